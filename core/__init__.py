@@ -1,0 +1,1 @@
+"""The core process: every routing decision, no sockets."""

@@ -1,0 +1,1 @@
+"""routerd: the supervisor that puts the processes of a router together."""

@@ -1,0 +1,1 @@
+"""The shared-memory contract: what the processes of a router know of each other."""

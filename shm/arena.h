@@ -1,0 +1,351 @@
+/* Arenas: the blocks that messages (and control payloads) live in.
+ *
+ * One arena per worker and one for the core.  Only its owner allocates, writes and frees blocks; everybody else reads
+ * them in place.  Who may still read a chain is known to the core alone (it counts references); the owner frees a chain
+ * when the core hands its head back.  Layout of a segment:
+ *
+ *   | header, 4096 bytes | in_use map, one byte per block | small blocks | large blocks |
+ *
+ * A chain is a head block followed by `next` blocks.  Every block but the last is full, so a reader finds its way with
+ * offsets alone.  The head carries the content header: how much is published, whether it is complete or aborted, and
+ * where the sections begin (offsets count from the first byte of the message).
+ *
+ *   owner: writes bytes, then links a new block (release), then publishes `length` (release)
+ *   reader: loads `length` (acquire), then reads at most that much, bounds-checking every `next`
+ *
+ * The free lists are the owner's private memory, most recently used first.  When an owner died, the core marks the
+ * blocks still in use in the in_use map and the next owner starts with the others.
+ */
+#ifndef ROUTERD_SHM_ARENA_H
+#define ROUTERD_SHM_ARENA_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+
+#define ARENA_MAGIC 0x726f7574657264ull
+#define ARENA_HEADER_BYTES 4096u
+#define ARENA_SMALL_BYTES 512u
+#define ARENA_LARGE_BYTES 16384u
+#define ARENA_NO_OFFSET UINT32_MAX
+
+enum arena_class { ARENA_SMALL = 0, ARENA_LARGE = 1 };
+
+typedef struct {
+    uint64_t magic;
+    uint32_t small_count, large_count;
+} arena_header;
+
+typedef struct {
+    _Atomic uint32_t next;     /* block index, ROUTERD_NIL at the end */
+    uint32_t reserved[3];
+    uint8_t data[];
+} arena_block;
+
+enum content_state { CONTENT_RECEIVING = 0, CONTENT_COMPLETE = 1, CONTENT_ABORTED = 2 };
+
+typedef struct {               /* stands at the start of a head block's data */
+    _Atomic uint64_t length;   /* bytes published */
+    _Atomic uint32_t state;    /* enum content_state */
+    uint32_t key_block;        /* an extra one-block chain holding `to` when it straddles blocks, else ROUTERD_NIL */
+    uint32_t to_offset;        /* of properties.to: from the start of the message, or of key_block's bytes; ARENA_NO_OFFSET: none */
+    uint32_t to_length;
+    /* message offsets of the sections found by the scan, ARENA_NO_OFFSET where absent */
+    uint32_t delivery_annotations, message_annotations, properties, application_properties;
+    uint32_t annotations_end;  /* where new annotations go in: the offset behind header, delivery- and message-annotations */
+    uint32_t body;             /* offset of the first section behind properties (or of the message's end) */
+    uint8_t priority;          /* header.priority clipped to 9, 4 when absent (AMQP 3.2.1) */
+    uint8_t reserved[7];
+    uint64_t arrived;          /* nanoseconds of CLOCK_MONOTONIC */
+    uint64_t spare[4];
+} arena_content;
+
+_Static_assert(sizeof(arena_content) + 16 <= 128, "the content header leaves a small block room for a small message");
+
+#define ARENA_BLOCK_BYTES(large) ((large) ? ARENA_LARGE_BYTES : ARENA_SMALL_BYTES)
+
+typedef struct {               /* what any process knows of an arena it has mapped; counts are private copies */
+    uint8_t *base;
+    uint32_t small_count, large_count;
+    size_t small_offset, large_offset;
+} arena_view;
+
+typedef struct {               /* the owner's side */
+    arena_view view;
+    uint32_t *free_list[2];
+    uint32_t free_count[2];
+} arena_owner;
+
+static inline size_t arena_map_bytes(uint64_t blocks) { return (size_t) ((blocks + 4095u) & ~(uint64_t) 4095u); }
+
+static inline size_t arena_bytes(uint32_t small_count, uint32_t large_count)
+{
+    return ARENA_HEADER_BYTES + arena_map_bytes((uint64_t) small_count + large_count)
+         + (size_t) small_count * ARENA_SMALL_BYTES + (size_t) large_count * ARENA_LARGE_BYTES;
+}
+
+static inline void arena_format(void *base, uint32_t small_count, uint32_t large_count)
+{
+    arena_header *h = (arena_header *) base;
+    h->small_count = small_count;
+    h->large_count = large_count;
+    h->magic = ARENA_MAGIC;
+}
+
+/* False if what is mapped at base is not an arena that fits in `bytes`. */
+static inline bool arena_attach(arena_view *v, void *base, size_t bytes)
+{
+    const arena_header *h = (const arena_header *) base;
+    if (bytes < ARENA_HEADER_BYTES || h->magic != ARENA_MAGIC) return false;
+    v->base = (uint8_t *) base;
+    v->small_count = h->small_count;
+    v->large_count = h->large_count;
+    if ((uint64_t) v->small_count + v->large_count >= ROUTERD_NIL) return false;
+    v->small_offset = ARENA_HEADER_BYTES + arena_map_bytes((uint64_t) v->small_count + v->large_count);
+    v->large_offset = v->small_offset + (size_t) v->small_count * ARENA_SMALL_BYTES;
+    return arena_bytes(v->small_count, v->large_count) <= bytes;
+}
+
+static inline uint32_t arena_blocks(const arena_view *v) { return v->small_count + v->large_count; }
+static inline bool arena_is_large(const arena_view *v, uint32_t index) { return index >= v->small_count; }
+static inline uint8_t *arena_in_use(const arena_view *v) { return v->base + ARENA_HEADER_BYTES; }
+
+/* NULL for an index that names no block: every index read from shared memory comes through here. */
+static inline arena_block *arena_at(const arena_view *v, uint32_t index)
+{
+    if (index < v->small_count) return (arena_block *) (v->base + v->small_offset + (size_t) index * ARENA_SMALL_BYTES);
+    index -= v->small_count;
+    if (index < v->large_count) return (arena_block *) (v->base + v->large_offset + (size_t) index * ARENA_LARGE_BYTES);
+    return NULL;
+}
+
+/* Bytes a block holds behind its own header; a head block loses the content header. */
+static inline uint32_t arena_capacity(const arena_view *v, uint32_t index, bool head)
+{
+    return ARENA_BLOCK_BYTES(arena_is_large(v, index)) - (uint32_t) sizeof(arena_block) - (head ? (uint32_t) sizeof(arena_content) : 0);
+}
+
+static inline arena_content *arena_content_of(const arena_view *v, uint32_t head)
+{
+    arena_block *b = arena_at(v, head);
+    return b ? (arena_content *) b->data : NULL;
+}
+
+/* ---- the owner ---- */
+
+static inline bool arena_own(arena_owner *o, const arena_view *v)
+{
+    o->view = *v;
+    o->free_count[0] = o->free_count[1] = 0;
+    o->free_list[0] = (uint32_t *) malloc(sizeof(uint32_t) * ((size_t) v->small_count + 1));
+    o->free_list[1] = (uint32_t *) malloc(sizeof(uint32_t) * ((size_t) v->large_count + 1));
+    if (!o->free_list[0] || !o->free_list[1]) return false;
+    const uint8_t *used = arena_in_use(v);
+    for (uint32_t i = arena_blocks(v); i-- > 0;) {          /* downwards: low blocks are handed out first */
+        int large = arena_is_large(v, i);
+        if (!used[i]) o->free_list[large][o->free_count[large]++] = i;
+    }
+    return true;
+}
+
+static inline void arena_disown(arena_owner *o)
+{
+    free(o->free_list[0]);
+    free(o->free_list[1]);
+    memset(o, 0, sizeof *o);
+}
+
+/* A block of the wanted class, of the other class when that is used up, or ROUTERD_NIL. */
+static inline uint32_t arena_alloc(arena_owner *o, enum arena_class want)
+{
+    int c = o->free_count[want] ? (int) want : !want;
+    if (!o->free_count[c]) return ROUTERD_NIL;
+    uint32_t index = o->free_list[c][--o->free_count[c]];
+    atomic_store_explicit(&arena_at(&o->view, index)->next, ROUTERD_NIL, memory_order_relaxed);
+    return index;
+}
+
+static inline bool arena_free_one(arena_owner *o, uint32_t index)
+{
+    if (index >= arena_blocks(&o->view)) return false;
+    int c = arena_is_large(&o->view, index);
+    if (o->free_count[c] >= (c ? o->view.large_count : o->view.small_count)) return false;   /* a double free: refuse to corrupt */
+    o->free_list[c][o->free_count[c]++] = index;
+    return true;
+}
+
+/* A head block with an empty content header. */
+static inline uint32_t arena_alloc_head(arena_owner *o, enum arena_class want)
+{
+    uint32_t index = arena_alloc(o, want);
+    if (index == ROUTERD_NIL) return index;
+    arena_content *c = arena_content_of(&o->view, index);
+    atomic_store_explicit(&c->length, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->state, CONTENT_RECEIVING, memory_order_relaxed);
+    c->key_block = ROUTERD_NIL;
+    c->to_offset = c->delivery_annotations = c->message_annotations = c->properties = c->application_properties = ARENA_NO_OFFSET;
+    c->to_length = c->annotations_end = c->body = 0;
+    c->priority = 4;
+    c->arrived = 0;
+    return index;
+}
+
+/* Frees a chain and its key block; returns how many blocks came back (0: not a block of ours). */
+static inline uint32_t arena_free_chain(arena_owner *o, uint32_t head)
+{
+    arena_content *c = arena_content_of(&o->view, head);
+    if (!c) return 0;
+    uint32_t freed = 0, index = c->key_block, limit = arena_blocks(&o->view);
+    if (index != ROUTERD_NIL) freed += arena_free_one(o, index);
+    for (index = head; index != ROUTERD_NIL && freed <= limit;) {
+        arena_block *b = arena_at(&o->view, index);
+        if (!b) break;
+        uint32_t next = atomic_load_explicit(&b->next, memory_order_relaxed);
+        if (!arena_free_one(o, index)) break;
+        freed++;
+        index = next;
+    }
+    return freed;
+}
+
+/* ---- writing a chain (owner) ---- */
+
+typedef struct {
+    uint32_t head, tail;       /* first and last block */
+    uint32_t tail_used;        /* bytes written in the last block */
+    uint64_t written;          /* bytes written in all; published by chain_publish */
+} arena_writer;
+
+static inline bool chain_begin(arena_owner *o, arena_writer *w, enum arena_class want)
+{
+    w->head = w->tail = arena_alloc_head(o, want);
+    w->tail_used = 0;
+    w->written = 0;
+    return w->head != ROUTERD_NIL;
+}
+
+/* Where the next bytes go and how many fit there; adds a block when the last one is full.  NULL: no block left. */
+static inline uint8_t *chain_room(arena_owner *o, arena_writer *w, enum arena_class want, uint32_t *room)
+{
+    bool head = w->tail == w->head;
+    uint32_t capacity = arena_capacity(&o->view, w->tail, head);
+    if (w->tail_used == capacity) {
+        uint32_t index = arena_alloc(o, want);
+        if (index == ROUTERD_NIL) return NULL;
+        /* partner: the acquire load in chain_read */
+        atomic_store_explicit(&arena_at(&o->view, w->tail)->next, index, memory_order_release);
+        w->tail = index;
+        w->tail_used = 0;
+        head = false;
+        capacity = arena_capacity(&o->view, index, false);
+    }
+    *room = capacity - w->tail_used;
+    return arena_at(&o->view, w->tail)->data + (head ? sizeof(arena_content) : 0) + w->tail_used;
+}
+
+static inline void chain_wrote(arena_writer *w, uint32_t bytes)
+{
+    w->tail_used += bytes;
+    w->written += bytes;
+}
+
+static inline void chain_publish(arena_owner *o, const arena_writer *w, enum content_state state)
+{
+    arena_content *c = arena_content_of(&o->view, w->head);
+    /* partners: the acquire loads in chain_length and chain_state; state last, so that "complete" implies the length */
+    atomic_store_explicit(&c->length, w->written, memory_order_release);
+    atomic_store_explicit(&c->state, state, memory_order_release);
+}
+
+/* Copies bytes into the chain; false (with what fitted written) when the arena is used up. */
+static inline bool chain_write(arena_owner *o, arena_writer *w, enum arena_class want, const void *bytes, size_t size)
+{
+    const uint8_t *from = (const uint8_t *) bytes;
+    while (size) {
+        uint32_t room;
+        uint8_t *to = chain_room(o, w, want, &room);
+        if (!to) return false;
+        uint32_t n = size < room ? (uint32_t) size : room;
+        memcpy(to, from, n);
+        chain_wrote(w, n);
+        from += n;
+        size -= n;
+    }
+    return true;
+}
+
+/* ---- reading a chain (anybody) ---- */
+
+typedef struct {
+    uint32_t head, block;      /* block: the one the next byte is in */
+    uint32_t offset;           /* bytes already read of it */
+    uint64_t position;         /* bytes read in all */
+} arena_reader;
+
+static inline void chain_open(arena_reader *r, uint32_t head)
+{
+    r->head = r->block = head;
+    r->offset = 0;
+    r->position = 0;
+}
+
+static inline uint64_t chain_length(const arena_content *c) { return atomic_load_explicit(&c->length, memory_order_acquire); }
+static inline uint32_t chain_state(const arena_content *c) { return atomic_load_explicit(&c->state, memory_order_acquire); }
+
+/* The next run of contiguous bytes below `limit` (a published length); *size = 0 and NULL when there is none.
+ * NULL with *size = 1: the chain is broken. */
+static inline const uint8_t *chain_read(const arena_view *v, arena_reader *r, uint64_t limit, uint32_t *size)
+{
+    *size = 0;
+    if (r->position >= limit) return NULL;
+    bool head = r->block == r->head && r->position == r->offset;
+    arena_block *b = arena_at(v, r->block);
+    if (!b) { *size = 1; return NULL; }
+    uint32_t capacity = arena_capacity(v, r->block, head);
+    if (r->offset >= capacity) {
+        /* partner: the release store in chain_room */
+        uint32_t next = atomic_load_explicit(&b->next, memory_order_acquire);
+        b = arena_at(v, next);
+        if (!b) { *size = 1; return NULL; }
+        r->block = next;
+        r->offset = 0;
+        head = false;
+        capacity = arena_capacity(v, next, false);
+    }
+    uint64_t left = limit - r->position;
+    *size = left < capacity - r->offset ? (uint32_t) left : capacity - r->offset;
+    return b->data + (head ? sizeof(arena_content) : 0) + r->offset;
+}
+
+static inline void chain_advance(arena_reader *r, uint32_t bytes)
+{
+    r->offset += bytes;
+    r->position += bytes;
+}
+
+/* ---- after an owner's death (the core) ---- */
+
+static inline void arena_mark_none(const arena_view *v) { memset(arena_in_use(v), 0, arena_blocks(v)); }
+
+/* Marks a chain as in use; stops at the first index that makes no sense or was marked already. */
+static inline uint32_t arena_mark_chain(const arena_view *v, uint32_t head)
+{
+    uint8_t *used = arena_in_use(v);
+    arena_content *c = arena_content_of(v, head);
+    uint32_t marked = 0;
+    if (!c) return 0;
+    if (c->key_block < arena_blocks(v) && !used[c->key_block]) { used[c->key_block] = 1; marked++; }
+    for (uint32_t index = head; index < arena_blocks(v) && !used[index];) {
+        used[index] = 1;
+        marked++;
+        index = atomic_load_explicit(&arena_at(v, index)->next, memory_order_acquire);
+    }
+    return marked;
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* The 64-byte records of the rings: everything a worker and the core say to each other.
+ *
+ * A worker posts ACTIONS (worker -> core, the `action_list` of the IPC note); the core posts WORK (core -> worker,
+ * what the note calls a link's `work_list`).  A record never holds a pointer.  What it names, it names by index and
+ * generation, so that what a dead process said, or is still owed, can be recognised and dropped:
+ *
+ *   link, link_gen   a link in the WORKER's link table, in both directions
+ *   delivery         a handle of the process that READS the record (0 where it has none yet)
+ *   peer             a handle of the process that WROTE it, to be given back in answers
+ *   arena, block     a chain of blocks: message content, or a payload (see arena.h)
+ *
+ * A handle is index | generation << 32, generation never 0; 0 is "no handle".
+ */
+#ifndef ROUTERD_SHM_RECORD_H
+#define ROUTERD_SHM_RECORD_H
+
+#include <stdint.h>
+
+#define ROUTERD_RECORD_SIZE 64u
+#define ROUTERD_NIL UINT32_MAX     /* no block, no link */
+#define ROUTERD_MAX_WORKERS 64u    /* arenas: 0..workers-1 belong to the workers, number `workers` to the core */
+#define ROUTERD_PRIORITIES 10u
+
+typedef struct {
+    uint8_t type;          /* enum action or enum work */
+    uint8_t flags;         /* enum record_flag */
+    uint8_t priority;      /* 0..9 */
+    uint8_t arena;         /* whose arena `block` is in */
+    uint32_t link;         /* ROUTERD_NIL: the record is about a connection */
+    uint32_t link_gen;
+    uint32_t block;        /* ROUTERD_NIL: none */
+    uint64_t delivery;
+    uint64_t peer;
+    uint32_t state;        /* AMQP delivery state code (0x23..0x27, 0x33..); 0: none.  CONTROL: enum control_kind */
+    uint32_t credit;       /* credit to grant, or returned; CONN records: the worker's connection index */
+    uint64_t length;       /* bytes: published (DELIVER, CONTINUE, SEND), consumed (PROGRESS, CONSUMED), section-offset (UPDATE received) */
+    uint64_t time;         /* nanoseconds of CLOCK_MONOTONIC: arrival (DELIVER), 0 elsewhere; CONN records: generation */
+    uint64_t extra;        /* UPDATE: enum update_detail / section-number << 8 */
+} routerd_record;
+
+_Static_assert(sizeof(routerd_record) == ROUTERD_RECORD_SIZE, "a record is one cache line");
+
+enum routerd_action {          /* worker -> core */
+    A_NONE = 0,
+    A_DELIVER = 1,             /* link, block, peer = incoming delivery, flags, priority, length, time.  Presettled: peer 0 unless incomplete */
+    A_CONTINUE = 2,            /* delivery = core's incoming handle: content grew, or flags COMPLETE / ABORTED */
+    A_UPDATE = 3,              /* delivery = core's handle (incoming: see IN flag): state, extra, block = detail payload, flags SETTLED */
+    A_DONE = 4,                /* delivery = core's outgoing handle: sent presettled (or dropped: DROPPED); nothing more will be said of it */
+    A_PROGRESS = 5,            /* delivery = core's outgoing handle: `length` bytes have been read */
+    A_DRAIN = 6,               /* link (outgoing): the receiver asks to drain */
+    A_DRAINED = 7,             /* link (incoming): `credit` came back unused */
+    A_FREE = 8,                /* block of the core's arena that the worker has read */
+    A_CONTROL = 16             /* state = control kind, block = MessagePack payload; handled in Python */
+};
+
+enum routerd_work {            /* core -> worker */
+    W_NONE = 0,
+    W_SEND = 1,                /* link (outgoing), arena+block = content, peer = core's outgoing handle, flags SETTLED, priority, length */
+    W_CONTINUE = 2,            /* delivery = worker's outgoing handle or 0, peer = core's outgoing handle, link: content grew / COMPLETE / ABORTED */
+    W_UPDATE = 3,              /* delivery = worker's handle (incoming if IN), state, extra, arena+block = detail, flags SETTLED RELEASE; credit */
+    W_RELEASE = 4,             /* block = head of a chain of the worker's own arena that nobody needs any more; link+credit may replenish */
+    W_CONSUMED = 5,            /* delivery = worker's incoming handle: the slowest reader has read `length` bytes; free what lies before */
+    W_FLOW = 6,                /* link (incoming): grant `credit` more */
+    W_DRAIN = 7,               /* link (incoming): take back the sender's credit (answer: A_DRAINED) */
+    W_DRAINED = 8,             /* link (outgoing): everything posted before this is all there is; answer the receiver's drain */
+    W_ACCEPTED = 9,            /* delivery = worker's incoming handle: the core knows it as `peer` (for later A_CONTINUE, A_UPDATE) */
+    W_CONTROL = 16             /* state = control kind, arena+block = MessagePack payload; handled in Python */
+};
+
+enum routerd_record_flag {
+    F_SETTLED = 1,             /* DELIVER/SEND: presettled.  UPDATE: the one who speaks has settled */
+    F_COMPLETE = 2,            /* the whole message has been published */
+    F_ABORTED = 4,             /* the message will never be complete */
+    F_IN = 8,                  /* UPDATE: the handle is an incoming delivery's */
+    F_RELEASE = 16,            /* UPDATE to a worker: `block` is the content chain to free (not a detail payload) */
+    F_DROPPED = 32,            /* DONE: the presettled delivery was dropped, not sent */
+    F_UNSENT = 64              /* UPDATE from a lost outgoing link: not a byte had been sent */
+};
+
+enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
+    D_FAILED = 1,              /* modified: delivery-failed */
+    D_UNDELIVERABLE = 2,       /* modified: undeliverable-here */
+    D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/disposition.h */
+};
+
+enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the structs of shm/control.py */
+    C_CONNECTION_OPENED = 1,   /* worker -> core */
+    C_CONNECTION_CLOSED = 2,   /* worker -> core */
+    C_ATTACH = 3,              /* worker -> core (first attach) */
+    C_ATTACHED = 4,            /* core -> worker (second attach) */
+    C_DETACH = 5,              /* both directions: the link is closed, with or without error */
+    C_CLOSE = 6                /* core -> worker: close a connection */
+};
+
+/* AMQP 1.0 part 3.4: the delivery states the router looks at. */
+enum { S_NONE = 0, S_RECEIVED = 0x23, S_ACCEPTED = 0x24, S_REJECTED = 0x25, S_RELEASED = 0x26, S_MODIFIED = 0x27, S_DECLARED = 0x33, S_TRANSACTIONAL = 0x34 };
+
+static inline uint64_t routerd_handle(uint32_t index, uint32_t generation) { return (uint64_t) generation << 32 | index; }
+static inline uint32_t routerd_handle_index(uint64_t handle) { return (uint32_t) handle; }
+static inline uint32_t routerd_handle_generation(uint64_t handle) { return (uint32_t) (handle >> 32); }
+
+#endif

@@ -1,0 +1,139 @@
+/* A single-producer single-consumer ring of 64-byte records in shared memory.
+ *
+ * Invariant: tail <= head <= tail + capacity; slots [tail, head) hold published records.
+ *
+ *   role      writes            reads             private copies
+ *   producer  slots, head       tail              its own next index, the consumer's index as last seen
+ *   consumer  tail              head, slots       its own next index, the producer's index as last seen
+ *
+ * A producer writes any number of records and publishes them with one store of `head`.  Prohibited: writing a slot at
+ * or beyond tail + capacity (the consumer may still read it); moving an index backwards (the other side's arithmetic
+ * would read old records as new).  A process that dies between writing and publishing leaves nothing half-said: what is
+ * not published does not exist.  Indices read from shared memory are checked: `head - tail > capacity` is never acted on.
+ */
+#ifndef ROUTERD_SHM_RING_H
+#define ROUTERD_SHM_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "record.h"
+
+typedef struct {
+    _Alignas(64) _Atomic uint64_t head;   /* records ever published; written by the producer */
+    _Alignas(64) _Atomic uint64_t tail;   /* records ever consumed; written by the consumer */
+    _Alignas(64) uint64_t capacity;       /* a power of two; written once by ring_format */
+    _Alignas(64) routerd_record slot[];
+} routerd_ring;
+
+typedef struct {
+    routerd_ring *ring;
+    uint64_t next;        /* index of the next record to write; [ring->head, next) is written but not published */
+    uint64_t tail_seen;
+    uint64_t capacity;    /* a private copy: shared memory is not trusted twice */
+} routerd_producer;
+
+typedef struct {
+    routerd_ring *ring;
+    uint64_t next;        /* index of the next record to read; [ring->tail, next) is read but not given back */
+    uint64_t head_seen;
+    uint64_t capacity;
+} routerd_consumer;
+
+static inline size_t ring_bytes(uint64_t capacity) { return sizeof(routerd_ring) + (size_t) capacity * sizeof(routerd_record); }
+
+static inline bool ring_format(routerd_ring *ring, uint64_t capacity)
+{
+    if (capacity < 2 || (capacity & (capacity - 1))) return false;
+    atomic_store_explicit(&ring->head, 0, memory_order_relaxed);
+    atomic_store_explicit(&ring->tail, 0, memory_order_relaxed);
+    ring->capacity = capacity;
+    return true;
+}
+
+/* Both sides may attach to a ring in use: a restarted process goes on where the published indices stand. */
+static inline bool ring_produce(routerd_producer *p, routerd_ring *ring)
+{
+    uint64_t c = ring->capacity;
+    if (c < 2 || (c & (c - 1))) return false;
+    p->ring = ring;
+    p->capacity = c;
+    p->next = atomic_load_explicit(&ring->head, memory_order_acquire);
+    p->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    return p->next - p->tail_seen <= c;
+}
+
+static inline bool ring_consume(routerd_consumer *c, routerd_ring *ring)
+{
+    uint64_t n = ring->capacity;
+    if (n < 2 || (n & (n - 1))) return false;
+    c->ring = ring;
+    c->capacity = n;
+    c->next = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    c->head_seen = atomic_load_explicit(&ring->head, memory_order_acquire);
+    return c->head_seen - c->next <= n;
+}
+
+/* The slot for the next record, or NULL when the ring is full.  ring_push() makes it count; ring_publish() makes it seen. */
+static inline routerd_record *ring_slot(routerd_producer *p)
+{
+    if (p->next - p->tail_seen >= p->capacity) {
+        /* partner: the release store in ring_return; the slots it gave back may be overwritten from here on */
+        p->tail_seen = atomic_load_explicit(&p->ring->tail, memory_order_acquire);
+        if (p->next - p->tail_seen >= p->capacity) return NULL;
+    }
+    return &p->ring->slot[p->next & (p->capacity - 1)];
+}
+
+static inline void ring_push(routerd_producer *p) { p->next++; }
+
+/* True if anything new became visible. */
+static inline bool ring_publish(routerd_producer *p)
+{
+    if (p->next == atomic_load_explicit(&p->ring->head, memory_order_relaxed)) return false;
+    /* partner: the acquire load in ring_peek; makes the records, and the blocks they name, visible before the index */
+    atomic_store_explicit(&p->ring->head, p->next, memory_order_release);
+    return true;
+}
+
+/* The next record, or NULL when there is none.  It stays valid until ring_return(). */
+static inline const routerd_record *ring_peek(routerd_consumer *c)
+{
+    if (c->next == c->head_seen) {
+        /* partner: the release store in ring_publish */
+        uint64_t head = atomic_load_explicit(&c->ring->head, memory_order_acquire);
+        if (head - c->next > c->capacity) return NULL;   /* a broken index: see nothing rather than old records */
+        c->head_seen = head;
+        if (c->next == head) return NULL;
+    }
+    return &c->ring->slot[c->next & (c->capacity - 1)];
+}
+
+static inline void ring_advance(routerd_consumer *c) { c->next++; }
+
+/* Give the slots read so far back to the producer. */
+static inline void ring_return(routerd_consumer *c)
+{
+    /* partner: the acquire load in ring_slot; our reads of the slots are done before the producer may write them */
+    if (c->next != atomic_load_explicit(&c->ring->tail, memory_order_relaxed))
+        atomic_store_explicit(&c->ring->tail, c->next, memory_order_release);
+}
+
+/* Is there anything to read?  For the second look before sleeping: partner is the fence in doorbell.h. */
+static inline bool ring_pending(const routerd_consumer *c)
+{
+    return atomic_load_explicit(&c->ring->head, memory_order_seq_cst) != c->next;
+}
+
+/* Forget what a dead consumer had not read: done by the producer on its behalf. */
+static inline void ring_discard(routerd_producer *p)
+{
+    atomic_store_explicit(&p->ring->head, p->next, memory_order_release);
+    atomic_store_explicit(&p->ring->tail, p->next, memory_order_release);
+    p->tail_seen = p->next;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* Statistics pages: one per process, written by that process alone, read by anyone at any time.
+ *
+ * Counters only grow and gauges move; both are single 64-bit words, so a reader never sees half a value.  A histogram is
+ * log-linear: 4 buckets for each power of two, from 1 upwards, so a value is known to within 25 %.
+ * Names and meaning of the numbers: shm/stats.py.
+ */
+#ifndef ROUTERD_SHM_STATS_H
+#define ROUTERD_SHM_STATS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define STATS_MAGIC 0x73746174u
+#define STATS_COUNTERS 128u
+#define STATS_HISTOGRAMS 4u
+#define STATS_BUCKETS 192u     /* 4 for each of 48 powers of two: a nanosecond to three days */
+
+typedef struct {
+    uint32_t magic;
+    uint32_t pid;              /* 0: no such process now */
+    uint32_t generation;       /* of the process in this place */
+    uint32_t reserved;
+    _Atomic uint64_t heartbeat;           /* loop turns; a page whose heartbeat stands still belongs to a hung process */
+    uint64_t padding[5];
+    _Atomic uint64_t counter[STATS_COUNTERS];
+    struct { _Atomic uint64_t sum; _Atomic uint64_t bucket[STATS_BUCKETS]; } histogram[STATS_HISTOGRAMS];
+} stats_page;
+
+#define STATS_PAGE_BYTES 8192u
+_Static_assert(sizeof(stats_page) <= STATS_PAGE_BYTES, "a statistics page fits in its place");
+
+/* Load and store, not an atomic addition: there is one writer. */
+static inline void stats_add(stats_page *p, uint32_t which, uint64_t n)
+{
+    _Atomic uint64_t *c = &p->counter[which];
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+static inline void stats_set(stats_page *p, uint32_t which, uint64_t n) { atomic_store_explicit(&p->counter[which], n, memory_order_relaxed); }
+static inline uint64_t stats_get(const stats_page *p, uint32_t which) { return atomic_load_explicit(&p->counter[which], memory_order_relaxed); }
+
+static inline uint32_t stats_bucket(uint64_t value)
+{
+    if (value < 4) return (uint32_t) value;
+    uint32_t exponent = 63u - (uint32_t) __builtin_clzll(value);
+    uint32_t bucket = (exponent - 1) * 4 + (uint32_t) (value >> (exponent - 2) & 3);
+    return bucket < STATS_BUCKETS ? bucket : STATS_BUCKETS - 1;
+}
+
+static inline void stats_observe(stats_page *p, uint32_t which, uint64_t value)
+{
+    _Atomic uint64_t *b = &p->histogram[which].bucket[stats_bucket(value)], *s = &p->histogram[which].sum;
+    atomic_store_explicit(b, atomic_load_explicit(b, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(s, atomic_load_explicit(s, memory_order_relaxed) + value, memory_order_relaxed);
+}
+
+#endif

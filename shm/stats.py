@@ -1,0 +1,52 @@
+"""Names of the numbers in a statistics page (stats.h): one place for writers, readers and documentation.
+
+Every process writes its own page only. ``COUNTERS`` maps a name to (index, kind, meaning); kinds are ``counter`` (only
+grows) and ``gauge``.
+"""
+
+from typing import Final
+
+COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
+    # any process
+    "loops": (0, "counter", "turns of the main loop"),
+    "sleeps": (1, "counter", "times the loop blocked"),
+    "longest_turn_ns": (2, "gauge", "longest loop turn since the start, nanoseconds"),
+    # workers
+    "connections": (8, "gauge", "open connections"),
+    "connections_accepted": (9, "counter", "connections accepted"),
+    "connections_failed": (10, "counter", "connections closed for garbage, a protocol error or a timeout"),
+    "links": (11, "gauge", "attached links"),
+    "bytes_in": (12, "counter", "bytes read from sockets"),
+    "bytes_out": (13, "counter", "bytes written to sockets"),
+    "deliveries_in": (14, "counter", "deliveries received"),
+    "deliveries_out": (15, "counter", "deliveries sent"),
+    "decode_errors": (16, "counter", "deliveries rejected because the message was malformed"),
+    "aborted_in": (17, "counter", "deliveries aborted by their sender"),
+    "pauses": (18, "counter", "times reading stopped because blocks ran low"),
+    "paused": (19, "gauge", "1 while reading is stopped because blocks are low"),
+    "small_free": (20, "gauge", "free small blocks"),
+    "large_free": (21, "gauge", "free large blocks"),
+    "dropped_presettled_out": (22, "counter", "presettled deliveries dropped because the receiver was slow"),
+    "accepting": (23, "gauge", "1 while the worker takes new connections"),
+    "bad_records": (24, "counter", "records from shared memory that made no sense and were dropped"),
+    "unsettled": (25, "gauge", "deliveries in and out not yet settled"),
+    # core
+    "addresses": (40, "gauge", "addresses known"),
+    "forwarded": (41, "counter", "outgoing deliveries made"),
+    "received": (42, "counter", "incoming deliveries"),
+    "accepted": (43, "counter", "deliveries settled accepted"),
+    "rejected": (44, "counter", "deliveries settled rejected"),
+    "released": (45, "counter", "deliveries settled released"),
+    "modified": (46, "counter", "deliveries settled modified"),
+    "presettled": (47, "counter", "presettled deliveries received"),
+    "dropped_presettled": (48, "counter", "presettled deliveries that had no destination"),
+    "overflow": (49, "gauge", "work records waiting because a worker's ring is full"),
+    "stale_records": (50, "counter", "records that named something gone"),
+    "workers_reclaimed": (51, "counter", "dead workers whose blocks and links were taken back"),
+    "live_deliveries": (52, "gauge", "deliveries in the core's tables"),
+}
+
+HISTOGRAMS: Final[dict[str, tuple[int, str]]] = {
+    "delivery_latency_ns": (0, "from arrival to settlement, nanoseconds"),
+    "message_bytes": (1, "size of messages, bytes"),
+}

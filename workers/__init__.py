@@ -1,0 +1,1 @@
+"""The worker processes: connections, and the native pump that drives them."""
