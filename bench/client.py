@@ -1,0 +1,123 @@
+"""``python -m bench.client MODE``: a load client on the proton engine, without Python per message.
+
+It prints one line of JSON. With ``--step`` it prints ``ready`` when its links are attached, waits for a line on
+standard input before it sends, and closes its connections only after another one, so that the runner can sample
+the router's processes around the messages alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from bench.results import ClientResult, Latency
+
+if TYPE_CHECKING:
+    from bench.load import Load
+
+MODES = ("send", "recv", "pingpong", "echo")
+READY = "ready"
+
+
+def load_class() -> type[Load]:
+    """The native client. Its undefined symbols are the engine's, so that is loaded for everybody to see first."""
+    flags = sys.getdlopenflags()
+    sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
+    try:
+        __import__("cproton_ffi")
+    finally:
+        sys.setdlopenflags(flags)
+    try:
+        from bench.load import Load
+    except ImportError as error:
+        raise click.ClickException(f"bench.load is not usable: {error}; run `make build` first") from error
+    return Load
+
+
+def result_of(mode: str, load: Load) -> ClientResult:
+    """The figures of a finished run."""
+    n = load.messages
+    return ClientResult(
+        mode=mode,
+        n=n,
+        bad=load.bad,
+        seconds=load.seconds,
+        cpu_us_per_message=load.cpu_seconds * 1e6 / n if n else 0.0,
+        rate=n / load.seconds if load.seconds else 0.0,
+        latency_us=Latency.of(load.latencies),
+    )
+
+
+def drive(mode: str, load: Load, *, step: bool) -> ClientResult:
+    """Takes the client through its states; see ``load.h``."""
+    load.open()
+    try:
+        if step:
+            click.echo(READY)
+        if step and mode in ("send", "pingpong"):
+            load.hold()
+        load.run()
+        result = result_of(mode, load)
+        click.echo(msgspec.json.encode(result))
+        if step:
+            load.hold()
+    finally:
+        load.close()
+    return result
+
+
+@click.command(help=__doc__)
+@click.argument("mode", type=click.Choice(MODES))
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=int, default=5672, show_default=True)
+@click.option("--address", default="bench", show_default=True, help="With several links: ADDRESS.0, ADDRESS.1, …")
+@click.option("--count", default=100_000, show_default=True, help="Messages per link.")
+@click.option("--size", default=100, show_default=True, help="Bytes of a body; from 8 on it carries a latency stamp.")
+@click.option("--presettled", is_flag=True)
+@click.option("--credit", default=1000, show_default=True, help="Window of a receiver.")
+@click.option("--links", default=1, show_default=True, help="Connections with one link each (send and recv).")
+@click.option("--pause-us", default=0, show_default=True, help="recv: sleep before accepting each message.")
+@click.option("--listen", is_flag=True, help="Accept connections instead of making them: no router in between.")
+@click.option("--step", is_flag=True, help="Say ready, and wait for a line before sending and before closing.")
+def main(
+    mode: str,
+    host: str,
+    port: int,
+    address: str,
+    count: int,
+    size: int,
+    presettled: bool,
+    credit: int,
+    links: int,
+    pause_us: int,
+    listen: bool,
+    step: bool,
+) -> None:
+    """Exit status 1 when anything was lost or refused."""
+    try:
+        load = load_class()(
+            mode,
+            host,
+            port,
+            address,
+            count=count,
+            size=size,
+            presettled=presettled,
+            credit=credit,
+            links=links,
+            pause_us=pause_us,
+            listen=listen,
+        )
+        result = drive(mode, load, step=step)
+    except (ConnectionError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    expected = 0 if presettled else count * links
+    sys.exit(1 if result.bad or result.n < expected else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+from typing import Final
+
+MODES: Final[dict[str, int]]
+LINKS_MAX: Final[int]
+ADDRESS_MAX: Final[int]
+
+class Load:
+    def __init__(
+        self,
+        mode: str,
+        host: str,
+        port: int,
+        address: str,
+        *,
+        count: int,
+        size: int,
+        presettled: bool = False,
+        credit: int = 1000,
+        links: int = 1,
+        pause_us: int = 0,
+        listen: bool = False,
+    ) -> None: ...
+    def open(self) -> None: ...
+    def hold(self) -> None: ...
+    def run(self) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bad(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def cpu_seconds(self) -> float: ...
+    @property
+    def latencies(self) -> bytes: ...

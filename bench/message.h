@@ -1,0 +1,90 @@
+/* The message a load client sends, and the latency stamps it carries.
+ *
+ * Encoded as properties (with `to`) and one data section of `size` bytes.  The last eight bytes of the body
+ * are the stamp: CLOCK_MONOTONIC in ns when the message was given to the engine, or 0 for a message that is
+ * not sampled.  Both clients run on one machine, so the receiver's clock is the sender's.  They are taken
+ * from the end because a router may put sections in front of the body, but never behind it.
+ */
+#ifndef BENCH_MESSAGE_H
+#define BENCH_MESSAGE_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { STAMP_SIZE = 8, SAMPLE_EVERY = 16 };
+
+struct message {
+    char *bytes;
+    size_t length;
+    size_t size;  /* of the body */
+};
+
+struct samples {
+    uint64_t *ns;
+    size_t n, capacity;
+};
+
+static inline uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline unsigned char *put_be32(unsigned char *p, uint32_t v)
+{
+    *p++ = (unsigned char)(v >> 24);
+    *p++ = (unsigned char)(v >> 16);
+    *p++ = (unsigned char)(v >> 8);
+    *p++ = (unsigned char)v;
+    return p;
+}
+
+/* `address` is at most 200 bytes, so that one-byte lengths suffice for the properties. */
+static inline void message_init(struct message *m, const char *address, size_t size)
+{
+    static const unsigned char properties[] = {0x00, 0x53, 0x73, 0xc0}, data[] = {0x00, 0x53, 0x75, 0xb0};
+    size_t to = strlen(address);
+    unsigned char *start = malloc(size + to + 32), *p = start;
+    memcpy(p, properties, sizeof properties);
+    p += sizeof properties;
+    *p++ = (unsigned char)(to + 5);
+    *p++ = 3;  /* message-id and user-id are null, then `to` */
+    *p++ = 0x40;
+    *p++ = 0x40;
+    *p++ = 0xa1;
+    *p++ = (unsigned char)to;
+    memcpy(p, address, to);
+    p += to;
+    memcpy(p, data, sizeof data);
+    p = put_be32(p + sizeof data, (uint32_t)size);
+    memset(p, 'x', size);
+    *m = (struct message){.bytes = (char *)start, .length = (size_t)(p - start) + size, .size = size};
+}
+
+static inline void message_stamp(struct message *m, uint64_t ns)
+{
+    if (m->size >= STAMP_SIZE) memcpy(m->bytes + m->length - STAMP_SIZE, &ns, STAMP_SIZE);
+}
+
+/* The stamp of an encoded message, 0 if its sender took none. */
+static inline uint64_t message_stamp_of(const char *bytes, size_t length, size_t size)
+{
+    uint64_t ns = 0;
+    if (size >= STAMP_SIZE && length >= STAMP_SIZE) memcpy(&ns, bytes + length - STAMP_SIZE, STAMP_SIZE);
+    return ns;
+}
+
+static inline void samples_init(struct samples *s, size_t capacity)
+{
+    *s = (struct samples){.ns = malloc((capacity + 1) * sizeof *s->ns), .capacity = capacity};
+}
+
+static inline void samples_add(struct samples *s, uint64_t stamp)
+{
+    if (stamp && s->n < s->capacity) s->ns[s->n++] = clock_ns(CLOCK_MONOTONIC) - stamp;
+}
+
+#endif
