@@ -1,0 +1,147 @@
+"""From a configuration file to a checked configuration with every default filled in."""
+
+import os
+import secrets
+import string
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from routerd.config import conf_file, json_file, toml_file
+from routerd.config.attribute import Entity
+from routerd.config.check import Checked, check
+from routerd.config.policy import Policy
+from routerd.config.relations import check_relations
+from routerd.config.router import Log, Router
+from routerd.config.routing import Address
+from routerd.config.source import ConfigError, Mistake, Section
+from routerd.config.support import check_support, is_served
+from routerd.config.transport import Listener
+
+_ID_ALPHABET = string.ascii_letters + string.digits + "_"
+_ID_LENGTH = 15
+
+E = TypeVar("E", bound=Entity)
+_Parser = Callable[[str, str, list[Mistake]], list[Section]]
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """A configuration that can start a router.
+
+    `listeners` are those to open, each with its linkCapacity; listeners that this version does not serve
+    stand in `entities` with everything else. `router.id` is never empty. `count` is the number of entities
+    in the file.
+    """
+
+    file: str
+    router: Router
+    policy: Policy
+    listeners: tuple[Listener, ...]
+    addresses: tuple[Address, ...]
+    logs: tuple[Log, ...]
+    entities: tuple[Entity, ...] = ()
+    warnings: tuple[Mistake, ...] = ()
+    count: int = 0
+
+
+def default_config() -> Config:
+    """The configuration without a file: a standalone router for this machine's clients on port 5672."""
+    router = _with_id(Router())
+    listener = Listener(host="127.0.0.1", port="amqp", sasl_mechanisms="ANONYMOUS")
+    return Config(
+        file="",
+        router=router,
+        policy=Policy(),
+        listeners=(_with_capacity(listener, router),),
+        addresses=(),
+        logs=(),
+    )
+
+
+def load(path: str | os.PathLike[str]) -> Config:
+    """Read and check a .conf, .json or .toml file. Raises ConfigError with every mistake in it."""
+    file = os.fspath(path)
+    return parse(_read(file), file)
+
+
+def parse(text: str, file: str) -> Config:
+    """As `load`, from the text of a file; the ending of its name tells the spelling."""
+    mistakes: list[Mistake] = []
+    sections = _parser(file)(text, file, mistakes)
+    checked = check(sections, mistakes)
+    wrong = {_subject(mistake) for mistake in mistakes if not mistake.warning}
+    later = [*check_relations(checked), *check_support(checked)]
+    mistakes.extend(mistake for mistake in later if _subject(mistake) not in wrong)
+    if any(not mistake.warning for mistake in mistakes):
+        raise ConfigError(mistakes)
+    return _config(file, checked, mistakes)
+
+
+def _subject(mistake: Mistake) -> tuple[int, str]:
+    """The attribute a mistake is about: one wrong value is told once, not again by every rule it breaks."""
+    return mistake.line, mistake.text.partition(":")[0]
+
+
+def _config(file: str, checked: list[Checked], warnings: list[Mistake]) -> Config:
+    router = _with_id(next(iter(_all(checked, Router)), Router()))
+    listeners = [listener for listener in _all(checked, Listener) if is_served(listener)]
+    if not listeners:
+        text = "there is no listener, so nobody can connect; add one, such as listener with port: amqp"
+        warnings.append(Mistake(file, 1, text, warning=True))
+    apart = (Router, Policy, Address, Log)
+    return Config(
+        file=file,
+        router=router,
+        policy=next(iter(_all(checked, Policy)), Policy()),
+        listeners=tuple(_with_capacity(listener, router) for listener in listeners),
+        addresses=tuple(_all(checked, Address)),
+        logs=tuple(_all(checked, Log)),
+        entities=tuple(
+            at.entity for at in checked if not isinstance(at.entity, apart) and at.entity not in listeners
+        ),
+        warnings=tuple(sorted(warnings)),
+        count=len(checked),
+    )
+
+
+def _all(checked: list[Checked], entity: type[E]) -> list[E]:
+    return [at.entity for at in checked if isinstance(at.entity, entity)]
+
+
+def _with_id(router: Router) -> Router:
+    if router.id:
+        return router
+    random = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
+    return msgspec.structs.replace(router, id=f"{router.mode.capitalize()}_{random}")
+
+
+def _with_capacity(listener: Listener, router: Router) -> Listener:
+    return msgspec.structs.replace(listener, link_capacity=listener.link_capacity or router.link_capacity)
+
+
+def _parser(file: str) -> _Parser:
+    parsers: dict[str, _Parser] = {".json": json_file.parse, ".toml": toml_file.parse}
+    return parsers.get(Path(file).suffix.lower(), conf_file.parse)
+
+
+def _read(file: str) -> str:
+    try:
+        data = Path(file).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        text = f"cannot be read ({reason}); give a .conf, .json or .toml file"
+        raise ConfigError([Mistake(file, 0, text)]) from error
+    return decode(data, file)
+
+
+def decode(data: bytes, file: str) -> str:
+    """The text of a file. Raises ConfigError where it is not UTF-8."""
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        text = f"byte {data[error.start]:#04x} is not UTF-8 text; save the file as UTF-8"
+        raise ConfigError([Mistake(file, line, text)]) from error

@@ -1,0 +1,220 @@
+"""What must hold between attributes and between entities: names, references, places, CPUs."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from routerd.config.attribute import Entity
+from routerd.config.check import Checked
+from routerd.config.router import Log, Router
+from routerd.config.routing import Address, AutoLink, Binding, Exchange, LinkRoute
+from routerd.config.source import Mistake, closest, shown
+from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
+from routerd.config.values import usable_cpus
+
+MAX_ID_BYTES = 127
+_PLACE = {"host", "port", "socketAddressFamily"}
+_ALL_INTERFACES = {"0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
+_ID_CHARACTERS = re.compile(r"[A-Za-z0-9._+:@~=,-]+", re.ASCII)
+
+E = TypeVar("E", bound=Entity)
+
+
+def check_relations(checked: list[Checked]) -> Iterator[Mistake]:
+    """Every rule over all entities of a configuration."""
+    yield from _unique(checked)
+    for at, router in _each(checked, Router):
+        yield from _router(at, router)
+    yield from _listeners(checked)
+    yield from _references(checked)
+    yield from _addresses(checked)
+    for at, log in _each(checked, Log):
+        yield from _output_file(at, log)
+
+
+def _each(checked: Iterable[Checked], entity: type[E]) -> Iterator[tuple[Checked, E]]:
+    for at in checked:
+        if isinstance(at.entity, entity):
+            yield at, at.entity
+
+
+def _unique(checked: list[Checked]) -> Iterator[Mistake]:
+    seen: dict[tuple[str, str, str], Checked] = {}
+    for at in checked:
+        keys = [("name", at.entity.name)] if at.entity.name else []
+        if at.type.singleton:
+            keys.append(("", ""))
+        if isinstance(at.entity, Log):
+            keys.append(("module", at.entity.module))
+        for attribute, value in keys:
+            first = seen.setdefault((at.type.name, attribute, value), at)
+            if first is not at and not attribute:
+                yield at.mistake(
+                    "", f"stands already in line {first.line}; there can be one, put them together"
+                )
+            elif first is not at:
+                yield at.mistake(
+                    attribute, f"{shown(value)} stands already in line {first.line}; give another"
+                )
+
+
+def _router(at: Checked, router: Router) -> Iterator[Mistake]:
+    if "id" in at.lines:
+        if not _ID_CHARACTERS.fullmatch(router.id):
+            wrong = sorted(set(re.sub(_ID_CHARACTERS, "", router.id))) or [""]
+            text = f"{shown(router.id)} holds {shown(wrong[0])}" if router.id else "is empty"
+            yield at.mistake("id", f"{text}; give letters, digits and . _ - + : @ ~ = , only")
+        if len(router.id.encode("utf-8", "replace")) > MAX_ID_BYTES:
+            yield at.mistake("id", f"has {len(router.id)} characters; give at most {MAX_ID_BYTES}")
+    usable = usable_cpus()
+    if router.core_cpu is not None and router.core_cpu not in usable:
+        yield at.mistake("coreCpu", _no_cpu([router.core_cpu], usable))
+    if unknown := [cpu for cpu in router.worker_cpus if cpu not in usable]:
+        yield at.mistake("workerCpus", _no_cpu(unknown, usable))
+
+
+def _no_cpu(unknown: list[int], usable: tuple[int, ...]) -> str:
+    listed = ", ".join(map(str, unknown[:8])) + (", …" if len(unknown) > 8 else "")
+    return f"CPU {listed} cannot be used here; give some of {_ranges(usable)}"
+
+
+def _ranges(cpus: tuple[int, ...]) -> str:
+    """Ascending numbers as `0-3,8`."""
+    parts: list[list[int]] = []
+    for cpu in cpus:
+        if parts and parts[-1][1] == cpu - 1:
+            parts[-1][1] = cpu
+        else:
+            parts.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def _listeners(checked: list[Checked]) -> Iterator[Mistake]:
+    earlier: list[tuple[Checked, Listener]] = []
+    for at, listener in _each(checked, Listener):
+        yield from _host(at, listener.host, listener.socket_address_family, "socketAddressFamily")
+        if at.wrong & _PLACE:
+            continue
+        for first, other in earlier:
+            if _same_place(listener, other):
+                place = f"host {shown(listener.host)} port {listener.port}"
+                text = f"{place} is the place of the listener in line {first.line}; give another port"
+                yield at.mistake("port", text)
+                break
+        earlier.append((at, listener))
+    for at, connector in _each(checked, Connector):
+        yield from _host(at, connector.host, connector.protocol_family, "protocolFamily")
+
+
+def _same_place(one: Listener, other: Listener) -> bool:
+    port = port_number(one.port)
+    if port == 0 or port != port_number(other.port):
+        return False
+    families = {one.socket_address_family, other.socket_address_family}
+    if families == {"IPv4", "IPv6"}:
+        return False
+    hosts = {one.host.lower(), other.host.lower()}
+    return len(hosts) == 1 or ("" in hosts and bool(hosts & _ALL_INTERFACES))
+
+
+def _host(at: Checked, host: str, family: str | None, attribute: str) -> Iterator[Mistake]:
+    if re.search(r"[\s/\[\]]", host):
+        yield at.mistake(
+            "host", f"{shown(host)} is no host; give a name or an address without brackets or blanks"
+        )
+    if family is None:
+        return
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        return  # a name, which may have addresses of either family
+    if family != f"IPv{version}":
+        yield at.mistake(
+            attribute, f"host {shown(host)} is no {family} address; give IPv{version} or another host"
+        )
+
+
+def _references(checked: list[Checked]) -> Iterator[Mistake]:
+    profiles = {entity.name for _, entity in _each(checked, SslProfile)}
+    plugins = {entity.name for _, entity in _each(checked, AuthServicePlugin)}
+    exchanges = {entity.name for _, entity in _each(checked, Exchange)}
+    for at in checked:
+        match at.entity:
+            case Listener(ssl_profile=profile, sasl_plugin=plugin):
+                yield from _refers(at, "sslProfile", profile, "sslProfile", profiles)
+                yield from _refers(at, "saslPlugin", plugin, "authServicePlugin", plugins)
+            case Connector(ssl_profile=profile) | AuthServicePlugin(ssl_profile=profile):
+                yield from _refers(at, "sslProfile", profile, "sslProfile", profiles)
+            case Binding(exchange_name=exchange):
+                yield from _refers(at, "exchangeName", exchange, "exchange", exchanges)
+
+
+def _refers(
+    at: Checked, attribute: str, name: str | None, entity: str, known: set[str | None]
+) -> Iterator[Mistake]:
+    if name is None or name in known:
+        return
+    names = sorted(filter(None, known))
+    guess = closest(name, names)
+    if guess:
+        instead = f"did you mean {shown(guess)}?"
+    else:
+        instead = f"give one of {', '.join(names)}" if names else f"add a section {entity} with that name"
+    yield at.mistake(attribute, f"there is no {entity} named {shown(name)}; {instead}")
+
+
+def _addresses(checked: list[Checked]) -> Iterator[Mistake]:
+    seen: dict[tuple[str, str, str], Checked] = {}
+    for at in checked:
+        match at.entity:
+            case Address() as address:
+                yield from _one_of(at, "prefix", address.prefix, "pattern", address.pattern, needed=True)
+                yield from _repeated(at, address, "", seen)
+            case LinkRoute() as route:
+                yield from _one_of(at, "prefix", route.prefix, "pattern", route.pattern, needed=True)
+                yield from _one_of(at, "containerId", route.container_id, "connection", route.connection)
+                yield from _repeated(at, route, route.direction, seen)
+            case AutoLink(container_id=container, connection=connection):
+                yield from _one_of(at, "containerId", container, "connection", connection)
+
+
+def _one_of(
+    at: Checked, one: str, first: str | None, other: str, second: str | None, *, needed: bool = False
+) -> Iterator[Mistake]:
+    if first is not None and second is not None:
+        yield at.mistake(other, f"stands beside {one}; give one of the two")
+    elif needed and not first and not second and not at.wrong & {one, other}:
+        yield at.mistake("", f"has neither {one} nor {other}; give one of the two")
+
+
+def _repeated(
+    at: Checked, named: Address | LinkRoute, direction: str, seen: dict[tuple[str, str, str], Checked]
+) -> Iterator[Mistake]:
+    """A prefix is the pattern below it, so the two are compared as patterns."""
+    attribute, given = ("prefix", named.prefix) if named.prefix else ("pattern", named.pattern)
+    if not given:
+        return
+    tokens = given.strip("./").replace("/", ".")
+    pattern = f"{tokens}.#" if attribute == "prefix" else tokens
+    first = seen.setdefault((at.type.name, direction, pattern), at)
+    if first is not at:
+        yield at.mistake(attribute, f"{shown(given)} is as in line {first.line}; remove one of them")
+
+
+def _output_file(at: Checked, log: Log) -> Iterator[Mistake]:
+    name = log.output_file
+    if not name or name in ("stderr", "stdout", "syslog"):
+        return
+    directory = os.path.dirname(name) or "."
+    if os.path.isdir(name):
+        yield at.mistake("outputFile", f"{shown(name)} is a directory; give a file in it")
+    elif not os.path.isdir(directory):
+        yield at.mistake(
+            "outputFile", f"there is no directory {shown(directory)}; make it or give another file"
+        )
+    elif not os.access(name if os.path.exists(name) else directory, os.W_OK):
+        yield at.mistake(
+            "outputFile", f"{shown(name)} cannot be written; change its permissions or give another file"
+        )

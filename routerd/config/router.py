@@ -1,0 +1,225 @@
+"""The router itself, its log and its console: attributes after the qpid-dispatch 1.19 management schema.
+
+Attributes that only this router has: workers, coreCpu, workerCpus, busyPoll, arenaSize, linkCapacity (on
+router) and stopGraceSeconds.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Struct, field
+
+from routerd.config.attribute import Entity, about
+
+Distribution = Literal["multicast", "closest", "balanced", "unavailable"]
+Module = Literal[
+    "ROUTER", "ROUTER_CORE", "ROUTER_HELLO", "ROUTER_LS", "ROUTER_MA", "MESSAGE", "SERVER", "AGENT",
+    "AUTHSERVICE", "CONTAINER", "ERROR", "POLICY", "HTTP", "CONN_MGR", "PYTHON", "PROTOCOL", "DEFAULT",
+]  # fmt: skip
+
+MAX_WORKERS = 64  # ROUTERD_MAX_WORKERS of the shared-memory layout
+
+
+class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router"):
+    """The router itself."""
+
+    id: Annotated[
+        str,
+        about(
+            "Name of the router and container id on its connections; unique, at most 127 bytes.",
+            default="the mode and 15 random characters",
+        ),
+    ] = ""
+    mode: Annotated[
+        Literal["standalone", "interior", "edge"],
+        about("Whether the router stands alone or joins a network."),
+    ] = "standalone"
+    workers: Annotated[
+        int,
+        about(
+            "Worker processes, which own the connections; `auto`: one less than the usable CPUs.",
+            kind="workers",
+            old="workerThreads",
+            ge=1,
+            le=MAX_WORKERS,
+        ),
+    ] = 2
+    core_cpu: Annotated[int, about("CPU on which the core process runs.", ge=0, le=4095)] | None = None
+    worker_cpus: Annotated[
+        tuple[int, ...],
+        about(
+            "CPUs on which the workers run, one after the other: `2,3` or `2-5`.", kind="cpus", default="any"
+        ),
+    ] = ()
+    busy_poll: Annotated[
+        int,
+        about(
+            "Microseconds a process looks for work before it sleeps; costs CPU, saves wake-up latency.",
+            ge=0,
+            le=1_000_000,
+        ),
+    ] = 0
+    arena_size: Annotated[
+        int, about("MiB of shared memory in which each worker keeps arriving messages.", ge=4, le=65536)
+    ] = 96
+    link_capacity: Annotated[
+        int,
+        about(
+            "Credit of a sending client per link, where its listener sets none.",
+            ge=1,
+            le=1_000_000,
+        ),
+    ] = 250
+    stop_grace_seconds: Annotated[
+        int,
+        about(
+            "How long a stopping router lets open deliveries settle before it closes connections.", ge=0, le=4
+        ),
+    ] = 2
+    default_distribution: Annotated[
+        Distribution, about("Treatment of addresses that no address entity matches.")
+    ] = "balanced"
+    hello_interval_seconds: Annotated[
+        int, about("Seconds between greetings to neighbouring routers.", old="helloInterval", ge=1)
+    ] = 1
+    hello_max_age_seconds: Annotated[
+        int,
+        about("Seconds without a greeting after which a neighbour counts as lost.", old="helloMaxAge", ge=1),
+    ] = 3
+    ra_interval_seconds: Annotated[
+        int, about("Seconds between router advertisements in a stable network.", old="raInterval", ge=1)
+    ] = 30
+    ra_interval_flux_seconds: Annotated[
+        int,
+        about("Seconds between router advertisements while the network changes.", old="raIntervalFlux", ge=1),
+    ] = 4
+    remote_ls_max_age_seconds: Annotated[
+        int,
+        about(
+            "Seconds after which the link state of a silent router is dropped.", old="remoteLsMaxAge", ge=1
+        ),
+    ] = 60
+    debug_dump_file: (
+        Annotated[
+            str, about("File for debugging output that does not fit the log.", kind="path", old="debugDump")
+        ]
+        | None
+    ) = None
+    sasl_config_dir: (
+        Annotated[str, about("Directory of the SASL configuration.", kind="path", old="saslConfigPath")]
+        | None
+    ) = None
+    sasl_config_name: Annotated[str, about("Name of the SASL configuration, without `.conf`.")] = "qdrouterd"
+    allow_resumable_link_route: Annotated[
+        bool, about("Whether link-routed termini may outlive their connection.")
+    ] = True
+    timestamps_in_utc: (
+        Annotated[bool, about("Whether log times are in UTC instead of local time.")] | None
+    ) = field(default=None, name="timestampsInUTC")
+    timestamp_format: Annotated[str, about("strftime format of log times.")] | None = None
+    allow_unsettled_multicast: Annotated[
+        bool, about("Unsettled multicast is always allowed; remove it.", deprecated=True)
+    ] = False
+    metadata: Annotated[str, about("Free text shown by management tools.")] | None = None
+
+
+class RouterState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the router says about itself when asked; never in a file."""
+
+    area: Annotated[str, about("Area of the router; there is one.")] = "0"
+    version: Annotated[str, about("Version of the software.")] = ""
+    host_name: Annotated[str, about("Name of the machine.")] = ""
+    addr_count: Annotated[int, about("Known addresses.")] = 0
+    link_count: Annotated[int, about("Attached links.")] = 0
+    blocked_link_count: Annotated[int, about("Links without credit for more than ten seconds.")] = 0
+    node_count: Annotated[int, about("Known routers.")] = 0
+    link_route_count: Annotated[int, about("Configured link routes.")] = 0
+    auto_link_count: Annotated[int, about("Configured auto links.")] = 0
+    connection_count: Annotated[int, about("Open connections.")] = 0
+    presettled_deliveries: Annotated[int, about("Presettled deliveries.")] = 0
+    dropped_presettled_deliveries: Annotated[
+        int, about("Presettled deliveries dropped for want of credit.")
+    ] = 0
+    accepted_deliveries: Annotated[int, about("Accepted deliveries.")] = 0
+    rejected_deliveries: Annotated[int, about("Rejected deliveries.")] = 0
+    released_deliveries: Annotated[int, about("Released deliveries.")] = 0
+    modified_deliveries: Annotated[int, about("Modified deliveries.")] = 0
+    deliveries_delayed_1_sec: Annotated[int, about("Deliveries settled after more than a second.")] = 0
+    deliveries_delayed_10_sec: Annotated[int, about("Deliveries settled after more than ten seconds.")] = 0
+    deliveries_stuck: Annotated[int, about("Deliveries unsettled for more than ten seconds.")] = 0
+    deliveries_ingress: Annotated[int, about("Deliveries that entered the network here.")] = 0
+    deliveries_egress: Annotated[int, about("Deliveries that left the network here.")] = 0
+    deliveries_transit: Annotated[int, about("Deliveries passed from router to router.")] = 0
+    deliveries_ingress_route_container: Annotated[int, about("Deliveries from route containers.")] = 0
+    deliveries_egress_route_container: Annotated[int, about("Deliveries to route containers.")] = 0
+    deliveries_redirected_to_fallback: Annotated[int, about("Deliveries sent to a fallback destination.")] = 0
+    uptime_seconds: Annotated[int, about("Seconds since the router started.")] = 0
+    memory_usage: Annotated[int, about("Memory of all processes in bytes.")] = 0
+
+
+class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="log"):
+    """Which messages of one module are logged, and where to. What is absent is as in module DEFAULT."""
+
+    module: Annotated[Module, about("The module; DEFAULT stands for all that have no log entity.")]
+    enable: (
+        Annotated[
+            str,
+            about(
+                "Levels, separated by commas: `info+` is info and all above, `none` is none.",
+                kind="levels",
+                default="as DEFAULT; there `info+`",
+                update=True,
+            ),
+        ]
+        | None
+    ) = None
+    include_timestamp: (
+        Annotated[
+            bool,
+            about(
+                "Whether lines begin with the time.",
+                old="timestamp",
+                default="as DEFAULT; there yes",
+                update=True,
+            ),
+        ]
+        | None
+    ) = None
+    include_source: (
+        Annotated[
+            bool,
+            about(
+                "Whether lines end with the place in the code.",
+                old="source",
+                default="as DEFAULT; there no",
+                update=True,
+            ),
+        ]
+        | None
+    ) = None
+    output_file: (
+        Annotated[
+            str,
+            about(
+                "`stderr`, `stdout`, `syslog` or a file, which is appended to.",
+                kind="path",
+                old="output",
+                default="as DEFAULT; there `stderr`",
+                update=True,
+            ),
+        ]
+        | None
+    ) = None
+
+
+class Console(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="console"):
+    """The former start-up of a web console; read and ignored."""
+
+    listener: Annotated[str, about("Name of a listener; remove it.", deprecated=True)] | None = None
+    wsport: Annotated[
+        int, about("Port of the websocket proxy; remove it.", ge=0, le=65535, deprecated=True)
+    ] = 5673
+    proxy: Annotated[str, about("Program of the websocket proxy; remove it.", deprecated=True)] | None = None
+    home: (
+        Annotated[str, about("Directory of the web pages; remove it.", kind="path", deprecated=True)] | None
+    ) = None
+    args: Annotated[str, about("Arguments of the proxy; remove it.", deprecated=True)] | None = None

@@ -1,0 +1,136 @@
+"""What is configured about addresses (qpid-dispatch 1.19 management schema, router.config.*)."""
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from routerd.config.attribute import Entity, about
+from routerd.config.router import Distribution
+
+Direction = Literal["in", "out"]
+
+
+class Address(
+    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.address"
+):
+    """How messages to the addresses below a prefix, or of a pattern, are distributed."""
+
+    prefix: Annotated[str, about("First tokens of the addresses; `a.b` is the pattern `a.b.#`.")] | None = (
+        None
+    )
+    pattern: (
+        Annotated[str, about("Pattern of the addresses: `*` is one token, `#` is any number.")] | None
+    ) = None
+    distribution: Annotated[Distribution, about("Which receivers get a message.")] = "balanced"
+    waypoint: Annotated[bool, about("Whether messages pass through a broker on their way.")] = False
+    ingress_phase: Annotated[int, about("Phase in which senders send.", ge=0, le=9)] | None = None
+    egress_phase: Annotated[int, about("Phase in which receivers receive.", ge=0, le=9)] | None = None
+    priority: (
+        Annotated[
+            int,
+            about("Priority of all its messages; 9 is the most urgent.", ge=0, le=9, default="the message's"),
+        ]
+        | None
+    ) = None
+    enable_fallback: Annotated[
+        bool, about("Whether undeliverable messages go to a fallback destination.")
+    ] = False
+
+
+class LinkRoute(
+    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.linkRoute"
+):
+    """Addresses whose links are connected through to a broker."""
+
+    prefix: Annotated[str, about("First tokens of the addresses.")] | None = None
+    pattern: (
+        Annotated[str, about("Pattern of the addresses: `*` is one token, `#` is any number.")] | None
+    ) = None
+    add_external_prefix: Annotated[str, about("Put in front of the address at the broker.")] | None = None
+    del_external_prefix: (
+        Annotated[str, about("Taken from the front of the address at the broker.")] | None
+    ) = None
+    container_id: Annotated[str, about("Container id of the broker.")] | None = None
+    connection: Annotated[str, about("Name of the connector or listener of the broker.")] | None = None
+    distribution: Annotated[Literal["linkBalanced"], about("How links are spread over brokers.")] = (
+        "linkBalanced"
+    )
+    direction: Annotated[Direction, about("`in` for senders, `out` for receivers.", old="dir")]
+
+
+class LinkRouteState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a link route says about itself when asked; never in a file."""
+
+    oper_status: Annotated[Literal["inactive", "active"], about("Whether a broker is connected.")] = (
+        "inactive"
+    )
+
+
+class AutoLink(
+    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.autoLink"
+):
+    """A link that the router attaches by itself."""
+
+    address: Annotated[str, about("Address in the router.", old="addr")]
+    direction: Annotated[Direction, about("`in` receives from the broker, `out` sends to it.", old="dir")]
+    phase: (
+        Annotated[
+            int, about("Phase of the address.", ge=0, le=9, default="0 for out, 1 for in, 0 for a fallback")
+        ]
+        | None
+    ) = None
+    container_id: Annotated[str, about("Container id of the broker.")] | None = None
+    connection: Annotated[str, about("Name of the connector or listener of the broker.")] | None = None
+    external_address: (
+        Annotated[str, about("Address at the broker.", old="externalAddr", default="address")] | None
+    ) = None
+    fallback: Annotated[bool, about("Whether the link is the fallback destination of its address.")] = False
+
+
+class AutoLinkState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an auto link says about itself when asked; never in a file."""
+
+    link_ref: Annotated[str, about("Identity of the link.")] | None = None
+    oper_status: Annotated[
+        Literal["inactive", "attaching", "failed", "active", "quiescing", "idle"], about("State of the link.")
+    ] = "inactive"
+    last_error: Annotated[str, about("Why the link failed last.")] | None = None
+
+
+class Exchange(
+    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.exchange"
+):
+    """An address whose messages go on to other addresses by their subject."""
+
+    address: Annotated[str, about("Address of the exchange.")]
+    phase: Annotated[int, about("Phase of the address.", ge=0, le=9)] | None = None
+    alternate_address: Annotated[str, about("Where messages go that no binding matches.")] | None = None
+    alternate_phase: Annotated[int, about("Phase of the alternate address.", ge=0, le=9)] | None = None
+    match_method: Annotated[Literal["amqp", "mqtt"], about("How binding keys are written.")] = "amqp"
+
+
+class ExchangeState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an exchange says about itself when asked; never in a file."""
+
+    binding_count: Annotated[int, about("Bindings of the exchange.")] = 0
+    received_count: Annotated[int, about("Messages received.")] = 0
+    dropped_count: Annotated[int, about("Messages that no binding matched.")] = 0
+    forwarded_count: Annotated[int, about("Messages sent on.")] = 0
+    diverted_count: Annotated[int, about("Messages sent to the alternate address.")] = 0
+
+
+class Binding(
+    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.binding"
+):
+    """Which subjects of an exchange go to which address."""
+
+    exchange_name: Annotated[str, about("Name of the exchange.")]
+    binding_key: Annotated[str, about("Pattern of the subjects.", default="all subjects")] | None = None
+    next_hop_address: Annotated[str, about("Where the messages go.")]
+    next_hop_phase: Annotated[int, about("Phase of that address.", ge=0, le=9)] | None = None
+
+
+class BindingState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a binding says about itself when asked; never in a file."""
+
+    matched_count: Annotated[int, about("Messages that matched.")] = 0

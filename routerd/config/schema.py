@@ -1,0 +1,105 @@
+"""All entity types that can stand in a configuration file, read from their Structs.
+
+Source: the management schema of qpid-dispatch 1.19 and the extensions named in `routerd.config.router`.
+"""
+
+from msgspec import Struct
+
+from routerd.config.attribute import Attribute, Entity, attributes_of
+from routerd.config.policy import Policy, PolicyState, UserGroup, Vhost
+from routerd.config.router import Console, Log, Router, RouterState
+from routerd.config.routing import (
+    Address,
+    AutoLink,
+    AutoLinkState,
+    Binding,
+    BindingState,
+    Exchange,
+    ExchangeState,
+    LinkRoute,
+    LinkRouteState,
+)
+from routerd.config.source import camel_case
+from routerd.config.transport import AuthServicePlugin, Connector, ConnectorState, Listener, SslProfile
+
+PREFIX = "org.apache.qpid.dispatch."
+_CONFIG_PREFIX = "router.config."
+
+COMMON = (
+    Attribute(
+        name="name", field="name", kind="string", description="A name, unique among entities of the type."
+    ),
+    Attribute(
+        name="identity", field="identity", kind="string", description="Given by the router.", create=False
+    ),
+)
+
+
+class EntityType(Struct, frozen=True, kw_only=True):
+    """One entity type: `name` without the common prefix, and its attributes by name, settable ones first."""
+
+    name: str
+    entity: type[Entity]
+    attributes: dict[str, Attribute]
+    singleton: bool = False
+    operations: tuple[str, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """The name used in files and messages: `address` for `router.config.address`."""
+        return self.name.removeprefix(_CONFIG_PREFIX)
+
+    @property
+    def description(self) -> str:
+        return (self.entity.__doc__ or "").strip()
+
+    def attribute(self, name: str) -> Attribute | None:
+        """The attribute of that present or former name."""
+        if found := self.attributes.get(name):
+            return found
+        return next((a for a in self.attributes.values() if name in a.old_names), None)
+
+
+def _type(
+    entity: type[Entity],
+    state: type[Struct] | None = None,
+    *,
+    singleton: bool = False,
+    operations: tuple[str, ...] = (),
+) -> EntityType:
+    declared = (*COMMON, *attributes_of(entity), *(attributes_of(state, create=False) if state else ()))
+    return EntityType(
+        name=str(entity.__struct_config__.tag),
+        entity=entity,
+        attributes={attribute.name: attribute for attribute in declared},
+        singleton=singleton,
+        operations=operations,
+    )
+
+
+_CREATE_DELETE = ("CREATE", "DELETE")
+
+ENTITY_TYPES: tuple[EntityType, ...] = (
+    _type(Router, RouterState, singleton=True),
+    _type(Log, operations=("UPDATE",)),
+    _type(Listener, operations=_CREATE_DELETE),
+    _type(Address, operations=_CREATE_DELETE),
+    _type(Policy, PolicyState, singleton=True),
+    _type(Vhost, operations=("CREATE", "UPDATE", "DELETE")),
+    _type(SslProfile, operations=_CREATE_DELETE),
+    _type(AuthServicePlugin, operations=_CREATE_DELETE),
+    _type(Connector, ConnectorState, operations=_CREATE_DELETE),
+    _type(LinkRoute, LinkRouteState, operations=_CREATE_DELETE),
+    _type(AutoLink, AutoLinkState, operations=_CREATE_DELETE),
+    _type(Exchange, ExchangeState, operations=_CREATE_DELETE),
+    _type(Binding, BindingState, operations=_CREATE_DELETE),
+    _type(Console, singleton=True),
+)
+USER_GROUP = _type(UserGroup)
+
+_BY_NAME = {t.name: t for t in ENTITY_TYPES} | {t.short_name: t for t in ENTITY_TYPES}
+
+
+def entity_type(name: str) -> EntityType | None:
+    """The type of that name: long or short, with or without the common prefix, camelCase or kebab-case."""
+    return _BY_NAME.get(camel_case(name.removeprefix(PREFIX)))

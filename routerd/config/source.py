@@ -1,0 +1,99 @@
+"""What every parser hands over: sections of settings that know their line, and mistakes."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+
+class Setting(Struct, frozen=True):
+    """One `name: value` as it stands in a file."""
+
+    name: str
+    value: "Value"
+    line: int
+
+
+class Block(Struct, frozen=True):
+    """The settings between one pair of braces, in file order; a name may occur twice."""
+
+    settings: tuple[Setting, ...]
+    line: int
+
+
+class Array(Struct, frozen=True):
+    """The values between one pair of brackets, and the line of each."""
+
+    values: tuple["Value", ...]
+    lines: tuple[int, ...]
+
+
+Value: TypeAlias = str | int | float | bool | Array | Block | None
+
+
+class Section(Struct, frozen=True):
+    """One entity as it stands in a file."""
+
+    type: str
+    block: Block
+    line: int
+    file: str
+
+
+class Mistake(Struct, frozen=True, order=True):
+    """Something wrong in a file: `text` says what, and what to write instead."""
+
+    file: str
+    line: int
+    text: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {'warning: ' if self.warning else ''}{self.text}"
+
+
+class ConfigError(Exception):
+    """A configuration that cannot start a router; `mistakes` holds all of them, warnings included."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes: tuple[Mistake, ...] = tuple(sorted(mistakes))
+        super().__init__("\n".join(map(str, self.mistakes)))
+
+
+class ConfigSyntaxError(Exception):
+    """Raised inside a parser that cannot go on; `parse` turns it into the one mistake of that file."""
+
+    def __init__(self, line: int, text: str) -> None:
+        self.line = line
+        self.text = text
+        super().__init__(text)
+
+
+def camel_case(name: str) -> str:
+    """`idle-timeout-seconds` → `idleTimeoutSeconds`; every other name is returned unchanged."""
+    return re.sub(r"-(\w)", lambda match: match.group(1).upper(), name)
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` most probably means, ignoring case."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.lower()[:100], by_lower, n=1, cutoff=0.65)
+    return by_lower[found[0]] if found else None
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as it is quoted in a message: printable, in one line, not too long."""
+    text = repr(plain(value))
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def plain(value: object) -> object:
+    """The value without its lines: blocks become dictionaries (the last of two equal names counts)."""
+    if isinstance(value, Block):
+        return {setting.name: plain(setting.value) for setting in value.settings}
+    if isinstance(value, Array):
+        return [plain(element) for element in value.values]
+    return value

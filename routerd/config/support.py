@@ -1,0 +1,97 @@
+"""What this version reads and does not serve yet.
+
+Most of it is a warning: the router starts, and says what it leaves out. Where leaving it out would open a
+door that the configuration meant to close, it is a mistake, and the router does not start.
+"""
+
+from collections.abc import Iterator
+
+from routerd.config.check import Checked
+from routerd.config.policy import Policy
+from routerd.config.router import Router
+from routerd.config.routing import Address
+from routerd.config.source import Mistake
+from routerd.config.transport import Listener
+
+NOT_YET = "is not served by this version"
+
+# Whole entities without effect. sslProfile alone has none either, but whatever refers to one speaks up.
+UNSERVED_ENTITIES = {
+    "connector": "no connection is made",
+    "router.config.linkRoute": "its addresses are routed as messages",
+    "router.config.autoLink": "no link is attached",
+    "router.config.exchange": "its address is routed like any other",
+    "router.config.binding": "no message takes it",
+    "authServicePlugin": "no client can be authenticated by it",
+    "console": "use a current management tool",
+}
+
+# Attributes without effect when they are given and differ from their default.
+UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
+    Router: {
+        "mode": "the router stands alone",
+        "timestampFormat": "log times are written as 2026-11-21 06:34:17.123456 +0000",
+        "timestampsInUTC": "set TZ=UTC in the environment instead",
+        "debugDumpFile": "nothing is written to it",
+    },
+    Listener: {
+        "failoverUrls": "clients are not told of them",
+        "openProperties": "they are not added to OPEN",
+        "messageLoggingComponents": "no message is logged",
+        "policyVhost": "no vhost policy is enforced",
+    },
+    Address: {
+        "waypoint": "messages go straight to receivers",
+        "ingressPhase": "addresses have one phase",
+        "egressPhase": "addresses have one phase",
+        "enableFallback": "undeliverable messages are released",
+    },
+    Policy: {
+        "maxConnections": "connections are not limited",
+        "maxMessageSize": "messages are not limited",
+        "policyDir": "no vhost is read from it",
+    },
+}
+
+# Listener attributes whose silent absence would let in somebody or something that should stay out.
+_PROTECTING = ("authenticatePeer", "requireSsl", "requireEncryption", "multiTenant")
+_PROTECTING_NAMES = ("sslProfile", "saslPlugin", "trustedCertsFile")
+
+
+def is_served(listener: Listener) -> bool:
+    """Whether this version opens the listener at all."""
+    return not listener.http and listener.role in ("normal", "route-container")
+
+
+def check_support(checked: list[Checked]) -> Iterator[Mistake]:
+    """What of these entities is not served: warnings, and mistakes where security is at stake."""
+    for at in checked:
+        if effect := UNSERVED_ENTITIES.get(at.type.name):
+            yield at.mistake("", f"{NOT_YET}; {effect}", warning=True)
+        for name, effect in UNSERVED_ATTRIBUTES.get(type(at.entity), {}).items():
+            attribute = at.type.attributes[name]
+            if name in at.lines and getattr(at.entity, attribute.field) != attribute.default:
+                yield at.mistake(name, f"{NOT_YET}; {effect}", warning=True)
+        if isinstance(at.entity, Listener):
+            yield from _listener(at, at.entity)
+        if isinstance(at.entity, Policy) and at.entity.enable_vhost_policy:
+            yield at.mistake("enableVhostPolicy", f"{NOT_YET}, so clients would not be held back; give no")
+
+
+def _listener(at: Checked, listener: Listener) -> Iterator[Mistake]:
+    for name in (*_PROTECTING, *_PROTECTING_NAMES):
+        if getattr(listener, at.type.attributes[name].field):
+            instead = "give no" if name in _PROTECTING else "remove it"
+            yield at.mistake(name, f"{NOT_YET}, so the listener would be unprotected; {instead}")
+    mechanisms = (listener.sasl_mechanisms or "ANONYMOUS").replace(",", " ").split()
+    if "ANONYMOUS" not in mechanisms:
+        text = f"only ANONYMOUS is served by this version, not {' '.join(mechanisms)}; add ANONYMOUS"
+        yield at.mistake("saslMechanisms", text)
+    elif len(mechanisms) > 1:
+        yield at.mistake("saslMechanisms", "only ANONYMOUS is served by this version", warning=True)
+    if listener.http:
+        yield at.mistake("http", f"{NOT_YET}; the listener is not opened", warning=True)
+    elif not is_served(listener):
+        yield at.mistake("role", f"{listener.role} {NOT_YET}; the listener is not opened", warning=True)
+    elif listener.role == "route-container":
+        yield at.mistake("role", f"route-container {NOT_YET}; the listener is opened as normal", warning=True)

@@ -1,0 +1,198 @@
+"""Where connections come from and go to, and how they are secured (qpid-dispatch 1.19 management schema)."""
+
+import socket
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from routerd.config.attribute import Entity, about
+
+Family = Literal["IPv4", "IPv6"]
+Role = Literal["normal", "inter-router", "route-container", "edge"]
+Strip = Literal["in", "out", "both", "no"]
+
+SERVICE_PORTS = {"amqp": 5672, "amqps": 5671}
+
+
+class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="listener"):
+    """A place where clients and routers connect to."""
+
+    host: Annotated[str, about("Address or name to listen on.", default="all interfaces, IPv4 and IPv6")] = ""
+    port: Annotated[str, about("Port number or service name; 0 takes any free port.", kind="port")] = "amqp"
+    socket_address_family: (
+        Annotated[Family, about("Use only addresses of this family.", old="protocolFamily")] | None
+    ) = None
+    role: Annotated[Role, about("What connects here: clients, routers or brokers.")] = "normal"
+    cost: Annotated[int, about("Cost of links to routers that connect here.", ge=1)] = 1
+    ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
+    sasl_mechanisms: (
+        Annotated[str, about("SASL mechanisms offered, separated by blanks.", default="ANONYMOUS")] | None
+    ) = None
+    authenticate_peer: Annotated[bool, about("Whether a peer must authenticate itself.")] = False
+    sasl_plugin: Annotated[str, about("Name of the authServicePlugin that authenticates peers.")] | None = (
+        None
+    )
+    require_encryption: Annotated[bool, about("Whether the connection must be encrypted.")] = False
+    require_ssl: Annotated[bool, about("Whether the connection must use TLS.")] = False
+    trusted_certs_file: (
+        Annotated[str, about("Certificates that clients may present.", kind="path", old="trustedCerts")]
+        | None
+    ) = None
+    max_frame_size: Annotated[int, about("Largest AMQP frame in bytes.", ge=512, le=4294967295)] = 16384
+    max_sessions: Annotated[int, about("Sessions at once per connection.", ge=1, le=32768)] = 32768
+    max_session_frames: (
+        Annotated[int, about("Incoming frames at once per session.", ge=1, default="no limit")] | None
+    ) = None
+    idle_timeout_seconds: Annotated[
+        int, about("Silence of the peer in seconds that ends a connection; 0 is never.", ge=0, le=4294967)
+    ] = 16
+    initial_handshake_timeout_seconds: Annotated[
+        int, about("Seconds a new connection has until it is open; 0 is no limit.", ge=0)
+    ] = 0
+    strip_annotations: Annotated[
+        Strip, about("Direction in which router annotations are removed from messages.")
+    ] = "both"
+    link_capacity: Annotated[
+        int,
+        about(
+            "Credit of a sending client per link.", ge=1, le=1_000_000, default="linkCapacity of the router"
+        ),
+    ] = 0
+    multi_tenant: Annotated[bool, about("Whether addresses get the client's virtual host in front.")] = False
+    failover_urls: (
+        Annotated[
+            str,
+            about("Other routers that clients may fail over to, separated by commas.", old="failoverList"),
+        ]
+        | None
+    ) = None
+    healthz: Annotated[bool, about("Whether an HTTP listener serves /healthz.")] = True
+    metrics: Annotated[bool, about("Whether an HTTP listener serves /metrics.")] = True
+    websockets: Annotated[bool, about("Whether an HTTP listener serves AMQP over websockets.")] = True
+    http: Annotated[bool, about("Whether the port speaks HTTP.")] = False
+    http_root_dir: (
+        Annotated[str, about("Directory of files an HTTP listener serves.", kind="path", old="httpRoot")]
+        | None
+    ) = None
+    message_logging_components: Annotated[
+        str, about("Message parts written to the log.", old="logMessage")
+    ] = "none"
+    policy_vhost: (
+        Annotated[str, about("Virtual host whose policy applies to connections made here.")] | None
+    ) = None
+    open_properties: Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")] | None = (
+        None
+    )
+
+    @property
+    def port_number(self) -> int:
+        """The port as a number, 0 to 65535."""
+        return port_number(self.port)
+
+
+class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="connector"):
+    """A connection that the router makes."""
+
+    host: Annotated[str, about("Address or name to connect to.")] = "127.0.0.1"
+    port: Annotated[str, about("Port number or service name.", kind="port")] = "amqp"
+    protocol_family: Annotated[Family, about("Use only addresses of this family.")] | None = None
+    role: Annotated[Role, about("What is connected to: a client, a router or a broker.")] = "normal"
+    cost: Annotated[int, about("Cost of links to that router.", ge=1)] = 1
+    ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
+    sasl_mechanisms: Annotated[str, about("SASL mechanisms accepted, separated by blanks.")] | None = None
+    allow_redirect: Annotated[bool, about("Whether the peer may redirect the connection.")] = True
+    max_frame_size: Annotated[int, about("Largest AMQP frame in bytes.", ge=512, le=4294967295)] = 16384
+    max_sessions: Annotated[int, about("Sessions at once per connection.", ge=1, le=32768)] = 32768
+    max_session_frames: (
+        Annotated[int, about("Incoming frames at once per session.", ge=1, default="no limit")] | None
+    ) = None
+    idle_timeout_seconds: Annotated[
+        int, about("Silence of the peer in seconds that ends a connection; 0 is never.", ge=0, le=4294967)
+    ] = 16
+    strip_annotations: Annotated[
+        Strip, about("Direction in which router annotations are removed from messages.")
+    ] = "both"
+    link_capacity: Annotated[
+        int,
+        about("Credit of a sending peer per link.", ge=1, le=1_000_000, default="linkCapacity of the router"),
+    ] = 0
+    verify_hostname: Annotated[
+        bool, about("Whether the peer's certificate must name the host.", old="verifyHostName")
+    ] = True
+    sasl_username: Annotated[str, about("User for SASL.")] | None = None
+    sasl_password: Annotated[str, about("Password for SASL.")] | None = None
+    message_logging_components: Annotated[
+        str, about("Message parts written to the log.", old="logMessage")
+    ] = "none"
+    failover_urls: (
+        Annotated[str, about("Other places to connect to, separated by commas.", old="failoverList")] | None
+    ) = None
+    policy_vhost: Annotated[str, about("Virtual host whose policy applies to this connection.")] | None = None
+    open_properties: Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")] | None = (
+        None
+    )
+
+
+class ConnectorState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a connector says about itself when asked; never in a file."""
+
+    connection_status: Annotated[str, about("State of the connection.")] = ""
+    connection_msg: Annotated[str, about("The last thing that happened to it.")] = ""
+
+
+class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="sslProfile"):
+    """Certificates and settings for TLS, referred to by name."""
+
+    ciphers: Annotated[str, about("Cipher suites, as OpenSSL lists them.")] | None = None
+    protocols: Annotated[str, about("TLS versions, separated by blanks.")] | None = None
+    ca_cert_file: (
+        Annotated[str, about("Certificates that are trusted.", kind="path", old="certDb")] | None
+    ) = None
+    cert_file: Annotated[str, about("Certificate of the router.", kind="path")] | None = None
+    private_key_file: Annotated[str, about("Key of the certificate.", kind="path", old="keyFile")] | None = (
+        None
+    )
+    password_file: (
+        Annotated[
+            str, about("File with the password of the key; use password.", kind="path", deprecated=True)
+        ]
+        | None
+    ) = None
+    password: (
+        Annotated[str, about("Password of the key, or `env:NAME`, `file:PATH`, `pass:TEXT`.")] | None
+    ) = None
+    uid_format: Annotated[str, about("Parts of a client's certificate that make its user name.")] | None = (
+        None
+    )
+    uid_name_mapping_file: (
+        Annotated[
+            str, about("File that maps those user names to others.", kind="path", old="displayNameFile")
+        ]
+        | None
+    ) = None
+
+
+class AuthServicePlugin(
+    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="authServicePlugin"
+):
+    """A remote service that authenticates clients."""
+
+    auth_service: (
+        Annotated[str, about("Address and port in one; use host and port.", deprecated=True)] | None
+    ) = None
+    host: Annotated[str, about("Address or name of the service.")] = ""
+    port: Annotated[str, about("Port number or service name.", kind="port")] = "amqp"
+    realm: Annotated[str, about("Host name for SASL.", old="saslInitHostname")] | None = None
+    ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.", old="authSslProfile")] | None = None
+
+
+def port_number(port: str) -> int:
+    """The number of a port given by number or service name. Raises ValueError for a name nobody knows."""
+    if port.isascii() and port.isdigit():
+        return int(port) if len(port) <= 5 else 65536
+    if port in SERVICE_PORTS:
+        return SERVICE_PORTS[port]
+    try:
+        return socket.getservbyname(port, "tcp")
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"{port!r} is no service name") from error
