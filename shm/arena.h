@@ -79,6 +79,7 @@ typedef struct {               /* the owner's side */
     arena_view view;
     uint32_t *free_list[2];
     uint32_t free_count[2];
+    uint8_t *is_free;          /* a byte per block: freeing what is free already is refused, whoever asks for it */
 } arena_owner;
 
 static inline size_t arena_map_bytes(uint64_t blocks) { return (size_t) ((blocks + 4095u) & ~(uint64_t) 4095u); }
@@ -112,6 +113,10 @@ static inline bool arena_attach(arena_view *v, void *base, size_t bytes)
 }
 
 static inline uint32_t arena_blocks(const arena_view *v) { return v->small_count + v->large_count; }
+static inline uint64_t arena_data_bytes(const arena_view *v)
+{
+    return (uint64_t) v->small_count * ARENA_SMALL_BYTES + (uint64_t) v->large_count * ARENA_LARGE_BYTES;
+}
 static inline bool arena_is_large(const arena_view *v, uint32_t index) { return index >= v->small_count; }
 static inline uint8_t *arena_in_use(const arena_view *v) { return v->base + ARENA_HEADER_BYTES; }
 
@@ -138,26 +143,34 @@ static inline arena_content *arena_content_of(const arena_view *v, uint32_t head
 
 /* ---- the owner ---- */
 
+static inline void arena_disown(arena_owner *o)
+{
+    free(o->free_list[0]);
+    free(o->free_list[1]);
+    free(o->is_free);
+    memset(o, 0, sizeof *o);
+}
+
+/* Takes every block that the in_use map does not hold back.  False: no memory. */
 static inline bool arena_own(arena_owner *o, const arena_view *v)
 {
     o->view = *v;
     o->free_count[0] = o->free_count[1] = 0;
     o->free_list[0] = (uint32_t *) malloc(sizeof(uint32_t) * ((size_t) v->small_count + 1));
     o->free_list[1] = (uint32_t *) malloc(sizeof(uint32_t) * ((size_t) v->large_count + 1));
-    if (!o->free_list[0] || !o->free_list[1]) return false;
+    o->is_free = (uint8_t *) calloc((size_t) arena_blocks(v) + 1, 1);
+    if (!o->free_list[0] || !o->free_list[1] || !o->is_free) {
+        arena_disown(o);
+        return false;
+    }
     const uint8_t *used = arena_in_use(v);
     for (uint32_t i = arena_blocks(v); i-- > 0;) {          /* downwards: low blocks are handed out first */
         int large = arena_is_large(v, i);
-        if (!used[i]) o->free_list[large][o->free_count[large]++] = i;
+        if (used[i]) continue;
+        o->is_free[i] = 1;
+        o->free_list[large][o->free_count[large]++] = i;
     }
     return true;
-}
-
-static inline void arena_disown(arena_owner *o)
-{
-    free(o->free_list[0]);
-    free(o->free_list[1]);
-    memset(o, 0, sizeof *o);
 }
 
 /* A block of the wanted class, of the other class when that is used up, or ROUTERD_NIL. */
@@ -166,15 +179,17 @@ static inline uint32_t arena_alloc(arena_owner *o, enum arena_class want)
     int c = o->free_count[want] ? (int) want : !want;
     if (!o->free_count[c]) return ROUTERD_NIL;
     uint32_t index = o->free_list[c][--o->free_count[c]];
+    o->is_free[index] = 0;
     atomic_store_explicit(&arena_at(&o->view, index)->next, ROUTERD_NIL, memory_order_relaxed);
     return index;
 }
 
+/* False: no block of ours, or free already. */
 static inline bool arena_free_one(arena_owner *o, uint32_t index)
 {
-    if (index >= arena_blocks(&o->view)) return false;
+    if (index >= arena_blocks(&o->view) || o->is_free[index]) return false;
     int c = arena_is_large(&o->view, index);
-    if (o->free_count[c] >= (c ? o->view.large_count : o->view.small_count)) return false;   /* a double free: refuse to corrupt */
+    o->is_free[index] = 1;
     o->free_list[c][o->free_count[c]++] = index;
     return true;
 }
@@ -183,8 +198,8 @@ static inline bool arena_free_one(arena_owner *o, uint32_t index)
 static inline uint32_t arena_alloc_head(arena_owner *o, enum arena_class want)
 {
     uint32_t index = arena_alloc(o, want);
-    if (index == ROUTERD_NIL) return index;
     arena_content *c = arena_content_of(&o->view, index);
+    if (!c) return ROUTERD_NIL;                             /* none left */
     atomic_store_explicit(&c->length, 0, memory_order_relaxed);
     atomic_store_explicit(&c->state, CONTENT_RECEIVING, memory_order_relaxed);
     c->key_block = ROUTERD_NIL;
@@ -195,17 +210,14 @@ static inline uint32_t arena_alloc_head(arena_owner *o, enum arena_class want)
     return index;
 }
 
-/* Frees a chain and its key block; returns how many blocks came back (0: not a block of ours). */
+/* Frees a chain and its key block; returns how many blocks came back (0: not a block of ours, or free already).
+ * Ends on any chain: no block is freed twice, so a loop of `next` stops where it began. */
 static inline uint32_t arena_free_chain(arena_owner *o, uint32_t head)
 {
-    arena_content *c = arena_content_of(&o->view, head);
-    if (!c) return 0;
-    uint32_t freed = 0, index = c->key_block, limit = arena_blocks(&o->view);
-    if (index != ROUTERD_NIL) freed += arena_free_one(o, index);
-    for (index = head; index != ROUTERD_NIL && freed <= limit;) {
-        arena_block *b = arena_at(&o->view, index);
-        if (!b) break;
-        uint32_t next = atomic_load_explicit(&b->next, memory_order_relaxed);
+    if (head >= arena_blocks(&o->view) || o->is_free[head]) return 0;   /* its header is not to be believed */
+    uint32_t freed = arena_free_one(o, arena_content_of(&o->view, head)->key_block);
+    for (uint32_t index = head; index < arena_blocks(&o->view);) {
+        uint32_t next = atomic_load_explicit(&arena_at(&o->view, index)->next, memory_order_relaxed);
         if (!arena_free_one(o, index)) break;
         freed++;
         index = next;
@@ -219,13 +231,14 @@ typedef struct {
     uint32_t head, tail;       /* first and last block */
     uint32_t tail_used;        /* bytes written in the last block */
     uint64_t written;          /* bytes written in all; published by chain_publish */
+    uint64_t trimmed;          /* bytes that stood in blocks between the head and its present `next`, see chain_trim */
 } arena_writer;
 
 static inline bool chain_begin(arena_owner *o, arena_writer *w, enum arena_class want)
 {
     w->head = w->tail = arena_alloc_head(o, want);
     w->tail_used = 0;
-    w->written = 0;
+    w->written = w->trimmed = 0;
     return w->head != ROUTERD_NIL;
 }
 
@@ -279,6 +292,27 @@ static inline bool chain_write(arena_owner *o, arena_writer *w, enum arena_class
     return true;
 }
 
+/* Frees the blocks of a message still being received whose bytes every reader has behind it; the head stays, it holds
+ * the content header.  `consumed` is the slowest reader's position.  A reader that stands exactly at a block's end still
+ * needs the block's `next`, so a block goes when a byte behind it has been read.  Returns how many blocks came back. */
+static inline uint32_t chain_trim(arena_owner *o, arena_writer *w, uint64_t consumed)
+{
+    arena_block *head = arena_at(&o->view, w->head);
+    uint64_t end = arena_capacity(&o->view, w->head, true) + w->trimmed;
+    uint32_t freed = 0;
+    for (uint32_t index = atomic_load_explicit(&head->next, memory_order_relaxed); index < arena_blocks(&o->view) && index != w->tail;) {
+        uint32_t capacity = arena_capacity(&o->view, index, false);
+        uint32_t next = atomic_load_explicit(&arena_at(&o->view, index)->next, memory_order_relaxed);
+        end += capacity;
+        if (end >= consumed || !arena_free_one(o, index)) break;
+        atomic_store_explicit(&head->next, next, memory_order_release);   /* partner: the acquire load in arena_mark_chain */
+        w->trimmed += capacity;
+        freed++;
+        index = next;
+    }
+    return freed;
+}
+
 /* ---- reading a chain (anybody) ---- */
 
 typedef struct {
@@ -298,11 +332,13 @@ static inline uint64_t chain_length(const arena_content *c) { return atomic_load
 static inline uint32_t chain_state(const arena_content *c) { return atomic_load_explicit(&c->state, memory_order_acquire); }
 
 /* The next run of contiguous bytes below `limit` (a published length); *size = 0 and NULL when there is none.
- * NULL with *size = 1: the chain is broken. */
+ * NULL with *size = 1: the chain is broken.  More unread bytes than the arena has room for cannot be true, so reading to
+ * any limit, in a chain that loops too, ends after at most one arena's bytes. */
 static inline const uint8_t *chain_read(const arena_view *v, arena_reader *r, uint64_t limit, uint32_t *size)
 {
     *size = 0;
     if (r->position >= limit) return NULL;
+    if (limit - r->position > arena_data_bytes(v)) { *size = 1; return NULL; }
     bool head = r->block == r->head && r->position == r->offset;
     arena_block *b = arena_at(v, r->block);
     if (!b) { *size = 1; return NULL; }

@@ -3,15 +3,15 @@
 Two sets of structures, both MessagePack, both the whole contract between their two ends:
 
 * packets on the supervisor's socket pair with each child (one structure per SOCK_SEQPACKET packet);
-* payloads of ``A_CONTROL`` / ``W_CONTROL`` records between a worker and the core, stored in blocks named by the record
-  (record.h, ``routerd_control_kind``).
+* payloads of ``A_CONTROL`` / ``W_CONTROL`` records between a worker and the core, stored in blocks that the
+  record names (record.h, ``routerd_control_kind``).
 """
 
 from typing import Final
 
 import msgspec
 
-# --- configuration that travels to the children -------------------------------------------------------------------
+# --- configuration that travels to the children ------------------------------------------------------------
 
 
 class LogSetup(msgspec.Struct, frozen=True):
@@ -51,15 +51,15 @@ class AddressSetup(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-# --- supervisor -> child ------------------------------------------------------------------------------------------
+# --- supervisor -> child -----------------------------------------------------------------------------------
 
 
 class Setup(msgspec.Struct, tag=True, frozen=True):
     """The first packet a child gets: everything it needs to know.
 
-    ``role`` is ``core`` or ``worker``; ``index`` counts workers from 0 and is the number of workers for the core (its
-    arena's number too). ``segments`` is the common prefix of the shared-memory names. ``doorbells`` are the workers'
-    eventfds by index; a worker has only its own, -1 elsewhere.
+    ``role`` is ``core`` or ``worker``; ``index`` counts workers from 0 and is the number of workers for the
+    core (its arena's number too). ``segments`` is the common prefix of the shared-memory names. ``doorbells``
+    are the workers' eventfds by index; a worker has only its own, -1 elsewhere.
     """
 
     role: str
@@ -100,7 +100,7 @@ class WorkerGone(msgspec.Struct, tag=True, frozen=True):
     generation: int
 
 
-# --- child -> supervisor ------------------------------------------------------------------------------------------
+# --- child -> supervisor -----------------------------------------------------------------------------------
 
 
 class Ready(msgspec.Struct, tag=True, frozen=True):
@@ -125,7 +125,7 @@ class Closed(msgspec.Struct, tag=True, frozen=True):
 
 
 class Fatal(msgspec.Struct, tag=True, frozen=True):
-    """The child cannot serve: what happened and what to do. The supervisor logs it as the reason of the exit."""
+    """The child cannot serve: what happened and what to do. The supervisor logs it as the exit's reason."""
 
     text: str
 
@@ -133,7 +133,7 @@ class Fatal(msgspec.Struct, tag=True, frozen=True):
 ToChild = Setup | StopAccepting | CloseConnections | Exit | WorkerGone
 FromChild = Ready | WorkerReclaimed | Drained | Closed | Fatal
 
-# --- payloads of control records ----------------------------------------------------------------------------------
+# --- payloads of control records ---------------------------------------------------------------------------
 
 
 class Error(msgspec.Struct, array_like=True, frozen=True):
@@ -144,7 +144,10 @@ class Error(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
-    """C_CONNECTION_OPENED. ``connection`` and ``generation`` name it in its worker; ``host`` is the peer's address:port."""
+    """C_CONNECTION_OPENED. ``connection`` and ``generation`` name it in its worker.
+
+    ``host`` is the peer's address:port, ``hostname`` what the peer's open frame said.
+    """
 
     connection: int
     generation: int
@@ -170,9 +173,9 @@ class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
 class Attach(msgspec.Struct, array_like=True, frozen=True):
     """C_ATTACH: a peer attached (first attach).
 
-    ``outgoing`` is the router's view: true for a link whose peer is the receiver. ``address`` is the source's (outgoing)
-    or target's (incoming) address, None for null. Settle modes as in AMQP 2.8.2 and 2.8.3. ``capacity`` is the listener's
-    linkCapacity.
+    ``outgoing`` is the router's view: true for a link whose peer is the receiver. ``address`` is the source's
+    (outgoing) or target's (incoming) address, None for null. Settle modes as in AMQP 2.8.2 and 2.8.3.
+    ``capacity`` is the listener's linkCapacity.
     """
 
     link: int
@@ -190,7 +193,7 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Attached(msgspec.Struct, array_like=True, frozen=True):
-    """C_ATTACHED: the core's answer. With ``error`` set the link is refused: attach with a null terminus, then detach.
+    """C_ATTACHED: the core's answer. With ``error`` the link is refused: attach with a null terminus, detach.
 
     ``address`` is set for a dynamic terminus only: the generated address to answer with.
     """
@@ -202,8 +205,8 @@ class Attached(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Detach(msgspec.Struct, array_like=True, frozen=True):
-    """C_DETACH, worker -> core: the peer (or its connection) is gone; every delivery of an outgoing link has been
-    answered by A_UPDATE before. core -> worker: detach this link with ``error``."""
+    """C_DETACH, worker -> core: the peer (or its connection) is gone; every delivery of an outgoing link has
+    been answered by A_UPDATE before. core -> worker: detach this link with ``error``."""
 
     link: int
     generation: int

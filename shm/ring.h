@@ -122,10 +122,12 @@ static inline void ring_return(routerd_consumer *c)
         atomic_store_explicit(&c->ring->tail, c->next, memory_order_release);
 }
 
-/* Is there anything to read?  For the second look before sleeping: partner is the fence in doorbell.h. */
+/* Is there anything to read?  For the second look before sleeping: partner is the fence in doorbell.h.
+ * Says no to a broken index, as ring_peek does: a consumer would otherwise never sleep and never read. */
 static inline bool ring_pending(const routerd_consumer *c)
 {
-    return atomic_load_explicit(&c->ring->head, memory_order_seq_cst) != c->next;
+    uint64_t ahead = atomic_load_explicit(&c->ring->head, memory_order_seq_cst) - c->next;
+    return ahead != 0 && ahead <= c->capacity;
 }
 
 /* Forget what a dead consumer had not read: done by the producer on its behalf. */

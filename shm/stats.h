@@ -17,8 +17,8 @@
 
 typedef struct {
     uint32_t magic;
-    uint32_t pid;              /* 0: no such process now */
-    uint32_t generation;       /* of the process in this place */
+    _Atomic uint32_t pid;      /* 0: no such process now */
+    _Atomic uint32_t generation;   /* of the process in this place */
     uint32_t reserved;
     _Atomic uint64_t heartbeat;           /* loop turns; a page whose heartbeat stands still belongs to a hung process */
     uint64_t padding[5];
@@ -38,12 +38,23 @@ static inline void stats_add(stats_page *p, uint32_t which, uint64_t n)
 static inline void stats_set(stats_page *p, uint32_t which, uint64_t n) { atomic_store_explicit(&p->counter[which], n, memory_order_relaxed); }
 static inline uint64_t stats_get(const stats_page *p, uint32_t which) { return atomic_load_explicit(&p->counter[which], memory_order_relaxed); }
 
+static inline void stats_beat(stats_page *p)
+{
+    atomic_store_explicit(&p->heartbeat, atomic_load_explicit(&p->heartbeat, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
 static inline uint32_t stats_bucket(uint64_t value)
 {
     if (value < 4) return (uint32_t) value;
     uint32_t exponent = 63u - (uint32_t) __builtin_clzll(value);
     uint32_t bucket = (exponent - 1) * 4 + (uint32_t) (value >> (exponent - 2) & 3);
     return bucket < STATS_BUCKETS ? bucket : STATS_BUCKETS - 1;
+}
+
+/* The smallest value of a bucket. */
+static inline uint64_t stats_bucket_floor(uint32_t bucket)
+{
+    return bucket < 4 ? bucket : (uint64_t) (4 + (bucket & 3)) << (bucket / 4 - 1);
 }
 
 static inline void stats_observe(stats_page *p, uint32_t which, uint64_t value)

@@ -1,10 +1,12 @@
 """Names of the numbers in a statistics page (stats.h): one place for writers, readers and documentation.
 
-Every process writes its own page only. ``COUNTERS`` maps a name to (index, kind, meaning); kinds are ``counter`` (only
-grows) and ``gauge``.
+Every process writes its own page only. ``COUNTERS`` maps a name to (index, kind, meaning); kinds are
+``counter`` (only grows) and ``gauge``.
 """
 
 from typing import Final
+
+from shm.native import BUCKET_FLOORS, StatsPage
 
 COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     # any process
@@ -50,3 +52,28 @@ HISTOGRAMS: Final[dict[str, tuple[int, str]]] = {
     "delivery_latency_ns": (0, "from arrival to settlement, nanoseconds"),
     "message_bytes": (1, "size of messages, bytes"),
 }
+
+
+def own(page: StatsPage, pid: int, generation: int) -> None:
+    """Take a page over from the process that had its place before: counters go on, gauges begin at 0."""
+    for index, kind, _ in COUNTERS.values():
+        if kind == "gauge":
+            page.set(index, 0)
+    page.own(pid, generation)
+
+
+def read(page: StatsPage) -> dict[str, int]:
+    """All counters and gauges of a page by name."""
+    return {name: page.get(index) for name, (index, _, _) in COUNTERS.items()}
+
+
+def quantile(page: StatsPage, name: str, fraction: float) -> int:
+    """The value below which a fraction of the values lies, rounded down by up to 25 %; 0 without any."""
+    _, counts = page.histogram(HISTOGRAMS[name][0])
+    rank = fraction * sum(counts)
+    seen = 0
+    for floor, count in zip(BUCKET_FLOORS, counts, strict=True):
+        seen += count
+        if count and seen >= rank:
+            return floor
+    return 0

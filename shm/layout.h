@@ -1,0 +1,141 @@
+/* Where everything stands in the segments of one router (docs/memory-layout.md).
+ *
+ *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor |
+ *   rings     | worker 0: actions, work | worker 1: actions, work | ...
+ *   arena-<i> | see arena.h; i in 0..workers-1: the workers', i == workers: the core's |
+ *
+ * The supervisor formats the segments before any child exists; every offset follows from the number of workers, which a
+ * child knows from its set-up packet as well: what the header says is compared with it, never followed blindly.
+ */
+#ifndef ROUTERD_SHM_LAYOUT_H
+#define ROUTERD_SHM_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "doorbell.h"
+#include "record.h"
+#include "ring.h"
+#include "stats.h"
+
+#define LAYOUT_MAGIC 0x31647265747565ull
+#define LAYOUT_VERSION 1u              /* grows with every change of the layout or of a record's meaning */
+#define LAYOUT_PAGE 4096u
+#define LAYOUT_CONTROL_HEADER_BYTES 8192u
+#define LAYOUT_CORE_DOORBELL 1024u
+#define LAYOUT_WORKER_DOORBELL 1088u
+#define LAYOUT_RING_CAPACITY 8192u     /* records: all deliveries of 32 links with the default credit of 250 */
+#define LAYOUT_CORE_ARENA_BYTES (1024u * 1024u)   /* control payloads only */
+#define LAYOUT_MIB (1024u * 1024u)
+
+typedef struct {               /* the first bytes of the control segment; written once, before any child exists */
+    uint64_t magic;
+    uint32_t workers;
+    uint32_t version;
+    uint32_t ring_capacity;
+    uint32_t supervisor;       /* pid */
+    uint64_t arena_bytes;      /* size of each worker's arena segment */
+} layout_control;
+
+_Static_assert(sizeof(layout_control) <= LAYOUT_CORE_DOORBELL, "the header ends before the doorbells");
+_Static_assert(sizeof(routerd_doorbell) == 64, "a doorbell has its own cache line");
+_Static_assert(LAYOUT_WORKER_DOORBELL + ROUTERD_MAX_WORKERS * 64u <= LAYOUT_CONTROL_HEADER_BYTES,
+               "every worker's doorbell is in the header region");
+
+static inline size_t layout_page_up(size_t bytes) { return (bytes + LAYOUT_PAGE - 1) & ~(size_t) (LAYOUT_PAGE - 1); }
+
+/* ---- control ---- */
+
+static inline size_t layout_core_doorbell(void) { return LAYOUT_CORE_DOORBELL; }
+static inline size_t layout_worker_doorbell(uint32_t worker) { return LAYOUT_WORKER_DOORBELL + (size_t) worker * 64u; }
+
+/* Statistics pages by slot: workers from 0, then the core, then the supervisor. */
+static inline size_t layout_stats(uint32_t slot) { return LAYOUT_CONTROL_HEADER_BYTES + (size_t) slot * STATS_PAGE_BYTES; }
+static inline size_t layout_control_bytes(uint32_t workers) { return layout_stats(workers + 2); }
+
+/* ---- rings ---- */
+
+static inline size_t layout_ring_stride(void) { return layout_page_up(ring_bytes(LAYOUT_RING_CAPACITY)); }
+static inline size_t layout_action_ring(uint32_t worker) { return (size_t) worker * 2 * layout_ring_stride(); }
+static inline size_t layout_work_ring(uint32_t worker) { return layout_action_ring(worker) + layout_ring_stride(); }
+static inline size_t layout_rings_bytes(uint32_t workers) { return layout_action_ring(workers); }
+
+/* A ring is formatted as the layout wants it: what ring_produce and ring_consume read from it stays in the segment. */
+static inline bool layout_ring_valid(const routerd_ring *ring) { return ring->capacity == LAYOUT_RING_CAPACITY; }
+
+/* ---- arenas ---- */
+
+/* How a segment of `bytes` is divided: a third of the blocks' bytes in small ones, the rest in large ones. */
+static inline void layout_arena_split(size_t bytes, uint32_t *small_count, uint32_t *large_count)
+{
+    size_t map = arena_map_bytes(bytes / ARENA_SMALL_BYTES);      /* an upper bound: as if all blocks were small */
+    size_t left = bytes > ARENA_HEADER_BYTES + map ? bytes - ARENA_HEADER_BYTES - map : 0;
+    *large_count = (uint32_t) (left / 3 * 2 / ARENA_LARGE_BYTES);
+    *small_count = (uint32_t) ((left - (size_t) *large_count * ARENA_LARGE_BYTES) / ARENA_SMALL_BYTES);
+}
+
+/* ---- the supervisor formats, the children check ---- */
+
+static inline void layout_format_control(void *base, uint32_t workers, uint64_t arena_bytes_each, uint32_t supervisor)
+{
+    layout_control *c = (layout_control *) base;
+    c->workers = workers;
+    c->version = LAYOUT_VERSION;
+    c->ring_capacity = LAYOUT_RING_CAPACITY;
+    c->supervisor = supervisor;
+    c->arena_bytes = arena_bytes_each;
+    for (uint32_t slot = 0; slot < workers + 2; slot++)
+        ((stats_page *) ((uint8_t *) base + layout_stats(slot)))->magic = STATS_MAGIC;
+    c->magic = LAYOUT_MAGIC;
+}
+
+static inline void layout_format_rings(void *base, uint32_t workers)
+{
+    for (uint32_t i = 0; i < workers; i++) {
+        ring_format((routerd_ring *) ((uint8_t *) base + layout_action_ring(i)), LAYOUT_RING_CAPACITY);
+        ring_format((routerd_ring *) ((uint8_t *) base + layout_work_ring(i)), LAYOUT_RING_CAPACITY);
+    }
+}
+
+static inline void layout_format_arena(void *base, size_t bytes)
+{
+    uint32_t small_count, large_count;
+    layout_arena_split(bytes, &small_count, &large_count);
+    arena_format(base, small_count, large_count);
+}
+
+/* What is wrong with a control segment, or NULL. */
+static inline const char *layout_check_control(const void *base, size_t bytes)
+{
+    const layout_control *c = (const layout_control *) base;
+    if (bytes < LAYOUT_CONTROL_HEADER_BYTES) return "it is too short for a control header";
+    if (c->magic != LAYOUT_MAGIC) return "it is no control segment";
+    if (c->version != LAYOUT_VERSION) return "it was made by another version of routerd";
+    if (c->workers < 1 || c->workers > ROUTERD_MAX_WORKERS) return "its number of workers makes no sense";
+    if (c->ring_capacity != LAYOUT_RING_CAPACITY) return "its rings have another capacity";
+    if (bytes != layout_control_bytes(c->workers)) return "its size does not fit its number of workers";
+    for (uint32_t slot = 0; slot < c->workers + 2; slot++)
+        if (((const stats_page *) ((const uint8_t *) base + layout_stats(slot)))->magic != STATS_MAGIC)
+            return "a statistics page in it is not formatted";
+    return NULL;
+}
+
+static inline const char *layout_check_rings(const void *base, size_t bytes, uint32_t workers)
+{
+    if (bytes != layout_rings_bytes(workers)) return "its size does not fit the number of workers";
+    for (uint32_t i = 0; i < workers; i++)
+        if (!layout_ring_valid((const routerd_ring *) ((const uint8_t *) base + layout_action_ring(i)))
+            || !layout_ring_valid((const routerd_ring *) ((const uint8_t *) base + layout_work_ring(i))))
+            return "a ring in it is not formatted";
+    return NULL;
+}
+
+static inline const char *layout_check_arena(void *base, size_t bytes)
+{
+    arena_view v;
+    return arena_attach(&v, base, bytes) ? NULL : "it is no arena of its size";
+}
+
+#endif

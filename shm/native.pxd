@@ -1,0 +1,125 @@
+# cython: language_level=3
+"""The C11 headers as Cython sees them; the enumerations are Python names of shm.native too."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+cdef extern from "record.h" nogil:
+    ctypedef struct routerd_record:
+        uint8_t type, flags, priority, arena
+        uint32_t link, link_gen, block
+        uint64_t delivery, peer
+        uint32_t state, credit
+        uint64_t length, time, extra
+    const uint32_t ROUTERD_NIL, ROUTERD_MAX_WORKERS, ROUTERD_RECORD_SIZE, ROUTERD_PRIORITIES
+    cpdef enum:
+        A_NONE, A_DELIVER, A_CONTINUE, A_UPDATE, A_DONE, A_PROGRESS, A_DRAIN, A_DRAINED, A_FREE
+        A_CONTROL
+        W_NONE, W_SEND, W_CONTINUE, W_UPDATE, W_RELEASE, W_CONSUMED, W_FLOW, W_DRAIN, W_DRAINED
+        W_ACCEPTED, W_CONTROL
+        F_SETTLED, F_COMPLETE, F_ABORTED, F_IN, F_RELEASE, F_DROPPED, F_UNSENT
+        D_FAILED, D_UNDELIVERABLE, D_PAYLOAD
+        S_NONE, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED, S_TRANSACTIONAL
+        C_CONNECTION_OPENED, C_CONNECTION_CLOSED, C_ATTACH, C_ATTACHED, C_DETACH, C_CLOSE
+
+cdef extern from "ring.h" nogil:
+    ctypedef struct routerd_ring:
+        uint64_t capacity
+    ctypedef struct routerd_producer:
+        uint64_t next, capacity
+    ctypedef struct routerd_consumer:
+        uint64_t next, capacity
+    size_t c_ring_bytes "ring_bytes"(uint64_t)
+    bint ring_format(routerd_ring *, uint64_t)
+    bint ring_produce(routerd_producer *, routerd_ring *)
+    bint ring_consume(routerd_consumer *, routerd_ring *)
+    routerd_record *ring_slot(routerd_producer *)
+    void ring_push(routerd_producer *)
+    bint ring_publish(routerd_producer *)
+    void ring_discard(routerd_producer *)
+    const routerd_record *ring_peek(routerd_consumer *)
+    void ring_advance(routerd_consumer *)
+    void ring_return(routerd_consumer *)
+    bint ring_pending(const routerd_consumer *)
+
+cdef extern from "doorbell.h" nogil:
+    ctypedef struct routerd_doorbell:
+        pass
+    void doorbell_sleep(routerd_doorbell *)
+    void doorbell_wake(routerd_doorbell *)
+    bint doorbell_should_ring(routerd_doorbell *)
+
+cdef extern from "stats.h" nogil:
+    ctypedef struct stats_histogram:
+        uint64_t sum
+        uint64_t bucket[192]
+    ctypedef struct stats_page:
+        uint32_t magic, pid, generation
+        uint64_t heartbeat
+        stats_histogram histogram[4]
+    const uint32_t STATS_COUNTERS, STATS_HISTOGRAMS, STATS_BUCKETS, STATS_PAGE_BYTES, STATS_MAGIC
+    void stats_add(stats_page *, uint32_t, uint64_t)
+    void stats_set(stats_page *, uint32_t, uint64_t)
+    uint64_t stats_get(const stats_page *, uint32_t)
+    void stats_beat(stats_page *)
+    void stats_observe(stats_page *, uint32_t, uint64_t)
+    uint64_t stats_bucket_floor(uint32_t)
+
+cdef extern from "arena.h" nogil:
+    ctypedef struct arena_view:
+        uint32_t small_count, large_count
+    ctypedef struct arena_owner:
+        uint32_t free_count[2]
+    ctypedef struct arena_writer:
+        uint32_t head
+        uint64_t written
+    ctypedef struct arena_reader:
+        uint32_t head
+        uint32_t block
+        uint64_t position
+    ctypedef struct arena_content:
+        uint32_t key_block
+    cdef enum arena_class:
+        ARENA_SMALL, ARENA_LARGE
+    cpdef enum:
+        CONTENT_RECEIVING, CONTENT_COMPLETE, CONTENT_ABORTED
+    size_t c_arena_bytes "arena_bytes"(uint32_t, uint32_t)
+    void c_arena_format "arena_format"(void *, uint32_t, uint32_t)
+    bint arena_attach(arena_view *, void *, size_t)
+    bint arena_own(arena_owner *, const arena_view *)
+    void arena_disown(arena_owner *)
+    uint32_t arena_blocks(const arena_view *)
+    uint8_t *arena_in_use(const arena_view *)
+    uint32_t arena_alloc(arena_owner *, arena_class)
+    bint arena_free_one(arena_owner *, uint32_t)
+    uint32_t arena_free_chain(arena_owner *, uint32_t)
+    arena_content *arena_content_of(const arena_view *, uint32_t)
+    bint chain_begin(arena_owner *, arena_writer *, arena_class)
+    bint chain_write(arena_owner *, arena_writer *, arena_class, const void *, size_t)
+    void chain_publish(arena_owner *, const arena_writer *, int)
+    uint32_t chain_trim(arena_owner *, arena_writer *, uint64_t)
+    void chain_open(arena_reader *, uint32_t)
+    uint64_t chain_length(const arena_content *)
+    uint32_t chain_state(const arena_content *)
+    const uint8_t *chain_read(const arena_view *, arena_reader *, uint64_t, uint32_t *)
+    void chain_advance(arena_reader *, uint32_t)
+    void arena_mark_none(const arena_view *)
+    uint32_t arena_mark_chain(const arena_view *, uint32_t)
+
+cdef extern from "layout.h" nogil:
+    const uint32_t LAYOUT_RING_CAPACITY, LAYOUT_CORE_ARENA_BYTES, LAYOUT_VERSION
+    size_t layout_core_doorbell()
+    size_t layout_worker_doorbell(uint32_t)
+    size_t layout_stats(uint32_t)
+    size_t layout_control_bytes(uint32_t)
+    size_t layout_action_ring(uint32_t)
+    size_t layout_work_ring(uint32_t)
+    size_t layout_rings_bytes(uint32_t)
+    ctypedef struct layout_control:
+        uint32_t workers
+        uint64_t arena_bytes
+    void layout_format_control(void *, uint32_t, uint64_t, uint32_t)
+    void layout_format_rings(void *, uint32_t)
+    void layout_format_arena(void *, size_t)
+    const char *layout_check_control(const void *, size_t)
+    const char *layout_check_rings(const void *, size_t, uint32_t)
+    const char *layout_check_arena(void *, size_t)

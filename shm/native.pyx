@@ -1,0 +1,341 @@
+# cython: language_level=3
+"""What the C11 headers of the shared-memory contract look like from Python.
+
+For formatting and checking segments, for statistics and for tests; nothing here is on a message's way. Other extensions
+include the headers themselves and take the address of a segment as an integer (``address``).
+
+An object made on a buffer keeps that buffer alive: a mapping cannot be closed while one of them exists (BufferError).
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset
+
+NIL = ROUTERD_NIL
+MAX_WORKERS = ROUTERD_MAX_WORKERS
+RECORD_SIZE = ROUTERD_RECORD_SIZE
+PRIORITIES = ROUTERD_PRIORITIES
+RING_CAPACITY = LAYOUT_RING_CAPACITY
+CORE_ARENA_BYTES = LAYOUT_CORE_ARENA_BYTES
+VERSION = LAYOUT_VERSION
+PAGE_BYTES = STATS_PAGE_BYTES
+BUCKET_FLOORS = tuple([stats_bucket_floor(i) for i in range(STATS_BUCKETS)])
+
+
+
+cdef class Mapped:
+    """A part of a writable buffer, kept alive as long as this object."""
+
+    cdef Py_buffer buffer
+    cdef bint held
+    cdef uint8_t *base
+    cdef size_t size
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.buffer)
+
+    cdef int take(self, object memory, size_t offset, size_t least) except -1:
+        PyObject_GetBuffer(memory, &self.buffer, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        self.held = True
+        cdef size_t length = <size_t> self.buffer.len
+        if offset > length or length - offset < least:
+            raise ValueError(f"{least} bytes at {offset} do not fit in {length} bytes of memory")
+        self.base = <uint8_t *> self.buffer.buf + offset
+        self.size = length - offset
+        if <uintptr_t> self.base % 64:
+            raise ValueError("shared structures begin at a multiple of 64 bytes; use mmap")
+        return 0
+
+
+def address(memory) -> int:
+    """Where a writable buffer begins, for extensions that take addresses. Valid while the buffer is open."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, 0)
+    return <uintptr_t> m.base
+
+
+# ---- layout ------------------------------------------------------------------------------------------------------
+
+def control_bytes(uint32_t workers) -> int:
+    """Size of the control segment."""
+    return layout_control_bytes(workers)
+
+
+def rings_bytes(uint32_t workers) -> int:
+    """Size of the segment of all rings."""
+    return layout_rings_bytes(workers)
+
+
+def core_doorbell_offset() -> int:
+    """Where the core's doorbell stands in the control segment."""
+    return layout_core_doorbell()
+
+
+def worker_doorbell_offset(uint32_t worker) -> int:
+    """Where a worker's doorbell stands in the control segment."""
+    return layout_worker_doorbell(worker)
+
+
+def stats_offset(uint32_t slot) -> int:
+    """Where a statistics page stands in the control segment; slots: workers, the core, the supervisor."""
+    return layout_stats(slot)
+
+
+def action_ring_offset(uint32_t worker) -> int:
+    """Where a worker's action ring stands in the segment of rings."""
+    return layout_action_ring(worker)
+
+
+def work_ring_offset(uint32_t worker) -> int:
+    """Where a worker's work ring stands in the segment of rings."""
+    return layout_work_ring(worker)
+
+
+def format_control(memory, uint32_t workers, uint64_t arena_bytes, uint32_t supervisor) -> None:
+    """Write the header and the statistics pages' marks into a zeroed control segment."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, layout_control_bytes(workers))
+    layout_format_control(m.base, workers, arena_bytes, supervisor)
+
+
+def format_rings(memory, uint32_t workers) -> None:
+    """Make a zeroed segment the empty rings of all workers."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, layout_rings_bytes(workers))
+    layout_format_rings(m.base, workers)
+
+
+def format_arena_segment(memory) -> None:
+    """Make a zeroed segment an arena that fills it, a third small blocks and two thirds large ones."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, 65536)
+    layout_format_arena(m.base, m.size)
+
+
+cdef wrong(const char *what):
+    return None if what is NULL else what.decode("ascii")
+
+
+def check_control(memory) -> str | None:
+    """What is wrong with a control segment; None if nothing is."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, 0)
+    return wrong(layout_check_control(m.base, m.size))
+
+
+def control_header(memory) -> tuple[int, int]:
+    """Number of workers and size of a worker's arena, as a checked control segment says."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, sizeof(layout_control))
+    return (<layout_control *> m.base).workers, (<layout_control *> m.base).arena_bytes
+
+
+def check_rings(memory, uint32_t workers) -> str | None:
+    """What is wrong with a segment of rings; None if nothing is."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, 0)
+    return wrong(layout_check_rings(m.base, m.size, workers))
+
+
+def check_arena(memory) -> str | None:
+    """What is wrong with an arena's segment; None if nothing is."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, 0)
+    return wrong(layout_check_arena(m.base, m.size))
+
+
+# ---- records and rings -------------------------------------------------------------------------------------------
+
+def pack(*, uint8_t type=0, uint8_t flags=0, uint8_t priority=0, uint8_t arena=0, uint32_t link=0, uint32_t link_gen=0,
+         uint32_t block=ROUTERD_NIL, uint64_t delivery=0, uint64_t peer=0, uint32_t state=0, uint32_t credit=0,
+         uint64_t length=0, uint64_t time=0, uint64_t extra=0) -> bytes:
+    """A record's 64 bytes. Fields that are not given are 0, ``block`` is none."""
+    cdef routerd_record r
+    memset(&r, 0, sizeof(r))
+    r.type, r.flags, r.priority, r.arena = type, flags, priority, arena
+    r.link, r.link_gen, r.block, r.delivery, r.peer = link, link_gen, block, delivery, peer
+    r.state, r.credit, r.length, r.time, r.extra = state, credit, length, time, extra
+    return PyBytes_FromStringAndSize(<char *> &r, sizeof(r))
+
+
+def unpack(bytes record) -> dict[str, int]:
+    """The fields of a record's 64 bytes by name."""
+    cdef routerd_record r
+    if len(record) != sizeof(r):
+        raise ValueError(f"a record has {sizeof(r)} bytes, not {len(record)}")
+    memcpy(&r, PyBytes_AS_STRING(record), sizeof(r))
+    return {"type": r.type, "flags": r.flags, "priority": r.priority, "arena": r.arena, "link": r.link,
+            "link_gen": r.link_gen, "block": r.block, "delivery": r.delivery, "peer": r.peer, "state": r.state,
+            "credit": r.credit, "length": r.length, "time": r.time, "extra": r.extra}
+
+
+def ring_bytes(uint64_t capacity) -> int:
+    """Bytes that a ring of so many records needs."""
+    if capacity > <uint64_t> 1 << 32:
+        raise ValueError("a ring holds at most 2**32 records")
+    return c_ring_bytes(capacity)
+
+
+def format_ring(memory, uint64_t capacity, size_t offset=0) -> None:
+    """Make a part of a buffer an empty ring; ValueError if the capacity is no power of two or does not fit."""
+    cdef Mapped m = Mapped()
+    m.take(memory, offset, ring_bytes(capacity))
+    if not ring_format(<routerd_ring *> m.base, capacity):
+        raise ValueError(f"a ring's capacity is a power of two and at least 2, not {capacity}")
+
+
+cdef routerd_ring *ring_in(Mapped m, object memory, size_t offset) except NULL:
+    m.take(memory, offset, c_ring_bytes(0))
+    cdef routerd_ring *ring = <routerd_ring *> m.base
+    cdef uint64_t capacity = ring.capacity
+    if capacity > <uint64_t> 1 << 32 or c_ring_bytes(capacity) > m.size:
+        raise ValueError(f"a ring of {capacity} records does not fit in {m.size} bytes")
+    return ring
+
+
+cdef class Producer(Mapped):
+    """The producer of a ring; ValueError where no intact ring stands."""
+
+    cdef routerd_producer producer
+
+    def __cinit__(self, memory, size_t offset=0):
+        if not ring_produce(&self.producer, ring_in(self, memory, offset)):
+            raise ValueError("there is no intact ring")
+
+    def push(self, bytes record) -> bool:
+        """Write one record; False: the ring is full. Seen by the consumer after ``publish``."""
+        if len(record) != sizeof(routerd_record):
+            raise ValueError(f"a record has {sizeof(routerd_record)} bytes, not {len(record)}")
+        cdef routerd_record *slot = ring_slot(&self.producer)
+        if slot is NULL:
+            return False
+        memcpy(slot, PyBytes_AS_STRING(record), sizeof(routerd_record))
+        ring_push(&self.producer)
+        return True
+
+    def publish(self) -> bool:
+        """Show the consumer what was pushed; False: there was nothing new."""
+        return ring_publish(&self.producer)
+
+    def discard(self) -> None:
+        """Forget everything a dead consumer had not read."""
+        ring_discard(&self.producer)
+
+
+cdef class Consumer(Mapped):
+    """The consumer of a ring; ValueError where no intact ring stands."""
+
+    cdef routerd_consumer consumer
+
+    def __cinit__(self, memory, size_t offset=0):
+        if not ring_consume(&self.consumer, ring_in(self, memory, offset)):
+            raise ValueError("there is no intact ring")
+
+    def pop(self) -> bytes | None:
+        """The next record, or None. Its slot is the producer's again after ``give_back``."""
+        cdef const routerd_record *r = ring_peek(&self.consumer)
+        if r is NULL:
+            return None
+        record = PyBytes_FromStringAndSize(<const char *> r, sizeof(routerd_record))
+        ring_advance(&self.consumer)
+        return record
+
+    def give_back(self) -> None:
+        """Let the producer reuse the slots of what was read."""
+        ring_return(&self.consumer)
+
+    def pending(self) -> bool:
+        """Is there a published record that was not read?"""
+        return ring_pending(&self.consumer)
+
+
+# ---- doorbells and statistics ------------------------------------------------------------------------------------
+
+cdef class Doorbell(Mapped):
+    """One side's view of a doorbell; the waiting and the ringing themselves are the caller's."""
+
+    def __cinit__(self, memory, size_t offset):
+        self.take(memory, offset, sizeof(routerd_doorbell))
+
+    def sleep(self) -> None:
+        """Consumer: say that you are about to block, then look at the rings once more."""
+        doorbell_sleep(<routerd_doorbell *> self.base)
+
+    def wake(self) -> None:
+        """Consumer: you are awake."""
+        doorbell_wake(<routerd_doorbell *> self.base)
+
+    def should_ring(self) -> bool:
+        """Producer, after publishing: must the consumer be woken? True at most once per sleep."""
+        return doorbell_should_ring(<routerd_doorbell *> self.base)
+
+
+cdef class StatsPage(Mapped):
+    """A statistics page; numbers by index, their names are in shm/stats.py. ValueError where no page stands."""
+
+    cdef stats_page *page
+
+    def __cinit__(self, memory, size_t offset):
+        self.take(memory, offset, STATS_PAGE_BYTES)
+        self.page = <stats_page *> self.base
+        if self.page.magic != STATS_MAGIC:
+            raise ValueError("there is no statistics page")
+
+    @property
+    def pid(self) -> int:
+        """Of the process that writes the page now; 0: none."""
+        return self.page.pid
+
+    @property
+    def generation(self) -> int:
+        """Of the process that writes the page now, or wrote it last."""
+        return self.page.generation
+
+    @property
+    def heartbeat(self) -> int:
+        """Turns of the writer's loop."""
+        return self.page.heartbeat
+
+    def own(self, uint32_t pid, uint32_t generation) -> None:
+        """Writer: the page is yours from here on; with pid 0: nobody's."""
+        self.page.generation = generation
+        self.page.pid = pid
+
+    def beat(self) -> None:
+        """Writer: one more turn of the loop."""
+        stats_beat(self.page)
+
+    def get(self, uint32_t which) -> int:
+        """A counter or gauge."""
+        self.among(which, STATS_COUNTERS)
+        return stats_get(self.page, which)
+
+    def set(self, uint32_t which, uint64_t value) -> None:
+        """Writer: set a gauge."""
+        self.among(which, STATS_COUNTERS)
+        stats_set(self.page, which, value)
+
+    def add(self, uint32_t which, uint64_t n=1) -> None:
+        """Writer: count."""
+        self.among(which, STATS_COUNTERS)
+        stats_add(self.page, which, n)
+
+    def observe(self, uint32_t which, uint64_t value) -> None:
+        """Writer: put a value into a histogram."""
+        self.among(which, STATS_HISTOGRAMS)
+        stats_observe(self.page, which, value)
+
+    def histogram(self, uint32_t which) -> tuple[int, list[int]]:
+        """Sum of a histogram's values and its counts per bucket (``BUCKET_FLOORS``)."""
+        self.among(which, STATS_HISTOGRAMS)
+        return self.page.histogram[which].sum, [self.page.histogram[which].bucket[i] for i in range(STATS_BUCKETS)]
+
+    cdef int among(self, uint32_t which, uint32_t count) except -1:
+        if which >= count:
+            raise IndexError(f"{which} is not one of {count}")
+        return 0
+
+
+include "native_arena.pxi"

@@ -1,0 +1,377 @@
+"""The segments and the semaphore of one router: the supervisor makes them, its children attach them.
+
+What stands in them: layout.h and docs/memory-layout.md.
+
+The control segment tells whether a family of segments is alive: its maker holds an exclusive flock on it
+until it is gone. It is made first and removed last, so a family without one has no owner either. ``sweep``
+removes what killed routers left.
+
+Errors are ``SegmentError``: what could not be done, why, and what to do about it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import posix_ipc  # type: ignore[import-not-found]  # an extension without type information
+
+from shm import native
+
+DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - where Linux keeps POSIX shared memory, not a temporary file of ours
+MIB: Final = 1024 * 1024
+MAX_ARENA_MIB: Final = MIB  # a TiB
+MODE: Final = 0o600
+_MEMBER: Final = re.compile(r"(routerd-.*-\d+)-(?:control|rings|arena-\d+)|sem\.(routerd-.*-\d+)-core")
+_ID_LIMIT: Final = 64  # of NAME_MAX's 255 characters
+
+
+class SegmentError(Exception):
+    """Shared memory could not be made or attached."""
+
+
+def segment_prefix(router_id: str, pid: int) -> str:
+    """What the names of a router's segments begin with; characters that names cannot have become ``_``."""
+    return f"/routerd-{re.sub(r'[^A-Za-z0-9._-]', '_', router_id)[:_ID_LIMIT]}-{pid}"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of a family of segments (POSIX names: one leading slash)."""
+
+    prefix: str
+
+    @property
+    def control(self) -> str:
+        return f"{self.prefix}-control"
+
+    @property
+    def rings(self) -> str:
+        return f"{self.prefix}-rings"
+
+    @property
+    def semaphore(self) -> str:
+        """The semaphore that the core sleeps on."""
+        return f"{self.prefix}-core"
+
+    def arena(self, index: int) -> str:
+        """Worker ``index``'s arena; the core's is number ``workers``."""
+        return f"{self.prefix}-arena-{index}"
+
+
+class Segments:
+    """All segments of one router, mapped; a context manager.
+
+    ``control``, ``rings`` and ``arenas[i]`` are the mappings, ``arenas[workers]`` is the core's. The maker's
+    ``close`` removes the names as well; everybody else's only unmaps.
+    """
+
+    def __init__(self, prefix: str, workers: int, lock: int | None) -> None:
+        self.names = Names(prefix)
+        self.workers = workers
+        self._lock = lock
+        self._maps: dict[str, mmap.mmap] = {}
+        self._semaphore: posix_ipc.Semaphore | None = None
+
+    @property
+    def control(self) -> mmap.mmap:
+        return self._maps["control"]
+
+    @property
+    def rings(self) -> mmap.mmap:
+        return self._maps["rings"]
+
+    @property
+    def arenas(self) -> list[mmap.mmap]:
+        return [self._maps[f"arena-{i}"] for i in range(self.workers + 1)]
+
+    @property
+    def semaphore(self) -> posix_ipc.Semaphore:
+        """The core's: acquired by the core only, released by whoever rings it."""
+        if self._semaphore is None:
+            raise SegmentError(f"the segments {self.names.prefix} are closed")
+        return self._semaphore
+
+    def address(self, name: str) -> int:
+        """Where ``control``, ``rings`` or ``arena-<i>`` is mapped in this process, until ``close``."""
+        return native.address(self._maps[name])
+
+    def size(self, name: str) -> int:
+        """Bytes of ``control``, ``rings`` or ``arena-<i>``."""
+        return len(self._maps[name])
+
+    def worker_stats(self, worker: int) -> native.StatsPage:
+        """A worker's statistics page."""
+        return native.StatsPage(self.control, native.stats_offset(self._known(worker)))
+
+    def core_stats(self) -> native.StatsPage:
+        """The core's statistics page."""
+        return native.StatsPage(self.control, native.stats_offset(self.workers))
+
+    def supervisor_stats(self) -> native.StatsPage:
+        """The supervisor's statistics page."""
+        return native.StatsPage(self.control, native.stats_offset(self.workers + 1))
+
+    def worker_doorbell(self, worker: int) -> native.Doorbell:
+        """A worker's doorbell; what is rung is its eventfd."""
+        return native.Doorbell(self.control, native.worker_doorbell_offset(self._known(worker)))
+
+    def core_doorbell(self) -> native.Doorbell:
+        """The core's doorbell; what is rung is ``semaphore``."""
+        return native.Doorbell(self.control, native.core_doorbell_offset())
+
+    def _known(self, worker: int) -> int:
+        if not 0 <= worker < self.workers:
+            raise IndexError(f"there is no worker {worker}; there are {self.workers}")
+        return worker
+
+    def unlink(self) -> None:
+        """Remove every name; mappings stay usable until ``close``."""
+        for i in range(self.workers + 1):
+            _remove(self.names.arena(i))
+        _remove(self.names.rings)
+        with contextlib.suppress(posix_ipc.ExistentialError):
+            posix_ipc.unlink_semaphore(self.names.semaphore)
+        _remove(self.names.control)
+
+    def close(self) -> None:
+        """Unmap everything; the maker removes the names first and gives the lock up last.
+
+        BufferError if an object made on a mapping (a ring, an arena, a page) still exists.
+        """
+        if self._lock is not None:
+            self.unlink()
+        if self._semaphore is not None:
+            self._semaphore.close()
+            self._semaphore = None
+        for name in list(self._maps):
+            self._maps[name].close()
+            del self._maps[name]
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# ---- the supervisor's side --------------------------------------------------------------------------------
+
+
+def create(prefix: str, workers: int, arena_mib: int) -> Segments:
+    """Make, format and lock all segments and the semaphore of a router; nothing is left behind on an error.
+
+    ``arena_mib`` is the size of each worker's arena segment in MiB.
+    """
+    if not 1 <= workers <= native.MAX_WORKERS:
+        raise SegmentError(f"{workers} workers: 1 to {native.MAX_WORKERS} are possible; change `workers`")
+    if not 1 <= arena_mib <= MAX_ARENA_MIB:
+        raise SegmentError(
+            f"an arena of {arena_mib} MiB: 1 to {MAX_ARENA_MIB} are possible; change `arenaSize`"
+        )
+    _check_space(workers, arena_mib)
+    control, lock = _create_control(prefix, native.control_bytes(workers))
+    segments = Segments(prefix, workers, lock)
+    try:
+        segments._maps["control"] = control
+        segments._maps["rings"] = _create_segment(segments.names.rings, native.rings_bytes(workers))
+        native.format_rings(segments.rings, workers)
+        for i in range(workers + 1):
+            size = arena_mib * MIB if i < workers else native.CORE_ARENA_BYTES
+            segments._maps[f"arena-{i}"] = _create_segment(segments.names.arena(i), size)
+            native.format_arena_segment(segments._maps[f"arena-{i}"])
+        segments._semaphore = _create_semaphore(segments.names.semaphore)
+        native.format_control(control, workers, arena_mib * MIB, os.getpid())
+    except BaseException:
+        segments.close()
+        raise
+    return segments
+
+
+def _check_space(workers: int, arena_mib: int) -> None:
+    """Pages come into being when touched: a file system that is too small would kill a worker, much later."""
+    arenas = workers * arena_mib * MIB + native.CORE_ARENA_BYTES
+    need = native.control_bytes(workers) + native.rings_bytes(workers) + arenas
+    try:
+        status = os.statvfs(DIRECTORY)
+    except OSError as e:
+        raise SegmentError(f"{DIRECTORY} cannot be used: {e.strerror}; mount a tmpfs there") from None
+    free = status.f_bavail * status.f_frsize
+    if status.f_blocks and need > free:  # no blocks: a tmpfs without a limit
+        raise SegmentError(
+            f"{workers} workers with arenas of {arena_mib} MiB need {-(-need // MIB)} MiB in {DIRECTORY}, "
+            f"but only {free // MIB} MiB are free; lower `workers` or `arenaSize`, or enlarge {DIRECTORY} "
+            f"(mount -o remount,size=..., in a container --shm-size)"
+        )
+
+
+def _create_control(prefix: str, size: int) -> tuple[mmap.mmap, int]:
+    name = Names(prefix).control
+    for _ in range(10):
+        memory = _create_file(name)
+        try:
+            # A sweeper may have taken the lock between our two calls; it removes the name before it lets go.
+            fcntl.flock(memory.fd, fcntl.LOCK_EX)
+            if os.fstat(memory.fd).st_nlink:
+                return _map_new(name, memory.fd, size), memory.fd
+        except BaseException:
+            _remove(name)
+            os.close(memory.fd)
+            raise
+        os.close(memory.fd)
+    raise SegmentError(f"{name} was removed ten times while it was made; stop what else sweeps {DIRECTORY}")
+
+
+def _create_segment(name: str, size: int) -> mmap.mmap:
+    memory = _create_file(name)
+    try:
+        return _map_new(name, memory.fd, size)
+    finally:
+        os.close(memory.fd)
+
+
+def _create_file(name: str) -> posix_ipc.SharedMemory:
+    try:
+        return posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=MODE)
+    except posix_ipc.ExistentialError:
+        raise SegmentError(
+            f"{name} exists in {DIRECTORY} already: a router with this id and process id lives there "
+            f"(in another container?); give this router another `id`, or remove the file if no router uses it"
+        ) from None
+    except (OSError, posix_ipc.Error) as e:
+        raise SegmentError(f"{name} cannot be made in {DIRECTORY}: {e}; check its permissions") from None
+
+
+def _map_new(name: str, fd: int, size: int) -> mmap.mmap:
+    try:
+        os.ftruncate(fd, size)
+        return mmap.mmap(fd, size)
+    except OSError as e:
+        hint = "raise the limit (ulimit -f)" if e.errno == errno.EFBIG else "lower `workers` or `arenaSize`"
+        raise SegmentError(f"{name} cannot have {size} bytes: {e.strerror}; {hint}") from None
+
+
+def _create_semaphore(name: str) -> posix_ipc.Semaphore:
+    try:
+        return posix_ipc.Semaphore(name, posix_ipc.O_CREX, mode=MODE, initial_value=0)
+    except posix_ipc.ExistentialError:
+        raise SegmentError(
+            f"the semaphore {name} exists already; remove {DIRECTORY}/sem.{name[1:]} if no router uses it"
+        ) from None
+    except (OSError, posix_ipc.Error) as e:
+        raise SegmentError(f"{name} cannot be made in {DIRECTORY}: {e}; check its permissions") from None
+
+
+# ---- the children's side ----------------------------------------------------------------------------------
+
+
+def attach(prefix: str) -> Segments:
+    """Map all segments of a running router; what does not look like it is refused, not used."""
+    names = Names(prefix)
+    control = _attach_segment(names.control)
+    if (wrong := native.check_control(control)) is not None:
+        control.close()
+        raise SegmentError(f"{names.control} cannot be used: {wrong}; restart the router")
+    workers, arena_bytes = native.control_header(control)
+    segments = Segments(prefix, workers, None)
+    segments._maps["control"] = control
+    try:
+        rings = segments._maps["rings"] = _attach_segment(names.rings)
+        _refuse(names.rings, native.check_rings(rings, workers))
+        for i in range(workers + 1):
+            arena = segments._maps[f"arena-{i}"] = _attach_segment(names.arena(i))
+            wanted = arena_bytes if i < workers else native.CORE_ARENA_BYTES
+            short = None if len(arena) == wanted else f"it has {len(arena)} bytes and not {wanted}"
+            _refuse(names.arena(i), short or native.check_arena(arena))
+        segments._semaphore = _attach_semaphore(names.semaphore)
+    except BaseException:
+        segments.close()
+        raise
+    return segments
+
+
+def _refuse(name: str, wrong: str | None) -> None:
+    if wrong is not None:
+        raise SegmentError(f"{name} cannot be used: {wrong}; restart the router")
+
+
+def _attach_segment(name: str) -> mmap.mmap:
+    try:
+        memory = posix_ipc.SharedMemory(name)
+    except posix_ipc.ExistentialError:
+        raise SegmentError(f"{name} does not exist: its router is gone; start the router") from None
+    except (OSError, posix_ipc.Error) as e:
+        raise SegmentError(f"{name} cannot be opened: {e}; run as the router's user") from None
+    try:
+        return mmap.mmap(memory.fd, os.fstat(memory.fd).st_size)
+    except (OSError, ValueError) as e:
+        raise SegmentError(f"{name} cannot be mapped: {e}; restart the router") from None
+    finally:
+        os.close(memory.fd)
+
+
+def _attach_semaphore(name: str) -> posix_ipc.Semaphore:
+    try:
+        return posix_ipc.Semaphore(name)
+    except posix_ipc.ExistentialError:
+        raise SegmentError(f"{name} does not exist: its router is gone; start the router") from None
+    except (OSError, posix_ipc.Error) as e:
+        raise SegmentError(f"{name} cannot be opened: {e}; run as the router's user") from None
+
+
+# ---- after a crash ----------------------------------------------------------------------------------------
+
+
+def sweep() -> list[str]:
+    """Remove what dead routers left in /dev/shm; returns the file names. Live routers' files stay."""
+    families: dict[str, list[str]] = {}
+    for name in sorted(os.listdir(DIRECTORY)):
+        if (match := _MEMBER.fullmatch(name)) is not None:
+            families.setdefault(match[1] or match[2], []).append(name)
+    removed = []
+    for family, members in families.items():
+        removed += _sweep_family(f"{family}-control", members)
+    return removed
+
+
+def _sweep_family(control: str, members: list[str]) -> list[str]:
+    try:
+        fd = os.open(DIRECTORY / control, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return [
+            name for name in members if name != control and _remove_file(name)
+        ]  # the control segment goes last
+    except OSError:
+        return []  # another user's
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(fd).st_nlink:
+            return []  # another sweeper was faster, and the name may be a new router's by now
+        return [name for name in sorted(members, key=control.__eq__) if _remove_file(name)]
+    except BlockingIOError:
+        return []  # its owner lives
+    finally:
+        os.close(fd)
+
+
+def _remove(name: str) -> None:
+    _remove_file(name[1:])
+
+
+def _remove_file(name: str) -> bool:
+    try:
+        os.unlink(DIRECTORY / name)
+    except (FileNotFoundError, PermissionError):
+        return False
+    return True
