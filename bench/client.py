@@ -1,8 +1,8 @@
 """``python -m bench.client MODE``: a load client on the proton engine, without Python per message.
 
-It prints one line of JSON. With ``--step`` it prints ``ready`` when its links are attached, waits for a line on
-standard input before it sends, and closes its connections only after another one, so that the runner can sample
-the router's processes around the messages alone.
+It prints one line of JSON. With ``--step`` it prints ``ready`` when its links are attached, waits for a line
+on standard input before it sends, and closes its connections only after another one, so that the runner can
+sample the router's processes around the messages alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READY = "ready"
 
 
 def load_class() -> type[Load]:
-    """The native client. Its undefined symbols are the engine's, so that is loaded for everybody to see first."""
+    """The native client; its undefined symbols are the engine's, which is loaded first, for all to see."""
     flags = sys.getdlopenflags()
     sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
     try:
@@ -32,7 +32,7 @@ def load_class() -> type[Load]:
     finally:
         sys.setdlopenflags(flags)
     try:
-        from bench.load import Load
+        from bench.load import Load  # noqa: PLC0415  only now can its symbols be resolved
     except ImportError as error:
         raise click.ClickException(f"bench.load is not usable: {error}; run `make build` first") from error
     return Load
@@ -74,16 +74,25 @@ def drive(mode: str, load: Load, *, step: bool) -> ClientResult:
 @click.argument("mode", type=click.Choice(MODES))
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=int, default=5672, show_default=True)
-@click.option("--address", default="bench", show_default=True, help="With several links: ADDRESS.0, ADDRESS.1, …")
+@click.option(
+    "--address", default="bench", show_default=True, help="With several links: ADDRESS.0, ADDRESS.1, …"
+)
 @click.option("--count", default=100_000, show_default=True, help="Messages per link.")
-@click.option("--size", default=100, show_default=True, help="Bytes of a body; from 8 on it carries a latency stamp.")
+@click.option(
+    "--size", default=100, show_default=True, help="Bytes of a body; from 8 on it carries a latency stamp."
+)
 @click.option("--presettled", is_flag=True)
 @click.option("--credit", default=1000, show_default=True, help="Window of a receiver.")
 @click.option("--links", default=1, show_default=True, help="Connections with one link each (send and recv).")
 @click.option("--pause-us", default=0, show_default=True, help="recv: sleep before accepting each message.")
-@click.option("--listen", is_flag=True, help="Accept connections instead of making them: no router in between.")
-@click.option("--step", is_flag=True, help="Say ready, and wait for a line before sending and before closing.")
+@click.option(
+    "--listen", is_flag=True, help="Accept connections instead of making them: no router in between."
+)
+@click.option(
+    "--step", is_flag=True, help="Say ready, and wait for a line before sending and before closing."
+)
 def main(
+    *,
     mode: str,
     host: str,
     port: int,

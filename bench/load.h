@@ -144,8 +144,8 @@ static inline int load_until(struct load *l, enum load_goal goal, unsigned limit
         bool more = false, command = false;
         for (int i = 0; i < l->n; i++) load_events(l, &l->endpoints[i]);  /* all, before any answer goes out */
         for (int i = 0; i < l->n; i++) more |= load_output(l, i);
+        if (load_reached(l, goal)) return 0;  /* before the error: a peer that is done may have closed already */
         if (l->error[0]) return -1;
-        if (load_reached(l, goal)) return 0;
         int n = epoll_wait(l->poller, ready, LOAD_LINKS_MAX, more ? 0 : 1000);
         for (int i = 0; i < n; i++) {
             int key = ready[i].data.fd;
@@ -196,8 +196,9 @@ static inline int load_hold(struct load *l)
     load_watch(l, STDIN_FILENO, LOAD_KEY_COMMAND, EPOLLIN, EPOLL_CTL_ADD);
     int result = load_until(l, LOAD_COMMAND, 0);
     load_watch(l, STDIN_FILENO, 0, 0, EPOLL_CTL_DEL);
-    if (!result && read(STDIN_FILENO, line, sizeof line) < 0) load_fail(l, "standard input failed", NULL);
-    return l->error[0] ? -1 : 0;
+    if (result || read(STDIN_FILENO, line, sizeof line) >= 0) return result;
+    load_fail(l, "standard input failed", NULL);
+    return -1;
 }
 
 static inline int load_run(struct load *l)

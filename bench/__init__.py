@@ -1,0 +1,1 @@
+"""The benchmark: load clients, scenarios, and the runner that compares routers. See docs/benchmark.md."""

@@ -1,0 +1,75 @@
+"""CPU time and memory of the processes of a router, read from the kernel."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+
+_CPUCLOCK_SCHED = 2  # the clock of clock_getcpuclockid(3): user and system time of all threads, in ns
+
+
+class ProcessGoneError(Exception):
+    """A process that was being measured has ended."""
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far; finer than the 10 ms ticks of ``/proc/PID/stat``."""
+    try:
+        return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
+    except OSError as error:
+        raise ProcessGoneError(f"process {pid} ended while it was measured") from error
+
+
+def pss_bytes(pid: int) -> int:
+    """Proportional set size: shared pages are counted in equal parts to those who map them."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise ProcessGoneError(f"process {pid} ended while it was measured") from error
+    return parse_pss(rollup)
+
+
+def parse_pss(rollup: str) -> int:
+    """The ``Pss:`` line of a ``smaps_rollup`` file, in bytes."""
+    for line in rollup.splitlines():
+        name, _, rest = line.partition(":")
+        if name == "Pss":
+            return int(rest.split()[0]) * 1024
+    raise ValueError("no Pss line in smaps_rollup")
+
+
+def role_of(command_line: list[str]) -> str:
+    """The role a process has in its router, from its command line."""
+    words = command_line[:]
+    if "-m" in words:  # python [options] -m MODULE arguments
+        words = words[words.index("-m") + 1 :]
+    elif len(words) > 1 and Path(words[0]).name.startswith("python"):
+        words = words[1:]
+    if not words:
+        return "?"
+    if words[0] == "routerd.process":
+        return " ".join(words[1:3] if words[1] == "worker" else words[1:2])
+    if words[0] == "routerd" or Path(words[0]).name == "routerd":
+        return "supervisor"
+    return Path(words[0]).name
+
+
+def processes(root: int) -> dict[str, int]:
+    """The process ``root`` and all below it: pid by role; a second one of a role gets a number."""
+    top = psutil.Process(root)
+    found: dict[str, int] = {}
+    for process in [top, *top.children(recursive=True)]:
+        role = unique(role_of(process.cmdline()), found)
+        found[role] = process.pid
+    return found
+
+
+def unique(name: str, taken: dict[str, int]) -> str:
+    """``name``, or ``name 2``, ``name 3``, … when it is taken."""
+    candidate, n = name, 1
+    while candidate in taken:
+        n += 1
+        candidate = f"{name} {n}"
+    return candidate

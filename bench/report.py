@@ -1,0 +1,134 @@
+"""Medians of repeated runs, and the tables they are shown in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+
+from rich.table import Table
+
+from bench.results import Outcome, Run
+from bench.scenarios import SCENARIOS, Scenario
+
+MIB = 2**20
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+def metrics(run: Run) -> dict[str, float]:
+    """All figures of a run by name: CPU in µs per message, latencies in µs, memory in MB."""
+    figures = {
+        "rate": run.rate,
+        "router_cpu": run.total_cpu,
+        "clients_cpu": run.clients_cpu,
+        "relative_cost": run.relative_cost,
+        "memory_mb": run.total_memory / MIB if run.total_memory is not None else None,
+        "bad": float(run.bad),
+    }
+    found = {name: value for name, value in figures.items() if value is not None}
+    found |= {f"cpu:{role}": value for role, value in run.router_cpu.items()}
+    found |= {f"memory_mb:{role}": value / MIB for role, value in run.memory.items()}
+    if run.latency_us is not None:
+        found |= {"p50": run.latency_us.p50, "p99": run.latency_us.p99, "p999": run.latency_us.p999}
+    return found | run.extra
+
+
+def medians(runs: Sequence[Run]) -> dict[str, float]:
+    """The median of every figure over the runs that have it."""
+    every = [metrics(run) for run in runs]
+    names = dict.fromkeys(name for one in every for name in one)
+    return {name: median(one[name] for one in every if name in one) for name in names}
+
+
+def missed(scenario: Scenario, figures: Mapping[str, float]) -> list[str]:
+    """The goals that were not reached, in words."""
+    return [
+        f"{name} {figures[name]:.2f} > {limit:g}"
+        for name, limit in scenario.goals.items()
+        if name in figures and figures[name] > limit
+    ]
+
+
+def _number(name: str, form: str = "{:.2f}") -> Callable[[Mapping[str, float]], str]:
+    return lambda figures: form.format(figures[name]) if name in figures else ""
+
+
+def by_role(figures: Mapping[str, float]) -> dict[str, float]:
+    """CPU by kind of process: the workers' is summed."""
+    kinds: dict[str, float] = {}
+    for name, value in figures.items():
+        if name.startswith("cpu:"):
+            kind = name[4:].rstrip(" 0123456789")
+            kinds[kind] = kinds.get(kind, 0.0) + value
+    return kinds
+
+
+def _by_role(figures: Mapping[str, float]) -> str:
+    """Those that spent anything worth a digit."""
+    return ", ".join(f"{kind} {value:.2f}" for kind, value in by_role(figures).items() if value >= 0.005)
+
+
+def _latency(figures: Mapping[str, float]) -> str:
+    if "p50" not in figures:
+        return ""
+    return " / ".join(f"{figures[name]:.0f}" for name in ("p50", "p99", "p999"))
+
+
+_REMARKS = {
+    "p50_ratio": "p50 is {:.2f} of direct",
+    "kb_per_connection": "{:.1f} KB per connection",
+    "rate_kept": "{:.0%} of the rate alone",
+    "grown_mb": "{:+.1f} MB",
+    "bad": "{:.0f} bad",
+}
+
+
+def _remarks(figures: Mapping[str, float]) -> str:
+    """Figures that only some scenarios have."""
+    shown = (form.format(figures[name]) for name, form in _REMARKS.items() if figures.get(name))
+    return ", ".join(shown)
+
+
+COLUMNS: tuple[tuple[str, Callable[[Mapping[str, float]], str]], ...] = (
+    ("messages/s", _number("rate", "{:,.0f}")),
+    ("router µs/msg", _number("router_cpu")),
+    ("of it", _by_role),
+    ("clients µs/msg", _number("clients_cpu")),
+    ("relative cost", _number("relative_cost")),
+    ("p50/p99/p99.9 µs", _latency),
+    ("PSS MB", _number("memory_mb", "{:.0f}")),
+    ("remarks", _remarks),
+)
+HEADINGS = ("scenario", "router", *(name for name, _ in COLUMNS), "goals")
+
+
+def row(outcome: Outcome) -> list[str]:
+    """One line of the table: a cell per heading."""
+    scenario = BY_NAME[outcome.scenario]
+    if outcome.error is not None:
+        cells = [""] * len(COLUMNS)
+        cells[-1] = "failed"
+        return [scenario.title, outcome.target, *cells, ""]
+    figures = medians(outcome.runs)
+    verdict = ""
+    if outcome.target == "routerd" and scenario.goals:
+        verdict = "; ".join(missed(scenario, figures)) or "met"
+    return [scenario.title, outcome.target, *(show(figures) for _, show in COLUMNS), verdict]
+
+
+def rich_table(outcomes: Sequence[Outcome], title: str) -> Table:
+    """The table for a terminal."""
+    table = Table(title=title, title_justify="left")
+    for heading in HEADINGS:
+        text = heading in ("scenario", "router", "of it", "remarks", "goals")
+        table.add_column(
+            heading, justify="left" if text else "right", no_wrap=heading in ("scenario", "router")
+        )
+    for outcome in outcomes:
+        table.add_row(*row(outcome))
+    return table
+
+
+def markdown_table(outcomes: Sequence[Outcome]) -> str:
+    """The same table for a page such as the README."""
+    lines = [HEADINGS, ["---"] * len(HEADINGS), *(row(outcome) for outcome in outcomes)]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -1,0 +1,151 @@
+"""``python -m bench.run``: measures routerd, and whoever it is compared with, on this machine.
+
+Everything runs on the loopback interface, with bounded counts, and is stopped at the end. The method is in
+docs/benchmark.md.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from bench.build import build_wire
+from bench.processes import ProcessGoneError
+from bench.report import markdown_table, rich_table
+from bench.results import Outcome, Report, Run
+from bench.scenarios import SCENARIOS, Connections, Scenario
+from bench.targets import BASELINE, DIRECT, ROUTERD, BenchError, Target, parse_peer, started
+
+QUICK_SCALE = 0.1
+FILE_WIDTH = 180  # of the table where no terminal gives one
+console = Console(stderr=True)
+
+
+def plan(scenarios: Sequence[Scenario], targets: Sequence[Target]) -> Iterator[tuple[Scenario, Target]]:
+    """Who is measured how: comparisons only where a scenario asks for them, everybody else everywhere."""
+    occasional = {DIRECT.name, BASELINE.name}
+    for scenario in scenarios:
+        for target in targets:
+            if target.name not in occasional or target.name in scenario.also:
+                yield scenario, target
+
+
+def measure(
+    scenario: Scenario, target: Target, *, client: str, repeat: int, scale: float, workers: int
+) -> Outcome:
+    """All repetitions on one start of the router; an error ends them and is reported in their place."""
+    runs: list[Run] = []
+    error = None
+    if target == BASELINE:
+        scale *= scenario.python_scale
+    try:
+        with started(target, workers=workers) as running:
+            for _ in range(1 if isinstance(scenario.measurement, Connections) else repeat):
+                runs.append(scenario.measurement.run(running, client, scale))
+    except (BenchError, ProcessGoneError) as problem:
+        error = str(problem)
+    return Outcome(scenario=scenario.name, target=target.name, client=client, runs=runs, error=error)
+
+
+def chosen(names: Sequence[str]) -> list[Scenario]:
+    """Scenarios by name, all without any."""
+    return [scenario for scenario in SCENARIOS if not names or scenario.name in names]
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--scenario",
+    "names",
+    multiple=True,
+    type=click.Choice([one.name for one in SCENARIOS]),
+    help="Only this one.",
+)
+@click.option("--quick", is_flag=True, help="A tenth of the messages, once: to see that it works.")
+@click.option("--repeat", default=3, show_default=True, help="Repetitions, of which the median is shown.")
+@click.option(
+    "--workers", default=2, show_default=True, help="Worker processes of routerd, threads of qdrouterd."
+)
+@click.option("--wire", is_flag=True, help="Use the hand-made client, which leaves the CPUs to the router.")
+@click.option(
+    "--peer", "peers", multiple=True, metavar="NAME=COMMAND", help="Another router, for all scenarios."
+)
+@click.option(
+    "--only", multiple=True, metavar="NAME", help="Only these of: routerd, direct, python, the peers."
+)
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Every run, for programs."
+)
+@click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
+def main(
+    *,
+    names: tuple[str, ...],
+    quick: bool,
+    repeat: int,
+    workers: int,
+    wire: bool,
+    peers: tuple[str, ...],
+    only: tuple[str, ...],
+    json_file: Path | None,
+    markdown: bool,
+) -> None:
+    """Exit status 1 when a measurement of routerd or of a peer failed."""
+    try:
+        build_wire()
+        targets = [ROUTERD, DIRECT, BASELINE, *(parse_peer(text) for text in peers)]
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    unknown = set(only) - {target.name for target in targets}
+    if unknown:
+        raise click.ClickException(f"--only {', '.join(sorted(unknown))}: there is no such router here")
+    targets = [target for target in targets if not only or target.name in only]
+    outcomes = []
+    for scenario, target in plan(chosen(names), targets):
+        console.print(f"[dim]{scenario.title}: {target.name} …[/dim]")
+        outcomes.append(
+            measure(
+                scenario,
+                target,
+                client="wire" if wire else "proton",
+                repeat=1 if quick else repeat,
+                scale=QUICK_SCALE if quick else 1.0,
+                workers=workers,
+            )
+        )
+    for outcome in outcomes:
+        if outcome.error is not None:
+            console.print(f"{outcome.scenario}, {outcome.target}: {outcome.error}", style="red", markup=False)
+    show(outcomes, markdown=markdown, json_file=json_file)
+    sys.exit(1 if any(outcome.error for outcome in outcomes) else 0)
+
+
+def show(outcomes: Sequence[Outcome], *, markdown: bool, json_file: Path | None) -> None:
+    """Prints the table and writes the file."""
+    command = shlex.join(["python", "-m", "bench.run", *sys.argv[1:]])
+    cpus = len(os.sched_getaffinity(0))
+    if markdown:
+        click.echo(markdown_table(outcomes))
+    else:
+        out = Console() if sys.stdout.isatty() else Console(width=FILE_WIDTH)
+        out.print(rich_table(outcomes, f"{command}: {cpus} CPUs, {platform.machine()}, medians"))
+    if json_file is None:
+        return
+    report = Report(
+        command=command,
+        cpus=cpus,
+        kernel=platform.release(),
+        python=platform.python_version(),
+        outcomes=list(outcomes),
+    )
+    json_file.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""What is measured: each scenario knows how to make one :class:`Run` against a running router."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from bench.clients import Client, ClientSpec, transfer
+from bench.results import Run
+from bench.targets import BenchError, Running, free_port
+
+SETTLE_S = 1.0  # what a router still does after a start or an attach is not what an idle router needs
+
+
+class Measurement(Protocol):
+    """One kind of measurement."""
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        """Measures once with ``kind`` of client, with counts multiplied by ``scale``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """``pairs`` senders, each to one receiver on an address of its own; ``count`` messages each."""
+
+    count: int
+    size: int = 100
+    pairs: int = 1
+    presettled: bool = False
+    credit: int = 1000
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        """See :class:`Measurement`."""
+        direct = running.process is None
+        receivers, senders = [], []
+        for pair in range(self.pairs):
+            receiver = ClientSpec(
+                mode="recv",
+                port=free_port() if direct else running.port,
+                address=f"bench.{pair}",
+                count=scaled(self.count, scale),
+                size=self.size,
+                presettled=self.presettled,
+                credit=self.credit,
+                listen=direct,
+            )
+            receivers.append(receiver)
+            senders.append(msgspec.structs.replace(receiver, mode="send", listen=False))
+        return transfer(running, receivers, senders, kind=kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PingPong:
+    """One message in flight: through the router and, by the same client, to a peer that sends it back."""
+
+    count: int
+    size: int = 100
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        """See :class:`Measurement`. A direct run stands beside each other one, on the same machine."""
+        ping = ClientSpec(
+            mode="pingpong",
+            port=running.port,
+            address="bench.ping",
+            count=scaled(self.count, scale),
+            size=self.size,
+        )
+        direct = self._direct(ping, kind)
+        if running.process is None:
+            return direct
+        routed = transfer(running, [], [ping], kind=kind)
+        return with_extra(routed, ratio_to(routed, direct))
+
+    def _direct(self, ping: ClientSpec, kind: str) -> Run:
+        ping = msgspec.structs.replace(ping, port=free_port())
+        echo = msgspec.structs.replace(ping, mode="echo", listen=True)
+        return transfer(Running(ping.port), [echo], [ping], kind=kind)
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Memory of a router that nobody has connected to."""
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        """See :class:`Measurement`."""
+        time.sleep(SETTLE_S)
+        return Run(memory=running.memory())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connections:
+    """Memory per idle connection with one receiving link, each on an address of its own."""
+
+    count: int
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        """See :class:`Measurement`. The client is always the hand-made one: it needs little memory itself."""
+        links = scaled(self.count, scale)
+        time.sleep(SETTLE_S)
+        before = running.memory()
+        idle = ClientSpec(mode="idle", port=running.port, address="bench.idle", links=links, credit=10)
+        with Client(idle, "wire") as client:
+            client.await_ready()
+            time.sleep(SETTLE_S)
+            after = running.memory()
+            client.finish()
+        grown = sum(after.values()) - sum(before.values())
+        return Run(memory=after, extra={"connections": links, "kb_per_connection": grown / links / 1024})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowReceiver:
+    """A fast pair alone, and again beside an address whose receiver takes 100 messages a second."""
+
+    count: int
+    pause_us: int = 10_000
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        """See :class:`Measurement`."""
+        fast = Transfer(count=self.count)
+        alone = fast.run(running, kind, scale)
+        slow = ClientSpec(
+            mode="recv",
+            port=running.port,
+            address="bench.slow",
+            count=10**7,
+            credit=10,
+            pause_us=self.pause_us,
+        )
+        with ExitStack() as stack:
+            receiver = stack.enter_context(Client(slow, "proton"))
+            receiver.await_ready()
+            sender = stack.enter_context(
+                Client(msgspec.structs.replace(slow, mode="send", pause_us=0), "proton")
+            )
+            sender.await_ready()
+            sender.go()
+            beside = fast.run(running, kind, scale)
+        return with_extra(beside, slow_figures(alone, beside))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A measurement, the upper limits its figures are held to, and who is measured besides routerd."""
+
+    name: str
+    title: str
+    measurement: Measurement
+    goals: Mapping[str, float] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    python_scale: float = 0.02  # of the counts, for a router that is about fifty times slower
+
+
+def scaled(count: int, scale: float) -> int:
+    """At least one."""
+    return max(1, round(count * scale))
+
+
+def with_extra(run: Run, extra: Mapping[str, float]) -> Run:
+    """``run`` with further figures."""
+    return msgspec.structs.replace(run, extra={**run.extra, **extra})
+
+
+def ratio_to(routed: Run, direct: Run) -> dict[str, float]:
+    """How much longer a message takes through the router."""
+    if routed.latency_us is None or direct.latency_us is None:
+        raise BenchError("no latency was measured; bodies need at least 8 bytes")
+    return {"direct_p50": direct.latency_us.p50, "p50_ratio": routed.latency_us.p50 / direct.latency_us.p50}
+
+
+def slow_figures(alone: Run, beside: Run) -> dict[str, float]:
+    """What the slow receiver did to the fast pair and to the router's memory."""
+    grown = (beside.total_memory or 0) - (alone.total_memory or 0)
+    kept = (beside.rate or 0.0) / alone.rate if alone.rate else 0.0
+    return {"alone_rate": alone.rate or 0.0, "rate_kept": kept, "grown_mb": grown / 2**20}
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario(
+        name="1-1",
+        title="1 to 1, 100 B, unsettled",
+        measurement=Transfer(count=200_000),
+        goals={"relative_cost": 1.4, "cpu:core": 0.4},
+        also=("direct", "python"),
+    ),
+    Scenario(
+        name="1-1-presettled",
+        title="1 to 1, 100 B, presettled",
+        measurement=Transfer(count=200_000, presettled=True),
+        goals={"relative_cost": 1.4, "cpu:core": 0.4},
+    ),
+    Scenario(
+        name="4-4",
+        title="4 to 4 on four addresses, 100 B",
+        measurement=Transfer(count=60_000, pairs=4),
+        goals={"relative_cost": 1.5},
+    ),
+    Scenario(
+        name="10k",
+        title="1 to 1, 10 KB",
+        measurement=Transfer(count=20_000, size=10_000),
+        goals={"relative_cost": 1.5},
+    ),
+    Scenario(
+        name="1m",
+        title="1 to 1, 1 MB",
+        measurement=Transfer(count=300, size=1_000_000),
+        goals={"relative_cost": 1.5},
+    ),
+    Scenario(
+        name="ping",
+        title="one message in flight",
+        measurement=PingPong(count=5_000),
+        goals={"p50_ratio": 2.0},
+    ),
+    Scenario(name="idle", title="idle router", measurement=Idle(), goals={"memory_mb": 120.0}),
+    Scenario(
+        name="connections",
+        title="5,000 idle connections",
+        measurement=Connections(count=5_000),
+        goals={"kb_per_connection": 64.0},
+    ),
+    Scenario(name="slow", title="fast pair beside a slow receiver", measurement=SlowReceiver(count=200_000)),
+)

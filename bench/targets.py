@@ -1,0 +1,153 @@
+"""The routers that are measured: how each is started, found ready, sampled and stopped."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.processes import cpu_seconds, processes, pss_bytes
+
+ROOT = Path(__file__).resolve().parent.parent
+START_LIMIT_S = 20.0
+STOP_LIMIT_S = 6.0
+
+# In the syntax and with the attribute names that qdrouterd reads too, so that both can be given one file.
+CONFIG = """\
+router {{
+    mode: standalone
+    id: bench
+    workerThreads: {workers}
+}}
+listener {{
+    host: 127.0.0.1
+    port: {port}
+    authenticatePeer: no
+    saslMechanisms: ANONYMOUS
+}}
+"""
+
+
+class BenchError(Exception):
+    """A measurement that could not be made; says why."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A router's name and its command line, in which ``{port}``, ``{workers}`` and ``{config}`` (the path of
+    a configuration file) are filled in. Without a command line: the clients talk to each other directly."""
+
+    name: str
+    command: tuple[str, ...] = ()
+
+
+DIRECT = Target("direct")
+ROUTERD = Target("routerd", (str(Path(sys.executable).parent / "routerd"), "run", "--config", "{config}"))
+BASELINE = Target("python", (sys.executable, "-m", "bench.baseline", "--port", "{port}"))
+
+
+def parse_peer(text: str) -> Target:
+    """``NAME=COMMAND`` as a target. A command without placeholders gets ``-c {config}``: qdrouterd's way."""
+    name, equals, command = text.partition("=")
+    words = shlex.split(command)
+    if not (equals and name and words):
+        raise BenchError(
+            f"--peer {text!r}: expected NAME=COMMAND, for instance qdrouterd=/usr/sbin/qdrouterd"
+        )
+    if not any("{port}" in word or "{config}" in word for word in words):
+        words += ["-c", "{config}"]
+    return Target(name, tuple(words))
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Running:
+    """A router that listens on ``port``; without ``process``, none is in between."""
+
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds so far by role."""
+        return {role: cpu_seconds(pid) for role, pid in self._processes().items()}
+
+    def memory(self) -> dict[str, int]:
+        """PSS in bytes by role."""
+        return {role: pss_bytes(pid) for role, pid in self._processes().items()}
+
+    def _processes(self) -> Mapping[str, int]:
+        if self.process is None:
+            return {}
+        if self.process.poll() is not None:
+            raise BenchError(f"the router ended with status {self.process.returncode} during the measurement")
+        return processes(self.process.pid)
+
+
+@contextmanager
+def started(target: Target, *, workers: int = 2) -> Iterator[Running]:
+    """Runs the target as long as the context lasts."""
+    port = free_port()
+    if not target.command:
+        yield Running(port)
+        return
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        config, log = Path(folder, "router.conf"), Path(folder, "router.log")
+        config.write_text(CONFIG.format(port=port, workers=workers), encoding="utf-8")
+        command = [word.format(port=port, workers=workers, config=config) for word in target.command]
+        process = _spawn(command, log)
+        try:
+            _await_port(port, process, log)
+            yield Running(port, process)
+        finally:
+            _stop(process)
+
+
+def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        try:
+            return subprocess.Popen(  # noqa: S603  what the user said, or ours
+                command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise BenchError(f"{command[0]} does not start: {error.strerror}") from error
+
+
+def _await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    limit = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < limit:
+        if process.poll() is not None:
+            tail = log.read_text(encoding="utf-8", errors="replace")[-600:].strip()
+            raise BenchError(f"the router ended with status {process.returncode} at its start: {tail}")
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.05)
+    raise BenchError(f"the router does not listen on port {port} after {START_LIMIT_S:.0f} s")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Politely, then by force: the router leads a process group of its own, so no child stays behind."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_LIMIT_S)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

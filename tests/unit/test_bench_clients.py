@@ -1,0 +1,109 @@
+"""The load clients against each other and against the plain Python router, with few messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.build import build_wire
+from bench.clients import Client, ClientSpec, transfer
+from bench.results import ClientResult
+from bench.scenarios import PingPong, Transfer
+from bench.targets import BASELINE, DIRECT, BenchError, Running, Target, free_port, started
+
+COUNT = 2000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _wire() -> None:
+    build_wire()
+
+
+def exchange(
+    sender_kind: str, receiver_kind: str, *, sent_size: int = 100, size: int = 100, presettled: bool = False
+) -> tuple[ClientResult, ClientResult]:
+    """What a sender and a receiver without a router in between say."""
+    receiver = ClientSpec(
+        mode="recv", port=free_port(), address="q", count=COUNT, size=size, presettled=presettled, listen=True
+    )
+    sender = ClientSpec(
+        mode="send", port=receiver.port, address="q", count=COUNT, size=sent_size, presettled=presettled
+    )
+    with Client(receiver, receiver_kind) as taker:
+        taker.await_ready()
+        with Client(sender, sender_kind) as giver:
+            giver.await_ready()
+            giver.go()
+            results = giver.result(), taker.result()
+            giver.finish()
+            taker.finish()
+    return results
+
+
+@pytest.mark.parametrize(
+    "kinds", [("proton", "proton"), ("proton", "wire"), ("wire", "proton"), ("wire", "wire")]
+)
+@pytest.mark.parametrize("presettled", [False, True])
+def test_clients_understand_each_other(kinds: tuple[str, str], presettled: bool) -> None:
+    """Everything sent arrives, is accepted, and has a latency."""
+    sent, received = exchange(*kinds, presettled=presettled)
+    assert (sent.n, sent.bad) == (COUNT, 0)
+    assert (received.n, received.bad) == (COUNT, 0)
+    assert received.latency_us is not None
+    assert 0 < received.latency_us.p50 <= received.latency_us.p99 <= received.latency_us.p999
+    assert sent.cpu_us_per_message > 0
+    assert received.cpu_us_per_message > 0
+
+
+@pytest.mark.parametrize("kinds", [("proton", "wire"), ("wire", "proton")])
+@pytest.mark.parametrize("size", [0, 7, 8, 70_000])
+def test_any_size_arrives_whole(kinds: tuple[str, str], size: int) -> None:
+    """From no body at all to several frames; a body without room for a stamp has no latency."""
+    sent, received = exchange(*kinds, sent_size=size, size=size)
+    assert (sent.n, sent.bad, received.n, received.bad) == (COUNT, 0, COUNT, 0)
+    assert (received.latency_us is not None) == (size >= 8)
+
+
+@pytest.mark.parametrize("kinds", [("wire", "proton"), ("proton", "wire")])
+def test_a_short_message_is_noticed(kinds: tuple[str, str]) -> None:
+    """A receiver that expects more counts each message as bad."""
+    _, received = exchange(*kinds, sent_size=50, size=1000)
+    assert received.bad == COUNT
+
+
+@pytest.mark.parametrize("kind", ["proton", "wire"])
+def test_one_in_flight(kind: str) -> None:
+    """The peer sends each back; there is one sample per message."""
+    with started(DIRECT) as running:
+        run = PingPong(count=200).run(running, kind, 1.0)
+    assert (run.messages, run.bad) == (200, 0)
+    assert run.latency_us is not None
+
+
+@pytest.mark.parametrize("kind", ["proton", "wire"])
+def test_nobody_listens(kind: str) -> None:
+    """The error names what happened."""
+    nowhere = ClientSpec(mode="send", port=free_port(), address="q", count=1)
+    with pytest.raises(BenchError, match="refused"):
+        transfer(Running(nowhere.port), [], [nowhere], kind=kind)
+
+
+@pytest.mark.parametrize("presettled", [False, True])
+def test_python_router_settles_through(presettled: bool) -> None:
+    """Two pairs on two addresses; the router's one process has CPU and memory figures."""
+    with started(BASELINE) as running:
+        run = Transfer(count=200, pairs=2, presettled=presettled).run(running, "proton", 1.0)
+    assert (run.messages, run.bad) == (400, 0)
+    assert run.relative_cost is not None
+    assert run.total_memory is not None
+    assert run.relative_cost > 1
+
+
+def test_router_that_does_not_start_says_why() -> None:
+    """Its last words are in the error."""
+    with (
+        pytest.raises(BenchError, match="status 3 at its start: sorry"),
+        started(Target("broken", ("/bin/sh", "-c", "echo sorry; exit 3"))),
+    ):
+        pass
+    with pytest.raises(BenchError, match="does not start"), started(Target("none", ("/no/such/router",))):
+        pass

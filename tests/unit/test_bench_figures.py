@@ -1,0 +1,223 @@
+"""How the benchmark computes what it shows."""
+
+from __future__ import annotations
+
+import os
+import time
+from array import array
+from pathlib import Path
+
+import pytest
+
+from bench.clients import ClientSpec, summary, worst
+from bench.processes import ProcessGoneError, cpu_seconds, parse_pss, processes, pss_bytes, role_of, unique
+from bench.report import HEADINGS, by_role, markdown_table, medians, missed, row
+from bench.results import ClientResult, Latency, Outcome, Run
+from bench.run import plan
+from bench.scenarios import SCENARIOS, Transfer, scaled, slow_figures
+from bench.targets import BASELINE, DIRECT, ROUTERD, BenchError, Target, parse_peer
+
+ONE_TO_ONE = SCENARIOS[0]
+
+
+def result(mode: str, *, n: int = 100, cpu: float = 1.0, seconds: float = 2.0) -> ClientResult:
+    return ClientResult(
+        mode=mode, n=n, bad=0, seconds=seconds, cpu_us_per_message=cpu, rate=n / seconds, latency_us=None
+    )
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    """Of 1..1000 µs, p50 is the 500th value, p99.9 the last but one."""
+    nanoseconds = array("Q", [micro * 1000 for micro in range(1000, 0, -1)])
+    assert Latency.of(nanoseconds.tobytes()) == Latency(p50=500.0, p99=990.0, p999=999.0)
+
+
+def test_no_samples_have_no_percentiles() -> None:
+    """A transfer of messages too short for a stamp has no latency."""
+    assert Latency.of(b"") is None
+
+
+def test_one_sample_is_every_percentile() -> None:
+    """The ranks stay inside."""
+    assert Latency.of(array("Q", [7000]).tobytes()) == Latency(p50=7.0, p99=7.0, p999=7.0)
+
+
+def test_relative_cost_is_router_by_both_clients() -> None:
+    """1.5 µs in all router processes beside 0.6 + 0.4 µs in the clients is 1.5."""
+    run = summary(
+        [result("send", cpu=0.6), result("recv", cpu=0.4)], {"core": 30e-6, "worker 0": 120e-6}, {}, 9.0
+    )
+    assert run.total_cpu == pytest.approx(1.5)
+    assert run.relative_cost == pytest.approx(1.5)
+    assert run.rate == pytest.approx(50.0)
+
+
+def test_several_pairs_count_all_messages_over_the_longest_time() -> None:
+    """Two pairs of 100 messages, the slower in 4 s: 50 a second."""
+    pairs = [result("send"), result("send"), result("recv", seconds=1.0), result("recv", seconds=4.0)]
+    run = summary(pairs, {}, {}, 9.0)
+    assert (run.messages, run.rate) == (200, 50.0)
+    assert run.clients_cpu == pytest.approx(2.0)
+
+
+def test_a_transfer_without_messages_is_an_error() -> None:
+    """Nothing is divided by nothing."""
+    with pytest.raises(BenchError, match="no message"):
+        summary([result("send"), result("recv", n=0)], {}, {}, 1.0)
+
+
+def test_worst_takes_each_percentile_by_itself() -> None:
+    """Pairs are not averaged."""
+    assert worst([Latency(1, 9, 9), Latency(2, 3, 10)]) == Latency(2, 9, 10)
+    assert worst([]) is None
+
+
+def test_run_without_router_has_no_relative_cost() -> None:
+    """A direct transfer is not a router that costs nothing."""
+    run = Run(messages=1, clients_cpu=1.0)
+    assert run.total_cpu is None
+    assert run.relative_cost is None
+
+
+def test_medians_are_of_each_figure() -> None:
+    """The figure of a role that is missing in one run counts where it is there."""
+    runs = [
+        Run(rate=1.0, router_cpu={"core": 3.0}),
+        Run(rate=5.0, router_cpu={"core": 1.0, "worker 0": 7.0}),
+        Run(rate=2.0, router_cpu={"core": 2.0}),
+    ]
+    figures = medians(runs)
+    assert (figures["rate"], figures["cpu:core"], figures["cpu:worker 0"]) == (2.0, 2.0, 7.0)
+
+
+def test_goals_are_upper_limits() -> None:
+    """At the limit is met; above it is named."""
+    assert missed(ONE_TO_ONE, {"relative_cost": 1.4, "cpu:core": 0.1}) == []
+    assert missed(ONE_TO_ONE, {"relative_cost": 1.41, "cpu:core": 0.1}) == ["relative_cost 1.41 > 1.4"]
+
+
+def test_workers_are_shown_together() -> None:
+    """The figure per kind of process does not depend on how many there are."""
+    assert by_role({"cpu:core": 0.2, "cpu:worker 0": 0.5, "cpu:worker 11": 0.25}) == {
+        "core": 0.2,
+        "worker": 0.75,
+    }
+
+
+def test_rows_fit_the_headings() -> None:
+    """A measured and a failed line have a cell for every column."""
+    run = Run(messages=1, rate=1.0, router_cpu={"core": 0.3}, clients_cpu=0.5, latency_us=Latency(1, 2, 3))
+    done = row(Outcome(scenario="1-1", target="routerd", client="proton", runs=[run]))
+    failed = row(Outcome(scenario="1-1", target="routerd", client="proton", error="no | luck"))
+    assert len(done) == len(failed) == len(HEADINGS)
+    assert done[-1] == "met"
+    assert "failed" in failed
+
+
+def test_markdown_has_a_line_per_outcome() -> None:
+    """Heading, rule, one line."""
+    table = markdown_table([Outcome(scenario="idle", target="a|b", client="proton", runs=[Run()])])
+    lines = table.splitlines()
+    assert len(lines) == 3
+    assert all(line.replace("\\|", "").count("|") == len(HEADINGS) + 1 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("command", "role"),
+    [
+        (["/v/bin/python", "-P", "-m", "routerd.process", "core", "--control-fd", "5"], "core"),
+        (["/v/bin/python", "-P", "-m", "routerd.process", "worker", "12", "--control-fd", "5"], "worker 12"),
+        (["/v/bin/python", "/v/bin/routerd", "run", "--config", "x"], "supervisor"),
+        (["/v/bin/python", "-m", "routerd", "run"], "supervisor"),
+        (["/usr/sbin/qdrouterd", "-c", "x"], "qdrouterd"),
+        ([], "?"),
+    ],
+)
+def test_role_is_read_from_the_command_line(command: list[str], role: str) -> None:
+    """Operators and this benchmark tell processes apart in the same way."""
+    assert role_of(command) == role
+
+
+def test_second_process_of_a_role_gets_a_number() -> None:
+    """No process is lost from the sum."""
+    assert unique("x", {"x": 1, "x 2": 2}) == "x 3"
+
+
+def test_pss_is_in_bytes() -> None:
+    """The kernel's kB are KiB; ``SwapPss`` and ``Pss_Anon`` are other figures."""
+    assert (
+        parse_pss("5-7 ---p [rollup]\nRss: 9 kB\nPss_Anon: 3 kB\nPss:   12 kB\nSwapPss: 7 kB\n") == 12 * 1024
+    )
+    with pytest.raises(ValueError, match="Pss"):
+        parse_pss("Rss: 9 kB\n")
+
+
+def test_own_process_can_be_sampled() -> None:
+    """The CPU clock of a pid is that process's own clock."""
+    before = time.process_time()
+    sampled = cpu_seconds(os.getpid())
+    assert before <= sampled <= time.process_time()
+    assert pss_bytes(os.getpid()) > 2**20
+    assert os.getpid() in processes(os.getpid()).values()
+
+
+def test_a_process_that_is_gone_says_so() -> None:
+    """A router that dies under load is an error, not a low figure."""
+    gone = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii")) + 1
+    with pytest.raises(ProcessGoneError):
+        cpu_seconds(gone)
+    with pytest.raises(ProcessGoneError):
+        pss_bytes(gone)
+
+
+def test_peer_without_placeholder_gets_a_configuration() -> None:
+    """qdrouterd is named by its path alone."""
+    assert parse_peer("qd=/usr/sbin/qdrouterd") == Target("qd", ("/usr/sbin/qdrouterd", "-c", "{config}"))
+    assert parse_peer("own=x --port {port}").command == ("x", "--port", "{port}")
+
+
+@pytest.mark.parametrize("text", ["qdrouterd", "=x", "x=", ""])
+def test_malformed_peer_is_refused(text: str) -> None:
+    """The message says what was expected."""
+    with pytest.raises(BenchError, match="NAME=COMMAND"):
+        parse_peer(text)
+
+
+def test_comparisons_run_only_where_asked() -> None:
+    """Direct and plain Python are measured in one scenario, peers in every one."""
+    peer = Target("peer", ("x",))
+    planned = [
+        (scenario.name, target.name)
+        for scenario, target in plan(SCENARIOS, [ROUTERD, DIRECT, BASELINE, peer])
+    ]
+    assert ("1-1", "python") in planned
+    assert ("idle", "python") not in planned
+    assert sum(name == "peer" for _, name in planned) == len(SCENARIOS)
+
+
+def test_commands_carry_every_option() -> None:
+    """Both clients are told the same."""
+    spec = ClientSpec(mode="recv", port=9, address="a", count=7, presettled=True, credit=3)
+    proton, wire = spec.command("proton"), spec.command("wire")
+    assert "--presettled" in proton
+    assert "--listen" not in proton
+    assert proton[proton.index("--count") + 1] == "7"
+    assert wire[1:] == ["recv", "9", "a", "7", "100", "step", "credit=3", "links=1", "presettled"]
+
+
+def test_scaled_counts_stay_positive() -> None:
+    """A quick run of a short scenario still sends something."""
+    assert scaled(300, 0.001) == 1
+    assert scaled(300, 0.1) == 30
+
+
+def test_slow_receiver_figures() -> None:
+    """Half the rate and one more MiB are seen."""
+    alone, beside = Run(rate=100.0, memory={"core": 2**20}), Run(rate=50.0, memory={"core": 2**21})
+    assert slow_figures(alone, beside) == {"alone_rate": 100.0, "rate_kept": 0.5, "grown_mb": 1.0}
+
+
+def test_scenario_names_are_unique() -> None:
+    """Each can be chosen by its name."""
+    assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)
+    assert isinstance(ONE_TO_ONE.measurement, Transfer)
