@@ -219,6 +219,7 @@ def _field(value: object) -> str:
 
 
 def _printable(text: str) -> str:
+    """The text in one line, with control characters and what cannot be encoded as escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,6 +1,6 @@
 """The qdrouterd.conf syntax: `section {`, `key: value`, `}`, comments with `#`.
 
-A value that begins with `{` or `[` is a JSON block and may go on over several lines; inside it the plain
+A value that begins with `{` is a JSON block and may go on over several lines; inside it the plain
 `key: value` lines are also read. Parsing goes on after a mistake, so that all of them are found.
 """
 
@@ -76,7 +76,7 @@ class _Reader:
 
     def _setting(self, name: str, rest: str) -> Setting | None:
         line = self._index
-        if rest[:1] in ("{", "["):
+        if rest.startswith("{"):
             return self._block(name, rest)
         value = self._value(name, rest)
         if not value:

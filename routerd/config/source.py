@@ -52,7 +52,7 @@ class Mistake(Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{place}: {'warning: ' if self.warning else ''}{self.text}"
+        return f"{place}: {'warning: ' if self.warning else ''}{printable(self.text)}"
 
 
 class ConfigError(Exception):
@@ -88,6 +88,13 @@ def shown(value: object, limit: int = 60) -> str:
     """A value as it is quoted in a message: printable, in one line, not too long."""
     text = repr(plain(value))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def printable(text: str) -> str:
+    """The text in one line, with control characters and what cannot be encoded as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def plain(value: object) -> object:

@@ -57,6 +57,13 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
 _PROTECTING = ("authenticatePeer", "requireSsl", "requireEncryption", "multiTenant")
 _PROTECTING_NAMES = ("sslProfile", "saslPlugin", "trustedCertsFile")
 
+# What of a listener is not served, and what happens then, for the documentation.
+UNSERVED_LISTENER = dict.fromkeys((*_PROTECTING, *_PROTECTING_NAMES), "refused when set") | {
+    "saslMechanisms": "any but ANONYMOUS; refused without it",
+    "http": "such a listener is not opened",
+    "role": "listeners for inter-router and edge are not opened, route-container is opened as normal",
+}
+
 
 def is_served(listener: Listener) -> bool:
     """Whether this version opens the listener at all."""

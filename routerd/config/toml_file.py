@@ -8,13 +8,15 @@ import re
 import tomllib
 from typing import Any, TypeAlias
 
-from routerd.config.source import Array, Block, Mistake, Section, Setting, Value, shown
+from routerd.config.json_text import MAX_DEPTH
+from routerd.config.source import Array, Block, ConfigSyntaxError, Mistake, Section, Setting, Value, shown
 
 _Path: TypeAlias = tuple[str | int, ...]
 
 _KEY = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _HEADER = re.compile(rf"\s*(\[\[?)\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\]?\s*(?:#.*)?")
 _ASSIGNMENT = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
+_TOO_DEEP = f"arrays or tables are nested more than {MAX_DEPTH} deep; put fewer into each other"
 _WHERE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -26,9 +28,16 @@ def parse(text: str, file: str, mistakes: list[Mistake]) -> list[Section]:
         mistakes.append(_syntax_mistake(file, text, str(error)))
         return []
     except RecursionError:
-        mistakes.append(Mistake(file, 1, "arrays or tables are nested too deep; put fewer into each other"))
+        mistakes.append(Mistake(file, 1, _TOO_DEEP))
         return []
-    lines = _Lines(text)
+    try:
+        return _sections(document, _Lines(text), file, mistakes)
+    except ConfigSyntaxError as error:
+        mistakes.append(Mistake(file, error.line, error.text))
+        return []
+
+
+def _sections(document: dict[str, Any], lines: "_Lines", file: str, mistakes: list[Mistake]) -> list[Section]:
     sections: list[Section] = []
     for name, value in document.items():
         for path, table in _tables(name, value):
@@ -60,6 +69,8 @@ def _block(table: dict[str, Any], path: _Path, line: int, lines: "_Lines") -> Bl
 
 
 def _value(value: Any, path: _Path, line: int, lines: "_Lines") -> Value:
+    if len(path) > MAX_DEPTH:
+        raise ConfigSyntaxError(line, _TOO_DEEP)
     if isinstance(value, dict):
         return _block(value, path, line, lines)
     if isinstance(value, list):

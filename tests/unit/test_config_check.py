@@ -1,0 +1,350 @@
+"""Every mistake is found, at its line, with what would be right; what is valid starts."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from routerd.config import ConfigError, default_config, load, parse
+
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+def told(text: str) -> list[str]:
+    """Mistakes and warnings of a .conf text, without the name of the file."""
+    try:
+        found = parse(text, "f.conf").warnings
+    except ConfigError as error:
+        found = error.mistakes
+    return [str(mistake).removeprefix("f.conf:") for mistake in found]
+
+
+def router(*lines: str) -> str:
+    return "router {\n" + "\n".join(lines) + "\n}\nlistener {\n}\n"
+
+
+def test_default_configuration() -> None:
+    """Without a file: a standalone router for clients on this machine."""
+    config = default_config()
+    assert config.router.id.startswith("Standalone_")
+    assert len(config.router.id) == len("Standalone_") + 15
+    assert config.router.id != default_config().router.id
+    assert config.router.workers == 2
+    (listener,) = config.listeners
+    assert (listener.host, listener.port_number, listener.role) == ("127.0.0.1", 5672, "normal")
+    assert (listener.sasl_mechanisms, listener.authenticate_peer) == ("ANONYMOUS", False)
+    assert listener.link_capacity == 250
+
+
+def test_missing_singletons_are_added() -> None:
+    config = parse("listener {\n port: 1\n}\n", "f.conf")
+    assert config.router.id.startswith("Standalone_")
+    assert config.policy.max_connections == 65535
+    assert config.warnings == ()
+
+
+def test_link_capacity_of_the_router_is_the_default_of_listeners() -> None:
+    text = (
+        "router {\n linkCapacity: 7\n}\nlistener {\n port: 1\n}\nlistener {\n port: 2\n linkCapacity: 9\n}\n"
+    )
+    assert [listener.link_capacity for listener in parse(text, "f.conf").listeners] == [7, 9]
+
+
+@pytest.mark.parametrize(
+    ("value", "cpus"),
+    [("0,1", (0, 1)), ("0-1", (0, 1)), (" 1 , 0 ", (1, 0)), ("0", (0,))],
+)
+def test_worker_cpus_as_text(value: str, cpus: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert parse(router(f"workerCpus: {value}"), "f.conf").router.worker_cpus == cpus
+    assert parse(f'[router]\nworkerCpus = "{value}"', "f.toml").router.worker_cpus == cpus
+    assert parse(f"[router]\nworkerCpus = {list(cpus)}", "f.toml").router.worker_cpus == cpus
+
+
+@pytest.mark.parametrize(
+    ("usable", "workers"), [({3}, 1), ({0, 1}, 1), (set(range(8)), 7), (set(range(200)), 64)]
+)
+def test_workers_auto(usable: set[int], workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` leaves one usable CPU to the core, and is at least one worker."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: usable)
+    assert parse(router("workers: auto"), "f.conf").router.workers == workers
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "instead"),
+    [
+        ("workers: many", "router workers: 'many' does not fit", "give a whole number from 1 to 64 or auto"),
+        ("workers: 0", "router workers: 0 is out of range", "give a whole number from 1 to 64 or auto"),
+        ("arenaSize: 3", "router arenaSize: 3 is out of range", "give a whole number from 4 to 65536"),
+        (
+            "stopGraceSeconds: 5",
+            "router stopGraceSeconds: 5 is out of range",
+            "give a whole number from 0 to 4",
+        ),
+        ("busyPoll: 1.5", "router busyPoll: '1.5' does not fit", "give a whole number from 0 to 1000000"),
+        (
+            "allowResumableLinkRoute: maybe",
+            "router allowResumableLinkRoute: 'maybe' does not fit",
+            "give yes or no",
+        ),
+        (
+            "mode: edgy",
+            "router mode: 'edgy' is not allowed",
+            "give one of edge, interior, standalone (perhaps edge)",
+        ),
+        ("worker: 3", "router worker: there is no such attribute", "did you mean workers?"),
+        (
+            "saslMechanisms: PLAIN",
+            "router saslMechanisms: there is no such attribute",
+            "it belongs to listener or connector",
+        ),
+        (
+            "xyzzy: 3",
+            "router xyzzy: there is no such attribute",
+            "remove it (docs/configuration.md lists what router takes)",
+        ),
+        (
+            "id: my router",
+            "router id: 'my router' holds ' '",
+            "give letters, digits and . _ - + : @ ~ = , only",
+        ),
+        ("id: a/b", "router id: 'a/b' holds '/'", "give letters, digits and . _ - + : @ ~ = , only"),
+        (f"id: {'x' * 128}", "router id: has 128 characters", "give at most 127"),
+        ("workerCpus: 2-", "router workerCpus: '2-' does not fit", "give CPU numbers such as 2,3 or 2-5"),
+        (
+            "workerCpus: 5-2",
+            "router workerCpus: '5-2' holds no ascending range up to 4095",
+            "give CPU numbers such as 2,3 or 2-5",
+        ),
+        ("workerCpus: 1,1", "router workerCpus: '1,1' names a CPU twice", "give each CPU once"),
+        (
+            "workerThreads: 2\nworkers: 2",
+            "router workers: has its old and its new name",
+            "remove workers or workerThreads",
+        ),
+    ],
+)
+def test_mistake_in_router(line: str, what: str, instead: str) -> None:
+    found = [text.partition(": ")[2] for text in told(router(line)) if "warning" not in text]
+    assert found == [f"{what}; {instead}"]
+
+
+@pytest.mark.parametrize(
+    "line", [f"id: {'x' * 127}", "id: Router.A-1_b", "workers: 64", "stopGraceSeconds: 0"]
+)
+def test_limits_themselves_are_allowed(line: str) -> None:
+    assert told(router(line)) == []
+
+
+def test_unknown_cpu_names_the_usable_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 5})
+    assert told(router("coreCpu: 4", "workerCpus: 2-6")) == [
+        "2: router coreCpu: CPU 4 cannot be used here; give some of 0-2,5",
+        "3: router workerCpus: CPU 3, 4, 6 cannot be used here; give some of 0-2,5",
+    ]
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    """Unknown names, wrong values and broken relations of one file are told together, in order of lines."""
+    text = """router {
+    workerThreads: none
+}
+listner {
+}
+listener {
+    port: 70000
+}
+address {
+    priority: 12
+}
+log {
+    enable: inf
+}
+"""
+    assert told(text) == [
+        "2: warning: router workerThreads: is an old name; write workers",
+        "2: router workers: 'none' does not fit; give a whole number from 1 to 64 or auto",
+        "4: there is no entity 'listner'; did you mean 'listener'?",
+        "7: listener port: '70000' is out of range; "
+        "give a port number from 0 to 65535 or a service name such as amqp",
+        "9: address: has neither prefix nor pattern; give one of the two",
+        "10: address priority: 12 is out of range; give a whole number from 0 to 9",
+        "12: log module: is missing; give one of " + MODULES,
+        "13: log enable: 'inf' is no level; "
+        "give trace, debug, info, notice, warning, error, critical, none or default (perhaps info)",
+    ]
+
+
+MODULES = (
+    "AGENT, AUTHSERVICE, CONN_MGR, CONTAINER, DEFAULT, ERROR, HTTP, MESSAGE, POLICY, PROTOCOL, PYTHON, "
+    "ROUTER, ROUTER_CORE, ROUTER_HELLO, ROUTER_LS, ROUTER_MA, SERVER"
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "clash"),
+    [
+        ("port: 5672", "port: amqp", True),
+        ("host: 0.0.0.0\nport: 1", "port: 1", True),
+        ("host: Localhost\nport: 1", "host: localhost\nport: 1", True),
+        ("host: 127.0.0.1\nport: 1", "host: 127.0.0.2\nport: 1", False),
+        ("port: 1\nsocketAddressFamily: IPv4", "port: 1\nsocketAddressFamily: IPv6", False),
+        ("host: 0.0.0.0\nport: 1", "host: ::\nport: 1", False),
+        ("port: 0", "port: 0", False),
+        ("port: 1", "port: 2", False),
+    ],
+)
+def test_two_listeners_in_one_place(one: str, other: str, clash: bool) -> None:
+    text = f"listener {{\n{one}\n}}\nlistener {{\n{other}\n}}\n"
+    assert ["is the place of the listener in line 1" in line for line in told(text)] == [True] * clash
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "instead"),
+    [
+        (
+            "router {\n}\nrouter {\n}\n",
+            "3: router: stands already in line 1",
+            "there can be one, put them together",
+        ),
+        (
+            "log {\nmodule: HTTP\n}\nlog {\nmodule: HTTP\n}\n",
+            "5: log module: 'HTTP' stands already in line 1",
+            "give another",
+        ),
+        (
+            "address {\nname: a\nprefix: x\n}\naddress {\nname: a\nprefix: y\n}\n",
+            "6: address name: 'a' stands already in line 1",
+            "give another",
+        ),
+        (
+            "address {\nprefix: a\npattern: a\n}\n",
+            "3: address pattern: stands beside prefix",
+            "give one of the two",
+        ),
+        (
+            "address {\nprefix: a.b\n}\naddress {\npattern: a/b/#\n}\n",
+            "5: address pattern: 'a/b/#' is as in line 1",
+            "remove one of them",
+        ),
+        (
+            "listener {\nhost: [::1]\n}\n",
+            "2: listener host: '[::1]' is no host",
+            "give a name or an address without brackets or blanks",
+        ),
+        (
+            "listener {\nhost: ::1\nsocketAddressFamily: IPv4\n}\n",
+            "3: listener socketAddressFamily: host '::1' is no IPv4 address",
+            "give IPv6 or another host",
+        ),
+        (
+            "listener {\nport: ampq\n}\n",
+            "2: listener port: 'ampq' is no port",
+            "give a port number from 0 to 65535 or a service name such as amqp (perhaps amqp)",
+        ),
+        (
+            "sslProfile {\nname: tls\n}\nconnector {\nsslProfile: tsl\n}\n",
+            "5: connector sslProfile: there is no sslProfile named 'tsl'",
+            "did you mean 'tls'?",
+        ),
+        (
+            "router.config.binding {\nexchangeName: e\nnextHopAddress: a\n}\n",
+            "2: binding exchangeName: there is no exchange named 'e'",
+            "add a section exchange with that name",
+        ),
+        ("linkRoute {\nprefix: a\n}\n", "1: linkRoute direction: is missing", "give one of in, out"),
+        (
+            "log {\nmodule: HTTP\noutputFile: /nowhere/at/all\n}\n",
+            "3: log outputFile: there is no directory '/nowhere/at'",
+            "make it or give another file",
+        ),
+        (
+            "log {\nmodule: HTTP\noutputFile: /tmp\n}\n",
+            "3: log outputFile: '/tmp' is a directory",
+            "give a file in it",
+        ),
+    ],
+)
+def test_broken_relation(text: str, what: str, instead: str) -> None:
+    assert [line for line in told(text) if "warning" not in line] == [f"{what}; {instead}"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "authenticatePeer: yes",
+        "requireSsl: yes",
+        "requireEncryption: true",
+        "multiTenant: yes",
+        "sslProfile: tls",
+        "saslMechanisms: PLAIN EXTERNAL",
+        "trustedCertsFile: /etc/certs",
+    ],
+)
+def test_unserved_protection_is_a_mistake(line: str) -> None:
+    """A listener meant to be protected is never opened without its protection."""
+    (mistake,) = told(f"sslProfile {{\nname: tls\n}}\nlistener {{\n{line}\n}}\n")
+    assert mistake.startswith(f"5: listener {line.partition(':')[0]}: ")
+    assert "by this version" in mistake
+
+
+def test_vhost_policy_is_a_mistake() -> None:
+    (mistake,) = told("listener {\n}\npolicy {\nenableVhostPolicy: yes\n}\n")
+    assert mistake.startswith("4: policy enableVhostPolicy: is not served by this version")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connector {\nhost: example.com\n}\n",
+        "linkRoute {\nprefix: a\ndirection: in\ncontainerId: b\n}\n",
+        "autoLink {\naddr: a\ndir: in\ncontainerId: b\n}\n",
+        "exchange {\naddress: a\n}\n",
+        "listener {\nport: 1\nrole: inter-router\n}\n",
+        "listener {\nport: 1\nrole: edge\n}\n",
+        "listener {\nport: 1\nhttp: yes\n}\n",
+        "router {\nmode: interior\n}\n",
+        "policy {\nmaxConnections: 5\n}\n",
+        "address {\nprefix: a\nwaypoint: yes\n}\n",
+    ],
+)
+def test_unserved_feature_is_a_warning(text: str) -> None:
+    """The router starts, and says what it leaves out; listeners that it cannot serve are not opened."""
+    config = parse("listener {\n}\n" + text, "f.conf")
+    assert any("not served by this version" in warning.text for warning in config.warnings)
+    assert [listener.port for listener in config.listeners] == ["amqp"]
+
+
+def test_old_names_and_statistics_are_warnings() -> None:
+    config = parse(
+        router("helloInterval: 2", "addrCount: 7", "area: 0", "mode: standalone", "mode: standalone"),
+        "f.conf",
+    )
+    assert config.router.hello_interval_seconds == 2
+    assert [str(warning).removeprefix("f.conf:") for warning in config.warnings] == [
+        "2: warning: router helloInterval: is an old name; write helloIntervalSeconds",
+        "3: warning: router addrCount: is told by the router and not set; remove it",
+        "4: warning: router area: is told by the router and not set; remove it",
+        "6: warning: router mode: stands already in line 5; this one counts, remove the other",
+    ]
+
+
+def test_no_listener_is_a_warning() -> None:
+    assert told("router {\n}\n") == [
+        "1: warning: there is no listener, so nobody can connect; add one, such as listener with port: amqp"
+    ]
+
+
+def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "none.conf", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(ConfigError, match=reason) as error:
+            load(path)
+        assert str(error.value).startswith(f"{path}: cannot be read (")
+
+
+def test_file_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "latin.conf"
+    path.write_bytes(b"router {\n id: caf\xe9\n}\n")
+    with pytest.raises(ConfigError) as error:
+        load(path)
+    assert str(error.value) == f"{path}:2: byte 0xe9 is not UTF-8 text; save the file as UTF-8"

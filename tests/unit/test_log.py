@@ -1,0 +1,204 @@
+"""The log: which levels of which module, where to, and one whole line per event."""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from routerd import log
+
+
+class Setup(Struct, frozen=True):
+    """What `configure` needs of a log entity."""
+
+    module: str
+    enable: str | None = None
+    include_timestamp: bool | None = None
+    include_source: bool | None = None
+    output_file: str | None = None
+
+
+@pytest.fixture(autouse=True)
+def no_set_up_left_behind() -> Iterator[None]:
+    yield
+    log.configure([Setup("DEFAULT", enable="none")], "test")
+    for name in (*log.MODULES, None):
+        logger = logging.getLogger(name)
+        logger.handlers = [h for h in logger.handlers if not type(h).__module__.startswith("routerd")]
+        logger.setLevel(logging.WARNING if name is None else logging.NOTSET)
+        logger.propagate = True
+
+
+def logged(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+LEVELS = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
+
+
+@pytest.mark.parametrize(
+    ("enable", "names"),
+    [
+        ("info+", LEVELS[2:]),
+        ("info", ["info"]),
+        ("trace,debug,warning+", ["trace", "debug", "warning", "error", "critical"]),
+        ("none", []),
+        ("none, error", ["error"]),
+        ("NOTICE", ["notice"]),
+        ("critical+", ["critical"]),
+        ("trace+", LEVELS),
+    ],
+)
+def test_enable_selects_exactly_these_levels(enable: str, names: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    setup = Setup("SERVER", enable=enable, include_timestamp=False, output_file=str(path))
+    log.configure([setup], "worker 0")
+    for name in LEVELS:
+        logging.getLogger("SERVER").log(log.LEVELS[name], "text")
+    assert logged(path) == [f"SERVER ({name}) [worker 0] text" for name in names]
+
+
+@pytest.mark.parametrize("enable", ["", "inf", "info++", "info,,error", "5"])
+def test_unknown_level(enable: str) -> None:
+    with pytest.raises(ValueError, match="is no level; give trace, debug"):
+        log.parse_enable(enable)
+
+
+def test_modules_follow_default_until_they_have_their_own(tmp_path: Path) -> None:
+    """What a module's entity leaves out, and all of a module without one, is as in DEFAULT."""
+    default, own = tmp_path / "default", tmp_path / "own"
+    log.configure(
+        [
+            Setup("DEFAULT", enable="error+", include_timestamp=False, output_file=str(default)),
+            Setup("SERVER", enable="default", output_file=str(own)),
+            Setup("ROUTER_CORE", enable="debug"),
+        ],
+        "core",
+    )
+    for name in ("SERVER", "ROUTER_CORE", "AGENT", "some.library"):
+        for level in (logging.DEBUG, logging.ERROR):
+            logging.getLogger(name).log(level, name)
+    assert logged(own) == ["SERVER (error) [core] SERVER"]
+    assert logged(default) == [
+        "ROUTER_CORE (debug) [core] ROUTER_CORE",
+        "AGENT (error) [core] AGENT",
+        "DEFAULT (error) [core] some.library",
+    ]
+
+
+def test_default_is_info_to_stderr_with_the_time(capfd: pytest.CaptureFixture[str]) -> None:
+    log.configure([], "supervisor")
+    logging.getLogger("ROUTER").debug("not this")
+    logging.getLogger("ROUTER").info("up")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} [+-]\d{4} ROUTER \(info\) \[supervisor\] up\n", err
+    )
+
+
+def test_fields_and_source(capfd: pytest.CaptureFixture[str]) -> None:
+    """Fields follow as key=value, quoted where they are not one plain word; the source is the caller's."""
+    log.configure(
+        [Setup("DEFAULT", include_timestamp=False, include_source=True, output_file="stdout")], "core"
+    )
+    log.event(
+        logging.getLogger("SERVER"), logging.INFO, "100% open", host="::1", name="a b", empty="", q='"', n=3
+    )
+    out, _ = capfd.readouterr()
+    assert re.fullmatch(
+        r'SERVER \(info\) \[core\] 100% open host=::1 name="a b" empty="" q="\\"" n=3 \(test_log\.py:\d+\)\n',
+        out,
+    )
+
+
+def test_text_from_outside_cannot_forge_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log.configure([Setup("DEFAULT", include_timestamp=False, output_file=str(path))], "core")
+    log.event(logging.getLogger("SERVER"), logging.INFO, "a\nb\x1b[31m\u2028", container="x\nSERVER (info) y")
+    logging.getLogger("SERVER").info("\udc80")
+    assert path.read_bytes().splitlines() == [
+        rb'SERVER (info) [core] a\nb\x1b[31m\u2028 container="x\nSERVER (info) y"',
+        rb"SERVER (info) [core] \udc80",
+    ]
+
+
+def test_traceback_follows_its_line_indented(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log.configure([Setup("DEFAULT", include_timestamp=False, output_file=str(path))], "core")
+    try:
+        raise RuntimeError("broken")
+    except RuntimeError:
+        logging.getLogger("ERROR").exception("failed")
+    first, *rest = logged(path)
+    assert first.rstrip() == "ERROR (error) [core] failed"
+    assert all(line.startswith("  ") for line in rest)
+    assert rest[-1].strip() == "RuntimeError: broken"
+
+
+def test_unwritable_output_is_a_clear_error_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log.configure([Setup("DEFAULT", include_timestamp=False, output_file=str(path))], "core")
+    with pytest.raises(log.LogError, match=r"cannot be written .*; give a file in a directory"):
+        log.configure([Setup("DEFAULT", output_file=str(tmp_path / "none" / "log"))], "core")
+    logging.getLogger("SERVER").info("still here")
+    assert logged(path) == ["SERVER (info) [core] still here"]
+
+
+def test_configuring_again_replaces_and_leaks_no_file(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(20):
+        log.configure(
+            [Setup("DEFAULT", include_timestamp=False, output_file=str(tmp_path / str(number)))], "core"
+        )
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    logging.getLogger("SERVER").info("once")
+    assert logged(tmp_path / "18") == []
+    assert logged(tmp_path / "19") == ["SERVER (info) [core] once"]
+
+
+def test_a_full_disk_stops_nobody() -> None:
+    log.configure([Setup("DEFAULT", output_file="/dev/full")], "core")
+    logging.getLogger("SERVER").info("lost")
+
+
+WRITER = """
+import logging, sys
+from routerd import log
+class Setup:
+    module, enable, include_timestamp, include_source, output_file = "DEFAULT", None, False, None, sys.argv[1]
+log.configure([Setup], sys.argv[2])
+for number in range(300):
+    logging.getLogger("SERVER").info("x" * (number * 20))
+"""
+
+
+def test_lines_of_several_processes_never_mix(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", WRITER, str(path)]
+    writers = [
+        subprocess.Popen([*command, name], cwd=root)  # noqa: S603 - our own interpreter
+        for name in ("one", "two")
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    expected = {f"SERVER (info) [{name}] {'x' * (n * 20)}" for name in ("one", "two") for n in range(300)}
+    lines = logged(path)
+    assert len(lines) == 600
+    assert set(lines) == expected
+
+
+def test_import_is_light() -> None:
+    """Children import the log; they must not pay for the command line or the configuration."""
+    code = (
+        "import sys, routerd.log; print({'click', 'rich', 'msgspec', 'routerd.config'} & sys.modules.keys())"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter
+    assert done.stdout.strip() == "set()"
