@@ -1,0 +1,47 @@
+"""The C11 headers of the shared-memory contract, alone: races, lost wake-ups, damage."""
+
+import pytest
+
+PAIRS = ["ring_pair", "arena_pair"]
+
+
+@pytest.mark.parametrize("program", PAIRS)
+def test_threads_do_not_race(build, run, program):
+    """ThreadSanitizer finds nothing in 200,000 records or 1,500 growing messages; each arrives intact."""
+    done = run(build(program, "thread"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("twin", ["BROKEN_RELEASE", "BROKEN_ACQUIRE", "BROKEN_ATOMIC"])
+@pytest.mark.parametrize("program", PAIRS)
+def test_sanitizer_catches_the_broken_twin(build, run, program, twin):
+    """Without release stores, acquire loads or atomic indices the same program is reported."""
+    done = run(build(program, "thread", twin))
+    assert "WARNING: ThreadSanitizer: data race" in done.stderr
+    assert done.returncode != 0
+
+
+@pytest.mark.parametrize("capacity", [2, 16, 1024])
+def test_processes_lose_no_record_and_no_wake_up(build, run, capacity):
+    """Two processes exchange 200,000 records with sleeping consumers; who is not woken hangs and fails."""
+    done = run(build("ring_pair", "", "PROCESSES", f"CAPACITY={capacity}"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_processes_stream_messages_through_a_small_arena(build, run):
+    """A reader in another process sees every byte of messages longer than the arena; all blocks come back."""
+    done = run(build("arena_pair", "", "PROCESSES"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_damaged_segments_are_survived(build, run):
+    """Corrupted headers, loops of blocks, indices out of range: no step outside, no endless loop."""
+    done = run(build("damage", "address,undefined"), "1", "3000")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_sanitizer_catches_a_trusting_reader(build, run):
+    """The damage test could fail: following an unchecked index is reported."""
+    done = run(build("broken_reader", "address,undefined"))
+    assert "AddressSanitizer" in done.stderr
+    assert done.returncode != 0
