@@ -1,0 +1,154 @@
+"""One living child process, from birth to death, and the place it fills."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from routerd.channel import Channel, ChannelClosedError, pair
+from routerd.policy import HISTORY, Life, restart_delay
+from shm.control import Fatal, FromChild, Setup
+
+READY_SECONDS = 20.0  # a slow machine starting many workers at once needs a few; more is a hang
+CLOSING_SECONDS = 1.0  # between a child's closing its control socket and its exit
+
+Command = Callable[[str, int], list[str]]
+_BLOCKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def command(role: str, index: int) -> list[str]:
+    """The command line of a child, without the control socket: operators find the role in it."""
+    arguments = ["core"] if role == "core" else ["worker", str(index)]
+    return [sys.executable, "-P", "-m", "routerd.process", *arguments]
+
+
+class Death(msgspec.Struct, frozen=True):
+    """How a child ended: `how` says the kernel; `why` the child or the supervisor, or it is empty."""
+
+    pid: int
+    generation: int
+    how: str
+    why: str
+
+    @property
+    def cause(self) -> str:
+        return f"{self.why} ({self.how})" if self.why else self.how
+
+
+class Child:
+    """A process that has been started and not yet been reaped."""
+
+    def __init__(self, argv: list[str], setup: Setup, fds: Sequence[int], now: float) -> None:
+        self.generation = setup.generation
+        self.born = now
+        self.ready: float | None = None
+        self.kill_at: float | None = now + READY_SECONDS
+        self.why = f"not ready after {READY_SECONDS:g} s"  # what is to be said if `kill_at` comes
+        self._killed_for = ""
+        self._fatal = ""
+        self.channel: Channel[FromChild] | None
+        self.channel, theirs = pair()
+        with theirs:
+            try:
+                self._process = _start([*argv, "--control-fd", str(theirs.fileno())], [theirs.fileno(), *fds])
+            except OSError:
+                self.close_channel()
+                raise
+        self.pidfd = os.pidfd_open(self._process.pid)
+        self.send(setup)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Send; a child that cannot be spoken to is killed."""
+        if self.channel is None:
+            return
+        try:
+            self.channel.send(message)
+        except ChannelClosedError as error:
+            self.kill(str(error))
+
+    def receive(self) -> FromChild | None:
+        """The next message, or None. Raises `ChannelClosedError`."""
+        message = self.channel.receive() if self.channel else None
+        if isinstance(message, Fatal):
+            self._fatal = message.text
+        return message
+
+    def is_ready(self, now: float) -> None:
+        self.ready, self.kill_at = now, None
+
+    def hang_up(self, now: float, why: str) -> None:
+        """Nothing more will be heard of it: it exits by itself soon, or is killed."""
+        self.close_channel()
+        if not self._killed_for:
+            self.kill_at, self.why = now + CLOSING_SECONDS, why
+
+    def kill(self, why: str) -> None:
+        """Kill it; `why` is what its death will be reported with, unless there was a reason before."""
+        self.kill_at = None
+        self._killed_for = self._killed_for or why
+        self.close_channel()
+        signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def close_channel(self) -> None:
+        if self.channel is not None:
+            self.channel.close()
+            self.channel = None
+
+    def reap(self) -> Death:
+        """Collect the exit status of a process whose pidfd is readable."""
+        status = self._process.wait()
+        self.close_channel()
+        os.close(self.pidfd)
+        how = f"exit status {status}" if status >= 0 else _signal_name(-status)
+        return Death(self.pid, self.generation, how, self._killed_for or self._fatal)
+
+
+class Place:
+    """The core's place or a worker's: at most one child at a time, generation after generation."""
+
+    def __init__(self, role: str, index: int, cpus: list[int]) -> None:
+        self.role = role
+        self.index = index
+        self.cpus = cpus
+        self.generation = 0
+        self.child: Child | None = None
+        self.reclaim_by: float | None = (
+            None  # a worker's: until when the core takes back what the dead one held
+        )
+        self.lives: deque[Life] = deque(maxlen=HISTORY)
+
+    @property
+    def name(self) -> str:
+        return self.role if self.role == "core" else f"{self.role} {self.index}"
+
+    @property
+    def serving(self) -> bool:
+        return self.child is not None and self.child.ready is not None
+
+    def delay(self, now: float) -> float:
+        """Seconds until the next generation may start."""
+        return restart_delay(self.lives, now)
+
+
+def _start(argv: list[str], fds: Sequence[int]) -> "subprocess.Popen[bytes]":
+    """Start with signals blocked: they stay so in the child until it has said that it ignores them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+    try:
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds)  # noqa: S603  our own argv
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

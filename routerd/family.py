@@ -1,0 +1,246 @@
+"""The core and its workers: who lives, who is to be started, and what follows when one dies.
+
+    place:  vacant --start--> starting --Ready--> serving --death--> (reclaiming --WorkerReclaimed-->) vacant
+
+What a child says is taken for what it is, the word of a process that may be broken: a report of an older
+generation, or one that makes no sense from that place, is ignored. When a worker dies, the core takes back
+what it held before the next one starts. When the core dies, all workers are ended, the shared memory is
+made anew, and all start again.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Protocol
+
+import msgspec
+
+from routerd.child import Child, Command, Place
+from routerd.log import NOTICE, event
+from routerd.pinning import Pinning
+from routerd.policy import Life
+from routerd.setup import Blueprint
+from routerd.stopping import Phase, Stopping
+from shm.control import (
+    CloseConnections,
+    Closed,
+    Drained,
+    Exit,
+    Fatal,
+    FromChild,
+    Ready,
+    StopAccepting,
+    WorkerGone,
+    WorkerReclaimed,
+)
+
+RECLAIM_SECONDS = 30.0  # the core needs milliseconds; one that needs this long hangs
+
+LOGGER = logging.getLogger("SERVER")
+
+
+class Memory(Protocol):
+    """What the family needs of the shared memory."""
+
+    @property
+    def prefix(self) -> str:
+        """The common prefix of the segments' names."""
+
+    def renew(self) -> None:
+        """Replace all segments by empty ones of the same names."""
+
+    def wake_core(self) -> None:
+        """Let the core look at its control socket."""
+
+    def worker_gone(self, index: int) -> None:
+        """Let the statistics page of a dead worker say so."""
+
+
+class Family:
+    """The children's places and the rules among them. Time is an argument; nothing here blocks."""
+
+    def __init__(self, blueprint: Blueprint, memory: Memory, pinning: Pinning, command: Command) -> None:
+        self._blueprint = blueprint
+        self._memory = memory
+        self._command = command
+        self._renewing = False  # the core is dead: nothing starts before every worker is gone, too
+        self.core = Place("core", blueprint.router.workers, pinning.core)
+        self.workers = [Place("worker", i, cpus) for i, cpus in enumerate(pinning.workers)]
+        self.operational = False  # every place has served once
+        self.failure = ""  # why the first start failed
+        self.stopping: Stopping | None = None
+
+    @property
+    def places(self) -> list[Place]:
+        return [self.core, *self.workers]
+
+    @property
+    def empty(self) -> bool:
+        return all(place.child is None for place in self.places)
+
+    def step(self, now: float) -> None:
+        """Do what is due."""
+        for child in self._children():
+            if child.kill_at is not None and now >= child.kill_at:
+                child.kill(child.why)
+        if self.stopping is not None:
+            while phase := self.stopping.step(now):
+                self._tell(phase)
+            return
+        for worker in self.workers:
+            if worker.reclaim_by is not None and now >= worker.reclaim_by and self.core.child is not None:
+                worker.reclaim_by = None
+                self.core.child.kill(
+                    f"did not take back what {worker.name} held within {RECLAIM_SECONDS:g} s"
+                )
+        if self._renewing and self.empty and self.core.delay(now) <= 0:
+            self._memory.renew()
+            self._renewing = False
+        for place in self._startable():
+            if place.delay(now) <= 0:
+                self._start(place, now)
+
+    def next_step(self, now: float) -> float | None:
+        """When `step` has something to do next, if nothing happens before."""
+        times = [child.kill_at for child in self._children()]
+        if self.stopping is not None:
+            times.append(None if self.stopping.phase is Phase.KILLING else self.stopping.deadline)
+        else:
+            times += [worker.reclaim_by for worker in self.workers]
+            times += [now + place.delay(now) for place in self._startable()]
+        return min((time for time in times if time is not None), default=None)
+
+    def stop(self, now: float, grace: float) -> None:
+        """Begin to stop, or hurry if that has begun."""
+        if self.stopping is not None:
+            self.stopping.hurry(now)
+            return
+        self.stopping = Stopping(now, grace, {worker.index for worker in self.workers if worker.serving})
+        self._tell(Phase.DRAINING)
+        if not self.operational:
+            self.stopping.hurry(now)
+
+    def said(self, place: Place, message: FromChild, now: float) -> None:
+        """A child's report."""
+        child = place.child
+        match message:
+            case Ready() if child is not None and child.ready is None:
+                child.is_ready(now)
+                event(
+                    LOGGER, logging.INFO, f"{place.name} serves", pid=child.pid, generation=child.generation
+                )
+                self.operational = self.operational or all(one.serving for one in self.places)
+            case WorkerReclaimed(index, generation) if place is self.core and index < len(self.workers):
+                worker = self.workers[index]
+                if generation == worker.generation:
+                    worker.reclaim_by = None
+            case Drained() if self.stopping is not None and place is not self.core:
+                self.stopping.answered(place.index, Phase.DRAINING)
+            case Closed() if self.stopping is not None and place is not self.core:
+                self.stopping.answered(place.index, Phase.CLOSING)
+            case Fatal():
+                pass  # the child has kept it for its death report
+            case _:
+                event(LOGGER, logging.WARNING, f"{place.name} said what makes no sense now", message=message)
+
+    def died(self, place: Place, now: float) -> None:
+        """A child's pidfd became readable."""
+        assert place.child is not None
+        child, wanted = place.child, self._renewing or self.stopping is not None
+        death = child.reap()
+        place.child = None
+        if not wanted:
+            place.lives.append(Life(child.born, child.ready, now))
+            if not self.operational and child.ready is None:
+                self.failure = self.failure or f"{place.name} did not start: {death.cause}"
+        if place is self.core:
+            self._core_died()
+        else:
+            self._worker_died(place, now)
+        level, verb = (logging.INFO, "ended") if wanted else (logging.ERROR, "died")
+        event(
+            LOGGER,
+            level,
+            f"{place.name} {verb}",
+            pid=death.pid,
+            generation=death.generation,
+            how=death.how,
+            why=death.why or ("told to" if wanted else "unknown"),
+            next=self._following(place, now),
+        )
+
+    def end(self) -> None:
+        """Kill and reap whatever is left: the last resort of a supervisor that leaves."""
+        for place in self.places:
+            if place.child is not None:
+                place.child.kill("the supervisor left")
+                place.child.reap()
+                place.child = None
+
+    def _following(self, place: Place, now: float) -> str:
+        if self.stopping is not None or self.failure:
+            return "stopping"
+        if self._renewing:
+            return "all restart"
+        return f"restart in {place.delay(now):.1f} s"
+
+    def _core_died(self) -> None:
+        if self.stopping is not None:
+            return
+        self._renewing = True
+        for worker in self.workers:
+            worker.reclaim_by = None
+            if worker.child is not None:
+                worker.child.kill("the core died")
+
+    def _worker_died(self, worker: Place, now: float) -> None:
+        self._memory.worker_gone(worker.index)
+        if self.stopping is not None:
+            self.stopping.gone(worker.index)
+        if self.core.child is not None:
+            worker.reclaim_by = now + RECLAIM_SECONDS
+            self.core.child.send(WorkerGone(worker.index, worker.generation))
+            self._memory.wake_core()
+
+    def _startable(self) -> list[Place]:
+        """Vacant places for which nothing but their back-off remains to be waited for."""
+        if self._renewing and not self.empty:
+            return []
+        if self.core.child is None:
+            return [self.core]
+        if not self.core.serving:
+            return []
+        return [worker for worker in self.workers if worker.child is None and worker.reclaim_by is None]
+
+    def _start(self, place: Place, now: float) -> None:
+        place.generation += 1
+        setup = self._blueprint.setup(
+            place.role, place.index, place.generation, place.cpus, self._memory.prefix
+        )
+        argv, fds = self._command(place.role, place.index), self._blueprint.inherited(setup)
+        try:
+            place.child = Child(argv, setup, fds, now)
+        except OSError as error:
+            place.lives.append(Life(now, None, now))
+            if not self.operational:
+                self.failure = self.failure or f"{place.name} cannot be started: {error}"
+            event(LOGGER, logging.ERROR, f"{place.name} cannot be started", why=error)
+
+    def _tell(self, phase: Phase) -> None:
+        event(LOGGER, NOTICE, f"Stopping: {phase.value}")
+        messages: dict[Phase, msgspec.Struct] = {
+            Phase.DRAINING: StopAccepting(),
+            Phase.CLOSING: CloseConnections(),
+            Phase.EXITING: Exit(),
+        }
+        for place in self.places:
+            if place.child is None:
+                continue
+            if phase is Phase.KILLING:
+                place.child.kill("did not exit in time")
+            elif phase is Phase.EXITING or place is not self.core:
+                place.child.send(messages[phase])
+        if phase is Phase.EXITING:
+            self._memory.wake_core()
+
+    def _children(self) -> Iterator[Child]:
+        return (place.child for place in self.places if place.child is not None)

@@ -1,0 +1,139 @@
+"""Listening sockets: the supervisor makes them and every worker inherits all, so none is ever unserved."""
+
+import errno
+import os
+import socket
+from collections.abc import Sequence
+
+import msgspec
+
+from routerd.config.transport import Listener
+
+_FAMILIES = {None: socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
+_NOT_ON_THIS_MACHINE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+_Address = tuple[str | int, ...] | tuple[int, bytes]  # as getaddrinfo has it
+
+
+class ListenError(Exception):
+    """A listener cannot listen: where, why, and what to do."""
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """The sockets of one listener entity, and where clients reach them."""
+
+    listener: Listener
+    sockets: list[socket.socket]
+
+    @property
+    def urls(self) -> list[str]:
+        scheme = "http" if self.listener.http else "amqps" if self.listener.ssl_profile else "amqp"
+        return [f"{scheme}://{_place(sock)}" for sock in self.sockets]
+
+
+def listen_all(listeners: Sequence[Listener]) -> list[Listening]:
+    """Sockets for all listeners, or `ListenError` and none at all."""
+    listening: list[Listening] = []
+    try:
+        for listener in listeners:
+            listening.append(Listening(listener, _listen(listener)))
+    except ListenError:
+        close_all(listening)
+        raise
+    return listening
+
+
+def close_all(listening: Sequence[Listening]) -> None:
+    for one in listening:
+        for sock in one.sockets:
+            sock.close()
+
+
+def _listen(listener: Listener) -> list[socket.socket]:
+    """One socket for each address that the host stands for."""
+    where = f"{_bracketed(listener.host) or '*'}:{listener.port}"
+    port = listener.port_number
+    sockets: list[socket.socket] = []
+    unusable: OSError | None = None
+    for family, address in _addresses(listener, where):
+        try:
+            sock = _bound(family, (address[0], port, *address[2:]))
+        except OSError as error:
+            if error.errno in _NOT_ON_THIS_MACHINE:
+                unusable = error
+                continue
+            _close(sockets)
+            raise ListenError(_explain(listener, where, error)) from error
+        sockets.append(sock)
+        port = port or sock.getsockname()[1]  # any free port: the same one for each family
+    if not sockets:
+        raise ListenError(_explain(listener, where, unusable or OSError(errno.EADDRNOTAVAIL, "no address")))
+    return sockets
+
+
+def _addresses(listener: Listener, where: str) -> list[tuple[socket.AddressFamily, _Address]]:
+    try:
+        found = socket.getaddrinfo(
+            listener.host or None,
+            listener.port_number,
+            _FAMILIES[listener.socket_address_family],
+            socket.SOCK_STREAM,
+            flags=socket.AI_PASSIVE,
+        )
+    except socket.gaierror as error:
+        family = f" as {listener.socket_address_family}" if listener.socket_address_family else ""
+        raise ListenError(
+            f"{_title(listener)}: host {listener.host!r} of {where} is not known{family} ({error.strerror}); "
+            "give an address of this machine, a name that resolves, or no host for all interfaces"
+        ) from error
+    return sorted(((entry[0], entry[4]) for entry in found), key=lambda a: (a[0], str(a[1])))
+
+
+def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # a restart need not wait for old connections
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # IPv4 has its own socket
+        sock.setblocking(False)
+        sock.bind(address)
+        sock.listen(socket.SOMAXCONN)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _explain(listener: Listener, where: str, error: OSError) -> str:
+    cause, advice = os.strerror(error.errno or 0), "see the cause"
+    if error.errno == errno.EADDRINUSE:
+        cause = "the port is in use, by another process or by another listener"
+        advice = (
+            f"stop that process (`ss -ltnp sport = :{listener.port_number}` names it) or give another port"
+        )
+    elif error.errno == errno.EACCES:
+        cause = "ports below 1024 need privileges"
+        advice = "give a higher port, or grant CAP_NET_BIND_SERVICE"
+    elif error.errno in _NOT_ON_THIS_MACHINE:
+        cause = "no such address on this machine"
+        advice = "give an address that `ip address` lists, or no host for all interfaces"
+    return f"{_title(listener)}: cannot listen on {where}: {cause}; {advice}"
+
+
+def _title(listener: Listener) -> str:
+    return f"listener {listener.name}" if listener.name else "listener"
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()
+
+
+def _place(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"{_bracketed(host)}:{port}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

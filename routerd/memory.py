@@ -1,0 +1,46 @@
+"""The supervisor's hold on the router's shared memory: made, renewed after a core's death, removed."""
+
+import os
+from typing import Final
+
+from shm.segment import Segments, create, segment_prefix
+from shm.stats import COUNTERS
+
+_OF_THE_LIVING: Final = tuple(
+    COUNTERS[name][0] for name in ("connections", "links", "accepting", "unsettled", "paused")
+)
+
+
+class SharedMemory:
+    """All segments of this router. Raises `shm.segment.SegmentError` where they cannot be made."""
+
+    def __init__(self, router_id: str, workers: int, arena_mib: int) -> None:
+        self.prefix = segment_prefix(router_id, os.getpid())
+        self._workers = workers
+        self._arena_mib = arena_mib
+        self._segments = self._create()
+
+    def renew(self) -> None:
+        """Replace all segments by empty ones of the same names; no child may be attached any more."""
+        self._segments.close()
+        self._segments = self._create()
+
+    def wake_core(self) -> None:
+        """Let the core look at its control socket: it may sleep on its semaphore, which no poll can watch."""
+        self._segments.semaphore.release()
+
+    def worker_gone(self, index: int) -> None:
+        """A dead worker has no connections and takes none, whatever it last wrote: the others count on it."""
+        page = self._segments.worker_stats(index)
+        page.own(0, page.generation)
+        for counter in _OF_THE_LIVING:
+            page.set(counter, 0)
+
+    def close(self) -> None:
+        """Remove everything."""
+        self._segments.close()
+
+    def _create(self) -> Segments:
+        segments = create(self.prefix, self._workers, self._arena_mib)
+        segments.supervisor_stats().own(os.getpid(), 1)
+        return segments

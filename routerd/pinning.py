@@ -1,0 +1,50 @@
+"""Which process runs on which CPUs."""
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+
+class UnknownCpuError(ValueError):
+    """A CPU was asked for that this machine lacks, or that this process may not use."""
+
+
+class Pinning(msgspec.Struct, frozen=True):
+    """CPUs of the core and of each worker, by index; an empty list is any CPU."""
+
+    core: list[int]
+    workers: list[list[int]]
+
+
+def plan(core_cpu: int | None, worker_cpus: Sequence[int], workers: int, usable: Collection[int]) -> Pinning:
+    """What the configuration asks for; where it asks for nothing, one CPU each if there are enough of them.
+
+    Enough is one for every worker, one for the core and one for all the rest of the machine. Workers take
+    `worker_cpus` in turn. Raises `UnknownCpuError` for a CPU that is not in `usable`.
+    """
+    for name, wanted in (("coreCpu", [] if core_cpu is None else [core_cpu]), ("workerCpus", worker_cpus)):
+        for cpu in wanted:
+            if cpu not in usable:
+                raise UnknownCpuError(f"{name}: no CPU {cpu} here; usable are {ranges(usable)}")
+    taken = {*worker_cpus, *(() if core_cpu is None else (core_cpu,))}
+    free = sorted(set(usable) - taken)
+    spread = len(usable) >= workers + 2
+    core = [] if core_cpu is None else [core_cpu]
+    if not core and spread and free:
+        core = [free.pop(0)]
+    if worker_cpus:
+        return Pinning(core, [[worker_cpus[i % len(worker_cpus)]] for i in range(workers)])
+    if spread and len(free) >= workers:
+        return Pinning(core, [[cpu] for cpu in free[:workers]])
+    return Pinning(core, [[] for _ in range(workers)])
+
+
+def ranges(cpus: Collection[int]) -> str:
+    """CPU numbers as people write them: `0-3,6`."""
+    parts: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if parts and cpu == parts[-1][-1] + 1:
+            parts[-1].append(cpu)
+        else:
+            parts.append([cpu])
+    return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)

@@ -1,0 +1,53 @@
+"""When a child that died is started again: a pure function of its history and the time.
+
+Every death takes one step, every second of service takes one step back, so that a child which dies at
+start-up is throttled while one that is killed now and then is replaced at once. The first step costs
+nothing, the second 0.1 s, and each further one twice as much up to 10 s. Service counts from readiness: a
+slow start is no service.
+"""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 10.0
+FORGIVEN_AFTER = 30.0  # a child that served this long starts with a clean sheet whatever went before
+HISTORY = 64  # lives worth remembering: more of them than there are steps
+
+
+class Life(msgspec.Struct, frozen=True):
+    """One generation of a child, in seconds of a monotonic clock; `ready` is None if it never served."""
+
+    born: float
+    ready: float | None
+    died: float
+
+    @property
+    def served(self) -> float:
+        return 0.0 if self.ready is None else max(0.0, self.died - self.ready)
+
+
+def restart_delay(history: Sequence[Life], now: float) -> float:
+    """Seconds from `now` until the next generation may start; 0.0 if it may start at once."""
+    if not history:
+        return 0.0
+    return max(0.0, history[-1].died + _delay(_steps(history)) - now)
+
+
+def _steps(history: Sequence[Life]) -> int:
+    steps = 0.0
+    for life in history:
+        steps = 0.0 if life.served >= FORGIVEN_AFTER else max(0.0, steps - life.served)
+        steps = min(steps + 1.0, _MOST_STEPS)
+    return math.ceil(steps)
+
+
+def _delay(steps: int) -> float:
+    if steps <= 1:
+        return 0.0
+    return min(FIRST_DELAY * 2.0 ** (steps - 2), LONGEST_DELAY)
+
+
+_MOST_STEPS = 2.0 + math.ceil(math.log2(LONGEST_DELAY / FIRST_DELAY))

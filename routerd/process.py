@@ -1,0 +1,120 @@
+"""Entry point of every child: `python -P -m routerd.process core|worker INDEX --control-fd N`.
+
+The role stands in the command line so that operators find it there. What else a child needs to know comes
+as the first message on the control socket. Imports stay few: every module loaded here is paid for in each
+process.
+"""
+
+import ctypes
+import importlib
+import logging
+import os
+import signal
+import sys
+import time
+from select import select
+from typing import Protocol, cast
+
+from routerd.channel import Channel, ChannelClosedError, of_child
+from routerd.log import configure
+from shm.control import Fatal, Setup, ToChild
+
+PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
+SETUP_SECONDS = 10.0
+
+LOGGER = logging.getLogger("SERVER")
+
+
+class Role(Protocol):
+    """What `core.main` and `workers.main` offer."""
+
+    def run(self, setup: Setup, channel: Channel[ToChild]) -> None:
+        """Serve until told to exit."""
+
+
+def main(argv: list[str]) -> int:
+    role, index, control = _arguments(argv)
+    _belong_to_supervisor(f"routerd-{role}" + ("" if index is None else f"-{index}"))
+    channel = of_child(control)
+    try:
+        setup = _setup(channel)
+        return _serve(setup, channel)
+    except ChannelClosedError:
+        return 1  # the supervisor is gone, and with it whatever there was to serve or to report to
+
+
+def _arguments(argv: list[str]) -> tuple[str, int | None, int]:
+    match argv:
+        case ["core", "--control-fd", control] if control.isdecimal():
+            return "core", None, int(control)
+        case ["worker", index, "--control-fd", control] if index.isdecimal() and control.isdecimal():
+            return "worker", int(index), int(control)
+    sys.exit("routerd.process is started by the supervisor; start a router with: routerd run")
+
+
+def _belong_to_supervisor(name: str) -> None:
+    """Die with the supervisor, and leave signals to it: it stops its children in order.
+
+    A terminal sends Ctrl-C to the whole process group; a service manager, SIGTERM to all. The supervisor
+    starts a child with these signals blocked, so none is lost or fatal before they are ignored here.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        LOGGER.warning("prctl: a killed supervisor is noticed by its closed control socket only")
+
+
+def _setup(channel: Channel[ToChild]) -> Setup:
+    deadline = time.monotonic() + SETUP_SECONDS
+    while True:
+        message = channel.receive()
+        if isinstance(message, Setup):
+            return message
+        if message is not None or time.monotonic() > deadline:
+            raise ChannelClosedError(f"no set-up came first, but {message!r}")
+        select([channel], [], [], SETUP_SECONDS)
+
+
+def _serve(setup: Setup, channel: Channel[ToChild]) -> int:
+    try:
+        configure(setup.logs, _title(setup))
+        _pin(setup.cpus)
+        cast(Role, importlib.import_module("core.main" if setup.role == "core" else "workers.main")).run(
+            setup, channel
+        )
+    except ChannelClosedError:
+        raise
+    except (
+        Exception
+    ) as error:  # whatever it is, the supervisor's log is the place that tells why a child ended
+        LOGGER.critical("%s ends: unhandled %s", _title(setup), type(error).__name__, exc_info=True)
+        channel.send(Fatal(reason(error)))
+        return 1
+    return 0
+
+
+def _title(setup: Setup) -> str:
+    return "core" if setup.role == "core" else f"worker-{setup.index}"
+
+
+def reason(error: BaseException) -> str:
+    """An exception in one line, as a supervisor's log takes it."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _pin(cpus: list[int]) -> None:
+    if not cpus:
+        return
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        LOGGER.warning("cannot run on CPU %s only: %s; running on any", cpus, error.strerror)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,90 @@
+"""From the configuration to what each child is told: pure translation."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from routerd.config.router import Log, Router
+from routerd.config.routing import Address
+from routerd.config.transport import Listener
+from routerd.listeners import Listening
+from shm.control import AddressSetup, ListenerSetup, LogSetup, Setup
+
+
+class Blueprint(msgspec.Struct, frozen=True):
+    """What every child's set-up is made of."""
+
+    router: Router
+    router_id: str
+    version: str
+    listening: Sequence[Listening]
+    addresses: Sequence[Address]
+    logs: Sequence[Log]
+    doorbells: Sequence[int]  # eventfds of the workers
+
+    def setup(self, role: str, index: int, generation: int, cpus: list[int], segments: str) -> Setup:
+        """The first message of a child. A worker knows its own doorbell only."""
+        core = role == "core"
+        return Setup(
+            role=role,
+            index=index,
+            generation=generation,
+            segments=segments,
+            router_id=self.router_id,
+            version=self.version,
+            workers=self.router.workers,
+            doorbells=[fd if core or i == index else -1 for i, fd in enumerate(self.doorbells)],
+            cpus=cpus,
+            listeners=[] if core else [_listener(one, self.router.link_capacity) for one in self.listening],
+            addresses=[_address(address) for address in self.addresses] if core else [],
+            logs=log_setups(self.logs),
+            default_distribution=self.router.default_distribution,
+            link_capacity=self.router.link_capacity,
+            busy_poll_us=self.router.busy_poll,
+        )
+
+    def inherited(self, setup: Setup) -> list[int]:
+        """The file descriptors that the child named by `setup` must inherit."""
+        sockets = [fd for listener in setup.listeners for fd in listener.fds]
+        return sockets + [fd for fd in setup.doorbells if fd >= 0]
+
+
+def log_setups(logs: Sequence[Log]) -> list[LogSetup]:
+    return [
+        LogSetup(
+            module=log.module,
+            enable=log.enable,
+            include_timestamp=log.include_timestamp,
+            include_source=log.include_source,
+            output_file=log.output_file,
+        )
+        for log in logs
+    ]
+
+
+def _listener(listening: Listening, link_capacity: int) -> ListenerSetup:
+    listener: Listener = listening.listener
+    return ListenerSetup(
+        name=listener.name or "",
+        fds=[sock.fileno() for sock in listening.sockets],
+        role=listener.role,
+        max_frame_size=listener.max_frame_size,
+        max_sessions=listener.max_sessions,
+        max_session_frames=listener.max_session_frames or 0,
+        idle_timeout_seconds=listener.idle_timeout_seconds,
+        initial_handshake_timeout_seconds=listener.initial_handshake_timeout_seconds,
+        link_capacity=listener.link_capacity or link_capacity,
+        sasl_mechanisms=listener.sasl_mechanisms or "ANONYMOUS",
+        authenticate_peer=listener.authenticate_peer,
+        strip_annotations=listener.strip_annotations,
+    )
+
+
+def _address(address: Address) -> AddressSetup:
+    return AddressSetup(
+        prefix=address.prefix,
+        pattern=address.pattern,
+        distribution=address.distribution,
+        priority=address.priority,
+        name=address.name,
+    )

@@ -1,0 +1,59 @@
+"""Signals as bytes on a socket: the main loop reads them when it is ready for them."""
+
+import os
+import signal
+import socket
+from types import FrameType
+
+STOP = (signal.SIGINT, signal.SIGTERM)
+HANDLED = (*STOP, signal.SIGHUP)
+
+
+class Signals:
+    """Between `install` and `restore` no handled signal ends the process or interrupts it."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._terminal = next(filter(_is_controlling_terminal, (1, 2)), None)
+        self._before = [(number, signal.getsignal(number)) for number in HANDLED]
+        self._wakeup_before = -1
+
+    def install(self) -> None:
+        self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in HANDLED:
+            signal.signal(number, _nothing)
+
+    def restore(self) -> None:
+        signal.set_wakeup_fd(self._wakeup_before)
+        for number, handler in self._before:
+            signal.signal(number, handler)
+        self._reader.close()
+        self._writer.close()
+
+    def fileno(self) -> int:
+        return self._reader.fileno()
+
+    def arrived(self) -> list[signal.Signals]:
+        """The signals since the last call, in order."""
+        try:
+            return [signal.Signals(number) for number in self._reader.recv(256)]
+        except BlockingIOError:
+            return []
+
+    def terminal_is_gone(self) -> bool:
+        """Whether the process was started on a terminal that has been closed since."""
+        return self._terminal is not None and not _is_controlling_terminal(self._terminal)
+
+
+def _is_controlling_terminal(fd: int) -> bool:
+    try:
+        os.tcgetpgrp(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """The wake-up file descriptor has it already; a handler must exist for that."""

@@ -1,0 +1,203 @@
+"""The supervisor: `run` puts a router together, keeps it alive until told to stop, and leaves nothing behind.
+
+It owns the configuration, the shared segments, the listening sockets and the children. It never touches a
+message.
+"""
+
+import logging
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from importlib.metadata import PackageNotFoundError, version
+
+from routerd.banner import banner
+from routerd.channel import ChannelClosedError
+from routerd.child import Command, Place, command
+from routerd.config import Config
+from routerd.family import Family
+from routerd.listeners import ListenError, Listening, close_all, listen_all
+from routerd.log import NOTICE, LogError, configure, event
+from routerd.memory import SharedMemory
+from routerd.pinning import UnknownCpuError, plan
+from routerd.setup import Blueprint, log_setups
+from routerd.signals import STOP, Signals
+from shm.segment import SegmentError, sweep
+
+LOGGER = logging.getLogger("SERVER")
+
+_STARTING = (ListenError, LogError, SegmentError, UnknownCpuError)
+
+
+def run(config: Config, launch: Command = command) -> int:
+    """Run a router until it is told to stop. Returns the exit status: 0, or 1 if it could not start."""
+    signals = Signals()
+    signals.install()
+    try:
+        with ExitStack() as stack:
+            supervisor = _assemble(config, launch, signals, stack)
+            return supervisor.run()
+    except _STARTING as error:
+        return _failed(config, str(error))
+    finally:
+        signals.restore()
+
+
+def _assemble(config: Config, launch: Command, signals: Signals, stack: ExitStack) -> "Supervisor":
+    """Everything a router consists of but its children; `stack` undoes it."""
+    router = config.router
+    configure(log_setups(config.logs), "supervisor")
+    for name in sweep():
+        event(LOGGER, NOTICE, "removed what a killed router left in shared memory", name=name)
+    pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
+    listening = listen_all(config.listeners)
+    stack.callback(close_all, listening)
+    doorbells = [os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(router.workers)]
+    for fd in doorbells:
+        stack.callback(os.close, fd)
+    memory = SharedMemory(router.id, router.workers, router.arena_size)
+    stack.callback(memory.close)
+    blueprint = Blueprint(
+        router=router,
+        router_id=router.id,
+        version=_version(),
+        listening=listening,
+        addresses=config.addresses,
+        logs=config.logs,
+        doorbells=doorbells,
+    )
+    family = Family(blueprint, memory, pinning, launch)
+    stack.callback(family.end)  # whatever happens: no child outlives this
+    return Supervisor(config, family, listening, signals)
+
+
+def _failed(config: Config, text: str) -> int:
+    """Say why the router does not start: to the one who starts it and, if that goes elsewhere, to the log."""
+    place = f"{config.file}: " if config.file else ""
+    print(f"{place}{text}", file=sys.stderr, flush=True)
+    if any(log.output_file not in (None, "stderr") for log in config.logs):
+        event(LOGGER, logging.CRITICAL, "cannot start", why=text)
+    return 1
+
+
+def _version() -> str:
+    try:
+        return version("routerd")
+    except PackageNotFoundError:
+        return "0"
+
+
+class Supervisor:
+    """The main loop: waits for signals, reports and deaths, and lets the family act on them."""
+
+    def __init__(
+        self,
+        config: Config,
+        family: Family,
+        listening: list[Listening],
+        signals: Signals,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._family = family
+        self._listening = listening
+        self._signals = signals
+        self._clock = clock
+        self._announced = False
+
+    def run(self) -> int:
+        family = self._family
+        event(
+            LOGGER,
+            logging.INFO,
+            "Starting",
+            router=self._config.router.id,
+            pid=os.getpid(),
+            file=self._config.file,
+        )
+        while True:
+            family.step(self._clock())
+            if family.failure and family.stopping is None:
+                self._stop()
+            if family.operational and not self._announced:
+                self._announce()
+            if family.stopping is not None and family.empty:
+                break
+            self._wait()
+        if family.failure:
+            return _failed(self._config, f"the router did not start: {family.failure}")
+        event(LOGGER, NOTICE, "Stopped", router=self._config.router.id)
+        return 0
+
+    def _wait(self) -> None:
+        """Until something happens or is due; then let it be acted upon."""
+        poll = select.poll()
+        poll.register(self._signals, select.POLLIN)
+        actions: dict[int, Callable[[], None]] = {self._signals.fileno(): self._take_signals}
+        deaths: dict[int, Place] = {}
+        for place in self._family.places:
+            if place.child is None:
+                continue
+            poll.register(place.child.pidfd, select.POLLIN)
+            deaths[place.child.pidfd] = place
+            if place.child.channel is not None:
+                poll.register(place.child.channel, select.POLLIN)
+                actions[place.child.channel.fileno()] = lambda place=place: self._take_reports(place)  # type: ignore[misc]  # mypy has no lambda defaults
+        happened = [fd for fd, _ in poll.poll(self._timeout())]
+        for fd in happened:
+            if fd in actions:
+                actions[fd]()
+        for fd in happened:  # after the reports: a dying child says why
+            if fd in deaths:
+                self._take_reports(deaths[fd])
+                self._family.died(deaths[fd], self._clock())
+
+    def _timeout(self) -> float | None:
+        now = self._clock()
+        due = self._family.next_step(now)
+        return None if due is None else max(0.0, due - now) * 1000 + 1
+
+    def _take_reports(self, place: Place) -> None:
+        while place.child is not None:
+            try:
+                message = place.child.receive()
+            except ChannelClosedError as error:
+                place.child.hang_up(self._clock(), str(error))
+                return
+            if message is None:
+                return
+            self._family.said(place, message, self._clock())
+
+    def _take_signals(self) -> None:
+        for number in self._signals.arrived():
+            if number in STOP:
+                event(
+                    LOGGER, NOTICE, f"{number.name}: stopping" + (" at once" if self._family.stopping else "")
+                )
+                self._stop()
+            elif number == signal.SIGHUP and self._signals.terminal_is_gone():
+                event(LOGGER, NOTICE, "SIGHUP: the terminal is gone, stopping")
+                self._stop()
+            else:
+                event(
+                    LOGGER, logging.WARNING, f"{number.name}: reload is not supported yet; restart the router"
+                )
+
+    def _stop(self) -> None:
+        self._family.stop(self._clock(), self._config.router.stop_grace_seconds)
+        close_all(self._listening)
+
+    def _announce(self) -> None:
+        self._announced = True
+        router, places = self._config.router, self._family.places
+        for one in self._listening:
+            for url in one.urls:
+                event(
+                    LOGGER, NOTICE, "Listening", url=url, role=one.listener.role, name=one.listener.name or ""
+                )
+        event(LOGGER, NOTICE, f"Operational, {router.workers} Threads Running (process ID {os.getpid()})")
+        with suppress(OSError, ValueError):  # nobody reads standard output: no reason to stop
+            print(banner(_version(), router.id, places, self._listening), flush=True)

@@ -1,0 +1,108 @@
+"""The control channel between the supervisor and a child."""
+
+import select
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from routerd import channel
+from routerd.channel import FRAGMENT, Channel, ChannelClosedError, of_child, pair
+from shm.control import AddressSetup, Exit, FromChild, Ready, Setup, ToChild
+
+Ends = tuple[Channel[FromChild], Channel[ToChild]]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ours, theirs = pair()
+    child = of_child(theirs.detach())
+    yield ours, child
+    ours.close()
+    child.close()
+
+
+def received(end: Channel[ToChild]) -> ToChild:
+    while (message := end.receive()) is None:
+        select.select([end], [], [], 20)
+    return message
+
+
+def setup(addresses: int) -> Setup:
+    return Setup(
+        role="core",
+        index=2,
+        generation=1,
+        segments="/routerd-x-1",
+        router_id="x",
+        version="1",
+        workers=2,
+        doorbells=[3, 4],
+        addresses=[AddressSetup(prefix=f"a.long.prefix.number.{i}") for i in range(addresses)],
+    )
+
+
+def test_messages_arrive_in_order_and_whole(ends: Ends) -> None:
+    """Both directions; nothing to receive is None."""
+    ours, child = ends
+    assert ours.receive() is None
+    child.send(Ready(1))
+    child.send(Ready(2))
+    assert [ours.receive(), ours.receive(), ours.receive()] == [Ready(1), Ready(2), None]
+    ours.send(setup(3))
+    assert child.receive() == setup(3)
+
+
+def test_a_set_up_larger_than_a_packet_arrives_whole(ends: Ends) -> None:
+    """Thousands of addresses are a few fragments."""
+    ours, child = ends
+    big = setup(2500)
+    assert len(channel.msgspec.msgpack.encode(big)) > 2 * FRAGMENT
+    sender = threading.Thread(target=lambda: (ours.send(big), ours.send(Exit())))
+    sender.start()  # it waits while the buffer is full, as the supervisor waits for a child that is starting
+    assert [received(child), received(child)] == [big, Exit()]
+    sender.join()
+
+
+def test_the_end_of_the_other_side_is_an_error_after_its_last_words(ends: Ends) -> None:
+    """What was said before is still heard."""
+    ours, child = ends
+    child.send(Ready(1))
+    child.close()
+    assert ours.receive() == Ready(1)
+    with pytest.raises(ChannelClosedError, match="closed"):
+        ours.receive()
+    with pytest.raises(ChannelClosedError):
+        ours.send(Exit())
+
+
+@pytest.mark.parametrize("nonsense", [b"\x00\xc1", b"\x00", b"\x00\x81\xa4type\xa5Panic"])
+def test_nonsense_closes_the_channel(nonsense: bytes) -> None:
+    """A process that speaks nonsense is not listened to any more."""
+    ours, theirs = pair()
+    with theirs:
+        theirs.send(nonsense)
+        with pytest.raises(ChannelClosedError, match="not a message of ours"):
+            ours.receive()
+    ours.close()
+
+
+def test_a_peer_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch, ends: Ends) -> None:
+    """The supervisor does not wait for ever for a child that hangs."""
+    monkeypatch.setattr(channel, "SEND_SECONDS", 0.01)
+    with pytest.raises(ChannelClosedError, match="not read"):
+        ends[0].send(setup(20_000))
+
+
+def test_a_flood_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message has an end, or memory has."""
+    monkeypatch.setattr(channel, "LARGEST", 1000)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    receiver: Channel[FromChild] = Channel(ours, FromChild)
+    with theirs:
+        theirs.send(b"\x01" + bytes(900))
+        theirs.send(b"\x01" + bytes(900))
+        with pytest.raises(ChannelClosedError, match="more than 1000 bytes"):
+            receiver.receive()
+    receiver.close()

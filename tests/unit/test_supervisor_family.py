@@ -1,0 +1,298 @@
+"""Births and deaths of children, with fake children and the clock in the test's hand."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from routerd import family as family_module
+from routerd.child import Death
+from routerd.config import Router
+from routerd.family import RECLAIM_SECONDS, Family
+from routerd.pinning import Pinning
+from routerd.setup import Blueprint
+from shm.control import (
+    CloseConnections,
+    Closed,
+    Drained,
+    Exit,
+    Ready,
+    Setup,
+    StopAccepting,
+    WorkerGone,
+    WorkerReclaimed,
+)
+
+
+class FakeChild:
+    """Does nothing but remember; the pid is unique."""
+
+    count = 0
+
+    def __init__(self, argv: list[str], setup: Setup, fds: Sequence[int], now: float) -> None:
+        FakeChild.count += 1
+        self.pid = FakeChild.count
+        self.setup, self.fds, self.born = setup, list(fds), now
+        self.generation = setup.generation
+        self.ready: float | None = None
+        self.kill_at: float | None = None
+        self.why = ""
+        self.sent: list[msgspec.Struct] = []
+        self.killed = ""
+
+    def is_ready(self, now: float) -> None:
+        self.ready = now
+
+    def send(self, message: msgspec.Struct) -> None:
+        self.sent.append(message)
+
+    def kill(self, why: str) -> None:
+        self.killed = self.killed or why
+
+    def reap(self) -> Death:
+        return Death(self.pid, self.generation, "SIGKILL", self.killed)
+
+
+class FakeMemory:
+    prefix = "/routerd-test-1"
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def renew(self) -> None:
+        self.done.append("renew")
+
+    def wake_core(self) -> None:
+        self.done.append("wake core")
+
+    def worker_gone(self, index: int) -> None:
+        self.done.append(f"worker {index} gone")
+
+
+class Home:
+    """A family with short names for what tests do to it."""
+
+    def __init__(self) -> None:
+        router = Router(id="test", workers=2)
+        self.memory = FakeMemory()
+        blueprint = Blueprint(router, "test", "1", [], [], [], doorbells=[70, 71])
+        self.family = Family(
+            blueprint, self.memory, Pinning([], [[], []]), lambda role, index: [role, str(index)]
+        )
+        self.core, self.workers = self.family.core, self.family.workers
+
+    def child(self, place: family_module.Place) -> FakeChild:
+        assert isinstance(place.child, FakeChild)
+        return place.child
+
+    def ready(self, place: family_module.Place, now: float) -> None:
+        self.family.said(place, Ready(self.child(place).pid), now)
+
+    def up(self, now: float = 0.0) -> None:
+        self.family.step(now)
+        self.ready(self.core, now)
+        self.family.step(now)
+        for worker in self.workers:
+            self.ready(worker, now)
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setattr(family_module, "Child", FakeChild)
+    return Home()
+
+
+def test_workers_start_when_the_core_serves(home: Home) -> None:
+    """A worker has nobody to talk to before."""
+    home.family.step(0.0)
+    assert [worker.child for worker in home.workers] == [None, None]
+    home.ready(home.core, 1.0)
+    home.family.step(1.0)
+    assert [home.child(worker).setup.index for worker in home.workers] == [0, 1]
+    assert not home.family.operational
+    for worker in home.workers:
+        home.ready(worker, 2.0)
+    assert home.family.operational
+
+
+def test_each_child_inherits_its_doorbell_and_the_core_all(home: Home) -> None:
+    """A worker cannot ring another worker."""
+    home.up()
+    assert home.child(home.core).fds == [70, 71]
+    assert home.child(home.workers[1]).fds == [71]
+    assert home.child(home.workers[1]).setup.doorbells == [-1, 71]
+
+
+def test_a_dead_worker_waits_for_the_core_to_reclaim(home: Home) -> None:
+    """Its statistics are cleared, the core is told and woken, and only then the next generation starts."""
+    home.up()
+    home.family.died(home.workers[0], 1.0)
+    assert home.memory.done == ["worker 0 gone", "wake core"]
+    assert home.child(home.core).sent == [WorkerGone(0, 1)]
+    home.family.step(1.0)
+    assert home.workers[0].child is None
+    home.family.said(home.core, WorkerReclaimed(0, 1), 1.1)
+    home.family.step(1.1)
+    assert home.child(home.workers[0]).generation == 2
+
+
+@pytest.mark.parametrize("report", [WorkerReclaimed(0, 0), WorkerReclaimed(1, 1), WorkerReclaimed(9, 1)])
+def test_a_report_about_something_else_starts_nothing(home: Home, report: WorkerReclaimed) -> None:
+    """An older generation, another worker, a worker that does not exist."""
+    home.up()
+    home.family.died(home.workers[0], 1.0)
+    home.family.said(home.core, report, 1.1)
+    home.family.step(1.1)
+    assert home.workers[0].child is None
+
+
+def test_only_the_core_reclaims(home: Home) -> None:
+    """A worker that says so is not believed."""
+    home.up()
+    home.family.died(home.workers[0], 1.0)
+    home.family.said(home.workers[1], WorkerReclaimed(0, 1), 1.1)
+    home.family.step(1.1)
+    assert home.workers[0].child is None
+
+
+def test_a_worker_that_dies_at_start_is_throttled(home: Home) -> None:
+    """The second failure in a row waits for 0.1 s, and the family says when it has something to do."""
+    home.up()
+    for generation in (1, 2):
+        home.family.died(home.workers[0], 0.0)
+        home.family.said(home.core, WorkerReclaimed(0, generation), 0.0)
+        if generation == 1:
+            home.family.step(0.0)
+    assert home.family.next_step(0.0) == pytest.approx(0.1)
+    home.family.step(0.05)
+    assert home.workers[0].child is None
+    home.family.step(0.11)
+    assert home.child(home.workers[0]).generation == 3
+
+
+def test_a_core_that_does_not_reclaim_is_replaced(home: Home) -> None:
+    """Otherwise a worker would be missing for ever."""
+    home.up()
+    home.family.died(home.workers[0], 1.0)
+    assert home.family.next_step(1.0) == pytest.approx(1.0 + RECLAIM_SECONDS)
+    home.family.step(1.0 + RECLAIM_SECONDS)
+    assert "worker 0" in home.child(home.core).killed
+
+
+def test_a_dead_core_renews_everything_after_the_last_worker_is_gone(home: Home) -> None:
+    """Nobody may be attached to the old memory when the new one is made."""
+    home.up()
+    home.family.died(home.core, 40.0)
+    assert [home.child(worker).killed for worker in home.workers] == ["the core died"] * 2
+    home.family.died(home.workers[0], 40.0)
+    home.family.step(40.0)
+    assert "renew" not in home.memory.done
+    assert home.core.child is None
+    home.family.died(home.workers[1], 40.1)
+    home.family.step(40.1)
+    assert home.memory.done[-1] == "renew"
+    assert home.child(home.core).generation == 2
+    home.ready(home.core, 40.2)
+    home.family.step(40.2)
+    assert [home.child(worker).generation for worker in home.workers] == [2, 2]
+
+
+def test_workers_killed_for_the_core_are_not_blamed(home: Home) -> None:
+    """Their places keep a clean sheet."""
+    home.up()
+    home.family.died(home.core, 1.0)
+    for worker in home.workers:
+        home.family.died(worker, 1.0)
+        assert list(worker.lives) == []
+
+
+def test_a_dead_core_owes_nothing_any_more(home: Home) -> None:
+    """A worker that was being reclaimed starts with the new core."""
+    home.up()
+    home.family.died(home.workers[0], 1.0)
+    home.family.died(home.core, 1.0)
+    home.family.died(home.workers[1], 1.0)
+    home.family.step(1.0)
+    home.ready(home.core, 1.1)
+    home.family.step(1.1)
+    assert home.child(home.workers[0]).generation == 2
+
+
+def test_a_first_start_that_fails_says_why(home: Home) -> None:
+    """A router that never worked does not try for ever."""
+    home.family.step(0.0)
+    home.child(home.core).kill("the engine is missing")
+    home.family.died(home.core, 0.5)
+    assert home.family.failure == "core did not start: the engine is missing (SIGKILL)"
+
+
+def test_a_restart_that_fails_is_tried_again(home: Home) -> None:
+    """A router that worked once is worth more patience."""
+    home.up()
+    home.family.died(home.workers[0], 1.0)
+    home.family.said(home.core, WorkerReclaimed(0, 1), 1.0)
+    home.family.step(1.0)
+    home.family.died(home.workers[0], 1.1)
+    assert home.family.failure == ""
+
+
+def test_a_child_that_cannot_be_created_is_tried_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may be out of processes for a while."""
+    home.up()
+    home.family.died(home.workers[0], 1.0)
+    home.family.said(home.core, WorkerReclaimed(0, 1), 1.0)
+
+    def fail(*_: object) -> None:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(family_module, "Child", fail)
+    home.family.step(1.0)
+    assert home.workers[0].child is None
+    monkeypatch.setattr(family_module, "Child", FakeChild)
+    home.family.step(1.2)
+    assert home.workers[0].child is not None
+
+
+def test_the_stop_goes_through_its_phases(home: Home) -> None:
+    """Workers drain, then close; the core lives until then, and is woken to hear of its exit."""
+    home.up()
+    home.family.stop(1.0, grace=2.0)
+    for worker in home.workers:
+        assert home.child(worker).sent == [StopAccepting()]
+        home.family.said(worker, Drained(), 1.1)
+    home.family.step(1.1)
+    assert home.child(home.core).sent == []
+    for worker in home.workers:
+        assert home.child(worker).sent[-1] == CloseConnections()
+        home.family.said(worker, Closed(), 1.2)
+    home.family.step(1.2)
+    for place in home.family.places:
+        assert home.child(place).sent[-1] == Exit()
+    assert home.memory.done == ["wake core"]
+    for place in home.family.places:
+        home.family.died(place, 1.3)
+    home.family.step(1.3)
+    assert home.family.empty
+
+
+def test_nothing_starts_while_stopping(home: Home) -> None:
+    """A worker that dies during the stop is not waited for and not replaced."""
+    home.up()
+    home.family.stop(1.0, grace=2.0)
+    home.family.died(home.workers[0], 1.1)
+    home.family.said(home.core, WorkerReclaimed(0, 1), 1.1)
+    home.family.said(home.workers[1], Drained(), 1.1)
+    home.family.step(1.1)
+    assert home.workers[0].child is None
+    assert home.child(home.workers[1]).sent[-1] == CloseConnections()
+
+
+def test_what_a_child_should_not_say_is_logged_and_ignored(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The supervisor trusts no child."""
+    home.up()
+    home.family.said(home.workers[0], Drained(), 1.0)
+    home.family.said(home.core, Ready(1), 1.0)
+    assert len(re.findall("makes no sense", caplog.text)) == 2
