@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from routerd.config import reference
+from routerd.config import parse, reference
 from routerd.config.schema import ENTITY_TYPES, entity_type
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -42,3 +42,19 @@ def test_document_has_the_present_reference() -> None:
 def test_reference_needs_its_markers() -> None:
     with pytest.raises(ValueError, match="put both where the reference belongs"):
         reference.insert("no markers")
+
+
+@pytest.mark.parametrize("spelling", ["conf", "json", "toml"])
+def test_examples_in_the_document_load(spelling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same router is written three times, and each of them starts."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    _, _, section = DOCUMENT.read_text(encoding="utf-8").partition(f"### .{spelling}\n")
+    example = section.split("```")[1].removeprefix(spelling)
+    config = parse(example, f"router.{spelling}")
+    assert config.count == 5
+    assert (config.router.id, config.router.worker_cpus, config.router.core_cpu) == (
+        "Router.A",
+        (2, 3, 4, 5),
+        1,
+    )
+    assert (config.listeners[0].idle_timeout_seconds, config.addresses[1].priority) == (60, 9)
