@@ -1,0 +1,98 @@
+# make build   a virtual environment in .venv with everything in it, extensions compiled
+# make run     build, then a router on amqp://127.0.0.1:5672; CONFIG=FILE for another configuration
+# make test    build, lint, and all tests
+# make bench   build, then where the time goes; ARGS="…" for the runner
+# make clean   remove what was compiled; clean-all removes .venv, too
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+RHEA := rhea@3.0.5
+
+NATIVE := $(wildcard */*.pyx */*.pxd */*.pxi */*.h)
+SYSTEM := $(VENV)/.system
+TOOLS := $(VENV)/.tools
+PACKAGES := $(VENV)/.packages
+COMPILED := $(VENV)/.compiled
+NODE := $(VENV)/.node
+
+.PHONY: build run lint test bench clean clean-all
+.DELETE_ON_ERROR:
+
+build: $(COMPILED)
+
+run: build
+	@exec $(BIN)/routerd run $(if $(CONFIG),--config "$(CONFIG)")
+
+lint: build
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint $(NODE)
+	$(BIN)/python -m pytest
+
+bench: build
+	$(BIN)/python -m bench $(ARGS)
+
+# What the operating system must have. Root gets it installed; others are told what to install.
+# need: a test, and the Debian packages that make it pass.
+define require
+	@need() { sh -c "$$1" >/dev/null 2>&1 || missing="$$missing $$2"; }; missing=; \
+	$(1) \
+	if [ -n "$$missing" ]; then \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; } || exit 1; \
+	    else \
+	        echo "routerd needs packages that are not installed. Install them and try again:"; \
+	        echo "    sudo apt-get install$$missing"; \
+	        exit 1; \
+	    fi; \
+	fi
+endef
+
+$(SYSTEM): Makefile
+	$(call require, \
+	    need '$(PYTHON) -c "import ensurepip, venv"' 'python3 python3-venv'; \
+	    need '$(PYTHON) -c "import os, sysconfig; os.stat(sysconfig.get_path(\"include\") + \"/Python.h\")"' 'python3-dev'; \
+	    need 'gcc -E -include stdlib.h - < /dev/null' 'gcc libc6-dev'; \
+	    need 'pkg-config --version' 'pkg-config'; \
+	    need 'pkg-config --exists openssl' 'libssl-dev'; \
+	    need 'pkg-config --exists libsasl2' 'libsasl2-dev'; \
+	    need 'ls /usr/lib/*/sasl2/libanonymous.so' 'libsasl2-modules';)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "routerd needs Python 3.11 or newer; give one: make PYTHON=python3.11"; exit 1; }
+	@mkdir -p $(VENV)
+	@touch $@
+
+$(TOOLS): $(SYSTEM) constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -q -c constraints.txt setuptools wheel Cython cffi
+	@touch $@
+
+# The AMQP engine is compiled here, with the libraries found above; one that an earlier machine state left
+# in pip's cache may lack them.
+$(PACKAGES): $(TOOLS) constraints.txt pyproject.toml
+	$(PIP) install -q -c constraints.txt --no-build-isolation -e '.[test]'
+	$(BIN)/python -c 'import proton, sys; sys.exit(not proton.SASL.extended() or not proton.SSL.present())' || \
+	    $(PIP) install -q -c constraints.txt --no-build-isolation --no-deps --no-cache-dir --force-reinstall \
+	        --no-binary python-qpid-proton python-qpid-proton
+	@touch $@
+
+$(COMPILED): $(PACKAGES) $(NATIVE)
+	$(BIN)/python -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
+	@touch $@
+
+# Another engine's client for the system tests.
+$(NODE): $(COMPILED)
+	$(call require, need 'command -v node && command -v npm' 'nodejs npm';)
+	npm install --silent --no-save --prefix $(VENV)/node $(RHEA)
+	@touch $@
+
+clean:
+	rm -rf build *.egg-info */*.so $(addsuffix .c,$(basename $(wildcard */*.pyx))) $(COMPILED)
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+clean-all: clean
+	rm -rf $(VENV)
