@@ -33,35 +33,10 @@ test: lint $(NODE)
 	$(BIN)/python -m pytest
 
 bench: build
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.run $(ARGS)
 
-# What the operating system must have. Root gets it installed; others are told what to install.
-# need: a test, and the Debian packages that make it pass.
-define require
-	@need() { sh -c "$$1" >/dev/null 2>&1 || missing="$$missing $$2"; }; missing=; \
-	$(1) \
-	if [ -n "$$missing" ]; then \
-	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	        { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; } || exit 1; \
-	    else \
-	        echo "routerd needs packages that are not installed. Install them and try again:"; \
-	        echo "    sudo apt-get install$$missing"; \
-	        exit 1; \
-	    fi; \
-	fi
-endef
-
-$(SYSTEM): Makefile
-	$(call require, \
-	    need '$(PYTHON) -c "import ensurepip, venv"' 'python3 python3-venv'; \
-	    need '$(PYTHON) -c "import os, sysconfig; os.stat(sysconfig.get_path(\"include\") + \"/Python.h\")"' 'python3-dev'; \
-	    need 'gcc -E -include stdlib.h - < /dev/null' 'gcc libc6-dev'; \
-	    need 'pkg-config --version' 'pkg-config'; \
-	    need 'pkg-config --exists openssl' 'libssl-dev'; \
-	    need 'pkg-config --exists libsasl2' 'libsasl2-dev'; \
-	    need 'ls /usr/lib/*/sasl2/libanonymous.so' 'libsasl2-modules';)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	    { echo "routerd needs Python 3.11 or newer; give one: make PYTHON=python3.11"; exit 1; }
+$(SYSTEM): scripts/system-packages
+	scripts/system-packages build $(PYTHON)
 	@mkdir -p $(VENV)
 	@touch $@
 
@@ -85,7 +60,7 @@ $(COMPILED): $(PACKAGES) $(NATIVE)
 
 # Another engine's client for the system tests.
 $(NODE): $(COMPILED)
-	$(call require, need 'command -v node && command -v npm' 'nodejs npm';)
+	scripts/system-packages test $(PYTHON)
 	npm install --silent --no-save --prefix $(VENV)/node $(RHEA)
 	@touch $@
 
