@@ -1,0 +1,211 @@
+"""Addresses: how clients spell them, which key they mean, how messages to them are distributed.
+
+A spelling is normalised to a key whose first letter is its class (M mobile, L local to this router, T every
+router, R another router, A another area, H an edge router), as qdrouterd's tables and tools have it.
+Configured prefixes and patterns give mobile addresses their treatment.
+"""
+
+import logging
+import re
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from shm.control import AddressSetup
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable")  # indices: table.h, core_treatment
+_SEPARATORS: Final = re.compile(r"[./]")
+_ANY_AREA: Final = "all"
+_WILD: Final = ("*", "#")
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who this router is in the network."""
+
+    router_id: str
+    area: str = "0"
+
+
+def strip_spelling(text: str) -> str:
+    """An address without the scheme, authority or slash in front and without one trailing separator."""
+    if text.startswith("amqp://"):
+        text = text[len("amqp://") :].partition("/")[2]
+    elif text.startswith("amqp:/"):
+        text = text[len("amqp:/") :]
+    else:
+        text = text.removeprefix("/")
+    return text[:-1] if text.endswith((".", "/")) else text
+
+
+def address_key(text: str, me: Identity) -> str:
+    """The key of an address as a client spells it."""
+    text = strip_spelling(text)
+    head, _, rest = text.partition("/")
+    if head == "_local" and rest:
+        return f"L{rest}"
+    if head == "_topo":
+        return _topological_key(rest, me) or f"M0{text}"
+    if head == "_edge":
+        router, slash, local = rest.partition("/")
+        if slash:
+            return f"L{local}" if router == me.router_id else f"H{router}"
+    return f"M0{text}"
+
+
+def _topological_key(rest: str, me: Identity) -> str | None:
+    area, slash, rest = rest.partition("/")
+    router, second, local = rest.partition("/")
+    if not slash:
+        return None
+    if area not in (me.area, _ANY_AREA):
+        return f"A{area}"
+    if not second:
+        return None
+    if router == _ANY_AREA:
+        return f"T{local}"
+    return f"L{local}" if router == me.router_id else f"R{router}"
+
+
+def mobile_text(key: str) -> str:
+    """The address in a mobile key (class and phase taken off)."""
+    return key[2:]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """How messages to an address are distributed; ``priority`` None: by the message's own."""
+
+    distribution: str
+    priority: int | None = None
+
+    @property
+    def treatment(self) -> int:
+        return TREATMENTS.index(self.distribution)
+
+
+class _Node:
+    """A place in the tree of configured tokens."""
+
+    __slots__ = ("children", "rule")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.rule: Rule | None = None
+
+
+class Rules:
+    """Configured prefixes and patterns: ``*`` is exactly one token, ``#`` any number.
+
+    The most specific one wins, token by token: itself before ``*`` before ``#``.
+    """
+
+    def __init__(self, setups: Iterable[AddressSetup], default: str) -> None:
+        self.default = Rule(default)
+        self._root = _Node()
+        for setup in setups:
+            pattern = setup.pattern if setup.pattern is not None else f"{setup.prefix}.#"
+            self._insert(pattern, Rule(setup.distribution, setup.priority))
+
+    def _insert(self, pattern: str, rule: Rule) -> None:
+        node = self._root
+        for token in _tokens(pattern):
+            node = node.children.setdefault(token, _Node())
+        node.rule = rule
+
+    def find(self, text: str) -> Rule:
+        """The rule of a mobile address."""
+        return _search(self._root, _tokens(text), 0, set()) or self.default
+
+
+def _tokens(text: str) -> list[str]:
+    return _SEPARATORS.split(strip_spelling(text))
+
+
+def _search(node: _Node, tokens: list[str], at: int, tried: set[tuple[int, int]]) -> Rule | None:
+    """Depth is bounded by the configuration; ``tried`` keeps several ``#`` from multiplying their work."""
+    if (id(node), at) in tried:
+        return None
+    tried.add((id(node), at))
+    if at == len(tokens):
+        if node.rule is not None:
+            return node.rule
+    else:
+        literal = node.children.get(tokens[at]) if tokens[at] not in _WILD else None
+        for child in (literal, node.children.get("*")):
+            if child is not None and (found := _search(child, tokens, at + 1, tried)):
+                return found
+    rest = node.children.get("#")
+    if rest is None:
+        return None
+    for after in range(at, len(tokens) + 1):
+        if found := _search(rest, tokens, after, tried):
+            return found
+    return None
+
+
+class Address(msgspec.Struct):
+    """An address in the forwarder's table."""
+
+    key: str
+    handle: int
+    rule: Rule
+
+
+class Tables(Protocol):
+    """The part of the forwarder that addresses need."""
+
+    def add_address(self, treatment: int, priority: int = -1) -> int: ...
+    def remove_address(self, handle: int) -> bool: ...
+    def add_alias(self, text: bytes, handle: int) -> int: ...
+
+
+class Addresses:
+    """All addresses in use. One without links and spellings is forgotten."""
+
+    def __init__(self, forwarder: Tables, me: Identity, rules: Rules) -> None:
+        self._forwarder = forwarder
+        self._me = me
+        self._rules = rules
+        self._by_key: dict[str, Address] = {}
+        self._by_handle: dict[int, Address] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def rule(self, key: str) -> Rule:
+        """How messages to a key are distributed: only mobile addresses are configured."""
+        match key[0]:
+            case "M" if not key.startswith("M0_$temp."):
+                return self._rules.find(mobile_text(key))
+            case "T":
+                return Rule("multicast")
+            case _:
+                return Rule("balanced")
+
+    def resolve(self, text: str) -> Address:
+        """The address a client means; made if it is new."""
+        key = address_key(text, self._me)
+        known = self._by_key.get(key)
+        if known is not None:
+            return known
+        rule = self.rule(key)
+        handle = self._forwarder.add_address(rule.treatment, -1 if rule.priority is None else rule.priority)
+        address = self._by_key[key] = self._by_handle[handle] = Address(key, handle, rule)
+        LOGGER.debug("address %s added, %s", key, rule.distribution)
+        return address
+
+    def learn(self, text: bytes) -> None:
+        """Let anonymous messages to this spelling find their address without us."""
+        evicted = self._forwarder.add_alias(
+            text, self.resolve(text.decode("utf-8", "surrogateescape")).handle
+        )
+        if evicted:
+            self.forget_idle(self._by_handle[evicted])
+
+    def forget_idle(self, address: Address) -> None:
+        """Forget an address unless something uses it."""
+        if self._forwarder.remove_address(address.handle):
+            del self._by_key[address.key], self._by_handle[address.handle]
+            LOGGER.debug("address %s removed", address.key)

@@ -1,0 +1,49 @@
+"""Connections: what the workers told about each of theirs."""
+
+import logging
+
+from core.forward import Forwarder
+from shm.control import ConnectionClosed, ConnectionOpened
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+
+class Connections:
+    """All open connections, by worker and index."""
+
+    def __init__(self, forwarder: Forwarder) -> None:
+        self._forwarder = forwarder
+        self._connections: dict[tuple[int, int], ConnectionOpened] = {}
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __contains__(self, key: tuple[int, int]) -> bool:
+        return key in self._connections
+
+    def opened(self, worker: int, opened: ConnectionOpened) -> None:
+        """A worker has opened a connection; its index replaces whatever was there."""
+        self._connections[worker, opened.connection] = opened
+        LOGGER.debug(
+            "worker %d connection %d opened: container %s, host %s",
+            worker,
+            opened.connection,
+            opened.container,
+            opened.host,
+        )
+
+    def closed(self, worker: int, closed: ConnectionClosed) -> None:
+        """A connection is gone; its links were detached before."""
+        known = self._connections.get((worker, closed.connection))
+        if known is None or known.generation != closed.generation:
+            self._forwarder.stale()
+            return
+        del self._connections[worker, closed.connection]
+        LOGGER.debug("worker %d connection %d closed %s", worker, closed.connection, closed.reason)
+
+    def forget_worker(self, worker: int) -> int:
+        """A worker is dead; how many connections it had."""
+        gone = [key for key in self._connections if key[0] == worker]
+        for key in gone:
+            del self._connections[key]
+        return len(gone)

@@ -1,0 +1,287 @@
+/* The forwarder: what each action of a worker does to the tables, and the work it makes.
+ *
+ * Every field of an action is checked before it is used: a worker may be dying, mad or malicious.  What names something
+ * gone is counted as stale, what makes no sense as bad; both are dropped, and blocks that came with them are given back.
+ */
+#ifndef ROUTERD_CORE_FORWARD_H
+#define ROUTERD_CORE_FORWARD_H
+
+#include "alias.h"
+#include "choose.h"
+#include "content.h"
+#include "settle.h"
+
+static inline void count_stale(core_router *c) { stats_add(c->stats, STAT_STALE, 1); }
+static inline void count_bad(core_router *c) { stats_add(c->stats, STAT_BAD, 1); }
+
+static inline void *core_take(core_pool *p)
+{
+    void *entry = pool_take(p);
+    if (!entry) abort();   /* no memory for a delivery: dying loses nothing, forgetting it would */
+    return entry;
+}
+
+/* ---- deliver ---- */
+
+enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_UNKNOWN };
+
+static enum core_route route_find(core_router *c, const core_link *l, const routerd_record *r, core_address **address)
+{
+    core_address *a = l->address;
+    if (!a) {
+        uint32_t length = content_to(&c->arena[l->worker], r->block, c->text);
+        if (!length) return ROUTE_NO_ADDRESS;
+        if (length > CORE_MAX_TEXT) return ROUTE_NOWHERE;
+        a = alias_find(&c->aliases, c->text, length);
+        if (!a) {
+            c->text_length = length;
+            return ROUTE_UNKNOWN;
+        }
+    }
+    *address = a;
+    if (a->treatment == T_UNAVAILABLE) return ROUTE_UNAVAILABLE;
+    return a->out_count ? ROUTE_FOUND : ROUTE_NOWHERE;
+}
+
+static inline core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r)
+{
+    core_in *in = (core_in *) core_take(&c->ins);
+    in->peer = r->peer;
+    in->length = r->length;
+    in->arrived = r->time;
+    in->block = r->block;
+    in->arena = l->worker;
+    in->detail = ROUTERD_NIL;
+    if (r->flags & F_SETTLED) in->flags |= IN_PRESETTLED;
+    if (r->flags & F_COMPLETE) in->flags |= IN_COMPLETE;
+    link_add_in(l, in);
+    l->granted--;
+    l->deliveries++;
+    return in;
+}
+
+static inline void deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority)
+{
+    core_out *out = (core_out *) core_take(&c->outs);
+    link_add_out(to, out);
+    in_add_copy(in, out);
+    to->deliveries++;
+    bool settled = (in->flags & IN_PRESETTLED) || to->settles;
+    if (settled) out->flags |= OUT_SETTLED;
+    routerd_record *s = core_post_link(c, to, W_SEND);
+    s->flags = (uint8_t) ((settled ? F_SETTLED : 0) | (in->flags & IN_COMPLETE ? F_COMPLETE : 0));
+    s->priority = priority;
+    s->arena = in->arena;
+    s->block = in->block;
+    s->peer = pool_handle(out);
+    s->length = in->length;
+}
+
+static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why)
+{
+    core_in *in = deliver_in(c, l, r);
+    core_outcome o = outcome_plain(why == ROUTE_NOWHERE ? S_RELEASED : S_REJECTED, 0);
+    if (in->flags & IN_PRESETTLED) {
+        o.state = S_RELEASED;
+        stats_add(c->stats, STAT_DROPPED, 1);
+    } else if (why == ROUTE_NO_ADDRESS || why == ROUTE_UNAVAILABLE) {
+        o.detail = why == ROUTE_NO_ADDRESS ? c->no_address : c->unavailable;
+        o.arena = (uint8_t) c->workers;
+    }
+    in_settle(c, in, o);
+    credit_drain(c, l);
+}
+
+/* False: nobody has resolved its address yet; nothing was done. */
+static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_link *l = link_find(c, w, r->link, r->link_gen);
+    if (r->arena != w || r->block >= arena_blocks(&c->arena[w]) || (l && l->outgoing)) {
+        count_bad(c);
+        return true;
+    }
+    if (!l) {
+        count_stale(c);
+        core_release(c, (uint8_t) w, r->block, NULL, 0);
+        return true;
+    }
+    core_address *a = NULL;
+    enum core_route route = route_find(c, l, r, &a);
+    if (route == ROUTE_UNKNOWN) return false;
+    stats_add(c->stats, STAT_RECEIVED, 1);
+    if (r->flags & F_SETTLED) stats_add(c->stats, STAT_PRESETTLED, 1);
+    if (route != ROUTE_FOUND) {
+        deliver_nowhere(c, l, r, route);
+        return true;
+    }
+    uint8_t priority = a->priority >= 0 ? (uint8_t) a->priority : r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
+    core_in *in = deliver_in(c, l, r);
+    if (a->treatment == T_MULTICAST) {
+        in->flags |= IN_MULTICAST;
+        in->open = a->out_count;
+        for (uint32_t i = 0; i < a->out_count; i++) deliver_copy(c, in, a->out[i], priority);
+    } else {
+        deliver_copy(c, in, choose_one(a), priority);
+    }
+    a->deliveries += in->copy_count;
+    stats_add(c->stats, STAT_FORWARDED, in->copy_count);
+    if (!(in->flags & IN_COMPLETE) && in->peer) {
+        routerd_record *s = core_post_link(c, l, W_ACCEPTED);
+        s->delivery = in->peer;
+        s->peer = pool_handle(in);
+    }
+    return true;
+}
+
+/* ---- content on its way ---- */
+
+static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_in *in = in_find(c, w, r);
+    if (!in || (in->flags & (IN_COMPLETE | IN_ABORTED))) {
+        count_stale(c);
+        return;
+    }
+    bool aborted = r->flags & F_ABORTED;
+    if (r->length > in->length) in->length = r->length;
+    if (aborted) in->flags |= IN_ABORTED;
+    else if (r->flags & F_COMPLETE) in->flags |= IN_COMPLETE;
+    for (core_out *out = in->copies; out; out = out->sibling) {
+        if (aborted && out->state) continue;
+        if (aborted) out->flags |= OUT_SETTLED;
+        routerd_record *s = core_post_link(c, out->link, W_CONTINUE);
+        s->flags = r->flags & (F_COMPLETE | F_ABORTED);
+        s->delivery = out->peer;
+        s->peer = pool_handle(out);
+        s->length = in->length;
+    }
+    if ((in->flags & IN_COMPLETE) && (in->flags & (IN_PRESETTLED | IN_SETTLED))) in->peer = 0;   /* its worker has forgotten it */
+    if (aborted) {
+        in->peer = 0;
+        in_sender_settled(c, in, outcome_plain(0, 0), true);
+    }
+}
+
+static void action_progress(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_out *out = out_find(c, w, r->delivery);
+    if (!out) {
+        count_stale(c);
+        return;
+    }
+    if (r->peer) out->peer = r->peer;
+    uint64_t read = r->length < out->in->length ? r->length : out->in->length;
+    if (read <= out->progress) return;
+    out->progress = read;
+    in_consumed(c, out->in);
+}
+
+/* ---- dispositions ---- */
+
+static core_outcome action_outcome(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_outcome o = outcome_plain(r->state, r->extra);
+    if (!(r->extra & D_PAYLOAD)) return o;
+    if (r->arena == w && r->block < arena_blocks(&c->arena[w])) {
+        o.detail = r->block;
+        o.arena = (uint8_t) w;
+    } else {
+        count_bad(c);
+    }
+    return o;
+}
+
+static void action_update_in(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_in *in = in_find(c, w, r);
+    core_outcome o = action_outcome(c, w, r);
+    if (!in) {
+        count_stale(c);
+        core_release_payload(c, o.arena, o.detail);
+    } else if (r->flags & F_SETTLED) {
+        if (in->flags & IN_COMPLETE) in->peer = 0;
+        in_sender_settled(c, in, o, false);
+    } else if (in->copies && !(in->flags & IN_MULTICAST)) {
+        out_post_update(c, in->copies, &o, 0);
+    } else {
+        core_release_payload(c, o.arena, o.detail);
+    }
+}
+
+static void action_update_out(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_out *out = out_find(c, w, r->delivery);
+    core_outcome o = action_outcome(c, w, r);
+    if (!out) {
+        count_stale(c);
+        core_release_payload(c, o.arena, o.detail);
+        return;
+    }
+    if (r->peer) out->peer = r->peer;
+    if (!(r->flags & F_SETTLED)) {
+        out_unsettled(c, out, o);
+        return;
+    }
+    if (!state_is_terminal(o.state) && out->state) o.state = out->state;
+    out_finish(c, out, o);
+}
+
+/* The worker has handed a settled delivery to the engine, dropped it, or aborted it. */
+static void action_done(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_out *out = out_find(c, w, r->delivery);
+    if (!out) {
+        count_stale(c);
+        return;
+    }
+    core_outcome o = outcome_plain(S_MODIFIED, D_FAILED);
+    if (out->link->settles && !(out->in->flags & IN_ABORTED)) o = outcome_plain(r->flags & F_DROPPED ? S_RELEASED : S_ACCEPTED, 0);
+    else if (!(out->flags & OUT_SETTLED)) count_bad(c);   /* done with a delivery that its receiver has not settled */
+    out_finish(c, out, o);
+}
+
+/* ---- links ---- */
+
+static void action_link(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_link *l = link_find(c, w, r->link, r->link_gen);
+    if (!l) count_stale(c);
+    else if (l->outgoing != (r->type == A_DRAIN)) count_bad(c);
+    else if (r->type == A_DRAIN) core_post_link(c, l, W_DRAINED);
+    else credit_drained(c, l, r->credit);
+}
+
+static void action_free(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_payload *p = payload_find(&c->payloads, r->arena, r->block);
+    bool constant = r->arena == c->workers && (r->block == c->no_address || r->block == c->unavailable);
+    if (!p || p->reader != w) {
+        if (!constant) count_bad(c);
+        return;
+    }
+    payload_forget(&c->payloads, p);
+    core_release_payload(c, r->arena, r->block);
+}
+
+/* STOP_UNKNOWN: the record was not handled and is to be given again; STOP_CONTROL: it is in c->control, for Python. */
+static inline enum core_stop core_action(core_router *c, uint32_t w, const routerd_record *r)
+{
+    switch (r->type) {
+    case A_DELIVER: return action_deliver(c, w, r) ? STOP_NOTHING : STOP_UNKNOWN;
+    case A_UPDATE:
+        if (r->flags & F_IN) action_update_in(c, w, r);
+        else action_update_out(c, w, r);
+        break;
+    case A_DONE: action_done(c, w, r); break;
+    case A_CONTINUE: action_continue(c, w, r); break;
+    case A_PROGRESS: action_progress(c, w, r); break;
+    case A_DRAIN:
+    case A_DRAINED: action_link(c, w, r); break;
+    case A_FREE: action_free(c, w, r); break;
+    case A_CONTROL: c->control = *r; return STOP_CONTROL;
+    default: count_bad(c);
+    }
+    return STOP_NOTHING;
+}
+
+#endif

@@ -1,0 +1,315 @@
+# cython: language_level=3
+"""The forwarder as the control plane sees it: the tables it fills and the loop it runs.
+
+Per-message work is in the C headers beside this file; Python is entered for control records, for addresses nobody has
+resolved yet, and for ticks.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+cdef extern from "semaphore.h" nogil:
+    ctypedef struct sem_t:
+        pass
+    sem_t *SEM_FAILED
+    sem_t *sem_open(const char *, int)
+
+cdef extern from "layout.h" nogil:
+    ctypedef struct arena_view:
+        pass
+    ctypedef struct arena_content:
+        pass
+    bint arena_attach(arena_view *, void *, size_t)
+    arena_content *arena_content_of(const arena_view *, uint32_t)
+    uint64_t chain_length(const arena_content *)
+    ctypedef struct arena_owner:
+        uint32_t free_count[2]
+    ctypedef struct routerd_record:
+        uint32_t state, block
+        uint8_t arena
+    const uint32_t ROUTERD_NIL, ROUTERD_MAX_WORKERS
+    size_t layout_control_bytes(uint32_t)
+    size_t layout_rings_bytes(uint32_t)
+
+cdef extern from "setup.h" nogil:
+    cdef enum:
+        STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN
+        T_UNAVAILABLE
+        CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT
+    ctypedef struct core_pool:
+        uint32_t live
+    ctypedef struct core_alias_table:
+        uint32_t count
+    ctypedef struct core_payload_table:
+        uint32_t count
+    ctypedef struct core_address:
+        uint8_t treatment
+        int8_t priority
+        uint32_t out_count, in_count
+        uint64_t deliveries
+    ctypedef struct core_link:
+        bint outgoing, draining
+        uint32_t count, withheld
+        int64_t granted
+        uint64_t deliveries
+    ctypedef struct core_worker:
+        pass
+    ctypedef struct core_router:
+        uint32_t workers, stop_worker, text_length
+        uint64_t now
+        arena_view *arena
+        arena_owner own
+        core_pool ins, outs, links, addresses
+        core_alias_table aliases
+        core_payload_table payloads
+        sem_t *sem
+        routerd_record control
+        uint8_t *text
+    const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)
+    const char *setup_worker(core_router *, uint32_t, uint8_t *, uint8_t *, int)
+    void core_close(core_router *)
+    int core_step(core_router *, uint64_t)
+    int core_run(core_router *, uint64_t, uint64_t)
+    int core_batch(core_router *, uint32_t, uint32_t, uint32_t *)
+    void core_publish(core_router *)
+    void core_reclaim(core_router *, uint32_t)
+    uint64_t core_overflow(const core_router *)
+    uint64_t clock_now()
+    void *pool_take(core_pool *)
+    void *pool_find(const core_pool *, uint64_t)
+    uint64_t pool_handle(const void *)
+    bint address_idle(const core_address *)
+    void address_free(core_router *, core_address *)
+    bint alias_insert(core_router *, const uint8_t *, uint32_t, core_address *, core_address **)
+    core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
+    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint)
+    void link_remove(core_router *, core_link *, bint)
+    bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)
+    void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)
+    bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
+    void count_bad(core_router *)
+    void count_stale(core_router *)
+
+NOTHING = STOP_NOTHING
+CONTROL = STOP_CONTROL
+UNKNOWN = STOP_UNKNOWN
+ALIASES = ALIAS_LIMIT
+
+
+cdef class Forwarder:
+    """The tables of one core and the native loop on them."""
+
+    cdef core_router *core
+    cdef Py_buffer held[67]        # control, rings, and an arena for each worker and the core: mapped while we live
+    cdef int holds
+
+    def __cinit__(self, uint32_t workers, control, rings, arenas, doorbells, semaphore=None, uint64_t seed=0):
+        if not 1 <= workers <= ROUTERD_MAX_WORKERS or len(arenas) != workers + 1 or len(doorbells) != workers:
+            raise ValueError(f"{workers} workers need as many doorbells and one arena more, 1 to {ROUTERD_MAX_WORKERS}")
+        self.core = <core_router *> calloc(1, sizeof(core_router))
+        if self.core is NULL:
+            raise MemoryError()
+        cdef uint8_t *control_base = self.take(control, layout_control_bytes(workers))
+        cdef uint8_t *rings_base = self.take(rings, layout_rings_bytes(workers))
+        cdef uint32_t i
+        cdef const char *wrong = NULL
+        for i in range(workers + 1):
+            base = <uintptr_t> self.take(arenas[i], 0)
+            if not arena_attach(&self.core.arena[i], <void *> <uintptr_t> base, self.held[self.holds - 1].len):
+                raise ValueError(f"segment of arena {i}: it is no arena of its size")
+        for i in range(workers):
+            wrong = setup_worker(self.core, i, control_base, rings_base, doorbells[i])
+            if wrong is not NULL:
+                raise ValueError(f"rings of worker {i}: {wrong.decode()}")
+        wrong = core_open(self.core, workers, control_base, seed)
+        if wrong is not NULL:
+            raise ValueError(wrong.decode())
+        if semaphore is not None:
+            name = semaphore.encode()
+            self.core.sem = sem_open(name, 0)
+            if self.core.sem == SEM_FAILED:
+                self.core.sem = NULL
+                raise ValueError(f"semaphore {semaphore} cannot be opened: is the supervisor alive?")
+
+    def __dealloc__(self):
+        cdef int i
+        if self.core is not NULL:
+            core_close(self.core)
+            free(self.core)
+        for i in range(self.holds):
+            PyBuffer_Release(&self.held[i])
+
+    cdef uint8_t *take(self, memory, size_t least) except NULL:
+        cdef Py_buffer *b = &self.held[self.holds]
+        PyObject_GetBuffer(memory, b, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        self.holds += 1
+        if <size_t> b.len < least or <uintptr_t> b.buf % 64:
+            raise ValueError(f"a segment of {least} bytes at a multiple of 64 is needed, not of {b.len}")
+        return <uint8_t *> b.buf
+
+    cdef int worker_known(self, uint32_t worker) except -1:
+        if worker >= self.core.workers:
+            raise ValueError(f"there is no worker {worker}")
+        return 0
+
+    cdef core_address *address(self, uint64_t handle) except NULL:
+        cdef core_address *a = <core_address *> pool_find(&self.core.addresses, handle)
+        if a is NULL:
+            raise KeyError(f"no address has the handle {handle:#x}")
+        return a
+
+    # ---- the loop ----
+
+    def step(self, uint64_t now) -> int:
+        """Handle all actions there are, at time ``now`` (ns). NOTHING, or why Python is needed: CONTROL or UNKNOWN."""
+        cdef int stop
+        with nogil:
+            stop = core_step(self.core, now)
+        return stop
+
+    def run(self, uint64_t timeout, uint64_t busy=0) -> int:
+        """Forward and sleep for at most ``timeout`` ns, polling ``busy`` ns before each sleep. As ``step``; NOTHING
+        also when the semaphore was posted by somebody else."""
+        if self.core.sem is NULL:
+            raise ValueError("without a semaphore there is nothing to sleep on: use step")
+        cdef int stop
+        with nogil:
+            core_publish(self.core)
+            stop = core_run(self.core, clock_now() + timeout, busy)
+        return stop
+
+    def drain(self, uint32_t worker, uint64_t now) -> int:
+        """Handle all actions of one worker. As ``step``."""
+        self.worker_known(worker)
+        cdef uint32_t handled = 0
+        cdef int stop
+        self.core.now = now
+        with nogil:
+            stop = core_batch(self.core, worker, 0xffffffff, &handled)
+        return stop
+
+    def publish(self) -> None:
+        """Make what Python posted visible now, not at the next step."""
+        core_publish(self.core)
+
+    def control(self) -> tuple[int, int, bytes | None]:
+        """After CONTROL: worker, kind and payload (None: it makes no sense). The worker's block is given back."""
+        cdef core_router *c = self.core
+        cdef uint32_t w = c.stop_worker
+        cdef arena_content *content = NULL
+        if c.control.arena == w:
+            content = arena_content_of(&c.arena[w], c.control.block)
+        if content is NULL:
+            count_bad(c)
+            return w, c.control.state, None
+        cdef uint64_t length = chain_length(content)
+        payload = None
+        if length <= CONTENT_CONTROL_MAX:
+            payload = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> length)
+            if not content_copy(&c.arena[w], c.control.block, 0, <uint8_t *> PyBytes_AS_STRING(payload), <uint32_t> length,
+                                CONTENT_HOPS):
+                payload = None
+        if payload is None:
+            count_bad(c)
+        core_release(c, <uint8_t> w, c.control.block, NULL, 0)
+        return w, c.control.state, payload
+
+    def unknown(self) -> bytes:
+        """After UNKNOWN: the `to` of a message that waits until ``add_alias`` has been called for it."""
+        return PyBytes_FromStringAndSize(<char *> self.core.text, self.core.text_length)
+
+    # ---- addresses ----
+
+    def add_address(self, uint8_t treatment, int priority=-1) -> int:
+        """A new address; its handle. ``treatment``: index into core.addresses.TREATMENTS; ``priority``: -1 for the message's."""
+        if treatment > T_UNAVAILABLE or not -1 <= priority <= 9:
+            raise ValueError(f"no treatment {treatment} or no priority {priority}")
+        cdef core_address *a = <core_address *> pool_take(&self.core.addresses)
+        if a is NULL:
+            raise MemoryError()
+        a.treatment = treatment
+        a.priority = <int8_t> priority
+        return pool_handle(a)
+
+    def remove_address(self, uint64_t handle) -> bool:
+        """Forget an address; False: links or aliases still use it."""
+        cdef core_address *a = self.address(handle)
+        if not address_idle(a):
+            return False
+        address_free(self.core, a)
+        return True
+
+    def add_alias(self, bytes text not None, uint64_t handle) -> int:
+        """Let messages to ``text`` go to an address. Returns the handle of an address that this made idle, or 0."""
+        cdef core_address *evicted = NULL
+        if not alias_insert(self.core, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text),
+                            self.address(handle), &evicted):
+            raise MemoryError()
+        return 0 if evicted is NULL else pool_handle(evicted)
+
+    def address_info(self, uint64_t handle) -> dict[str, int]:
+        """Its counts, for inspection."""
+        cdef core_address *a = self.address(handle)
+        return {"treatment": a.treatment, "outgoing": a.out_count, "incoming": a.in_count, "deliveries": a.deliveries}
+
+    # ---- links ----
+
+    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
+                 uint32_t capacity, bint settles=False) -> bool:
+        """A link of a worker; ``address`` 0: anonymous. Grants credit where it should flow. False: its index is taken
+        or absurd."""
+        self.worker_known(worker)
+        cdef core_address *a = NULL
+        if address:
+            a = self.address(address)
+        return link_add(self.core, worker, link, generation, outgoing, a, capacity, settles) is not NULL
+
+    def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:
+        """Settle what is on it and forget it; False: unknown."""
+        self.worker_known(worker)
+        cdef core_link *l = link_find(self.core, worker, link, generation)
+        if l is NULL:
+            return False
+        link_remove(self.core, l, failed)
+        return True
+
+    def link_info(self, uint32_t worker, uint32_t link, uint32_t generation) -> dict[str, int] | None:
+        """Its counts, for inspection; None: unknown."""
+        self.worker_known(worker)
+        cdef core_link *l = link_find(self.core, worker, link, generation)
+        if l is NULL:
+            return None
+        return {"outgoing": int(l.outgoing), "count": l.count, "granted": l.granted, "withheld": l.withheld,
+                "draining": int(l.draining), "deliveries": l.deliveries}
+
+    # ---- workers ----
+
+    def post_control(self, uint32_t worker, uint32_t kind, bytes payload not None) -> None:
+        """A W_CONTROL record; a payload that finds no room waits, and everything behind it."""
+        self.worker_known(worker)
+        if not core_post_control(self.core, worker, kind, <const uint8_t *> PyBytes_AS_STRING(payload),
+                                 <uint32_t> PyBytes_GET_SIZE(payload)):
+            raise MemoryError()
+
+    def reclaim(self, uint32_t worker) -> None:
+        """Take back what a dead worker held. Its actions must have been handled (``drain``)."""
+        self.worker_known(worker)
+        core_reclaim(self.core, worker)
+
+    def bad(self) -> None:
+        """Count a control record that made no sense."""
+        count_bad(self.core)
+
+    def stale(self) -> None:
+        """Count a control record about something gone."""
+        count_stale(self.core)
+
+    def counts(self) -> dict[str, int]:
+        """How full the tables are: all but the addresses of configuration are 0 when nothing is connected."""
+        cdef core_router *c = self.core
+        return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
+                "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),
+                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1]}

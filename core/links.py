@@ -1,0 +1,150 @@
+"""Links: which attaches are accepted, where they lead, and what is known of each."""
+
+import logging
+from typing import Final
+
+import msgspec
+
+from core.addresses import Address, Addresses, Identity
+from core.forward import Forwarder
+from core.names import Names
+from shm.control import C_ATTACHED, C_DETACH, Attach, Attached, Detach, Error
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
+MAX_CAPACITY: Final = 1_000_000  # of one link: more is a mistake, and credit is a promise of memory
+
+NO_COORDINATOR: Final = Error(
+    "amqp:precondition-failed", "This router does not coordinate transactions; declare them at a broker"
+)
+NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
+NOT_FOUND: Final = Error("amqp:not-found", "Node not found")
+NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is unknown to the router core")
+NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
+
+Key = tuple[int, int]  # worker, index of the link or connection in it
+
+
+class Link(msgspec.Struct):
+    """An attached link."""
+
+    worker: int
+    link: int
+    generation: int
+    connection: int
+    name: str
+    outgoing: bool
+    address: Address | None
+
+
+class Terminus(msgspec.Struct, frozen=True):
+    """Where an accepted attach leads: ``text`` None: anonymous; ``generated``: to be told to the peer."""
+
+    text: str | None
+    generated: bool = False
+
+
+def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
+    """What an attach asks for, or why it cannot have that; whether the address is available comes later."""
+    if attach.coordinator:
+        return NO_COORDINATOR
+    if attach.dynamic:
+        if attach.outgoing:
+            return Terminus(
+                f"amqp:/_topo/{me.area}/{me.router_id}/temp.{names.discriminator()}", generated=True
+            )
+        return Terminus(f"amqp:/_$temp.{names.discriminator()}", generated=True)
+    if not attach.address:
+        return NO_SOURCE if attach.outgoing else Terminus(None)
+    return Terminus(attach.address)
+
+
+class Links:
+    """All attached links, in step with the forwarder's table."""
+
+    def __init__(self, forwarder: Forwarder, addresses: Addresses, me: Identity, names: Names) -> None:
+        self._forwarder = forwarder
+        self._addresses = addresses
+        self._me = me
+        self._names = names
+        self._links: dict[Key, Link] = {}
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def attach(self, worker: int, attach: Attach, known_connection: bool) -> None:
+        """Answer a first attach."""
+        terminus = decide(attach, self._me, self._names) if known_connection else NO_CONNECTION
+        if isinstance(terminus, Error):
+            self._refuse(worker, attach, terminus)
+            return
+        address = None if terminus.text is None else self._addresses.resolve(terminus.text)
+        if address is not None and address.rule.distribution == "unavailable":
+            self._refuse(worker, attach, NOT_FOUND)
+            self._addresses.forget_idle(address)
+            return
+        self._accept(worker, attach, address, terminus.text if terminus.generated else None)
+
+    def _accept(self, worker: int, attach: Attach, address: Address | None, generated: str | None) -> None:
+        # the answer goes first: the link is open before credit or messages reach it
+        self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, generated))
+        capacity = max(1, min(attach.capacity, MAX_CAPACITY))
+        settles = attach.outgoing and attach.snd_settle_mode == SETTLED
+        handle = 0 if address is None else address.handle
+        if not self._forwarder.add_link(
+            worker, attach.link, attach.generation, attach.outgoing, handle, capacity, settles
+        ):
+            self._forwarder.bad()
+            self._post(worker, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
+            if address is not None:
+                self._addresses.forget_idle(address)
+            return
+        self._links[worker, attach.link] = Link(
+            worker, attach.link, attach.generation, attach.connection, attach.name, attach.outgoing, address
+        )
+        LOGGER.debug(
+            "link %r of worker %d connection %d attached: %s %s",
+            attach.name,
+            worker,
+            attach.connection,
+            "from" if attach.outgoing else "to",
+            "anonymous" if address is None else address.key,
+        )
+
+    def _refuse(self, worker: int, attach: Attach, error: Error) -> None:
+        LOGGER.info(
+            "link %r of worker %d connection %d refused: %s: %s",
+            attach.name,
+            worker,
+            attach.connection,
+            error.condition,
+            error.description,
+        )
+        self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, error))
+
+    def _post(self, worker: int, kind: int, payload: msgspec.Struct) -> None:
+        self._forwarder.post_control(worker, kind, self._encode(payload))
+
+    def detach(self, worker: int, detach: Detach) -> None:
+        """A peer's detach, or the loss of its connection."""
+        link = self._links.get((worker, detach.link))
+        if link is None or link.generation != detach.generation:
+            self._forwarder.stale()
+            return
+        self._forwarder.remove_link(worker, link.link, link.generation)
+        self._forget(link)
+
+    def forget_worker(self, worker: int) -> int:
+        """Forget the links of a worker that the forwarder has reclaimed; how many there were."""
+        gone = [link for link in self._links.values() if link.worker == worker]
+        for link in gone:
+            self._forget(link)
+        return len(gone)
+
+    def _forget(self, link: Link) -> None:
+        del self._links[link.worker, link.link]
+        if link.address is not None:
+            self._addresses.forget_idle(link.address)
+        LOGGER.debug("link %r of worker %d connection %d detached", link.name, link.worker, link.connection)

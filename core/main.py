@@ -1,0 +1,56 @@
+"""The core process: attach to shared memory, forward, and listen to the supervisor."""
+
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from core.router import Core
+from shm import segment
+from shm.control import Exit, Ready, Setup, ToChild, WorkerGone
+from shm.native import StatsPage, stats_offset
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+IDLE_NS: Final = 1_000_000_000  # the heartbeat of a core that has nothing to do
+CONTROLS: Final = 64  # control records handled before the supervisor's socket is looked at again
+
+
+class Channel(Protocol):
+    """The control socket, never blocking; it raises when the supervisor is gone, and the process ends."""
+
+    def receive(self) -> ToChild | None: ...
+    def send(self, message: msgspec.Struct) -> None: ...
+
+
+def run(setup: Setup, channel: Channel) -> None:
+    """Serve until told to exit."""
+    with segment.attach(setup.segments) as segments:
+        core = Core(setup, segments, secrets.token_bytes(32), segments.names.semaphore)
+        page = StatsPage(segments.control, stats_offset(setup.workers))
+        page.own(os.getpid(), setup.generation)
+        LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
+        channel.send(Ready(os.getpid()))
+        serve(core, channel, time.monotonic_ns, setup.busy_poll_us * 1000)
+        LOGGER.info("Router %s core stopped", setup.router_id)
+        del core, page  # their views of the segments end before the mappings do
+
+
+def serve(core: Core, channel: Channel, clock: Callable[[], int], busy: int) -> None:
+    """Forward, and do as the supervisor says, until that is to exit."""
+    while True:
+        for _ in range(CONTROLS):
+            if not core.run(IDLE_NS, busy):
+                break
+        while (message := channel.receive()) is not None:
+            match message:
+                case Exit():
+                    return
+                case WorkerGone():
+                    channel.send(core.worker_gone(message, clock()))
+                case _:
+                    pass  # what else the supervisor says is for the workers

@@ -1,0 +1,127 @@
+/* Pools of fixed-size entries that grow by chunks: entries never move, so they may point at each other.
+ *
+ * An entry begins with a pool_node.  A handle is index | generation << 32; the generation changes when the entry is
+ * given back, so a handle that outlived its entry is recognised.  Most recently used entries are handed out first.
+ * Nothing is allocated per entry: a chunk at a time, and chunks are kept.
+ */
+#ifndef ROUTERD_CORE_POOL_H
+#define ROUTERD_CORE_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+
+#define POOL_CHUNK_SHIFT 9u
+#define POOL_CHUNK (1u << POOL_CHUNK_SHIFT)
+
+typedef struct {
+    uint32_t index, generation;
+    uint32_t next_free;
+    bool live;
+} pool_node;
+
+typedef struct {
+    uint8_t **chunk;
+    uint32_t chunks, room;     /* chunks in use, places in the array of chunks */
+    uint32_t entry_bytes;
+    uint32_t free_head;        /* ROUTERD_NIL: none */
+    uint32_t live;
+} core_pool;
+
+static inline void pool_open(core_pool *p, uint32_t entry_bytes)
+{
+    memset(p, 0, sizeof *p);
+    p->entry_bytes = (entry_bytes + 63u) & ~63u;   /* whole cache lines */
+    p->free_head = ROUTERD_NIL;
+}
+
+static inline void pool_close(core_pool *p)
+{
+    for (uint32_t i = 0; i < p->chunks; i++) free(p->chunk[i]);
+    free(p->chunk);
+    memset(p, 0, sizeof *p);
+    p->free_head = ROUTERD_NIL;
+}
+
+static inline pool_node *pool_at(const core_pool *p, uint32_t index)
+{
+    return (pool_node *) (p->chunk[index >> POOL_CHUNK_SHIFT] + (size_t) (index & (POOL_CHUNK - 1)) * p->entry_bytes);
+}
+
+static inline uint32_t pool_size(const core_pool *p) { return p->chunks << POOL_CHUNK_SHIFT; }
+
+static bool pool_grow(core_pool *p)
+{
+    if (p->chunks == p->room) {
+        uint32_t room = p->room ? p->room * 2 : 16;
+        uint8_t **grown = (uint8_t **) realloc(p->chunk, sizeof *grown * room);
+        if (!grown) return false;
+        p->chunk = grown;
+        p->room = room;
+    }
+    void *fresh = NULL;
+    if (posix_memalign(&fresh, 64, (size_t) p->entry_bytes * POOL_CHUNK)) return false;
+    memset(fresh, 0, (size_t) p->entry_bytes * POOL_CHUNK);
+    uint32_t first = pool_size(p);
+    p->chunk[p->chunks++] = (uint8_t *) fresh;
+    for (uint32_t i = first + POOL_CHUNK; i-- > first;) {   /* downwards: low indices are handed out first */
+        pool_node *n = pool_at(p, i);
+        n->index = i;
+        n->generation = 1;
+        n->next_free = p->free_head;
+        p->free_head = i;
+    }
+    return true;
+}
+
+/* An entry whose bytes behind the node are zero, or NULL when memory is used up. */
+static inline void *pool_take(core_pool *p)
+{
+    if (p->free_head == ROUTERD_NIL && !pool_grow(p)) return NULL;
+    pool_node *n = pool_at(p, p->free_head);
+    p->free_head = n->next_free;
+    n->live = true;
+    p->live++;
+    memset(n + 1, 0, p->entry_bytes - sizeof *n);
+    return n;
+}
+
+static inline void pool_give(core_pool *p, void *entry)
+{
+    pool_node *n = (pool_node *) entry;
+    if (!++n->generation) n->generation = 1;
+    n->live = false;
+    n->next_free = p->free_head;
+    p->free_head = n->index;
+    p->live--;
+}
+
+static inline uint64_t pool_handle(const void *entry)
+{
+    const pool_node *n = (const pool_node *) entry;
+    return routerd_handle(n->index, n->generation);
+}
+
+/* The entry a handle names, or NULL if it names nothing (any more). */
+static inline void *pool_find(const core_pool *p, uint64_t handle)
+{
+    uint32_t index = routerd_handle_index(handle);
+    if (index >= pool_size(p)) return NULL;
+    pool_node *n = pool_at(p, index);
+    return n->live && n->generation == routerd_handle_generation(handle) ? n : NULL;
+}
+
+/* The first live entry at or behind *index, which moves behind it; NULL at the end. */
+static inline void *pool_next(const core_pool *p, uint32_t *index)
+{
+    while (*index < pool_size(p)) {
+        pool_node *n = pool_at(p, (*index)++);
+        if (n->live) return n;
+    }
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,194 @@
+/* Links made and removed, and what is left of a dead worker taken back. */
+#ifndef ROUTERD_CORE_RECOVER_H
+#define ROUTERD_CORE_RECOVER_H
+
+#include "forward.h"
+
+/* ---- links ---- */
+
+static bool link_table_grow(core_worker *k, uint32_t link)
+{
+    uint32_t room = k->link_room ? k->link_room : 64;
+    while (room <= link) room *= 2;
+    core_link **grown = (core_link **) realloc(k->link, sizeof *grown * room);
+    if (!grown) return false;
+    memset(grown + k->link_room, 0, sizeof *grown * (room - k->link_room));
+    k->link = grown;
+    k->link_room = room;
+    return true;
+}
+
+static void address_drop_out(core_address *a, const core_link *l)
+{
+    uint32_t at = 0;
+    while (at < a->out_count && a->out[at] != l) at++;
+    if (at == a->out_count) return;
+    memmove(a->out + at, a->out + at + 1, sizeof *a->out * (a->out_count - at - 1));
+    a->out_count--;
+    if (a->rotate > at) a->rotate--;
+}
+
+static bool address_add_out(core_address *a, core_link *l)
+{
+    if (a->out_count == a->out_room) {
+        uint32_t room = a->out_room ? a->out_room * 2 : 4;
+        core_link **grown = (core_link **) realloc(a->out, sizeof *grown * room);
+        if (!grown) return false;
+        a->out = grown;
+        a->out_room = room;
+    }
+    a->out[a->out_count++] = l;
+    return true;
+}
+
+static void address_free(core_router *c, core_address *a)
+{
+    free(a->out);
+    a->out = NULL;
+    pool_give(&c->addresses, a);
+}
+
+/* NULL: the index is taken or beyond all bounds, or memory is used up.  Credit flows at once where it should. */
+static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a,
+                           uint32_t capacity, bool settles)
+{
+    core_worker *k = &c->worker[w];
+    if (link >= CORE_MAX_LINKS || (outgoing && !a)) return NULL;
+    if (link >= k->link_room && !link_table_grow(k, link)) return NULL;
+    if (k->link[link]) return NULL;
+    core_link *l = (core_link *) pool_take(&c->links);
+    if (!l) return NULL;
+    l->link = link;
+    l->link_gen = generation;
+    l->worker = (uint8_t) w;
+    l->outgoing = outgoing;
+    l->settles = settles;
+    l->capacity = capacity;
+    l->address = a;
+    if (outgoing && !address_add_out(a, l)) {
+        pool_give(&c->links, l);
+        return NULL;
+    }
+    k->link[link] = l;
+    if (outgoing) {
+        if (a->out_count == 1) credit_grant_all(c, a);
+        return l;
+    }
+    l->withheld = capacity;
+    if (a) {
+        l->next = a->in_links;
+        if (l->next) l->next->prev = l;
+        a->in_links = l;
+        a->in_count++;
+    }
+    credit_grant(c, l);
+    return l;
+}
+
+static void link_orphan_ins(core_router *c, core_link *l)
+{
+    core_outcome none = outcome_plain(0, 0);
+    while (l->ins) {
+        core_in *in = l->ins;
+        link_drop_in(in);
+        in->peer = 0;
+        if (!(in->flags & (IN_COMPLETE | IN_ABORTED))) {
+            in->flags |= IN_ABORTED;
+            for (core_out *out = in->copies; out; out = out->sibling) {
+                if (out->state) continue;
+                out->flags |= OUT_SETTLED;
+                routerd_record *s = core_post_link(c, out->link, W_CONTINUE);
+                s->flags = F_ABORTED;
+                s->delivery = out->peer;
+                s->peer = pool_handle(out);
+                s->length = in->length;
+            }
+        }
+        in_sender_settled(c, in, none, true);
+    }
+}
+
+/* `failed`: its worker died, and what was on its way may have been sent.  Otherwise the worker has answered for all it
+ * had taken, and the rest was not sent.  An outcome that the receiver told stands. */
+static void link_fail_outs(core_router *c, core_link *l, bool failed)
+{
+    while (l->outs) {
+        core_out *out = l->outs;
+        core_outcome o = failed ? outcome_plain(S_MODIFIED, D_FAILED) : outcome_plain(S_RELEASED, 0);
+        if (out->state) o = outcome_plain(out->state, 0);
+        out_finish(c, out, o);
+    }
+}
+
+static void link_remove(core_router *c, core_link *l, bool failed)
+{
+    core_address *a = l->address;
+    c->worker[l->worker].link[l->link] = NULL;
+    if (l->outgoing) {
+        address_drop_out(a, l);
+        link_fail_outs(c, l, failed);
+    } else {
+        link_orphan_ins(c, l);
+        if (a) {
+            if (l->prev) l->prev->next = l->next; else a->in_links = l->next;
+            if (l->next) l->next->prev = l->prev;
+            a->in_count--;
+        }
+    }
+    if (a && !a->out_count && !a->in_count) alias_drop_all(c, a);
+    pool_give(&c->links, l);
+}
+
+/* ---- a dead worker ---- */
+
+/* What it had been given to read and will never answer for; what it gave itself is free with its arena. */
+static void reclaim_payloads(core_router *c, uint32_t w)
+{
+    core_payload_table *t = &c->payloads;
+    for (uint32_t i = 0; i < t->room;) {
+        core_payload *p = &t->slot[i];
+        if (!p->taken || p->reader != w) {
+            i++;
+            continue;
+        }
+        core_payload gone = *p;
+        payload_forget(t, p);   /* may move another entry here: look at this place again */
+        if (gone.arena != w) core_release_payload(c, gone.arena, gone.block);
+    }
+}
+
+static void reclaim_mark(core_router *c, uint32_t w)
+{
+    const arena_view *v = &c->arena[w];
+    arena_mark_none(v);
+    uint32_t at = 0;
+    for (core_in *in; (in = (core_in *) pool_next(&c->ins, &at));) {
+        if (in->arena == w) arena_mark_chain(v, in->block);
+        if (in->detail != ROUTERD_NIL && in->detail_arena == w) arena_mark_chain(v, in->detail);
+    }
+    for (uint32_t i = 0; i < c->payloads.room; i++)
+        if (c->payloads.slot[i].taken && c->payloads.slot[i].arena == w) arena_mark_chain(v, c->payloads.slot[i].block);
+}
+
+/* A worker is dead and its action ring has been read to the end: remove its links, settle what was on its way to it, mark
+ * the blocks that others still read, and leave empty rings to its successor. */
+static void core_reclaim(core_router *c, uint32_t w)
+{
+    core_worker *k = &c->worker[w];
+    k->gone = true;
+    for (uint32_t i = 0; i < k->link_room; i++)
+        if (k->link[i]) link_remove(c, k->link[i], true);
+    reclaim_payloads(c, w);
+    queue_close(&k->overflow);
+    c->dirty &= ~(1ull << w);
+    ring_discard(&k->work);
+    /* its producer is dead: whatever it made of the index, the successor starts behind what was read */
+    atomic_store_explicit(&k->actions.ring->head, k->actions.next, memory_order_release);
+    atomic_store_explicit(&k->actions.ring->tail, k->actions.next, memory_order_release);
+    k->actions.head_seen = k->actions.next;
+    reclaim_mark(c, w);
+    k->gone = false;
+    stats_add(c->stats, STAT_RECLAIMED, 1);
+}
+
+#endif

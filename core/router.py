@@ -1,0 +1,128 @@
+"""The core as a state machine: a function of the actions it is given, the time it is told, and its seed.
+
+No sockets, no clock, no processes: tests drive it by ``step``; recorded actions replay to the same work.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from core.addresses import Addresses, Identity, Rules
+from core.connections import Connections
+from core.forward import CONTROL, NOTHING, UNKNOWN, Forwarder
+from core.links import Links
+from core.names import Names
+from core.recovery import Recovery
+from shm.control import (
+    PAYLOADS,
+    Attach,
+    ConnectionClosed,
+    ConnectionOpened,
+    Detach,
+    Setup,
+    WorkerGone,
+    WorkerReclaimed,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+
+class Memory(Protocol):
+    """The segments the core works on; ordinary anonymous memory in tests."""
+
+    @property
+    def control(self) -> "WriteableBuffer": ...
+    @property
+    def rings(self) -> "WriteableBuffer": ...
+    @property
+    def arenas(self) -> "Sequence[WriteableBuffer]": ...
+
+
+class Core:
+    """The forwarder with the control plane around it.
+
+    ``semaphore`` names what ``run`` sleeps on; without one the core is driven by ``step`` alone.
+    """
+
+    def __init__(self, setup: Setup, memory: Memory, seed: bytes, semaphore: str | None = None) -> None:
+        me = Identity(setup.router_id, setup.area)
+        names = Names(seed)
+        self.forwarder = Forwarder(
+            setup.workers,
+            memory.control,
+            memory.rings,
+            memory.arenas,
+            setup.doorbells,
+            semaphore,
+            names.hash_seed(),
+        )
+        self.addresses = Addresses(self.forwarder, me, Rules(setup.addresses, setup.default_distribution))
+        self.links = Links(self.forwarder, self.addresses, me, names)
+        self.connections = Connections(self.forwarder)
+        self._recovery = Recovery(self.forwarder, self.links, self.connections)
+        self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
+
+    def step(self, now: int) -> None:
+        """Handle every action there is, at ``now`` nanoseconds."""
+        while (stop := self.forwarder.step(now)) != NOTHING:
+            self._handle(stop)
+        self.forwarder.publish()
+
+    def run(self, timeout: int, busy: int = 0) -> bool:
+        """Forward until nothing has happened for ``timeout`` nanoseconds or Python is needed.
+
+        True when that was for a record, and more may follow; False: look at the supervisor's socket.
+        """
+        stop = self.forwarder.run(timeout, busy)
+        if stop == NOTHING:
+            return False
+        self._handle(stop)
+        return True
+
+    def worker_gone(self, gone: WorkerGone, now: int) -> WorkerReclaimed:
+        """A worker has died: take back what it held. The answer is for the supervisor."""
+
+        def drain(worker: int) -> None:
+            while (stop := self.forwarder.drain(worker, now)) != NOTHING:
+                self._handle(stop)
+
+        reclaimed = self._recovery.worker_gone(gone, drain)
+        self.forwarder.publish()
+        return reclaimed
+
+    def _handle(self, stop: int) -> None:
+        if stop == UNKNOWN:
+            self.addresses.learn(self.forwarder.unknown())
+        elif stop == CONTROL:
+            self._control(*self.forwarder.control())
+
+    def _control(self, worker: int, kind: int, payload: bytes | None) -> None:
+        decoder = self._decoders.get(kind)
+        if decoder is None or payload is None:
+            self._nonsense(worker, f"kind {kind}")
+            return
+        try:
+            message = decoder.decode(payload)
+        except msgspec.MsgspecError as error:
+            self._nonsense(worker, f"kind {kind}: {error}")
+            return
+        match message:
+            case Attach():
+                self.links.attach(worker, message, (worker, message.connection) in self.connections)
+            case Detach():
+                self.links.detach(worker, message)
+            case ConnectionOpened():
+                self.connections.opened(worker, message)
+            case ConnectionClosed():
+                self.connections.closed(worker, message)
+            case _:
+                self._nonsense(worker, f"kind {kind} is the core's to say")
+
+    def _nonsense(self, worker: int, what: str) -> None:
+        self.forwarder.bad()
+        LOGGER.warning("worker %d: a control record made no sense and was dropped: %s", worker, what)

@@ -1,0 +1,75 @@
+/* Setting a router's tables up on its segments, and taking them down. */
+#ifndef ROUTERD_CORE_SETUP_H
+#define ROUTERD_CORE_SETUP_H
+
+#include "layout.h"
+#include "loop.h"
+
+/* One AMQP error (AMQP 2.8.14) as a constant payload: described list of condition, description, null. */
+static uint32_t setup_error(core_router *c, const char *condition, const char *description)
+{
+    uint8_t bytes[256] = {0x00, 0x53, 0x1d, 0xc0};
+    size_t n = strlen(condition), m = strlen(description), at = 4;
+    bytes[at++] = (uint8_t) (n + m + 6);   /* count, two constructors with their lengths, null */
+    bytes[at++] = 3;
+    bytes[at++] = 0xa3;
+    bytes[at++] = (uint8_t) n;
+    memcpy(bytes + at, condition, n);
+    at += n;
+    bytes[at++] = 0xa1;
+    bytes[at++] = (uint8_t) m;
+    memcpy(bytes + at, description, m);
+    at += m;
+    bytes[at++] = 0x40;
+    return payload_write(c, bytes, (uint32_t) at);
+}
+
+static const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, uint8_t *rings, int eventfd)
+{
+    core_worker *k = &c->worker[w];
+    routerd_ring *actions = (routerd_ring *) (rings + layout_action_ring(w)), *work = (routerd_ring *) (rings + layout_work_ring(w));
+    if (actions->capacity > LAYOUT_RING_CAPACITY || work->capacity > LAYOUT_RING_CAPACITY) return "a ring is larger than its place";
+    if (!ring_consume(&k->actions, actions) || !ring_produce(&k->work, work)) return "a ring is not intact";
+    k->bell = (routerd_doorbell *) (control + layout_worker_doorbell(w));
+    k->eventfd = eventfd;
+    return NULL;
+}
+
+/* NULL, or what is wrong.  Sizes of the segments have been checked for room; their contents are checked here. */
+static const char *core_open(core_router *c, uint32_t workers, uint8_t *control, uint64_t seed)
+{
+    c->workers = workers;
+    c->no_address = c->unavailable = ROUTERD_NIL;
+    c->aliases.seed = seed;
+    pool_open(&c->ins, sizeof(core_in));
+    pool_open(&c->outs, sizeof(core_out));
+    pool_open(&c->links, sizeof(core_link));
+    pool_open(&c->addresses, sizeof(core_address));
+    c->bell = (routerd_doorbell *) (control + layout_core_doorbell());
+    c->stats = (stats_page *) (control + layout_stats(workers));
+    if (!arena_own(&c->own, &c->arena[workers])) return "there is no memory for the core's free lists";
+    c->no_address = setup_error(c, "amqp:precondition-failed", "Routing failure: no address present");
+    c->unavailable = setup_error(c, "amqp:not-found", "Deliveries cannot be sent to an unavailable address");
+    return c->no_address == ROUTERD_NIL || c->unavailable == ROUTERD_NIL ? "the core's arena has no room" : NULL;
+}
+
+static void core_close(core_router *c)
+{
+    for (uint32_t w = 0; w < ROUTERD_MAX_WORKERS; w++) {
+        queue_close(&c->worker[w].overflow);
+        free(c->worker[w].link);
+    }
+    uint32_t at = 0;
+    for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) free(a->out);
+    for (uint32_t i = 0; i < c->aliases.room; i++) free(c->aliases.slot[i]);
+    free(c->aliases.slot);
+    free(c->payloads.slot);
+    pool_close(&c->ins);
+    pool_close(&c->outs);
+    pool_close(&c->links);
+    pool_close(&c->addresses);
+    arena_disown(&c->own);
+    if (c->sem) sem_close(c->sem);
+}
+
+#endif

@@ -1,0 +1,273 @@
+/* What the forwarder knows: addresses, links, deliveries, and how they hang together.
+ *
+ *   address --out[]--> outgoing links          (a treatment chooses among them)
+ *   address --in_links--> incoming links       (credit follows the address's destinations)
+ *   incoming link --ins--> incoming deliveries, oldest first
+ *   outgoing link --outs--> outgoing deliveries, oldest first
+ *   incoming delivery --copies--> outgoing deliveries made of it: one, or one per link for multicast
+ *
+ * An incoming delivery lives until its last copy is finished: it holds the content reference.  When its link goes
+ * first, `link` is NULL and nobody is told the outcome.  An outgoing delivery always has both its link and its
+ * incoming delivery.
+ */
+#ifndef ROUTERD_CORE_TABLE_H
+#define ROUTERD_CORE_TABLE_H
+
+#include <semaphore.h>
+
+#include "arena.h"
+#include "doorbell.h"
+#include "pool.h"
+#include "record.h"
+#include "ring.h"
+#include "stats.h"
+
+#define CORE_MAX_LINKS (1u << 20)      /* of one worker: bounds what a nonsense link index can make us allocate */
+#define CORE_MAX_TEXT 4096u            /* octets of `to` that are looked up */
+
+enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILABLE = 3 };
+
+/* Indices of shm/stats.py that the forwarder writes. */
+enum core_stat {
+    STAT_LOOPS = 0, STAT_SLEEPS = 1, STAT_LONGEST = 2, STAT_ADDRESSES = 40, STAT_FORWARDED = 41, STAT_RECEIVED = 42, STAT_ACCEPTED = 43,
+    STAT_REJECTED = 44, STAT_RELEASED = 45, STAT_MODIFIED = 46, STAT_PRESETTLED = 47, STAT_DROPPED = 48, STAT_OVERFLOW = 49,
+    STAT_STALE = 50, STAT_RECLAIMED = 51, STAT_LIVE = 52, STAT_BAD = 24
+};
+enum core_histogram { HIST_LATENCY = 0, HIST_BYTES = 1 };
+
+struct core_link;
+struct core_out;
+struct core_alias;
+
+typedef struct core_address {
+    pool_node node;
+    uint8_t treatment;
+    int8_t priority;           /* -1: the message's own */
+    struct core_link **out;    /* outgoing links in order of attachment */
+    uint32_t out_count, out_room;
+    uint32_t rotate;           /* where the next choice starts */
+    uint32_t in_count;
+    struct core_link *in_links;
+    struct core_alias *aliases;
+    uint64_t deliveries;       /* forwarded to it */
+} core_address;
+
+enum core_in_flag {
+    IN_PRESETTLED = 1,         /* arrived settled */
+    IN_SETTLED = 2,            /* the sender has settled (or aborted): it waits for no outcome */
+    IN_COMPLETE = 4,
+    IN_ABORTED = 8,
+    IN_MULTICAST = 16          /* outcomes are merged, not mapped one to one */
+};
+
+typedef struct core_in {
+    pool_node node;
+    struct core_link *link;    /* NULL once the incoming link is gone */
+    struct core_in *next, *prev;
+    struct core_out *copies;
+    uint64_t peer;             /* the worker's handle; 0: it has none */
+    uint64_t length, consumed;
+    uint64_t arrived;
+    uint32_t block;            /* content, in arena `arena` */
+    uint32_t copy_count;
+    uint32_t open;             /* multicast: copies without a terminal state */
+    uint32_t state;            /* multicast: merged so far */
+    uint64_t extra;
+    uint32_t detail;           /* multicast: payload of `state` */
+    uint8_t detail_arena;
+    uint8_t arena;
+    uint8_t flags;
+} core_in;
+
+enum core_out_flag {
+    OUT_SETTLED = 1            /* sent presettled, or its worker has been told that the sender settled: expect A_DONE */
+};
+
+typedef struct core_out {
+    pool_node node;
+    core_in *in;
+    struct core_link *link;
+    struct core_out *next, *prev;          /* in the link's list */
+    struct core_out *sibling, *sibling_prev;   /* in the incoming delivery's list */
+    uint64_t peer;             /* the worker's handle; 0: not told yet */
+    uint64_t progress;         /* bytes its worker has read */
+    uint32_t state;            /* last terminal state told, 0: none */
+    uint8_t flags;
+} core_out;
+
+typedef struct core_link {
+    pool_node node;
+    uint32_t link, link_gen;   /* in its worker's table */
+    uint8_t worker;
+    bool outgoing;
+    bool settles;              /* outgoing: the receiver wants everything presettled */
+    bool draining;             /* incoming: W_DRAIN is not answered yet */
+    uint32_t capacity;
+    core_address *address;     /* NULL: anonymous (incoming only) */
+    struct core_link *next, *prev;         /* incoming: in the address's list */
+    core_in *ins, *ins_tail;
+    core_out *outs, *outs_tail;
+    uint32_t count;            /* deliveries on this link: outgoing undelivered + unsettled, incoming outstanding */
+    /* incoming: capacity == granted + count + withheld, always (granted < 0: the sender overran) */
+    int64_t granted;           /* credit the sender has */
+    uint32_t withheld;         /* credit kept back until a destination appears */
+    uint64_t deliveries;
+} core_link;
+
+typedef struct {               /* work that did not fit into a worker's ring */
+    routerd_record *slot;
+    uint32_t head, count, room;    /* room: a power of two */
+} core_queue;
+
+typedef struct {
+    routerd_consumer actions;
+    routerd_producer work;
+    routerd_doorbell *bell;
+    int eventfd;               /* -1: nobody to wake */
+    bool gone;                 /* being reclaimed: what is posted to it is dropped */
+    core_queue overflow;
+    core_link **link;          /* by the worker's link index */
+    uint32_t link_room;
+} core_worker;
+
+typedef struct core_alias {    /* an address as senders spell it */
+    uint64_t hash;
+    core_address *address;
+    struct core_alias *next, *prev;        /* of the same address */
+    bool used;                 /* looked up since the last sweep */
+    uint32_t length;
+    uint8_t text[];
+} core_alias;
+
+typedef struct {
+    core_alias **slot;         /* open addressing, linear probing */
+    uint32_t count, room;      /* room: a power of two, at most half full */
+    uint32_t sweep;
+    uint64_t seed;             /* of the hash: a client cannot choose texts that collide */
+} core_alias_table;
+
+typedef struct {               /* a payload under way: whoever reads it answers A_FREE */
+    uint32_t block;
+    uint8_t arena, reader;
+    bool taken;
+} core_payload;
+
+typedef struct {
+    core_payload *slot;
+    uint32_t count, room;
+} core_payload_table;
+
+enum core_stop { STOP_NOTHING = 0, STOP_CONTROL = 1, STOP_UNKNOWN = 2 };
+
+typedef struct core_router {
+    uint32_t workers;
+    uint32_t turn;             /* which worker's ring is read next */
+    uint64_t dirty;            /* bit per worker: records written, not published */
+    uint64_t now;              /* nanoseconds, given from outside */
+    core_worker worker[ROUTERD_MAX_WORKERS];
+    arena_view arena[ROUTERD_MAX_WORKERS + 1];
+    arena_owner own;           /* the core's arena: number `workers` */
+    core_pool ins, outs, links, addresses;
+    core_alias_table aliases;
+    core_payload_table payloads;
+    stats_page *stats;
+    routerd_doorbell *bell;
+    sem_t *sem;                /* NULL: driven by steps */
+    routerd_record scratch;    /* where work for a worker that is gone is written */
+    routerd_record control;    /* STOP_CONTROL: the record; its worker is stop_worker */
+    uint32_t stop_worker;
+    uint32_t text_length;      /* STOP_UNKNOWN: the address nobody has resolved yet */
+    uint8_t text[CORE_MAX_TEXT];
+    uint32_t no_address, unavailable;      /* constant error payloads in our arena */
+} core_router;
+
+/* ---- finding what a record names ---- */
+
+static inline core_link *link_find(const core_router *c, uint32_t w, uint32_t link, uint32_t generation)
+{
+    const core_worker *k = &c->worker[w];
+    core_link *l = link < k->link_room ? k->link[link] : NULL;
+    return l && l->link_gen == generation ? l : NULL;
+}
+
+static inline core_out *out_find(const core_router *c, uint32_t w, uint64_t handle)
+{
+    core_out *out = (core_out *) pool_find(&c->outs, handle);
+    return out && out->link->worker == w ? out : NULL;
+}
+
+/* By the core's handle, or through the link's list by the worker's: the oldest is the likeliest. */
+static inline core_in *in_find(const core_router *c, uint32_t w, const routerd_record *r)
+{
+    if (r->delivery) {
+        core_in *in = (core_in *) pool_find(&c->ins, r->delivery);
+        return in && in->link && in->link->worker == w ? in : NULL;
+    }
+    core_link *l = r->peer ? link_find(c, w, r->link, r->link_gen) : NULL;
+    if (!l || l->outgoing) return NULL;
+    for (core_in *in = l->ins; in; in = in->next)
+        if (in->peer == r->peer) return in;
+    return NULL;
+}
+
+/* ---- lists ---- */
+
+static inline void link_add_in(core_link *l, core_in *in)
+{
+    in->link = l;
+    in->prev = l->ins_tail;
+    in->next = NULL;
+    if (l->ins_tail) l->ins_tail->next = in; else l->ins = in;
+    l->ins_tail = in;
+    l->count++;
+}
+
+static inline void link_drop_in(core_in *in)
+{
+    core_link *l = in->link;
+    if (!l) return;
+    if (in->prev) in->prev->next = in->next; else l->ins = in->next;
+    if (in->next) in->next->prev = in->prev; else l->ins_tail = in->prev;
+    in->link = NULL;
+    l->count--;
+}
+
+static inline void link_add_out(core_link *l, core_out *out)
+{
+    out->link = l;
+    out->prev = l->outs_tail;
+    out->next = NULL;
+    if (l->outs_tail) l->outs_tail->next = out; else l->outs = out;
+    l->outs_tail = out;
+    l->count++;
+}
+
+static inline void link_drop_out(core_out *out)
+{
+    core_link *l = out->link;
+    if (out->prev) out->prev->next = out->next; else l->outs = out->next;
+    if (out->next) out->next->prev = out->prev; else l->outs_tail = out->prev;
+    l->count--;
+}
+
+static inline void in_add_copy(core_in *in, core_out *out)
+{
+    out->in = in;
+    out->sibling_prev = NULL;
+    out->sibling = in->copies;
+    if (in->copies) in->copies->sibling_prev = out;
+    in->copies = out;
+    in->copy_count++;
+}
+
+static inline void in_drop_copy(core_out *out)
+{
+    if (out->sibling_prev) out->sibling_prev->sibling = out->sibling; else out->in->copies = out->sibling;
+    if (out->sibling) out->sibling->sibling_prev = out->sibling_prev;
+    out->in->copy_count--;
+}
+
+/* Outcomes that end a delivery (AMQP 3.4; declared: 4.5.5). */
+static inline bool state_is_terminal(uint32_t state) { return (state >= S_ACCEPTED && state <= S_MODIFIED) || state == S_DECLARED; }
+
+#endif
