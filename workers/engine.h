@@ -1,0 +1,199 @@
+/* Prototypes of the AMQP engine's functions that the pump calls.
+ *
+ * The engine is the one inside python-qpid-proton: its extension module exports every pn_* symbol and is loaded with
+ * RTLD_GLOBAL before the pump (see engine.py), so nothing is linked and no engine header is needed.  This is the only
+ * place that declares them; tests/unit/test_engine.py compares each with the engine's own idea of its signature.
+ */
+#ifndef ROUTERD_WORKERS_ENGINE_H
+#define ROUTERD_WORKERS_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct pn_connection_t pn_connection_t;
+typedef struct pn_session_t pn_session_t;
+typedef struct pn_link_t pn_link_t;
+typedef struct pn_delivery_t pn_delivery_t;
+typedef struct pn_disposition_t pn_disposition_t;
+typedef struct pn_transport_t pn_transport_t;
+typedef struct pn_terminus_t pn_terminus_t;
+typedef struct pn_collector_t pn_collector_t;
+typedef struct pn_condition_t pn_condition_t;
+typedef struct pn_event_t pn_event_t;
+typedef struct pn_sasl_t pn_sasl_t;
+typedef struct pn_data_t pn_data_t;
+typedef struct pn_bytes_t { size_t size; const char *start; } pn_bytes_t;
+typedef pn_bytes_t pn_delivery_tag_t;
+
+enum {                                 /* pn_event_type_t: what the pump looks at */
+    PN_CONNECTION_REMOTE_OPEN = 9, PN_CONNECTION_REMOTE_CLOSE = 11,
+    PN_SESSION_REMOTE_OPEN = 15, PN_SESSION_REMOTE_CLOSE = 17,
+    PN_LINK_REMOTE_OPEN = 21, PN_LINK_REMOTE_CLOSE = 23, PN_LINK_REMOTE_DETACH = 25,
+    PN_LINK_FLOW = 26, PN_DELIVERY = 28, PN_TRANSPORT_ERROR = 31, PN_TRANSPORT_CLOSED = 34
+};
+enum { PN_LOCAL_UNINIT = 1, PN_LOCAL_ACTIVE = 2, PN_LOCAL_CLOSED = 4, PN_REMOTE_UNINIT = 8, PN_REMOTE_ACTIVE = 16, PN_REMOTE_CLOSED = 32 };
+enum { PN_SND_UNSETTLED = 0, PN_SND_SETTLED = 1, PN_SND_MIXED = 2 };
+enum { PN_COORDINATOR = 3 };           /* pn_terminus_type_t */
+enum { PN_STRING = 20, PN_SYMBOL = 21, PN_ARRAY = 23, PN_MAP = 25 };   /* pn_type_t */
+enum { PN_EOS = -1 };
+
+pn_connection_t *pn_connection(void);
+void pn_connection_free(pn_connection_t *connection);
+void pn_connection_collect(pn_connection_t *connection, pn_collector_t *collector);
+void pn_connection_open(pn_connection_t *connection);
+void pn_connection_close(pn_connection_t *connection);
+int pn_connection_state(pn_connection_t *connection);
+void pn_connection_set_container(pn_connection_t *connection, const char *container);
+void pn_connection_set_context(pn_connection_t *connection, void *context);
+void *pn_connection_get_context(pn_connection_t *connection);
+const char *pn_connection_remote_container(pn_connection_t *connection);
+const char *pn_connection_remote_hostname(pn_connection_t *connection);
+pn_data_t *pn_connection_offered_capabilities(pn_connection_t *connection);
+pn_data_t *pn_connection_desired_capabilities(pn_connection_t *connection);
+pn_data_t *pn_connection_properties(pn_connection_t *connection);
+pn_data_t *pn_connection_remote_properties(pn_connection_t *connection);
+pn_condition_t *pn_connection_condition(pn_connection_t *connection);
+pn_condition_t *pn_connection_remote_condition(pn_connection_t *connection);
+pn_link_t *pn_link_head(pn_connection_t *connection, int state);
+pn_link_t *pn_link_next(pn_link_t *link, int state);
+
+pn_transport_t *pn_transport(void);
+void pn_transport_free(pn_transport_t *transport);
+void pn_transport_set_server(pn_transport_t *transport);
+int pn_transport_bind(pn_transport_t *transport, pn_connection_t *connection);
+int pn_transport_unbind(pn_transport_t *transport);
+void pn_transport_set_max_frame(pn_transport_t *transport, uint32_t size);
+int pn_transport_set_channel_max(pn_transport_t *transport, uint16_t channel_max);
+void pn_transport_set_idle_timeout(pn_transport_t *transport, uint32_t milliseconds);
+void pn_transport_require_auth(pn_transport_t *transport, bool required);
+ssize_t pn_transport_capacity(pn_transport_t *transport);
+char *pn_transport_tail(pn_transport_t *transport);
+int pn_transport_process(pn_transport_t *transport, size_t size);
+int pn_transport_close_tail(pn_transport_t *transport);
+ssize_t pn_transport_pending(pn_transport_t *transport);
+const char *pn_transport_head(pn_transport_t *transport);
+void pn_transport_pop(pn_transport_t *transport, size_t size);
+int pn_transport_close_head(pn_transport_t *transport);
+bool pn_transport_closed(pn_transport_t *transport);
+int64_t pn_transport_tick(pn_transport_t *transport, int64_t now);
+pn_condition_t *pn_transport_condition(pn_transport_t *transport);
+const char *pn_transport_get_user(pn_transport_t *transport);
+pn_sasl_t *pn_sasl(pn_transport_t *transport);
+void pn_sasl_allowed_mechs(pn_sasl_t *sasl, const char *mechs);
+const char *pn_sasl_get_mech(pn_sasl_t *sasl);
+
+void pn_session_open(pn_session_t *session);
+void pn_session_close(pn_session_t *session);
+void pn_session_free(pn_session_t *session);
+int pn_session_state(pn_session_t *session);
+pn_connection_t *pn_session_connection(pn_session_t *session);
+size_t pn_session_outgoing_bytes(pn_session_t *session);
+int pn_session_set_incoming_window_and_lwm(pn_session_t *session, uint32_t window, uint32_t lwm);
+
+void pn_link_open(pn_link_t *link);
+void pn_link_close(pn_link_t *link);
+void pn_link_detach(pn_link_t *link);
+void pn_link_free(pn_link_t *link);
+int pn_link_state(pn_link_t *link);
+bool pn_link_is_sender(pn_link_t *link);
+const char *pn_link_name(pn_link_t *link);
+pn_session_t *pn_link_session(pn_link_t *link);
+void pn_link_set_context(pn_link_t *link, void *context);
+void *pn_link_get_context(pn_link_t *link);
+pn_terminus_t *pn_link_source(pn_link_t *link);
+pn_terminus_t *pn_link_target(pn_link_t *link);
+pn_terminus_t *pn_link_remote_source(pn_link_t *link);
+pn_terminus_t *pn_link_remote_target(pn_link_t *link);
+pn_condition_t *pn_link_condition(pn_link_t *link);
+pn_condition_t *pn_link_remote_condition(pn_link_t *link);
+int pn_link_remote_snd_settle_mode(pn_link_t *link);
+int pn_link_remote_rcv_settle_mode(pn_link_t *link);
+void pn_link_set_snd_settle_mode(pn_link_t *link, int mode);
+void pn_link_set_rcv_settle_mode(pn_link_t *link, int mode);
+int pn_link_credit(pn_link_t *link);
+int pn_link_queued(pn_link_t *link);
+void pn_link_flow(pn_link_t *receiver, int credit);
+void pn_link_drain(pn_link_t *receiver, int credit);
+void pn_link_set_drain(pn_link_t *receiver, bool drain);
+bool pn_link_get_drain(pn_link_t *link);
+bool pn_link_draining(pn_link_t *receiver);
+int pn_link_drained(pn_link_t *link);
+pn_delivery_t *pn_link_current(pn_link_t *link);
+bool pn_link_advance(pn_link_t *link);
+ssize_t pn_link_send(pn_link_t *sender, const char *bytes, size_t size);
+ssize_t pn_link_recv(pn_link_t *receiver, char *bytes, size_t size);
+
+bool pn_terminus_is_dynamic(pn_terminus_t *terminus);
+const char *pn_terminus_get_address(pn_terminus_t *terminus);
+int pn_terminus_set_address(pn_terminus_t *terminus, const char *address);
+int pn_terminus_get_type(pn_terminus_t *terminus);
+int pn_terminus_set_type(pn_terminus_t *terminus, int type);
+int pn_terminus_set_dynamic(pn_terminus_t *terminus, bool dynamic);
+int pn_terminus_copy(pn_terminus_t *terminus, pn_terminus_t *source);
+pn_data_t *pn_terminus_capabilities(pn_terminus_t *terminus);
+
+pn_delivery_t *pn_delivery(pn_link_t *link, pn_delivery_tag_t tag);
+void pn_delivery_set_context(pn_delivery_t *delivery, void *context);
+void *pn_delivery_get_context(pn_delivery_t *delivery);
+pn_link_t *pn_delivery_link(pn_delivery_t *delivery);
+bool pn_delivery_readable(pn_delivery_t *delivery);
+bool pn_delivery_partial(pn_delivery_t *delivery);
+bool pn_delivery_aborted(pn_delivery_t *delivery);
+bool pn_delivery_updated(pn_delivery_t *delivery);
+bool pn_delivery_settled(pn_delivery_t *delivery);
+size_t pn_delivery_pending(pn_delivery_t *delivery);
+uint64_t pn_delivery_remote_state(pn_delivery_t *delivery);
+void pn_delivery_update(pn_delivery_t *delivery, uint64_t state);
+void pn_delivery_clear(pn_delivery_t *delivery);
+void pn_delivery_settle(pn_delivery_t *delivery);
+void pn_delivery_abort(pn_delivery_t *delivery);
+pn_disposition_t *pn_delivery_local(pn_delivery_t *delivery);
+pn_disposition_t *pn_delivery_remote(pn_delivery_t *delivery);
+
+pn_condition_t *pn_disposition_condition(pn_disposition_t *disposition);
+pn_data_t *pn_disposition_data(pn_disposition_t *disposition);
+pn_data_t *pn_disposition_annotations(pn_disposition_t *disposition);
+uint32_t pn_disposition_get_section_number(pn_disposition_t *disposition);
+void pn_disposition_set_section_number(pn_disposition_t *disposition, uint32_t number);
+uint64_t pn_disposition_get_section_offset(pn_disposition_t *disposition);
+void pn_disposition_set_section_offset(pn_disposition_t *disposition, uint64_t offset);
+bool pn_disposition_is_failed(pn_disposition_t *disposition);
+void pn_disposition_set_failed(pn_disposition_t *disposition, bool failed);
+bool pn_disposition_is_undeliverable(pn_disposition_t *disposition);
+void pn_disposition_set_undeliverable(pn_disposition_t *disposition, bool undeliverable);
+
+bool pn_condition_is_set(pn_condition_t *condition);
+const char *pn_condition_get_name(pn_condition_t *condition);
+int pn_condition_set_name(pn_condition_t *condition, const char *name);
+const char *pn_condition_get_description(pn_condition_t *condition);
+int pn_condition_set_description(pn_condition_t *condition, const char *description);
+pn_data_t *pn_condition_info(pn_condition_t *condition);
+
+pn_collector_t *pn_collector(void);
+void pn_collector_free(pn_collector_t *collector);
+pn_event_t *pn_collector_peek(pn_collector_t *collector);
+bool pn_collector_pop(pn_collector_t *collector);
+int pn_event_type(pn_event_t *event);
+void *pn_event_context(pn_event_t *event);
+
+void pn_data_clear(pn_data_t *data);
+size_t pn_data_size(pn_data_t *data);
+void pn_data_rewind(pn_data_t *data);
+bool pn_data_next(pn_data_t *data);
+bool pn_data_enter(pn_data_t *data);
+bool pn_data_exit(pn_data_t *data);
+int pn_data_type(pn_data_t *data);
+size_t pn_data_get_array(pn_data_t *data);
+pn_bytes_t pn_data_get_bytes(pn_data_t *data);
+int pn_data_put_map(pn_data_t *data);
+int pn_data_put_array(pn_data_t *data, bool described, int type);
+int pn_data_put_symbol(pn_data_t *data, pn_bytes_t symbol);
+int pn_data_put_string(pn_data_t *data, pn_bytes_t string);
+int pn_data_put_int(pn_data_t *data, int32_t value);
+ssize_t pn_data_encode(pn_data_t *data, char *bytes, size_t size);
+ssize_t pn_data_encoded_size(pn_data_t *data);
+ssize_t pn_data_decode(pn_data_t *data, const char *bytes, size_t size);
+
+#endif

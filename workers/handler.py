@@ -1,0 +1,218 @@
+"""What a worker does that is not per message: connections, attaches, detaches - the pump's Python half.
+
+The pump calls a method here for each such event (pump.pyx); what the core must decide goes to it as a control action
+(shm/control.py), and what it decided comes back through ``control``.
+"""
+
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from shm.control import (
+    C_ATTACH,
+    C_CONNECTION_CLOSED,
+    C_CONNECTION_OPENED,
+    C_DETACH,
+    PAYLOADS,
+    Attach,
+    Attached,
+    Close,
+    ConnectionClosed,
+    ConnectionOpened,
+    Detach,
+    Error,
+    ListenerSetup,
+    Setup,
+)
+
+SERVER = logging.getLogger("SERVER")
+PRODUCT = "routerd"
+CAPABILITIES = ["ANONYMOUS-RELAY"]  # facts 1: senders without a target address are served
+
+AmqpError = tuple[str, str]
+
+
+class Pump(Protocol):
+    """What the handler asks of workers.pump.Pump."""
+
+    def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, str], int, int]: ...
+    def connection_open(
+        self, index: int, container: str, capabilities: list[str], properties: dict[str, str | int]
+    ) -> None: ...
+    def connection_close(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
+    def link_open(self, index: int, generation: int, address: str | None) -> bool: ...
+    def link_refuse(self, index: int, generation: int, name: str, description: str) -> None: ...
+    def link_close(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
+    def post(
+        self,
+        kind: int,
+        payload: bytes,
+        link: int = ...,
+        link_generation: int = 0,
+        connection: int = 0,
+        connection_generation: int = 0,
+    ) -> None: ...
+
+
+class Handler:
+    """Events of one worker's pump. ``attach_pump`` completes it: pump and handler know each other."""
+
+    pump: Pump
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.listeners: list[ListenerSetup] = list(setup.listeners)
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decoders = {kind: msgspec.msgpack.Decoder(payload).decode for kind, payload in PAYLOADS.items()}
+        self._control: dict[type, Callable[[Any], None]] = {
+            Attached: self._attached,
+            Detach: self._detach,
+            Close: self._close,
+        }
+        self._number = setup.index  # of the next connection: unique in the router, as logs and qd.conn-id want it
+        self.peers: dict[int, str] = {}
+
+    # ---- connections ----
+
+    def connection_open(self, index: int, generation: int) -> None:
+        """The peer's OPEN has come: answer it and tell the core."""
+        container, hostname, user, mechanism, properties, config, fd = self.pump.connection_info(index)
+        listener = self.listeners[config]
+        self._number += self.setup.workers
+        host = peer_name(fd)
+        self.peers[index] = host
+        self.pump.connection_open(
+            index,
+            self.setup.router_id,
+            CAPABILITIES,
+            {"product": PRODUCT, "version": self.setup.version, "qd.conn-id": self._number & 0x7FFFFFFF},
+        )
+        opened = ConnectionOpened(
+            connection=index,
+            generation=generation,
+            container=container,
+            host=host,
+            hostname=hostname,
+            role=listener.role,
+            listener=listener.name,
+            user=user,
+            sasl=mechanism,
+            product=properties.get("product", ""),
+            product_version=properties.get("version", ""),
+        )
+        self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
+        SERVER.info(
+            "[C%d] connection from %s to %s opened, container %r", self._number, host, listener.name, container
+        )
+
+    def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
+        """The peer's CLOSE has come: follow."""
+        if error is not None:
+            SERVER.info("connection of %s closed by its peer: %s: %s", self.peers.get(index, "?"), *error)
+        self.pump.connection_close(index, generation)
+
+    def connection_gone(
+        self, index: int, generation: int, opened: bool, error: AmqpError | None, fd: int
+    ) -> None:
+        """The socket is closed and every link has been reported lost."""
+        host = self.peers.pop(index, None) or peer_name(fd)
+        if error is not None:
+            SERVER.info("connection of %s ended: %s: %s", host, *error)
+        elif opened:
+            SERVER.info("connection of %s closed", host)
+        else:
+            SERVER.info("connection of %s ended before it was opened", host)
+        if opened:
+            closed = ConnectionClosed(connection=index, generation=generation, reason=error[1] if error else "")
+            self._post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
+
+    def accept_failed(self, config: int) -> None:
+        """accept() failed for want of descriptors or memory; it is tried again by itself."""
+        SERVER.error(
+            "listener %s: cannot accept connections: out of file descriptors or memory; raise LimitNOFILE "
+            "(ulimit -n) or lower the number of clients",
+            self.listeners[config].name,
+        )
+
+    # ---- links ----
+
+    def attach(
+        self,
+        connection: int,
+        link: int,
+        generation: int,
+        name: str,
+        outgoing: bool,
+        address: str | None,
+        dynamic: bool,
+        coordinator: bool,
+        capabilities: list[str],
+        snd_settle_mode: int,
+        rcv_settle_mode: int,
+        capacity: int,
+    ) -> None:
+        """A peer attaches: the core decides (the link is not opened before it did)."""
+        message = Attach(
+            link=link,
+            generation=generation,
+            connection=connection,
+            name=name,
+            outgoing=bool(outgoing),
+            address=address,
+            dynamic=bool(dynamic),
+            coordinator=bool(coordinator),
+            capabilities=capabilities,
+            snd_settle_mode=snd_settle_mode,
+            rcv_settle_mode=rcv_settle_mode,
+            capacity=capacity,
+        )
+        self._post(C_ATTACH, message, link=link, link_generation=generation)
+
+    def link_lost(self, link: int, generation: int, error: AmqpError | None) -> None:
+        """A link is gone; its deliveries have been answered for."""
+        message = Detach(link=link, generation=generation, error=Error(*error) if error else None)
+        self._post(C_DETACH, message, link=link, link_generation=generation)
+
+    # ---- the core's answers ----
+
+    def control(self, kind: int, payload: bytes) -> None:
+        """A control record of the core."""
+        message = self._decoders[kind](payload)
+        self._control[type(message)](message)
+
+    def _attached(self, message: Attached) -> None:
+        if message.error is None:
+            self.pump.link_open(message.link, message.generation, message.address)
+        else:
+            self.pump.link_refuse(
+                message.link, message.generation, message.error.condition, message.error.description
+            )
+
+    def _detach(self, message: Detach) -> None:
+        error = (message.error.condition, message.error.description) if message.error else None
+        self.pump.link_close(message.link, message.generation, error)
+
+    def _close(self, message: Close) -> None:
+        error = (message.error.condition, message.error.description)
+        self.pump.connection_close(message.connection, message.generation, error)
+
+    def _post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
+        self.pump.post(kind, self._encode(message), **names)
+
+
+def peer_name(fd: int) -> str:
+    """``address:port`` of a socket's peer, or ``-`` when it is gone already."""
+    with socket.socket(fileno=fd) as sock:
+        try:
+            name = sock.getpeername()
+        except OSError:
+            return "-"
+        finally:
+            sock.detach()
+    if not isinstance(name, tuple):
+        return str(name) or "-"
+    host, port = name[0], name[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,394 @@
+/* Incoming deliveries: from the engine into blocks, scanned, and posted to the core.
+ *
+ *   state of a delivery   what has been said to the core      what ends it
+ *   arriving              nothing                             posted, or refused (malformed): the core never hears of it
+ *   streaming             DELIVER, then CONTINUE              complete or aborted
+ *   waiting (unsettled)   DELIVER with COMPLETE               UPDATE from the core that settles, or the link is lost
+ *
+ * A message that fits one block and is there whole goes the short way (intake_whole): one copy, one scan, one record.
+ * Prohibited: writing into a chain after COMPLETE or ABORTED was posted; freeing an incomplete posted chain (the core's
+ * record that names the delivery does that).
+ */
+#ifndef ROUTERD_WORKERS_INTAKE_H
+#define ROUTERD_WORKERS_INTAKE_H
+
+#include "disposition.h"
+#include "pump.h"
+#include "scan.h"
+
+static inline void win_link(wlink *k, win *s)
+{
+    s->link = k;
+    s->next = k->in_first;
+    s->previous = NULL;
+    if (k->in_first) k->in_first->previous = s;
+    k->in_first = s;
+}
+
+static inline void win_free(pump *p, win *s)
+{
+    wlink *k = s->link;
+    if (s->previous) s->previous->next = s->next;
+    else k->in_first = s->next;
+    if (s->next) s->next->previous = s->previous;
+    if (k->current == s) { k->current = NULL; k->held = false; }
+    if (s->engine) pn_delivery_set_context(s->engine, NULL);
+    pool_give(&p->ins, s);
+    p->unsettled--;
+}
+
+static inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
+{
+    win *s = (win *) pool_take(&p->ins);
+    if (!s) return NULL;
+    s->engine = d;
+    s->writer.head = ROUTERD_NIL;
+    pn_delivery_set_context(d, s);
+    win_link(k, s);
+    p->unsettled++;
+    return s;
+}
+
+/* No block is left: the link waits; the engine's session window bounds what piles up behind it. */
+static inline void intake_stall(pump *p, wlink *k)
+{
+    if (k->stalled) return;
+    k->stalled = true;
+    k->stalled_next = p->stalled_first;
+    p->stalled_first = pool_index(&p->links, k);
+}
+
+static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why)
+{
+    pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
+    pn_condition_set_name(error, "amqp:decode-error");
+    pn_condition_set_description(error, why);
+    pn_delivery_update(d, S_REJECTED);
+    stats_add(p->stats, N_DECODE_ERRORS, 1);
+    mark_dirty(p, k->conn);
+}
+
+static inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)
+{
+    c->delivery_annotations = found->delivery_annotations;
+    c->message_annotations = found->message_annotations;
+    c->properties = found->properties;
+    c->application_properties = found->application_properties;
+    c->annotations_end = found->annotations_end;
+    c->body = found->body;
+    c->to_offset = found->to;
+    c->to_length = found->to_length;
+    c->priority = found->priority;
+    c->arrived = now;
+}
+
+static inline void post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
+{
+    routerd_record *r = post_link(p, A_DELIVER, k);
+    r->flags = flags;
+    r->priority = priority;
+    r->block = block;
+    r->peer = peer;
+    r->length = length;
+    r->time = p->now_ns;
+    stats_add(p->stats, N_IN, 1);
+}
+
+/* The short way.  False: it needs the long one (no single block is large enough). */
+static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
+{
+    if (!blocks_left(p)) { intake_stall(p, k); return true; }
+    uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
+    uint32_t head = arena_alloc_head(&p->arena, size <= small ? ARENA_SMALL : ARENA_LARGE);
+    if (arena_capacity(&p->arena.view, head, true) < size) {
+        arena_free_chain(&p->arena, head);
+        return false;
+    }
+    arena_content *c = arena_content_of(&p->arena.view, head);
+    uint8_t *bytes = (uint8_t *) c + sizeof *c;
+    scan_found found;
+    if (size) pn_link_recv(k->engine, (char *) bytes, size);
+    enum scan_result result = scan_message(bytes, size, true, &found);
+    bool settled = pn_delivery_settled(d);
+    win *s = NULL;
+    if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
+        arena_free_chain(&p->arena, head);
+        intake_refuse(p, k, d, result != SCAN_DONE ? found.why : "the router has no room for another unsettled delivery");
+        pn_delivery_settle(d);
+        credit_owed(p, k, 1);
+        return true;
+    }
+    content_describe(c, &found, p->now_ns);
+    atomic_store_explicit(&c->length, size, memory_order_relaxed);       /* published with the record */
+    atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
+    pn_link_advance(k->engine);
+    if (s) s->posted = s->complete = s->whole = true;
+    post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
+    if (settled) pn_delivery_settle(d);
+    return true;
+}
+
+/* Scan what there is of a long message: in its first block, or gathered when the sections reach further. */
+static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found)
+{
+    arena_view *v = &p->arena.view;
+    arena_content *c = arena_content_of(v, s->writer.head);
+    const uint8_t *bytes = (const uint8_t *) c + sizeof *c;
+    uint64_t size = s->writer.written;
+    uint32_t first = arena_capacity(v, s->writer.head, true);
+    enum scan_result result = scan_message(bytes, size < first ? size : first, complete && size <= first, found);
+    if (result != SCAN_MORE || size <= first) return result;
+    if (size > SCAN_LIMIT) size = SCAN_LIMIT;
+    uint8_t *gathered = (uint8_t *) malloc(size);
+    if (!gathered) return scan_bad(found, "the router is out of memory");
+    arena_reader reader;
+    chain_open(&reader, s->writer.head);
+    while (reader.position < size) {
+        uint32_t n;
+        const uint8_t *from = chain_read(v, &reader, size, &n);
+        if (!from) break;
+        memcpy(gathered + reader.position, from, n);
+        chain_advance(&reader, n);
+    }
+    result = scan_message(gathered, size, complete && size == s->writer.written, found);
+    if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
+    if (result == SCAN_DONE && found->to != SCAN_ABSENT && (uint64_t) found->to + found->to_length > first) {
+        /* `to` lies across blocks: keep a copy in one piece for the core */
+        uint32_t key = arena_alloc(&p->arena, ARENA_LARGE);
+        if (key == ROUTERD_NIL || found->to_length > arena_capacity(v, key, false)) {
+            if (key != ROUTERD_NIL) arena_free_one(&p->arena, key);
+            result = scan_bad(found, "properties.to is too long");
+        } else {
+            memcpy(arena_at(v, key)->data, gathered + found->to, found->to_length);
+            c->key_block = key;
+            found->to = 0;
+        }
+    }
+    free(gathered);
+    return result;
+}
+
+/* Nobody wants the rest, but it is read all the same, so that the session window stays true.
+ * refund: the core never heard of the delivery, so its credit comes back from here. */
+static inline void intake_discard(win *s, bool refund)
+{
+    s->discard = true;
+    s->refund = refund;
+    s->writer.head = ROUTERD_NIL;
+    s->link->held = false;
+}
+
+/* The last byte (or an abort) has come, and the link moves on to its next delivery. */
+static inline void intake_finish(pump *p, wlink *k, win *s)
+{
+    pn_delivery_t *d = s->engine;
+    bool settled = s->settled || s->discard;
+    s->complete = true;
+    k->current = NULL;
+    k->held = false;
+    if (s->refund) credit_owed(p, k, 1);
+    if (settled) {
+        win_free(p, s);
+        pn_delivery_settle(d);         /* moves the link on */
+    } else {
+        pn_link_advance(k->engine);
+    }
+}
+
+static inline void intake_aborted(pump *p, wlink *k, win *s)
+{
+    stats_add(p->stats, N_ABORTED, 1);
+    if (s->posted && !s->discard) {
+        chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
+        routerd_record *r = post_link(p, A_CONTINUE, k);
+        r->delivery = s->core;
+        r->peer = pool_handle(&p->ins, s);
+        r->length = s->writer.written;
+        r->flags = F_ABORTED;
+        s->settled = true;             /* AMQP 2.7.5: aborted deliveries are settled; the core gives the credit back */
+    } else if (!s->discard) {
+        if (s->writer.head != ROUTERD_NIL) arena_free_chain(&p->arena, s->writer.head);
+        intake_discard(s, true);
+    }
+    intake_finish(p, k, s);
+}
+
+/* After new bytes: publish, post.  False: the message was refused. */
+static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
+{
+    uint8_t flags = (uint8_t) (complete ? F_COMPLETE : 0);
+    chain_publish(&p->arena, &s->writer, complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
+    if (s->posted) {
+        routerd_record *r = post_link(p, A_CONTINUE, k);
+        r->delivery = s->core;
+        r->peer = pool_handle(&p->ins, s);
+        r->length = s->writer.written;
+        r->flags = flags;
+        return;
+    }
+    scan_found found;
+    switch (intake_scan(p, s, complete, &found)) {
+    case SCAN_MORE:
+        return;
+    case SCAN_BAD:
+        arena_free_chain(&p->arena, s->writer.head);
+        intake_refuse(p, k, s->engine, found.why);
+        intake_discard(s, true);
+        return;
+    case SCAN_DONE:
+        content_describe(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
+        s->posted = true;
+        s->settled = pn_delivery_settled(s->engine);
+        if (s->settled) flags |= F_SETTLED;
+        post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
+    }
+}
+
+/* The long way: as many bytes as there are, until they end, a block is missing, or the readers are too far behind. */
+static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
+{
+    char scratch[4096];
+    bool grew = false;
+    size_t pending;
+    if (pn_delivery_aborted(d)) { intake_aborted(p, k, s); return; }
+    while ((pending = pn_delivery_pending(d)) > 0) {
+        if (s->discard) {
+            if (pn_link_recv(k->engine, scratch, pending < sizeof scratch ? pending : sizeof scratch) <= 0) break;
+            mark_dirty(p, k->conn);
+            continue;
+        }
+        if (s->posted && s->writer.written - s->read_to >= HOLD_HIGH) { k->held = true; break; }
+        uint32_t room;
+        uint8_t *to = NULL;
+        if (blocks_left(p)) {
+            if (s->writer.head == ROUTERD_NIL) chain_begin(&p->arena, &s->writer, ARENA_LARGE);
+            to = chain_room(&p->arena, &s->writer, ARENA_LARGE, &room);
+        }
+        if (!to) { intake_stall(p, k); break; }
+        ssize_t n = pn_link_recv(k->engine, (char *) to, pending < room ? pending : room);
+        if (n <= 0) break;
+        chain_wrote(&s->writer, (uint32_t) n);
+        grew = true;
+    }
+    bool complete = !pn_delivery_partial(d) && !pn_delivery_pending(d);
+    if (grew) mark_dirty(p, k->conn);                          /* the session window may have opened */
+    if (!s->discard && (grew || (complete && s->writer.head != ROUTERD_NIL))) intake_post(p, k, s, complete);
+    if (complete) intake_finish(p, k, s);
+}
+
+static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
+{
+    win *s = k->current;
+    if (k->held || k->stalled) return;
+    if (!s) {
+        if (pn_delivery_aborted(d)) {
+            stats_add(p->stats, N_ABORTED, 1);
+            pn_delivery_settle(d);
+            credit_owed(p, k, 1);
+            return;
+        }
+        size_t pending = pn_delivery_pending(d);
+        bool partial = pn_delivery_partial(d);
+        if (!partial && pending <= ARENA_LARGE_BYTES && intake_whole(p, k, d, pending)) return;
+        if (partial && !pending) return;
+        if (!(s = win_new(p, k, d))) { intake_stall(p, k); return; }
+        k->current = s;
+    }
+    intake_stream(p, k, s, d);
+}
+
+/* The sender changed or settled a delivery that it had sent unsettled. */
+static inline void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
+{
+    win *s = (win *) pn_delivery_get_context(d);
+    bool settled = pn_delivery_settled(d);
+    if (!s || !s->posted || s->discard || s->settled || (!settled && !pn_delivery_remote_state(d))) {
+        pn_delivery_clear(d);
+        return;
+    }
+    routerd_record *r = post_link(p, A_UPDATE, k);
+    r->delivery = s->core;
+    r->peer = pool_handle(&p->ins, s);
+    r->flags = F_IN;
+    disposition_read(p, d, r);
+    pn_delivery_clear(d);
+    if (!settled) return;
+    r->flags |= F_SETTLED;
+    if (s->complete) {
+        win_free(p, s);
+        pn_delivery_settle(d);
+        mark_dirty(p, k->conn);
+    } else {
+        s->settled = true;
+    }
+}
+
+static inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
+{
+    if (pn_delivery_readable(d)) {
+        win *s = k->current;
+        if (s && s->posted && !s->settled && !pn_delivery_aborted(d) && pn_delivery_settled(d)) intake_updated(p, k, d);
+        intake_read(p, k, d);
+    } else if (pn_delivery_updated(d)) {
+        intake_updated(p, k, d);
+    }
+}
+
+/* A link that had to wait goes on. */
+static inline void intake_resume(pump *p, wlink *k)
+{
+    pn_delivery_t *d;
+    while (!k->held && !k->stalled && (d = pn_link_current(k->engine)) && pn_delivery_readable(d)) {
+        if (pn_delivery_partial(d) && !pn_delivery_pending(d)) break;
+        intake_read(p, k, d);
+        if (k->current && pn_link_current(k->engine) == d) break;
+    }
+    mark_dirty(p, k->conn);
+}
+
+/* Every reader has got to `length`: free the blocks that lie wholly before it.  Strictly before: a reader that stands at
+ * a block's very end still looks up its `next`. */
+static inline void intake_consumed(pump *p, win *s, uint64_t length)
+{
+    arena_view *v = &p->arena.view;
+    if (s->discard || s->whole || s->writer.head == ROUTERD_NIL || length > s->writer.written || length <= s->read_to) return;
+    s->read_to = length;
+    arena_block *head = arena_at(v, s->writer.head);
+    if (!s->kept_start) s->kept_start = arena_capacity(v, s->writer.head, true);
+    for (;;) {
+        uint32_t kept = atomic_load_explicit(&head->next, memory_order_relaxed);
+        if (kept == ROUTERD_NIL || kept == s->writer.tail) break;
+        uint64_t end = s->kept_start + arena_capacity(v, kept, false);
+        if (end >= length) break;
+        atomic_store_explicit(&head->next, atomic_load_explicit(&arena_at(v, kept)->next, memory_order_relaxed), memory_order_release);
+        arena_free_one(&p->arena, kept);
+        s->kept_start = end;
+        p->freed = true;
+    }
+    if (s->link->held && s->link->current == s && s->writer.written - s->read_to < HOLD_LOW) {
+        s->link->held = false;
+        intake_resume(p, s->link);
+    }
+}
+
+/* The link is going: what is half received is aborted, the rest is the core's to forget.  Returns nothing to the engine. */
+static inline void intake_lost(pump *p, wlink *k)
+{
+    while (k->in_first) {
+        win *s = k->in_first;
+        if (!s->complete && s->posted && !s->discard) {
+            chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
+            routerd_record *r = post_link(p, A_CONTINUE, k);
+            r->delivery = s->core;
+            r->peer = pool_handle(&p->ins, s);
+            r->length = s->writer.written;
+            r->flags = F_ABORTED;
+        } else if (!s->posted && !s->discard && s->writer.head != ROUTERD_NIL) {
+            arena_free_chain(&p->arena, s->writer.head);
+            p->freed = true;
+        }
+        win_free(p, s);
+    }
+}
+
+#endif

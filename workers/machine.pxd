@@ -1,0 +1,138 @@
+"""The pump's C11 headers and the system calls the glue needs."""
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from workers.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_transport_t
+
+cdef extern from "semaphore.h" nogil:
+    ctypedef struct sem_t:
+        pass
+    sem_t *sem_open(const char *name, int oflag)
+    int sem_close(sem_t *sem)
+
+cdef extern from "sys/epoll.h" nogil:
+    int epoll_create1(int flags)
+    int epoll_ctl(int epfd, int op, int fd, epoll_event *event)
+    int EPOLL_CLOEXEC
+    int EPOLL_CTL_ADD
+    unsigned int EPOLLIN
+    ctypedef union epoll_data_t:
+        uint64_t u64
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+
+cdef extern from "loop.h" nogil:
+    uint32_t ROUTERD_NIL
+    uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
+    int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
+    uint64_t EPOLL_DOORBELL, EPOLL_WAKE
+    int A_CONTROL
+    int N_ACCEPTING
+    ctypedef struct slot_head:
+        uint32_t next_free
+        uint32_t generation
+    ctypedef struct pool:
+        uint32_t used
+    ctypedef struct wconn:
+        slot_head slot
+        pn_connection_t *engine
+        pn_transport_t *transport
+        int fd
+        uint16_t listener
+        bint opened
+        bint failed
+        int64_t deadline
+    ctypedef struct wlink:
+        slot_head slot
+        pn_link_t *engine
+        wconn *conn
+        uint32_t capacity
+        bint outgoing
+        bint open
+    ctypedef struct win:
+        pass
+    ctypedef struct wout:
+        pass
+    ctypedef struct wlistener:
+        int fd
+        uint16_t config
+        bint armed
+        uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
+        uint16_t channel_max
+        bint authenticate
+        char mechanisms[128]
+    ctypedef struct routerd_record:
+        uint8_t type
+        uint8_t arena
+        uint32_t link
+        uint32_t link_gen
+        uint32_t block
+        uint32_t state
+        uint32_t credit
+        uint64_t time
+    ctypedef struct arena_view:
+        uint32_t small_count, large_count
+    ctypedef struct arena_owner:
+        uint32_t free_count[2]
+    ctypedef struct routerd_outbox:
+        size_t waiting
+        bint failed
+    ctypedef struct routerd_consumer:
+        pass
+    ctypedef struct routerd_doorbell:
+        pass
+    ctypedef struct routerd_ring:
+        pass
+    ctypedef struct stats_page:
+        uint32_t pid
+    ctypedef void (*pump_callback)(void *, int, wconn *, wlink *, void *, const routerd_record *) noexcept
+    ctypedef struct native_pump "pump":
+        uint32_t index, workers
+        arena_owner arena
+        arena_view views[65]
+        routerd_outbox actions
+        routerd_consumer work
+        routerd_doorbell *own_bell
+        routerd_doorbell *core_bell
+        sem_t *core_semaphore
+        int doorbell_fd, epoll_fd, wake_fd
+        stats_page *stats
+        stats_page *others[64]
+        pool conns, links, ins, outs
+        pn_collector_t *collector
+        wlistener listeners[64]
+        uint32_t listener_count, dirty_first, stalled_first, low_small, low_large
+        bint accepting, withhold, woken
+        int64_t now_ms
+        uint64_t busy_poll_ns
+        uint32_t unsettled
+        pump_callback on_event
+        void *self
+    bint pool_open(pool *, size_t, uint32_t)
+    void pool_close(pool *)
+    void *pool_at(const pool *, uint32_t)
+    uint32_t pool_index(const pool *, const void *)
+    void *pool_find2(const pool *, uint32_t, uint32_t)
+    bint arena_attach(arena_view *, void *, size_t)
+    bint arena_own(arena_owner *, const arena_view *)
+    void arena_disown(arena_owner *)
+    bint outbox_attach(routerd_outbox *, routerd_ring *)
+    bint ring_consume(routerd_consumer *, routerd_ring *)
+    routerd_record *outbox_post(routerd_outbox *)
+    bint payload_store(native_pump *, const void *, size_t, routerd_record *)
+    ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)
+    wlink *link_new(native_pump *, wconn *, pn_link_t *)
+    void link_free(native_pump *, wlink *)
+    void link_lost(native_pump *, wlink *, int)
+    void listeners_arm(native_pump *, bint)
+    void mark_dirty(native_pump *, wconn *)
+    void conn_broken(native_pump *, wconn *)
+    void stats_set(stats_page *, uint32_t, uint64_t)
+    void pump_run(native_pump *, int64_t)
+    int64_t clock_ns()
+    size_t LAYOUT_CORE_DOORBELL
+    size_t layout_worker_doorbell(uint32_t)
+    size_t layout_stats(uint32_t)
+    size_t layout_action_ring(uint32_t)
+    size_t layout_work_ring(uint32_t)

@@ -1,0 +1,116 @@
+"""A worker's main: attach to shared memory, serve, and do what the supervisor says."""
+
+import logging
+import os
+from typing import Protocol
+
+from shm import segment
+from shm.control import (
+    Closed,
+    CloseConnections,
+    Drained,
+    Exit,
+    FromChild,
+    ListenerSetup,
+    Ready,
+    Setup,
+    StopAccepting,
+    ToChild,
+)
+from workers import engine
+from workers.handler import Handler
+
+SERVER = logging.getLogger("SERVER")
+ROUND_SECONDS = 1.0  # how long the pump runs before Python looks around; the control socket ends a round early
+STOPPING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
+SESSION_WINDOW_BYTES = 2 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1: session windows)
+FORCED = ("amqp:connection:forced", "the router is shutting down")
+
+
+class Channel(Protocol):
+    """The control socket as a worker uses it."""
+
+    def fileno(self) -> int: ...
+    def send(self, message: FromChild) -> None: ...
+    def receive(self) -> ToChild | None: ...
+
+
+class Worker:
+    """One worker process; ``serve`` returns when the supervisor said Exit."""
+
+    def __init__(self, setup: Setup, channel: Channel) -> None:
+        engine.load()
+        from workers.pump import Pump  # noqa: PLC0415 - the engine must be loaded first
+
+        self._channel = channel
+        self._segments = segment.attach(setup.segments)
+        handler = Handler(setup)
+        self._pump = Pump(
+            self._segments,
+            handler,
+            setup.index,
+            setup.workers,
+            setup.doorbells[setup.index],
+            channel.fileno(),
+            setup.busy_poll_us,
+        )
+        handler.pump = self._pump
+        for number, listener in enumerate(setup.listeners):
+            for fd in listener.fds:
+                self._add_listener(fd, number, listener)
+        self._pump.set_pid(os.getpid())
+        self._pump.accept(setup.accepting)
+        self._draining = self._closing = self._exit = False
+
+    def _add_listener(self, fd: int, number: int, listener: ListenerSetup) -> None:
+        handshake = listener.initial_handshake_timeout_seconds or listener.idle_timeout_seconds
+        frames = max(2, SESSION_WINDOW_BYTES // listener.max_frame_size)
+        self._pump.add_listener(
+            fd,
+            number,
+            listener.max_frame_size,
+            min(listener.max_sessions, 32768) - 1,
+            listener.idle_timeout_seconds * 1000,
+            handshake * 1000,
+            listener.link_capacity,
+            listener.max_session_frames or frames,
+            listener.authenticate_peer,
+            listener.sasl_mechanisms,
+        )
+
+    def serve(self) -> None:
+        """Run the pump until told to exit."""
+        self._channel.send(Ready(os.getpid()))
+        while not self._exit:
+            self._pump.run(STOPPING_ROUND_SECONDS if self._draining or self._closing else ROUND_SECONDS)
+            while (message := self._channel.receive()) is not None:
+                self._obey(message)
+            self._report()
+
+    def _obey(self, message: ToChild) -> None:
+        match message:
+            case StopAccepting():
+                self._pump.accept(False)
+                self._pump.withhold_credit()
+                self._draining = True
+            case CloseConnections():
+                for index, generation in self._pump.connection_generations():
+                    self._pump.connection_close(index, generation, FORCED)
+                self._closing = True
+            case Exit():
+                self._exit = True
+            case _:
+                SERVER.warning("the supervisor said %r, which is not for a worker", message)
+
+    def _report(self) -> None:
+        if self._draining and self._pump.unsettled == 0:
+            self._draining = False
+            self._channel.send(Drained())
+        if self._closing and self._pump.connections == 0:
+            self._closing = False
+            self._channel.send(Closed())
+
+
+def run(setup: Setup, channel: Channel) -> None:
+    """Serve as worker ``setup.index``. Raises what cannot be served with; the caller reports it."""
+    Worker(setup, channel).serve()

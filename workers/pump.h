@@ -1,0 +1,235 @@
+/* The worker's objects and the state of its pump.
+ *
+ *   object      engine's counterpart   owned by      named in records by
+ *   wconn       connection, transport  pool conns    CONN payloads (index, generation)
+ *   wlink       link                   pool links    link, link_gen
+ *   win         incoming delivery      pool ins      handle
+ *   wout        outgoing delivery      pool outs     handle
+ *
+ * An outgoing delivery is on one of its link's two lists: undelivered (queued, or being written) or unsettled (written,
+ * waiting for the receiver).  A presettled one is gone as soon as it is written.
+ * Links that have something to send stand on their connection's links_with_work lists, one for each priority.
+ */
+#ifndef ROUTERD_WORKERS_PUMP_H
+#define ROUTERD_WORKERS_PUMP_H
+
+#include <semaphore.h>
+#include <time.h>
+
+#include "arena.h"
+#include "doorbell.h"
+#include "engine.h"
+#include "outbox.h"
+#include "pool.h"
+#include "record.h"
+#include "ring.h"
+#include "stats.h"
+
+#define MAX_CONNECTIONS (1u << 16)
+#define MAX_LINKS (1u << 20)
+#define MAX_DELIVERIES (1u << 22)
+#define MAX_LISTENERS 64u
+#define READ_TURNS 4               /* reads from one socket before the others get their turn */
+#define WORK_BATCH 512             /* work records served before sockets get their turn */
+#define HOLD_HIGH (256u << 10)     /* streamed bytes nobody has read: stop receiving that message (facts 9, Q2) */
+#define HOLD_LOW (128u << 10)
+#define PROGRESS_STEP (64u << 10)  /* tell the core how far a streamed message has been read */
+#define SESSION_HIGH (128u << 10)  /* bytes the engine holds for a session: write no more deliveries (facts 9, Q3) */
+#define SESSION_WINDOW_BYTES (2u << 20)
+#define SCAN_LIMIT (1u << 20)      /* annotations and properties longer than this are refused */
+#define CONTROL_RESERVE 64u        /* blocks kept back for dispositions and control payloads */
+
+enum counter {                     /* shm/stats.py names them; tests compare the two */
+    N_LOOPS = 0, N_SLEEPS = 1, N_LONGEST_TURN = 2, N_CONNECTIONS = 8, N_ACCEPTED = 9, N_FAILED = 10, N_LINKS = 11, N_BYTES_IN = 12,
+    N_BYTES_OUT = 13, N_IN = 14, N_OUT = 15, N_DECODE_ERRORS = 16, N_ABORTED = 17, N_PAUSES = 18, N_PAUSED = 19, N_SMALL_FREE = 20,
+    N_LARGE_FREE = 21, N_DROPPED = 22, N_ACCEPTING = 23, N_BAD_RECORDS = 24, N_UNSETTLED = 25
+};
+
+enum pump_event {                  /* what Python is called for */
+    EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
+};
+
+typedef struct {
+    slot_head slot;
+    pn_connection_t *engine;
+    pn_transport_t *transport;
+    int fd;
+    uint16_t listener;
+    uint16_t work_mask;            /* priorities whose list is not empty */
+    bool opened;                   /* the peer's OPEN has been seen */
+    bool reading, want_write, dirty, failed, output_done;
+    uint32_t dirty_next;
+    uint32_t link_first;           /* all its links */
+    uint32_t links_in, links_out;
+    uint32_t work_first[ROUTERD_PRIORITIES], work_last[ROUTERD_PRIORITIES];
+    int64_t tick_at, deadline;     /* milliseconds of CLOCK_MONOTONIC; 0: none */
+} wconn;
+
+typedef struct {
+    slot_head slot;
+    pn_link_t *engine;
+    wconn *conn;
+    uint32_t next, previous;       /* on the connection */
+    uint32_t capacity;             /* credit its listener gives */
+    bool outgoing, open;
+    bool stalled, held;            /* in: no block was left; in: a streamed message has run ahead of its readers */
+    bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
+    bool draining;                 /* in: the core wants the credit back */
+    int8_t on_list;                /* out: links_with_work priority, -1: on none */
+    uint32_t work_next, work_previous;
+    uint32_t owed;                 /* in: credit to give with the next flow */
+    uint32_t stalled_next;
+    struct win *current;           /* in: the message being received, if not in one piece */
+    struct win *in_first;          /* in: unsettled */
+    struct wout *queue_first, *queue_last, *unsettled_first;
+    uint32_t queued;
+    uint8_t queue_priority;        /* highest priority waiting */
+    uint64_t tag;
+} wlink;
+
+typedef struct win {
+    slot_head slot;
+    pn_delivery_t *engine;
+    wlink *link;
+    struct win *next, *previous;
+    uint64_t core;                 /* the core's handle, 0 until told */
+    arena_writer writer;
+    uint64_t read_to;              /* every reader has got this far */
+    uint64_t kept_start;           /* message offset of the first block kept behind the head */
+    bool whole;                    /* arrived in one piece: no writer */
+    bool posted, settled, complete, discard, refund;
+} win;
+
+typedef struct wout {
+    slot_head slot;
+    pn_delivery_t *engine;         /* NULL until the first byte is written */
+    wlink *link;
+    struct wout *next, *previous;
+    uint64_t core;
+    arena_reader reader;
+    uint64_t reported;             /* position last told to the core */
+    uint8_t arena, priority;
+    bool settled, streaming, told, sent, aborted;
+} wout;
+
+typedef struct {
+    int fd;
+    uint16_t config;               /* index of its listenerSetup */
+    bool armed;
+    uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window;
+    uint16_t channel_max;
+    bool authenticate;
+    char mechanisms[128];
+} wlistener;
+
+typedef struct pump pump;
+typedef void (*pump_callback)(void *self, int event, wconn *conn, wlink *link, void *object, const routerd_record *record);
+
+struct pump {
+    uint32_t index;                /* of this worker; its arena's number */
+    uint32_t workers;
+    arena_owner arena;
+    arena_view views[ROUTERD_MAX_WORKERS + 1];
+    routerd_outbox actions;
+    routerd_consumer work;
+    routerd_doorbell *own_bell, *core_bell;
+    sem_t *core_semaphore;
+    int doorbell_fd, epoll_fd, wake_fd;
+    stats_page *stats;
+    stats_page *others[ROUTERD_MAX_WORKERS];
+    pool conns, links, ins, outs;
+    pn_collector_t *collector;
+    wlistener listeners[MAX_LISTENERS];
+    uint32_t listener_count;
+    uint32_t dirty_first;
+    uint32_t stalled_first;
+    uint32_t low_small, low_large; /* pause reading below, resume above twice that */
+    bool paused, accepting, withhold, woken, accept_waiting, freed;
+    uint64_t now_ns;
+    int64_t now_ms, next_sweep, accept_retry;
+    uint64_t busy_poll_ns;
+    uint32_t unsettled;
+    pump_callback on_event;
+    void *self;
+};
+
+static inline uint64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
+}
+
+static inline void mark_dirty(pump *p, wconn *c)
+{
+    if (c->dirty) return;
+    c->dirty = true;
+    c->dirty_next = p->dirty_first;
+    p->dirty_first = pool_index(&p->conns, c);
+}
+
+static inline routerd_record *post_link(pump *p, uint8_t type, const wlink *k)
+{
+    routerd_record *r = outbox_post(&p->actions);
+    r->type = type;
+    r->arena = (uint8_t) p->index;
+    r->block = ROUTERD_NIL;
+    r->link = pool_index(&p->links, k);
+    r->link_gen = k->slot.generation;
+    return r;
+}
+
+/* Make what was posted seen, and wake the core if it sleeps. */
+static inline void publish_actions(pump *p)
+{
+    if (outbox_publish(&p->actions) && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
+}
+
+/* Is there a block beyond those kept back for control payloads? */
+static inline bool blocks_left(const pump *p) { return p->arena.free_count[0] + p->arena.free_count[1] > CONTROL_RESERVE; }
+
+static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
+{
+    k->owed += credit;
+    uint32_t threshold = k->capacity / 8 < 32 ? k->capacity / 8 : 32;
+    if (k->owed && k->owed >= threshold && k->open && !p->withhold) {
+        pn_link_flow(k->engine, (int) k->owed);
+        k->owed = 0;
+        mark_dirty(p, k->conn);
+    }
+}
+
+/* ---- links_with_work ---- */
+
+static inline void work_remove(pump *p, wlink *k)
+{
+    if (k->on_list < 0) return;
+    wconn *c = k->conn;
+    uint32_t q = (uint32_t) k->on_list;
+    if (k->work_previous == ROUTERD_NIL) c->work_first[q] = k->work_next;
+    else ((wlink *) pool_at(&p->links, k->work_previous))->work_next = k->work_next;
+    if (k->work_next == ROUTERD_NIL) c->work_last[q] = k->work_previous;
+    else ((wlink *) pool_at(&p->links, k->work_next))->work_previous = k->work_previous;
+    if (c->work_first[q] == ROUTERD_NIL) c->work_mask &= (uint16_t) ~(1u << q);
+    k->on_list = -1;
+}
+
+/* Put the link at the end of its priority's list; it moves up if something more urgent was queued. */
+static inline void work_add(pump *p, wlink *k)
+{
+    uint32_t q = k->queue_priority;
+    if (k->on_list >= (int) q) { mark_dirty(p, k->conn); return; }
+    work_remove(p, k);
+    wconn *c = k->conn;
+    uint32_t index = pool_index(&p->links, k);
+    k->work_next = ROUTERD_NIL;
+    k->work_previous = c->work_mask & (1u << q) ? c->work_last[q] : ROUTERD_NIL;
+    if (k->work_previous == ROUTERD_NIL) c->work_first[q] = index;
+    else ((wlink *) pool_at(&p->links, k->work_previous))->work_next = index;
+    c->work_last[q] = index;
+    c->work_mask |= (uint16_t) (1u << q);
+    k->on_list = (int8_t) q;
+    mark_dirty(p, c);
+}
+
+#endif

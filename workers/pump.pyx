@@ -1,0 +1,406 @@
+# cython: language_level=3, freethreading_compatible=False
+"""The worker's pump: native connections, links and deliveries, with Python called for what is not per message.
+
+What it does stands in the C11 headers (pump.h, intake.h, egress.h, work.h, sockets.h, loop.h); this file is the glue.
+Import workers.engine and call load() first.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memset, strncpy
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
+import os
+
+from workers.libproton cimport *
+from workers.machine cimport *
+
+cdef enum:
+    PAYLOAD_LIMIT = 1 << 20
+    CLOSE_WAIT_MS = 5000      # a peer that does not end a closed connection loses it
+
+
+cdef str text(const char *s):
+    return "" if s == NULL else s.decode("utf-8", "replace")
+
+
+cdef pn_bytes_t view(bytes b):
+    cdef pn_bytes_t out
+    out.size = len(b)
+    out.start = b
+    return out
+
+
+cdef tuple condition(pn_condition_t *c):
+    """(name, description) of an AMQP error, or None."""
+    if c == NULL or not pn_condition_is_set(c):
+        return None
+    return text(pn_condition_get_name(c)), text(pn_condition_get_description(c))
+
+
+cdef void set_condition(pn_condition_t *c, str name, str description):
+    cdef bytes n = name.encode()
+    cdef bytes d = description.encode()
+    pn_condition_set_name(c, n)
+    if d:
+        pn_condition_set_description(c, d)
+
+
+cdef list symbols(pn_data_t *d):
+    """A symbol, or an array of them, as a list of str."""
+    cdef list out = []
+    cdef pn_bytes_t b
+    if d == NULL:
+        return out
+    pn_data_rewind(d)
+    while pn_data_next(d):
+        if pn_data_type(d) == PN_SYMBOL:
+            b = pn_data_get_bytes(d)
+            out.append(b.start[:b.size].decode("ascii", "replace"))
+        elif pn_data_type(d) == PN_ARRAY:
+            pn_data_enter(d)
+            while pn_data_next(d):
+                if pn_data_type(d) == PN_SYMBOL:
+                    b = pn_data_get_bytes(d)
+                    out.append(b.start[:b.size].decode("ascii", "replace"))
+            pn_data_exit(d)
+    return out
+
+
+cdef dict string_properties(pn_data_t *d):
+    """The entries of a properties map whose key is a symbol and whose value is a string or symbol."""
+    cdef dict out = {}
+    cdef pn_bytes_t b
+    cdef str key
+    if d == NULL:
+        return out
+    pn_data_rewind(d)
+    if not pn_data_next(d) or pn_data_type(d) != PN_MAP:
+        return out
+    pn_data_enter(d)
+    while pn_data_next(d):
+        if pn_data_type(d) != PN_SYMBOL:
+            break
+        b = pn_data_get_bytes(d)
+        key = b.start[:b.size].decode("ascii", "replace")
+        if not pn_data_next(d):
+            break
+        if pn_data_type(d) == PN_STRING or pn_data_type(d) == PN_SYMBOL:
+            b = pn_data_get_bytes(d)
+            out[key] = b.start[:b.size].decode("utf-8", "replace")
+    pn_data_exit(d)
+    return out
+
+
+cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r) noexcept with gil:
+    cdef Pump pump = <Pump> self
+    try:
+        pump.dispatch(event, c, k, obj, r)
+    except BaseException as error:   # carried to the caller of run(): nothing may unwind through native frames
+        if pump.error is None:
+            pump.error = error
+        pump.p.woken = True
+
+
+cdef class Pump:
+    """The native side of a worker.
+
+    ``handler`` is called for everything that is not per message: ``connection_open(connection, generation)``,
+    ``connection_close(…)``, ``connection_gone(connection, generation, opened, error, host)``, ``attach(…)``,
+    ``link_lost(connection, link, generation, error)``, ``control(kind, payload)`` and ``accept_failed(listener)``.
+    ``segments`` is a shm.segment.Segments and must outlive the pump.
+    """
+
+    cdef native_pump p
+    cdef object handler
+    cdef object segments
+    cdef object error
+
+    def __cinit__(self, segments, handler, int index, int workers, int doorbell_fd, int wake_fd, int busy_poll_us):
+        cdef uintptr_t control = segments.address("control")
+        cdef uintptr_t rings = segments.address("rings")
+        cdef uintptr_t base
+        cdef size_t size
+        cdef epoll_event e
+        memset(&self.p, 0, sizeof(self.p))
+        self.segments = segments
+        self.handler = handler
+        self.p.index = index
+        self.p.workers = workers
+        for i in range(workers + 1):
+            base = segments.address(f"arena-{i}")
+            size = segments.size(f"arena-{i}")
+            if not arena_attach(&self.p.views[i], <void *> base, size):
+                raise ValueError(f"shared memory arena-{i} is not an arena of this version; restart the router")
+        for i in range(workers):
+            self.p.others[i] = <stats_page *> (control + layout_stats(i))
+        self.p.stats = self.p.others[index]
+        self.p.own_bell = <routerd_doorbell *> (control + layout_worker_doorbell(index))
+        self.p.core_bell = <routerd_doorbell *> (control + LAYOUT_CORE_DOORBELL)
+        if (not outbox_attach(&self.p.actions, <routerd_ring *> (rings + layout_action_ring(index)))
+                or not ring_consume(&self.p.work, <routerd_ring *> (rings + layout_work_ring(index)))):
+            raise ValueError("the rings in shared memory make no sense; restart the router")
+        name = segments.names.semaphore.encode()
+        self.p.core_semaphore = sem_open(name, 0)
+        if self.p.core_semaphore == NULL:
+            raise OSError(f"cannot open the core's semaphore {name!r}")
+        if (not pool_open(&self.p.conns, sizeof(wconn), MAX_CONNECTIONS) or not pool_open(&self.p.links, sizeof(wlink), MAX_LINKS)
+                or not pool_open(&self.p.ins, sizeof(win), MAX_DELIVERIES) or not pool_open(&self.p.outs, sizeof(wout), MAX_DELIVERIES)
+                or not arena_own(&self.p.arena, &self.p.views[index])):
+            raise MemoryError("no address space for the worker's tables")
+        self.p.collector = pn_collector()
+        self.p.dirty_first = self.p.stalled_first = ROUTERD_NIL
+        self.p.low_small = self.p.views[index].small_count // 16
+        self.p.low_large = self.p.views[index].large_count // 16
+        self.p.busy_poll_ns = <uint64_t> busy_poll_us * 1000
+        self.p.doorbell_fd = doorbell_fd
+        self.p.wake_fd = wake_fd
+        self.p.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
+        if self.p.epoll_fd < 0:
+            raise OSError("epoll_create1 failed: too many open files?")
+        for fd, kind in ((doorbell_fd, EPOLL_DOORBELL), (wake_fd, EPOLL_WAKE)):
+            e.events = EPOLLIN
+            e.data.u64 = <uint64_t> kind << 60
+            if epoll_ctl(self.p.epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0:
+                raise OSError(f"epoll_ctl failed for descriptor {fd}")
+        self.p.on_event = on_event
+        self.p.self = <void *> self
+
+    def __dealloc__(self):
+        if self.p.core_semaphore != NULL:
+            sem_close(self.p.core_semaphore)
+        if self.p.epoll_fd > 0:
+            os.close(self.p.epoll_fd)
+        arena_disown(&self.p.arena)
+        pool_close(&self.p.conns)
+        pool_close(&self.p.links)
+        pool_close(&self.p.ins)
+        pool_close(&self.p.outs)
+
+    # ---- set-up ----
+
+    def add_listener(self, int fd, int config, int max_frame, int channel_max, int idle_timeout_ms, int handshake_ms,
+                     int link_capacity, int window_frames, bint authenticate, str mechanisms):
+        """A listening socket shared with the other workers. ``config`` comes back in connection_open."""
+        cdef wlistener *l
+        cdef bytes m = mechanisms.encode()
+        if self.p.listener_count == MAX_LISTENERS:
+            raise ValueError(f"more than {MAX_LISTENERS} listening sockets")
+        if len(m) >= 128:
+            raise ValueError("the list of SASL mechanisms is longer than 127 characters")
+        l = &self.p.listeners[self.p.listener_count]
+        self.p.listener_count += 1
+        l.fd = fd
+        l.config = config
+        l.max_frame = max_frame
+        l.channel_max = channel_max
+        l.idle_timeout_ms = idle_timeout_ms
+        l.handshake_ms = handshake_ms
+        l.link_capacity = link_capacity
+        l.window = window_frames
+        l.authenticate = authenticate
+        strncpy(l.mechanisms, m, 127)
+
+    def accept(self, bint accepting):
+        """Take new connections, or stop taking them."""
+        if not accepting:
+            listeners_arm(&self.p, False)
+        self.p.accepting = accepting
+        listeners_arm(&self.p, accepting)
+        stats_set(self.p.stats, N_ACCEPTING, accepting)
+
+    def withhold_credit(self):
+        """Grant no more credit: senders come to rest (orderly stop)."""
+        self.p.withhold = True
+
+    def set_pid(self, int pid):
+        """Mark the statistics page as ours."""
+        self.p.stats.pid = pid
+
+    # ---- running ----
+
+    def run(self, double seconds):
+        """Serve for at most ``seconds``, or until the control socket is readable. Raises what a handler raised."""
+        cdef int64_t until = clock_ns() // 1000000 + <int64_t> (seconds * 1000)
+        with nogil:
+            pump_run(&self.p, until)
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        if self.p.actions.failed:
+            raise MemoryError("out of memory: an action for the core was lost")
+
+    @property
+    def connections(self):
+        return self.p.conns.used
+
+    @property
+    def unsettled(self):
+        """Deliveries in and out that are not settled."""
+        return self.p.unsettled
+
+    cdef dispatch(self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
+        cdef uint32_t index = pool_index(&self.p.conns, c) if c != NULL else 0
+        if event == EV_CONTROL:
+            self.handler.control(r.state, self.payload(r))
+        elif event == EV_ATTACH:
+            self.attach(c, <pn_link_t *> obj)
+        elif event == EV_DETACH or event == EV_LINK_LOST:
+            error = condition(pn_link_remote_condition(k.engine)) if event == EV_DETACH else None
+            self.handler.link_lost(pool_index(&self.p.links, k), k.slot.generation, error)
+        elif event == EV_CONNECTION_OPEN:
+            self.handler.connection_open(index, c.slot.generation)
+        elif event == EV_CONNECTION_CLOSE:
+            self.handler.connection_close(index, c.slot.generation, condition(pn_connection_remote_condition(c.engine)))
+        elif event == EV_CONNECTION_GONE:
+            self.handler.connection_gone(index, c.slot.generation, c.opened, condition(pn_transport_condition(c.transport)), c.fd)
+        elif event == EV_ACCEPT_FAILED:
+            self.handler.accept_failed((<wlistener *> obj).config)
+
+    cdef bytes payload(self, const routerd_record *r):
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, PAYLOAD_LIMIT)
+        cdef ssize_t n = payload_load(&self.p, r.arena, r.block, <uint8_t *> <char *> out, PAYLOAD_LIMIT)
+        if n < 0:
+            raise ValueError("the core sent a control payload that makes no sense")
+        return out[:n]
+
+    cdef attach(self, wconn *c, pn_link_t *engine):
+        cdef wlink *k = link_new(&self.p, c, engine)
+        cdef pn_terminus_t *t
+        cdef const char *address
+        if k == NULL:
+            self.refuse(engine, "amqp:resource-limit-exceeded", "this router has no room for another link")
+            mark_dirty(&self.p, c)
+            return
+        t = pn_link_remote_source(engine) if k.outgoing else pn_link_remote_target(engine)
+        address = pn_terminus_get_address(t)
+        self.handler.attach(
+            pool_index(&self.p.conns, c), pool_index(&self.p.links, k), k.slot.generation, text(pn_link_name(engine)), k.outgoing,
+            None if address == NULL else text(address), pn_terminus_is_dynamic(t), pn_terminus_get_type(t) == PN_COORDINATOR,
+            symbols(pn_terminus_capabilities(t)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity)
+
+    cdef refuse(self, pn_link_t *engine, str name, str description):
+        """AMQP 2.6.3: attach with a null terminus, then detach with the error."""
+        pn_link_open(engine)
+        set_condition(pn_link_condition(engine), name, description)
+        pn_link_close(engine)
+
+    # ---- what the handler asks for ----
+
+    def connection_info(self, uint32_t index):
+        """(container, hostname, user, SASL mechanism, string properties, listener's config number, descriptor)."""
+        cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
+        cdef pn_sasl_t *sasl = pn_sasl(c.transport)
+        return (text(pn_connection_remote_container(c.engine)), text(pn_connection_remote_hostname(c.engine)),
+                text(pn_transport_get_user(c.transport)), text(pn_sasl_get_mech(sasl)), string_properties(pn_connection_remote_properties(c.engine)),
+                self.p.listeners[c.listener].config, c.fd)
+
+    def connection_open(self, uint32_t index, str container, list capabilities, dict properties):
+        """Answer the peer's OPEN. Property values are str or int (sent as AMQP int)."""
+        cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
+        cdef bytes b = container.encode()
+        cdef pn_data_t *d
+        pn_connection_set_container(c.engine, b)
+        d = pn_connection_offered_capabilities(c.engine)
+        pn_data_put_array(d, False, PN_SYMBOL)
+        pn_data_enter(d)
+        for name in capabilities:
+            b = name.encode()
+            pn_data_put_symbol(d, view(b))
+        pn_data_exit(d)
+        d = pn_connection_properties(c.engine)
+        pn_data_put_map(d)
+        pn_data_enter(d)
+        for name, value in properties.items():
+            b = name.encode()
+            pn_data_put_symbol(d, view(b))
+            if isinstance(value, int):
+                pn_data_put_int(d, value)
+            else:
+                b = value.encode()
+                pn_data_put_string(d, view(b))
+        pn_data_exit(d)
+        pn_connection_open(c.engine)
+        mark_dirty(&self.p, c)
+
+    def connection_close(self, uint32_t index, uint32_t generation, error=None):
+        """Close a connection with an AMQP error (name, description), or without. A peer that does not follow loses it."""
+        cdef wconn *c = <wconn *> pool_find2(&self.p.conns, index, generation)
+        if c == NULL:
+            return
+        if error is not None:
+            set_condition(pn_connection_condition(c.engine), error[0], error[1])
+        if not c.opened:
+            conn_broken(&self.p, c)
+            return
+        pn_connection_close(c.engine)
+        c.deadline = clock_ns() // 1000000 + CLOSE_WAIT_MS
+        mark_dirty(&self.p, c)
+
+    def connection_generations(self):
+        """(index, generation) of every open connection."""
+        cdef wconn *c
+        out = []
+        for i in range(MAX_CONNECTIONS):
+            if len(out) == self.p.conns.used:
+                break
+            c = <wconn *> pool_at(&self.p.conns, i)
+            if c.slot.next_free == ROUTERD_NIL - 1:
+                out.append((i, c.slot.generation))
+        return out
+
+    def link_open(self, uint32_t index, uint32_t generation, address):
+        """Answer an attach: the peer's termini as they came, with ``address`` for a dynamic one. False: it is gone."""
+        cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
+        cdef bytes b
+        if k == NULL:
+            return False
+        pn_terminus_copy(pn_link_source(k.engine), pn_link_remote_source(k.engine))
+        pn_terminus_copy(pn_link_target(k.engine), pn_link_remote_target(k.engine))
+        if address is not None:
+            b = address.encode()
+            pn_terminus_set_address(pn_link_source(k.engine) if k.outgoing else pn_link_target(k.engine), b)
+        pn_link_set_snd_settle_mode(k.engine, pn_link_remote_snd_settle_mode(k.engine))
+        pn_link_set_rcv_settle_mode(k.engine, pn_link_remote_rcv_settle_mode(k.engine))
+        pn_link_open(k.engine)
+        k.open = True
+        mark_dirty(&self.p, k.conn)
+        return True
+
+    def link_refuse(self, uint32_t index, uint32_t generation, str name, str description):
+        """Refuse an attach that was not answered yet."""
+        cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
+        cdef pn_link_t *engine
+        if k == NULL:
+            return
+        engine = k.engine
+        mark_dirty(&self.p, k.conn)
+        link_free(&self.p, k)
+        self.refuse(engine, name, description)
+
+    def link_close(self, uint32_t index, uint32_t generation, error=None):
+        """Detach an attached link; the handler's link_lost is called for it."""
+        cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
+        cdef pn_link_t *engine
+        if k == NULL:
+            return
+        engine = k.engine
+        mark_dirty(&self.p, k.conn)
+        link_lost(&self.p, k, EV_LINK_LOST)
+        if error is not None:
+            set_condition(pn_link_condition(engine), error[0], error[1])
+        pn_link_close(engine)
+
+    def post(self, int kind, bytes payload, uint32_t link=0xffffffff, uint32_t link_generation=0,
+             uint32_t connection=0, uint32_t connection_generation=0):
+        """Post a control action to the core (record.h, A_CONTROL)."""
+        cdef routerd_record *r = outbox_post(&self.p.actions)
+        r.type = A_CONTROL
+        r.state = kind
+        r.link = link
+        r.link_gen = link_generation
+        r.credit = connection
+        r.time = connection_generation
+        r.arena = self.p.index
+        if not payload_store(&self.p, <const char *> payload, len(payload), r):
+            r.block = ROUTERD_NIL
+            raise MemoryError("no block is left for a control message to the core; raise arenaSize")

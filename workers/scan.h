@@ -1,0 +1,204 @@
+/* The scan of an arriving message: which sections there are and what the router needs of them (AMQP 1.0 part 3.2).
+ *
+ * Reads header, delivery-annotations, message-annotations and properties up to `to`; stops at the first section behind
+ * properties.  A function of the bytes alone: no state is kept between calls, so a message that arrived only in part is
+ * scanned again from its start when there is more of it.
+ *
+ *   SCAN_DONE   everything the router needs is known
+ *   SCAN_MORE   the bytes so far are in order, but do not reach far enough
+ *   SCAN_BAD    no continuation of these bytes is a message; `why` says what is wrong
+ */
+#ifndef ROUTERD_WORKERS_SCAN_H
+#define ROUTERD_WORKERS_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SCAN_ABSENT UINT32_MAX
+
+enum scan_result { SCAN_DONE, SCAN_MORE, SCAN_BAD };
+enum scan_section {
+    SECTION_HEADER = 0x70, SECTION_DELIVERY_ANNOTATIONS = 0x71, SECTION_MESSAGE_ANNOTATIONS = 0x72, SECTION_PROPERTIES = 0x73,
+    SECTION_APPLICATION_PROPERTIES = 0x74, SECTION_DATA = 0x75, SECTION_SEQUENCE = 0x76, SECTION_VALUE = 0x77, SECTION_FOOTER = 0x78
+};
+
+typedef struct {
+    uint32_t delivery_annotations, message_annotations, properties, application_properties;   /* offsets, SCAN_ABSENT */
+    uint32_t annotations_end;      /* offset behind header and both annotation sections */
+    uint32_t body;                 /* offset of the first section behind properties */
+    uint32_t to, to_length;        /* offset of the text of properties.to, SCAN_ABSENT when null or absent */
+    uint8_t priority;              /* clipped to 9; 4 when absent */
+    const char *why;
+} scan_found;
+
+typedef struct { const uint8_t *at, *end; } scan_cursor;
+
+static inline uint32_t scan_u32(const uint8_t *p) { return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3]; }
+
+/* Encoded size of the value at p including its constructor; 0: needs more bytes; SIZE_MAX: no AMQP value.
+ * Described values are measured as descriptor plus value; depth bounds descriptors of descriptors. */
+static inline size_t scan_size(const uint8_t *p, const uint8_t *end, int depth)
+{
+    static const uint8_t fixed[16] = { [4] = 1, [5] = 2, [6] = 3, [7] = 5, [8] = 9, [9] = 17 };
+    if (p >= end) return 0;
+    uint8_t code = *p;
+    if (code == 0x00) {
+        if (!depth) return SIZE_MAX;
+        size_t d = scan_size(p + 1, end, depth - 1);
+        if (d == 0 || d == SIZE_MAX) return d;
+        if ((size_t) (end - p) < 1 + d) return 0;
+        size_t v = scan_size(p + 1 + d, end, depth - 1);
+        return v == 0 || v == SIZE_MAX ? v : 1 + d + v;
+    }
+    if (fixed[code >> 4]) return fixed[code >> 4];
+    switch (code >> 4) {
+    case 0xa: case 0xc: case 0xe: return end - p < 2 ? 0 : (size_t) 2 + p[1];
+    case 0xb: case 0xd: case 0xf: return end - p < 5 ? 0 : (size_t) 5 + scan_u32(p + 1);
+    default: return SIZE_MAX;
+    }
+}
+
+/* Opens a list: fields in [at, end), count.  The caller has made sure that the whole value is there. */
+static inline bool scan_list(const uint8_t *p, size_t size, scan_cursor *fields, uint32_t *count)
+{
+    if (*p == 0x45) { fields->at = fields->end = p + 1; *count = 0; return true; }
+    if (*p == 0xc0 && size >= 3) { fields->at = p + 3; *count = p[2]; }
+    else if (*p == 0xd0 && size >= 9) { fields->at = p + 9; *count = scan_u32(p + 5); }
+    else return false;
+    fields->end = p + size;
+    return true;
+}
+
+/* The next field; NULL when it is cut off or no value. */
+static inline const uint8_t *scan_field(scan_cursor *fields, size_t *size)
+{
+    const uint8_t *p = fields->at;
+    *size = scan_size(p, fields->end, 2);
+    if (*size == 0 || *size == SIZE_MAX || *size > (size_t) (fields->end - p)) return NULL;
+    fields->at += *size;
+    return p;
+}
+
+static inline bool scan_header(const uint8_t *p, size_t size, scan_found *found)
+{
+    scan_cursor fields;
+    uint32_t count;
+    size_t n;
+    const uint8_t *f;
+    if (!scan_list(p, size, &fields, &count)) return false;
+    for (uint32_t i = 0; i < count && i < 2; i++) {
+        if (!(f = scan_field(&fields, &n))) return false;
+        if (i == 0 && *f != 0x40 && *f != 0x41 && *f != 0x42 && *f != 0x56) return false;      /* durable */
+        if (i == 1 && *f == 0x50) found->priority = f[1] > 9 ? 9 : f[1];
+        else if (i == 1 && *f != 0x40) return false;
+    }
+    return true;
+}
+
+static inline bool scan_properties(const uint8_t *start, const uint8_t *p, size_t size, scan_found *found)
+{
+    scan_cursor fields;
+    uint32_t count;
+    size_t n;
+    const uint8_t *f;
+    if (!scan_list(p, size, &fields, &count)) return false;
+    for (uint32_t i = 0; i < count && i < 3; i++) {           /* message-id, user-id, to */
+        if (!(f = scan_field(&fields, &n))) return false;
+        if (i < 2 || *f == 0x40) continue;
+        if (*f != 0xa1 && *f != 0xb1) return false;
+        uint32_t skip = *f == 0xa1 ? 2 : 5;
+        found->to = (uint32_t) (f - start) + skip;
+        found->to_length = (uint32_t) n - skip;
+    }
+    return true;
+}
+
+static inline enum scan_result scan_bad(scan_found *found, const char *why)
+{
+    found->why = why;
+    return SCAN_BAD;
+}
+
+/* The section's code, or 0 when more bytes are needed, or 1 when it is no section descriptor. */
+static inline uint8_t scan_descriptor(const uint8_t *p, const uint8_t *end, uint32_t *length)
+{
+    if (p[0] != 0x00) return 1;
+    if (end - p < 2) return 0;
+    if (p[1] == 0x53) {
+        if (end - p < 3) return 0;
+        *length = 3;
+        return p[2] > 1 ? p[2] : 1;
+    }
+    if (p[1] != 0x80) return 1;
+    if (end - p < 10) return 0;
+    static const uint8_t zeros[7];
+    *length = 10;
+    return !memcmp(p + 2, zeros, 7) && p[9] > 1 ? p[9] : 1;
+}
+
+/* size: bytes at hand; complete: there will be no more. */
+static inline enum scan_result scan_message(const uint8_t *start, size_t size, bool complete, scan_found *found)
+{
+    const uint8_t *p = start, *end = start + size;
+    uint8_t previous = 0;
+    found->delivery_annotations = found->message_annotations = found->properties = found->application_properties = found->to = SCAN_ABSENT;
+    found->annotations_end = found->body = found->to_length = 0;
+    found->priority = 4;
+    found->why = NULL;
+    if (size >= SCAN_ABSENT) size = SCAN_ABSENT - 1;
+    if (!size && complete) return scan_bad(found, "the message is empty");
+    for (;;) {
+        uint32_t descriptor = 0;
+        uint32_t here = (uint32_t) (p - start);
+        if (p == end) {
+            if (!complete) return SCAN_MORE;
+            found->body = here;
+            return SCAN_DONE;
+        }
+        uint8_t code = scan_descriptor(p, end, &descriptor);
+        if (code == 0) return complete ? scan_bad(found, "the message ends inside a section descriptor") : SCAN_MORE;
+        if (code < SECTION_HEADER || code > SECTION_FOOTER) return scan_bad(found, "there is no such message section");
+        if (code <= previous && code < SECTION_DATA) return scan_bad(found, "the sections are out of order");
+        if (code >= SECTION_APPLICATION_PROPERTIES) {
+            if (code == SECTION_APPLICATION_PROPERTIES) found->application_properties = here;
+            found->body = here;
+            return SCAN_DONE;
+        }
+        const uint8_t *value = p + descriptor;
+        size_t n = scan_size(value, end, 0);
+        if (n == SIZE_MAX) return scan_bad(found, "a section holds no AMQP list or map");
+        if (n == 0 || n > (size_t) (end - value)) {
+            uint8_t kind = value < end ? *value : 0xd0;
+            if (kind != 0x45 && kind != 0xc0 && kind != 0xd0 && kind != 0xc1 && kind != 0xd1) return scan_bad(found, "a section holds no list or map");
+            return complete ? scan_bad(found, "the message ends inside a section") : SCAN_MORE;
+        }
+        bool map = *value == 0xc1 || *value == 0xd1;
+        switch (code) {
+        case SECTION_HEADER:
+            if (!scan_header(value, n, found)) return scan_bad(found, "the header is malformed");
+            break;
+        case SECTION_DELIVERY_ANNOTATIONS:
+            if (!map) return scan_bad(found, "delivery-annotations are not a map");
+            found->delivery_annotations = here;
+            break;
+        case SECTION_MESSAGE_ANNOTATIONS:
+            if (!map) return scan_bad(found, "message-annotations are not a map");
+            found->message_annotations = here;
+            break;
+        default:
+            found->properties = here;
+            if (!scan_properties(start, value, n, found)) return scan_bad(found, "the properties are malformed");
+        }
+        p = value + n;
+        if (code < SECTION_PROPERTIES) found->annotations_end = (uint32_t) (p - start);
+        else {
+            found->body = (uint32_t) (p - start);
+            return SCAN_DONE;
+        }
+        previous = code;
+    }
+}
+
+#endif

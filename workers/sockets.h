@@ -1,0 +1,215 @@
+/* Sockets: accepting, reading into the engine, writing out of it, and closing.
+ *
+ * All workers share each listening socket.  Whoever is woken takes a connection only while it has about as few as the
+ * least loaded of the others; otherwise it looks away for a moment, and comes back in case nobody else did.
+ */
+#ifndef ROUTERD_WORKERS_SOCKETS_H
+#define ROUTERD_WORKERS_SOCKETS_H
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pump.h"
+
+#define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
+#define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
+
+enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WAKE };
+/* epoll data: kind << 60 | (connection: its handle with 28 bits of generation; listener: its number) */
+static inline uint64_t epoll_name(uint64_t kind, uint64_t handle) { return kind << 60 | (handle & ~(0xfull << 60)); }
+
+static inline void listener_arm(pump *p, wlistener *l, bool armed)
+{
+    if (l->armed == armed || l->fd < 0) return;
+    struct epoll_event e = { .events = EPOLLIN, .data.u64 = epoll_name(EPOLL_LISTENER, (uint64_t) (l - p->listeners)) };
+    if (epoll_ctl(p->epoll_fd, armed ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &e) == 0) l->armed = armed;
+}
+
+static inline void listeners_arm(pump *p, bool armed)
+{
+    for (uint32_t i = 0; i < p->listener_count; i++) listener_arm(p, &p->listeners[i], armed && p->accepting && !p->paused);
+}
+
+/* Fewest connections among the workers that accept. */
+static inline bool my_turn(const pump *p)
+{
+    uint64_t mine = p->conns.used, least = mine;
+    for (uint32_t i = 0; i < p->workers; i++) {
+        if (i == p->index || !p->others[i] || !p->others[i]->pid || !stats_get(p->others[i], N_ACCEPTING)) continue;
+        uint64_t n = stats_get(p->others[i], N_CONNECTIONS);
+        if (n < least) least = n;
+    }
+    return mine <= least + least / 16;
+}
+
+static inline void conn_watch(pump *p, wconn *c)
+{
+    struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u), .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
+    epoll_ctl(p->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
+}
+
+/* A connection on an accepted socket; NULL: no room for it. */
+static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
+{
+    const wlistener *l = &p->listeners[listener];
+    wconn *c = (wconn *) pool_take(&p->conns);
+    if (!c) return NULL;
+    int one = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    c->fd = fd;
+    c->listener = listener;
+    c->link_first = ROUTERD_NIL;
+    c->reading = true;
+    for (uint32_t i = 0; i < ROUTERD_PRIORITIES; i++) c->work_first[i] = c->work_last[i] = ROUTERD_NIL;
+    c->engine = pn_connection();
+    c->transport = pn_transport();
+    pn_transport_set_server(c->transport);
+    pn_transport_set_max_frame(c->transport, l->max_frame);
+    pn_transport_set_channel_max(c->transport, l->channel_max);
+    pn_transport_set_idle_timeout(c->transport, l->idle_timeout_ms);
+    pn_sasl_allowed_mechs(pn_sasl(c->transport), l->mechanisms);
+    pn_transport_require_auth(c->transport, l->authenticate);
+    pn_connection_set_context(c->engine, c);
+    pn_connection_collect(c->engine, p->collector);
+    pn_transport_bind(c->transport, c->engine);
+    c->tick_at = p->now_ms;
+    c->deadline = l->handshake_ms ? p->now_ms + l->handshake_ms : 0;
+    struct epoll_event e = { .events = EPOLLIN, .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
+    epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &e);
+    stats_add(p->stats, N_ACCEPTED, 1);
+    stats_set(p->stats, N_CONNECTIONS, p->conns.used);
+    return c;
+}
+
+static inline void sockets_accept(pump *p, wlistener *l)
+{
+    while (p->accepting && !p->paused) {
+        if (!my_turn(p)) {
+            if (!p->accept_waiting) {
+                p->accept_waiting = true;
+                p->accept_retry = p->now_ms + ACCEPT_LOOK_AWAY_MS;
+                listeners_arm(p, false);
+                return;
+            }
+        }
+        int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+                p->accept_retry = p->now_ms + ACCEPT_FAILED_MS;
+                listeners_arm(p, false);
+                p->on_event(p->self, EV_ACCEPT_FAILED, NULL, NULL, l, NULL);
+            }
+            break;
+        }
+        p->accept_waiting = false;
+        if (!conn_new(p, fd, (uint16_t) (l - p->listeners))) close(fd);
+        if (!my_turn(p)) break;
+    }
+    p->accept_waiting = false;
+}
+
+/* The socket is of no use any more: tell the engine, whose TRANSPORT_CLOSED tells everybody else. */
+static inline void conn_broken(pump *p, wconn *c)
+{
+    if (!c->failed) {
+        c->failed = true;
+        pn_transport_close_tail(c->transport);
+        pn_transport_close_head(c->transport);
+    }
+    mark_dirty(p, c);
+}
+
+/* Read once; true if there may be more. */
+static inline bool conn_read(pump *p, wconn *c)
+{
+    ssize_t room = pn_transport_capacity(c->transport);
+    if (room <= 0) {                                            /* the engine wants no more input: it is closing */
+        char nothing[256];
+        ssize_t n = read(c->fd, nothing, sizeof nothing);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) conn_broken(p, c);
+        return n > 0;
+    }
+    ssize_t n = read(c->fd, pn_transport_tail(c->transport), (size_t) room);
+    if (n > 0) {
+        stats_add(p->stats, N_BYTES_IN, (uint64_t) n);
+        pn_transport_process(c->transport, (size_t) n);
+        mark_dirty(p, c);
+        return n == room;
+    }
+    if (n == 0) {
+        pn_transport_close_tail(c->transport);
+        c->reading = false;
+        conn_watch(p, c);
+        mark_dirty(p, c);
+    } else if (errno != EAGAIN && errno != EINTR) {
+        conn_broken(p, c);
+    }
+    return false;
+}
+
+/* Write what the engine has; false if the socket is full. */
+static inline bool conn_write(pump *p, wconn *c)
+{
+    ssize_t size;
+    while ((size = pn_transport_pending(c->transport)) > 0) {
+        ssize_t n = send(c->fd, pn_transport_head(c->transport), (size_t) size, MSG_NOSIGNAL);
+        if (n > 0) {
+            pn_transport_pop(c->transport, (size_t) n);
+            stats_add(p->stats, N_BYTES_OUT, (uint64_t) n);
+            continue;
+        }
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) {
+            if (!c->want_write) { c->want_write = true; conn_watch(p, c); }
+            return false;
+        }
+        conn_broken(p, c);
+        return true;
+    }
+    if (c->want_write) { c->want_write = false; conn_watch(p, c); }
+    if (size < 0 && !c->output_done) {
+        c->output_done = true;
+        shutdown(c->fd, SHUT_WR);
+    }
+    return true;
+}
+
+/* ---- blocks run low: read from nobody who can only send ---- */
+
+static inline void pressure_check(pump *p)
+{
+    uint32_t small = p->arena.free_count[0], large = p->arena.free_count[1];
+    stats_set(p->stats, N_SMALL_FREE, small);
+    stats_set(p->stats, N_LARGE_FREE, large);
+    if (!p->paused && (small < p->low_small || large < p->low_large)) {
+        p->paused = true;
+        stats_add(p->stats, N_PAUSES, 1);
+        stats_set(p->stats, N_PAUSED, 1);
+        listeners_arm(p, false);
+    } else if (p->paused && small >= 2 * p->low_small && large >= 2 * p->low_large) {
+        p->paused = false;
+        stats_set(p->stats, N_PAUSED, 0);
+        listeners_arm(p, true);
+        for (uint32_t i = 0; i < p->conns.high; i++) {
+            wconn *c = (wconn *) pool_at(&p->conns, i);
+            if (c->slot.next_free != SLOT_USED || c->reading || c->failed || pn_transport_capacity(c->transport) <= 0) continue;
+            c->reading = true;
+            conn_watch(p, c);
+        }
+    }
+}
+
+/* Must this connection wait?  Receivers are read on: their dispositions are what frees blocks. */
+static inline bool conn_waits(pump *p, wconn *c)
+{
+    if (!p->paused || c->links_out || !c->links_in) return false;
+    c->reading = false;
+    conn_watch(p, c);
+    return true;
+}
+
+#endif
