@@ -1,7 +1,7 @@
 """What the core does when a worker has died.
 
 What the worker published counts: it is handled first. Then its links go, deliveries on their way to it are
-settled modified (delivery-failed), blocks that others still read are marked, and its successor finds empty rings.
+settled modified (delivery-failed), blocks that others still read are marked, and its rings are left empty.
 """
 
 import logging

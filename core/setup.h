@@ -5,23 +5,20 @@
 #include "layout.h"
 #include "loop.h"
 
-/* One AMQP error (AMQP 2.8.14) as a constant payload: described list of condition, description, null. */
+/* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each with
+ * its length in front as a native 32-bit number. */
 static uint32_t setup_error(core_router *c, const char *condition, const char *description)
 {
-    uint8_t bytes[256] = {0x00, 0x53, 0x1d, 0xc0};
-    size_t n = strlen(condition), m = strlen(description), at = 4;
-    bytes[at++] = (uint8_t) (n + m + 6);   /* count, two constructors with their lengths, null */
-    bytes[at++] = 3;
-    bytes[at++] = 0xa3;
-    bytes[at++] = (uint8_t) n;
-    memcpy(bytes + at, condition, n);
-    at += n;
-    bytes[at++] = 0xa1;
-    bytes[at++] = (uint8_t) m;
-    memcpy(bytes + at, description, m);
-    at += m;
-    bytes[at++] = 0x40;
-    return payload_write(c, bytes, (uint32_t) at);
+    const char *part[2] = {condition, description};
+    uint8_t bytes[256];
+    uint32_t at = 0;
+    for (int i = 0; i < 2; i++) {
+        uint32_t n = (uint32_t) strlen(part[i]);
+        memcpy(bytes + at, &n, sizeof n);
+        memcpy(bytes + at + sizeof n, part[i], n);
+        at += (uint32_t) sizeof n + n;
+    }
+    return payload_write(c, bytes, at);
 }
 
 static const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, uint8_t *rings, int eventfd)
