@@ -48,14 +48,14 @@ $(TOOLS): $(SYSTEM) constraints.txt
 # The AMQP engine is compiled here, with the libraries found above; one that an earlier machine state left
 # in pip's cache may lack them.
 $(PACKAGES): $(TOOLS) constraints.txt pyproject.toml
-	$(PIP) install -q -c constraints.txt --no-build-isolation -e '.[test]'
+	$(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[test]'
 	$(BIN)/python -c 'import proton, sys; sys.exit(not proton.SASL.extended() or not proton.SSL.present())' || \
 	    $(PIP) install -q -c constraints.txt --no-build-isolation --no-deps --no-cache-dir --force-reinstall \
 	        --no-binary python-qpid-proton python-qpid-proton
 	@touch $@
 
 $(COMPILED): $(PACKAGES) $(NATIVE)
-	$(BIN)/python -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
+	$(BIN)/python -W ignore -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
 	@touch $@
 
 # Another engine's client for the system tests.
