@@ -181,6 +181,7 @@ static void action_progress(core_router *c, uint32_t w, const routerd_record *r)
 static core_outcome action_outcome(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_outcome o = outcome_plain(r->state, r->extra);
+    o.offset = r->length;
     if (!(r->extra & D_PAYLOAD)) return o;
     if (r->arena == w && r->block < arena_blocks(&c->arena[w])) {
         o.detail = r->block;

@@ -17,6 +17,7 @@
 typedef struct {               /* a delivery state as it travels */
     uint32_t state;
     uint64_t extra;
+    uint64_t offset;           /* received: the section's (AMQP 3.4.1) */
     uint32_t detail;           /* ROUTERD_NIL: no payload */
     uint8_t arena;             /* of the payload */
 } core_outcome;
@@ -30,6 +31,7 @@ static inline void outcome_write(core_router *c, routerd_record *r, uint32_t rea
 {
     r->state = o->state;
     r->extra = o->extra;
+    r->length = o->offset;
     if (o->detail == ROUTERD_NIL) return;
     r->extra |= D_PAYLOAD;
     r->arena = o->arena;
