@@ -25,7 +25,7 @@ def metrics(run: Run) -> dict[str, float]:
         "bad": float(run.bad),
     }
     found = {name: value for name, value in figures.items() if value is not None}
-    found |= {f"cpu:{role}": value for role, value in run.router_cpu.items()}
+    found |= by_kind(run.router_cpu)
     found |= {f"memory_mb:{role}": value / MIB for role, value in run.memory.items()}
     if run.latency_us is not None:
         found |= {"p50": run.latency_us.p50, "p99": run.latency_us.p99, "p999": run.latency_us.p999}
@@ -52,19 +52,30 @@ def _number(name: str, form: str = "{:.2f}") -> Callable[[Mapping[str, float]], 
     return lambda figures: form.format(figures[name]) if name in figures else ""
 
 
-def by_role(figures: Mapping[str, float]) -> dict[str, float]:
-    """CPU by kind of process: the workers' is summed."""
-    kinds: dict[str, float] = {}
+def by_kind(router_cpu: Mapping[str, float]) -> dict[str, float]:
+    """CPU by kind of process and rank: which worker got the connections changes from run to run."""
+    kinds: dict[str, list[float]] = {}
+    for role, value in router_cpu.items():
+        kinds.setdefault(role.rstrip(" 0123456789"), []).append(value)
+    return {
+        f"cpu:{kind}" if rank == 1 else f"cpu:{kind} {rank}": value
+        for kind, values in kinds.items()
+        for rank, value in enumerate(sorted(values, reverse=True), start=1)
+    }
+
+
+def _processes(figures: Mapping[str, float]) -> str:
+    """Each process, the kinds that spent anything worth a digit: ``core 0.25, worker 0.70 + 0.60``."""
+    kinds: dict[str, list[float]] = {}
     for name, value in figures.items():
         if name.startswith("cpu:"):
-            kind = name[4:].rstrip(" 0123456789")
-            kinds[kind] = kinds.get(kind, 0.0) + value
-    return kinds
-
-
-def _by_role(figures: Mapping[str, float]) -> str:
-    """Those that spent anything worth a digit."""
-    return ", ".join(f"{kind} {value:.2f}" for kind, value in by_role(figures).items() if value >= 0.005)
+            kinds.setdefault(name[4:].rstrip(" 0123456789"), []).append(value)
+    shown = (
+        f"{kind} " + " + ".join(f"{value:.2f}" for value in values)
+        for kind, values in kinds.items()
+        if max(values) >= 0.005
+    )
+    return ", ".join(shown)
 
 
 def _latency(figures: Mapping[str, float]) -> str:
@@ -75,7 +86,8 @@ def _latency(figures: Mapping[str, float]) -> str:
 
 _REMARKS = {
     "p50_ratio": "p50 is {:.2f} of direct",
-    "kb_per_connection": "{:.1f} KB per connection",
+    "connections": "{:,.0f} connections",
+    "kb_per_connection": "{:.1f} KB each",
     "rate_kept": "{:.0%} of the rate alone",
     "grown_mb": "{:+.1f} MB",
     "bad": "{:.0f} bad",
@@ -91,7 +103,7 @@ def _remarks(figures: Mapping[str, float]) -> str:
 COLUMNS: tuple[tuple[str, Callable[[Mapping[str, float]], str]], ...] = (
     ("messages/s", _number("rate", "{:,.0f}")),
     ("router µs/msg", _number("router_cpu")),
-    ("of it", _by_role),
+    ("of it", _processes),
     ("clients µs/msg", _number("clients_cpu")),
     ("relative cost", _number("relative_cost")),
     ("p50/p99/p99.9 µs", _latency),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -39,7 +40,7 @@ def plan(scenarios: Sequence[Scenario], targets: Sequence[Target]) -> Iterator[t
 
 
 def measure(
-    scenario: Scenario, target: Target, *, client: str, repeat: int, scale: float, workers: int
+    scenario: Scenario, target: Target, *, client: str, repeat: int, scale: float, settings: Mapping[str, str]
 ) -> Outcome:
     """All repetitions on one start of the router; an error ends them and is reported in their place."""
     runs: list[Run] = []
@@ -47,12 +48,27 @@ def measure(
     if target == BASELINE:
         scale *= scenario.python_scale
     try:
-        with started(target, workers=workers) as running:
+        with started(target, settings) as running:
             for _ in range(1 if isinstance(scenario.measurement, Connections) else repeat):
                 runs.append(scenario.measurement.run(running, client, scale))
     except (BenchError, ProcessGoneError) as problem:
         error = str(problem)
     return Outcome(scenario=scenario.name, target=target.name, client=client, runs=runs, error=error)
+
+
+def parse_attributes(texts: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` pairs."""
+    pairs = [text.partition("=")[::2] for text in texts]
+    for text, (name, value) in zip(texts, pairs, strict=True):
+        if not (name and value):
+            raise click.ClickException(f"--attribute {text!r}: expected NAME=VALUE")
+    return dict(pairs)
+
+
+def raise_descriptor_limit() -> None:
+    """Room for thousands of connections in the routers, which inherit the limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def chosen(names: Sequence[str]) -> list[Scenario]:
@@ -78,6 +94,13 @@ def chosen(names: Sequence[str]) -> list[Scenario]:
     "--peer", "peers", multiple=True, metavar="NAME=COMMAND", help="Another router, for all scenarios."
 )
 @click.option(
+    "--attribute",
+    "attributes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set in the router entity of {config}.",
+)
+@click.option(
     "--only", multiple=True, metavar="NAME", help="Only these of: routerd, direct, python, the peers."
 )
 @click.option(
@@ -92,11 +115,13 @@ def main(
     workers: int,
     wire: bool,
     peers: tuple[str, ...],
+    attributes: tuple[str, ...],
     only: tuple[str, ...],
     json_file: Path | None,
     markdown: bool,
 ) -> None:
     """Exit status 1 when a measurement of routerd or of a peer failed."""
+    raise_descriptor_limit()
     try:
         build_wire()
         targets = [ROUTERD, DIRECT, BASELINE, *(parse_peer(text) for text in peers)]
@@ -106,6 +131,7 @@ def main(
     if unknown:
         raise click.ClickException(f"--only {', '.join(sorted(unknown))}: there is no such router here")
     targets = [target for target in targets if not only or target.name in only]
+    settings = {"workerThreads": str(workers)} | parse_attributes(attributes)
     outcomes = []
     for scenario, target in plan(chosen(names), targets):
         console.print(f"[dim]{scenario.title}: {target.name} …[/dim]")
@@ -116,12 +142,17 @@ def main(
                 client="wire" if wire else "proton",
                 repeat=1 if quick else repeat,
                 scale=QUICK_SCALE if quick else 1.0,
-                workers=workers,
+                settings=settings,
             )
         )
     for outcome in outcomes:
         if outcome.error is not None:
-            console.print(f"{outcome.scenario}, {outcome.target}: {outcome.error}", style="red", markup=False)
+            console.print(
+                f"{outcome.scenario}, {outcome.target}: {outcome.error}",
+                style="red",
+                markup=False,
+                soft_wrap=True,
+            )
     show(outcomes, markdown=markdown, json_file=json_file)
     sys.exit(1 if any(outcome.error for outcome in outcomes) else 0)
 

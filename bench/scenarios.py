@@ -221,7 +221,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(name="idle", title="idle router", measurement=Idle(), goals={"memory_mb": 120.0}),
     Scenario(
         name="connections",
-        title="5,000 idle connections",
+        title="idle connections, a link each",
         measurement=Connections(count=5_000),
         goals={"kb_per_connection": 64.0},
     ),

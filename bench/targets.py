@@ -20,13 +20,14 @@ from bench.processes import cpu_seconds, processes, pss_bytes
 ROOT = Path(__file__).resolve().parent.parent
 START_LIMIT_S = 20.0
 STOP_LIMIT_S = 6.0
+SETTINGS: Mapping[str, str] = {"workerThreads": "2"}  # the name that qdrouterd knows, too
 
 # In the syntax and with the attribute names that qdrouterd reads too, so that both can be given one file.
 CONFIG = """\
 router {{
     mode: standalone
     id: bench
-    workerThreads: {workers}
+{settings}
 }}
 listener {{
     host: 127.0.0.1
@@ -43,8 +44,8 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A router's name and its command line, in which ``{port}``, ``{workers}`` and ``{config}`` (the path of
-    a configuration file) are filled in. Without a command line: the clients talk to each other directly."""
+    """A router's name and its command line, in which ``{port}`` and ``{config}`` (the path of a
+    configuration file) are filled in. Without a command line: the clients talk to each other directly."""
 
     name: str
     command: tuple[str, ...] = ()
@@ -98,16 +99,17 @@ class Running:
 
 
 @contextmanager
-def started(target: Target, *, workers: int = 2) -> Iterator[Running]:
-    """Runs the target as long as the context lasts."""
+def started(target: Target, settings: Mapping[str, str] = SETTINGS) -> Iterator[Running]:
+    """Runs the target, with these attributes of its router entity, as long as the context lasts."""
     port = free_port()
     if not target.command:
         yield Running(port)
         return
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         config, log = Path(folder, "router.conf"), Path(folder, "router.log")
-        config.write_text(CONFIG.format(port=port, workers=workers), encoding="utf-8")
-        command = [word.format(port=port, workers=workers, config=config) for word in target.command]
+        lines = "\n".join(f"    {name}: {value}" for name, value in settings.items())
+        config.write_text(CONFIG.format(port=port, settings=lines), encoding="utf-8")
+        command = [word.format(port=port, config=config) for word in target.command]
         process = _spawn(command, log)
         try:
             _await_port(port, process, log)

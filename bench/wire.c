@@ -47,7 +47,8 @@ static void add(int fd, bool server)
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     bool sender = run.mode == SEND || (run.mode == PINGPONG && n_conns == 0);
     conns[n_conns] = connection_new(fd, server, sender, n_conns);
-    watch(fd, (int)n_conns++, EPOLLIN, EPOLL_CTL_ADD);
+    watch(fd, (int)n_conns, EPOLLIN, EPOLL_CTL_ADD);
+    connection_flush(conns[n_conns++]);  /* the protocol header of a client */
 }
 
 /* Some at a time, so that the listener's backlog does not overflow. */
@@ -172,8 +173,7 @@ static void close_all(void)
 {
     run.closing = true;
     for (uint32_t i = 0; i < n_conns; i++) {
-        struct frame f = frame_begin(&conns[i]->out, FRAME_AMQP, CLOSE);
-        frame_end(&f);
+        send_close(conns[i]);
         output(conns[i], (int)i);
     }
     until(CLOSED, CLOSE_S);

@@ -19,7 +19,7 @@ static const uint32_t WINDOW = 0x7fffffff;
 
 struct connection {
     int fd;
-    bool server, sender, attached, peer_closed, gone, blocked;
+    bool server, sender, attached, closed, peer_closed, gone, blocked;
     enum { EXPECT_SASL, EXPECT_SASL_FRAMES, EXPECT_AMQP, EXPECT_FRAMES } stage;
     struct buffer out;
     uint8_t *in;
@@ -136,9 +136,17 @@ static inline void send_settled(struct connection *c, uint32_t first, uint32_t l
     frame_end(&f);
 }
 
+static inline void send_close(struct connection *c)
+{
+    if (c->closed) return;
+    struct frame f = frame_begin(&c->out, FRAME_AMQP, CLOSE);
+    frame_end(&f);
+    c->closed = true;
+}
+
 static inline void connection_settle(struct connection *c)
 {
-    if (c->sender || !c->attached) return;
+    if (c->sender || !c->attached || c->closed) return;
     if (c->to_accept) send_settled(c, c->first, c->last);
     c->to_accept = false;
     if (c->credit <= run.credit / 2) send_credit(c);
@@ -315,7 +323,11 @@ static inline void on_frame(struct connection *c, const uint8_t *p, uint32_t siz
     case FLOW: on_flow(c, f); break;
     case TRANSFER: on_transfer(c, f, end); break;
     case DISPOSITION: on_disposition(c, f); break;
-    case DETACH: case END: case CLOSE: c->peer_closed = true; break;
+    case DETACH: case END: c->peer_closed = true; break;
+    case CLOSE:
+        c->peer_closed = true;
+        send_close(c);
+        break;
     default: die("unknown performative");
     }
 }

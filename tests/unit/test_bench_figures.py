@@ -11,7 +11,7 @@ import pytest
 
 from bench.clients import ClientSpec, summary, worst
 from bench.processes import ProcessGoneError, cpu_seconds, parse_pss, processes, pss_bytes, role_of, unique
-from bench.report import HEADINGS, by_role, markdown_table, medians, missed, row
+from bench.report import HEADINGS, by_kind, markdown_table, medians, missed, row
 from bench.results import ClientResult, Latency, Outcome, Run
 from bench.run import plan
 from bench.scenarios import SCENARIOS, Transfer, scaled, slow_figures
@@ -80,14 +80,14 @@ def test_run_without_router_has_no_relative_cost() -> None:
 
 
 def test_medians_are_of_each_figure() -> None:
-    """The figure of a role that is missing in one run counts where it is there."""
+    """A figure that is missing in one run counts where it is there."""
     runs = [
         Run(rate=1.0, router_cpu={"core": 3.0}),
         Run(rate=5.0, router_cpu={"core": 1.0, "worker 0": 7.0}),
         Run(rate=2.0, router_cpu={"core": 2.0}),
     ]
     figures = medians(runs)
-    assert (figures["rate"], figures["cpu:core"], figures["cpu:worker 0"]) == (2.0, 2.0, 7.0)
+    assert (figures["rate"], figures["cpu:core"], figures["cpu:worker"]) == (2.0, 2.0, 7.0)
 
 
 def test_goals_are_upper_limits() -> None:
@@ -96,21 +96,24 @@ def test_goals_are_upper_limits() -> None:
     assert missed(ONE_TO_ONE, {"relative_cost": 1.41, "cpu:core": 0.1}) == ["relative_cost 1.41 > 1.4"]
 
 
-def test_workers_are_shown_together() -> None:
-    """The figure per kind of process does not depend on how many there are."""
-    assert by_role({"cpu:core": 0.2, "cpu:worker 0": 0.5, "cpu:worker 11": 0.25}) == {
-        "core": 0.2,
-        "worker": 0.75,
+def test_workers_are_ranked() -> None:
+    """Medians compare the busiest with the busiest, whichever number it had."""
+    assert by_kind({"core": 0.2, "worker 0": 0.5, "worker 11": 0.75}) == {
+        "cpu:core": 0.2,
+        "cpu:worker": 0.75,
+        "cpu:worker 2": 0.5,
     }
 
 
 def test_rows_fit_the_headings() -> None:
     """A measured and a failed line have a cell for every column."""
-    run = Run(messages=1, rate=1.0, router_cpu={"core": 0.3}, clients_cpu=0.5, latency_us=Latency(1, 2, 3))
+    spent = {"supervisor": 0.0, "core": 0.3, "worker 0": 0.2, "worker 1": 0.5}
+    run = Run(messages=1, rate=1.0, router_cpu=spent, clients_cpu=2.0, latency_us=Latency(1, 2, 3))
     done = row(Outcome(scenario="1-1", target="routerd", client="proton", runs=[run]))
     failed = row(Outcome(scenario="1-1", target="routerd", client="proton", error="no | luck"))
     assert len(done) == len(failed) == len(HEADINGS)
     assert done[-1] == "met"
+    assert "core 0.30, worker 0.50 + 0.20" in done
     assert "failed" in failed
 
 

@@ -1,0 +1,192 @@
+"""The core by itself: synthetic actions in one process, no engine, no sockets, no other process.
+
+Says how many messages a second one core can forward and settle, which is how many workers it can feed. Actions are
+prepared and work is read outside the timed part; what is timed is ``Forwarder.step`` alone: popping actions, forwarding,
+settling, writing and publishing work.
+
+    python -m bench.core_alone [MILLIONS]
+"""
+
+import mmap
+import struct
+import sys
+import time
+from array import array
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from core.addresses import TREATMENTS
+from core.forward import Forwarder
+from shm import native
+
+WORKERS: Final = 2
+BATCH: Final = 4096  # half a ring: a batch never wraps
+WORDS: Final = native.RECORD_SIZE // 8
+SLOTS: Final = native.ring_bytes(0)
+TAIL: Final = 64
+ARENA: Final = 8 << 20
+SENDER, RECEIVER = 0, 1
+GOAL: Final = 3_000_000
+ACCEPTED: Final = native.pack(type=native.A_UPDATE, flags=native.F_SETTLED, state=native.S_ACCEPTED)
+TO: Final = b"queue.0"
+
+
+def _say_where_to(segment: mmap.mmap, small_blocks: int, block: int) -> None:
+    """Put the place of `to` into a small block's content header (arena.h): its message begins with it."""
+    if block >= small_blocks:
+        raise MemoryError("the arena has too few small blocks for a batch")
+    (large_blocks,) = struct.unpack_from("=I", segment, 12)
+    first = 4096 + (small_blocks + large_blocks + 4095) // 4096 * 4096
+    struct.pack_into("=II", segment, first + block * 512 + 32, 0, len(TO))
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """``pairs`` senders and receivers on as many addresses; multicast: all receivers on one address."""
+
+    name: str
+    pairs: int = 1
+    treatment: str = "balanced"
+    settled: bool = False
+    anonymous: bool = False
+    copies: int = 1
+
+
+SCENARIOS: Final = (
+    Scenario("1 -> 1 unsettled"),
+    Scenario("1 -> 1 presettled", settled=True),
+    Scenario("4 -> 4 unsettled", pairs=4),
+    Scenario("64 -> 64 unsettled", pairs=64),
+    Scenario("1 -> 1 unsettled, anonymous sender", anonymous=True),
+    Scenario("1 -> 4 multicast", treatment="multicast", copies=4),
+)
+
+
+class Ring:
+    """One ring of the segment seen as an array of 64-bit words."""
+
+    def __init__(self, rings: mmap.mmap, offset: int) -> None:
+        self._rings = rings
+        self._offset = offset
+        self._words = memoryview(rings)[
+            offset + SLOTS : offset + SLOTS + native.RING_CAPACITY * native.RECORD_SIZE
+        ].cast("Q")
+        self._next = 0
+
+    def put(self, records: "array[int]") -> None:
+        """Write and publish records; their number divides the capacity."""
+        at = self._next % native.RING_CAPACITY * WORDS
+        self._words[at : at + len(records)] = memoryview(records)
+        self._next += len(records) // WORDS
+        struct.pack_into("=Q", self._rings, self._offset, self._next)
+
+    def take(self) -> "array[int]":
+        """All published records."""
+        (head,) = struct.unpack_from("=Q", self._rings, self._offset)
+        first, last = self._next % native.RING_CAPACITY, head - self._next
+        found = array("Q", self._words[first * WORDS : min(first + last, native.RING_CAPACITY) * WORDS])
+        if first + last > native.RING_CAPACITY:
+            found.extend(self._words[: (first + last - native.RING_CAPACITY) * WORDS])
+        self._next = head
+        struct.pack_into("=Q", self._rings, self._offset + TAIL, head)
+        return found
+
+
+class Bed:
+    """A forwarder on anonymous memory, links attached."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        rings = mmap.mmap(-1, native.rings_bytes(WORKERS))
+        native.format_rings(rings, WORKERS)
+        control = mmap.mmap(-1, native.control_bytes(WORKERS))
+        native.format_control(control, WORKERS, ARENA, 0)
+        arenas = [mmap.mmap(-1, ARENA) for _ in range(WORKERS + 1)]
+        for arena in arenas:
+            native.format_arena_segment(arena)
+        self.forwarder = Forwarder(WORKERS, control, rings, arenas, [-1] * WORKERS)
+        self.actions = [Ring(rings, native.action_ring_offset(w)) for w in range(WORKERS)]
+        self.work = [Ring(rings, native.work_ring_offset(w)) for w in range(WORKERS)]
+        self._attach()
+        self.deliver = self._deliveries(arenas[SENDER])
+
+    def _attach(self) -> None:
+        s = self.scenario
+        for pair in range(s.pairs):
+            address = self.forwarder.add_address(TREATMENTS.index(s.treatment))
+            for copy in range(s.copies):
+                self.forwarder.add_link(RECEIVER, pair * s.copies + copy, 1, True, address, 250)
+            self.forwarder.add_link(SENDER, pair, 1, False, 0 if s.anonymous else address, 250)
+            self.forwarder.add_alias(f"queue.{pair}".encode(), address)
+        self.forwarder.step(0)
+        self.work[SENDER].take()
+
+    def _deliveries(self, segment: mmap.mmap) -> "array[int]":
+        s = self.scenario
+        owner = native.ArenaOwner(segment)
+        flags = native.F_COMPLETE | (native.F_SETTLED if s.settled else 0)
+        records = bytearray()
+        for i in range(BATCH):
+            block = owner.write(TO + bytes(100))
+            if block is None:
+                raise MemoryError("the arena is too small for a batch")
+            _say_where_to(segment, owner.blocks[0], block)
+            records += native.pack(
+                type=native.A_DELIVER,
+                flags=flags,
+                priority=4,
+                link=i % s.pairs,
+                link_gen=1,
+                block=block,
+                peer=0 if s.settled else 1 << 32 | i,
+                length=len(TO) + 100,
+                time=1,
+            )
+        return array("Q", bytes(records))
+
+    def answers(self) -> "array[int]":
+        """What the receivers' worker says to the work it finds: accepted and settled, or done."""
+        sent = self.work[RECEIVER].take()
+        one = native.pack(type=native.A_DONE) if self.scenario.settled else ACCEPTED
+        answers = array("Q", one * (len(sent) // WORDS))
+        answers[2::WORDS] = sent[3::WORDS]  # delivery = the handle that the core sent as its own
+        return answers
+
+
+def measure(scenario: Scenario, messages: int, clock: Callable[[], int] = time.perf_counter_ns) -> float:
+    """Nanoseconds of core time per message, forwarded and settled; the median batch."""
+    bed = Bed(scenario)
+    batch = BATCH // scenario.copies
+    batches: list[int] = []
+    for _ in range(max(3, messages // batch)):
+        bed.actions[SENDER].put(bed.deliver[: batch * WORDS])
+        began = clock()
+        bed.forwarder.step(2)
+        spent = clock() - began
+        answers = bed.answers()
+        if len(answers) != batch * scenario.copies * WORDS:
+            raise RuntimeError(f"{scenario.name}: {len(answers) // WORDS} messages came out of {batch}")
+        bed.actions[RECEIVER].put(answers)
+        began = clock()
+        bed.forwarder.step(3)
+        batches.append(spent + clock() - began)
+        if len(bed.work[SENDER].take()) != batch * WORDS:
+            raise RuntimeError(f"{scenario.name}: not every message was settled")
+    return sorted(batches)[len(batches) // 2] / batch
+
+
+def main(argv: list[str]) -> int:
+    """Print the table; exit status 1 if the plain case misses the goal."""
+    messages = int(float(argv[0]) * 1_000_000) if argv else 2_000_000
+    worst = 0.0
+    print(f"{'scenario':38}{'ns/message':>12}{'messages/s':>14}")
+    for scenario in SCENARIOS:
+        spent = measure(scenario, messages)
+        worst = max(worst, spent) if scenario.copies == 1 else worst
+        print(f"{scenario.name:38}{spent:12.1f}{1e9 / spent:14,.0f}")
+    return 0 if worst < 1e9 / GOAL else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
