@@ -1,0 +1,254 @@
+"""Segments: made whole or not at all, attached only when intact, swept only when nobody owns them."""
+
+import errno
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from collections import namedtuple
+from itertools import pairwise
+from pathlib import Path
+
+import posix_ipc
+import pytest
+
+from shm import control, native, segment
+
+SHM = Path("/dev/shm")  # noqa: S108 - where Linux keeps POSIX shared memory
+ROOT = Path(segment.__file__).parents[1]
+
+
+@pytest.fixture
+def prefix():
+    """A family's prefix of this process; what is left of the family fails the test."""
+    name = segment.segment_prefix("unit-test", os.getpid())
+    yield name
+    left = family(name)
+    for file in left:
+        (SHM / file).unlink()
+    assert not left
+
+
+def family(prefix):
+    return sorted(name for name in os.listdir(SHM) if prefix[1:] in name)
+
+
+def maker(prefix, then):
+    """A process that makes a family and says so, then runs `then`."""
+    code = f"from shm import segment\ns = segment.create({prefix!r}, 1, 1)\nprint('made', flush=True)\n{then}"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)  # noqa: S603 - our own code
+    assert process.stdout.readline() == b"made\n"
+    return process
+
+
+def test_names_begin_with_routerd_and_hold_no_strange_characters():
+    """An id may hold anything; a name may not."""
+    assert segment.segment_prefix("Router.A-1", 7) == "/routerd-Router.A-1-7"
+    assert segment.segment_prefix("a/b c\nö", 7) == "/routerd-a_b_c__-7"
+    assert len(segment.segment_prefix("x" * 1000, 7)) < 100
+
+
+def test_everything_exists_with_mode_0600_and_goes_with_the_maker(prefix):
+    """Two workers: control, rings, three arenas, one semaphore."""
+    with segment.create(prefix, 2, 1) as made:
+        names = family(prefix)
+        stem = prefix[1:]
+        assert names == sorted(
+            [f"{stem}-control", f"{stem}-rings", *(f"{stem}-arena-{i}" for i in range(3)), f"sem.{stem}-core"]
+        )
+        assert {stat.S_IMODE((SHM / name).stat().st_mode) for name in names} == {0o600}
+        assert made.workers == 2
+    assert family(prefix) == []
+
+
+def test_children_see_what_the_maker_writes(prefix):
+    """Statistics, doorbells, rings and arenas stand in the same place for everybody."""
+    with segment.create(prefix, 2, 1) as made, segment.attach(prefix) as child:
+        made.worker_stats(1).add(5, 3)
+        assert child.worker_stats(1).get(5) == 3
+        assert (
+            child.worker_stats(0).get(5) == child.core_stats().get(5) == child.supervisor_stats().get(5) == 0
+        )
+        child.worker_doorbell(1).sleep()
+        assert not made.worker_doorbell(0).should_ring()
+        assert not made.core_doorbell().should_ring()
+        assert made.worker_doorbell(1).should_ring()
+        assert not made.worker_doorbell(1).should_ring()
+        producer = native.Producer(child.rings, native.action_ring_offset(1))
+        producer.push(native.pack(type=native.A_DELIVER, link=9))
+        producer.publish()
+        record = native.Consumer(made.rings, native.action_ring_offset(1)).pop()
+        assert record is not None
+        assert native.unpack(record)["link"] == 9
+        head = native.ArenaOwner(child.arenas[1]).write(b"content" * 1000)
+        assert native.Arena(made.arenas[1]).read(head) == b"content" * 1000
+        made.semaphore.release()
+        child.semaphore.acquire(0)
+        del producer
+
+
+def test_nothing_overlaps(prefix):
+    """Doorbells, pages and rings of the largest router stand beside each other."""
+    most = native.MAX_WORKERS
+    doorbells = [native.core_doorbell_offset()] + [native.worker_doorbell_offset(i) for i in range(most)]
+    pages = [native.stats_offset(slot) for slot in range(most + 2)]
+    assert sorted(doorbells) == [1024 + 64 * i for i in range(most + 1)]
+    assert doorbells[-1] + 64 <= pages[0]
+    assert pages == [8192 * (1 + i) for i in range(most + 2)]
+    rings = [
+        offset(i) for i in range(most) for offset in (native.action_ring_offset, native.work_ring_offset)
+    ]
+    size = native.ring_bytes(native.RING_CAPACITY)
+    assert all(b - a >= size and b % 4096 == 0 for a, b in pairwise(rings))
+    assert native.rings_bytes(most) >= rings[-1] + size
+
+
+@pytest.mark.parametrize("mib", [1, 7, 64])
+def test_an_arena_is_a_third_small_and_two_thirds_large_blocks(mib, prefix):
+    """Of the segment's size, which is the configured one."""
+    with segment.create(prefix, 1, mib) as made:
+        assert made.size("arena-0") == mib << 20
+        small, large = native.Arena(made.arenas[0]).blocks
+        assert 0.30 < small * 512 / (mib << 20) < 0.36
+        assert 0.62 < large * 16384 / (mib << 20) < 0.67
+
+
+def test_a_mapping_in_use_cannot_be_closed(prefix):
+    """Whoever still has a ring is told, instead of reading unmapped memory."""
+    made = segment.create(prefix, 1, 1)
+    producer = native.Producer(made.rings, 0)
+    with pytest.raises(BufferError):
+        made.close()
+    del producer
+    made.close()
+
+
+def test_what_is_missing_is_named(prefix):
+    """Attaching without a router says so."""
+    with pytest.raises(segment.SegmentError, match=f"{prefix}-control does not exist.*start the router"):
+        segment.attach(prefix)
+    with segment.create(prefix, 1, 1) as made:
+        posix_ipc.unlink_semaphore(made.names.semaphore)
+        with pytest.raises(segment.SegmentError, match=f"{prefix}-core does not exist"):
+            segment.attach(prefix)
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "damage", "reason"),
+    [
+        ("control", 0, b"x", "it is no control segment"),
+        ("control", 8, b"\2", "its size does not fit"),
+        ("control", 8, b"\0", "its number of workers makes no sense"),
+        ("control", 12, b"\x63", "it was made by another version"),
+        ("control", 8192, b"x", "a statistics page"),
+        ("rings", 128, b"\1", "a ring in it is not formatted"),
+        ("arena-0", 0, b"x", "it is no arena"),
+        ("arena-1", 11, b"\1", "it is no arena of its size"),
+    ],
+)
+def test_damaged_segments_are_refused_by_name(prefix, name, offset, damage, reason):
+    """The error names the segment and what is wrong with it."""
+    with segment.create(prefix, 1, 1) as made:
+        made._maps[name][offset : offset + len(damage)] = damage
+        with pytest.raises(segment.SegmentError, match=f"{prefix}-{name} cannot be used: {reason}"):
+            segment.attach(prefix)
+
+
+@pytest.mark.parametrize("name", ["control", "rings", "arena-0", "arena-1"])
+@pytest.mark.parametrize("size", [0, 4096])
+def test_truncated_segments_are_refused_by_name(prefix, name, size):
+    """Nobody maps less than there should be and finds out by SIGBUS."""
+    with segment.create(prefix, 1, 1):
+        os.truncate(SHM / f"{prefix[1:]}-{name}", size)
+        with pytest.raises(segment.SegmentError, match=f"{prefix}-{name} cannot be"):
+            segment.attach(prefix)
+
+
+@pytest.mark.parametrize(
+    ("workers", "mib", "culprit"), [(0, 1, "workers"), (65, 1, "workers"), (1, 0, "arenaSize")]
+)
+def test_impossible_sizes_name_the_attribute(prefix, workers, mib, culprit):
+    """The configuration's attribute is in the message."""
+    with pytest.raises(segment.SegmentError, match=f"change `{culprit}`"):
+        segment.create(prefix, workers, mib)
+
+
+def test_too_little_space_is_an_error_before_anything_is_made(prefix, monkeypatch):
+    """A container's 64 MB would otherwise kill a worker by SIGBUS, later."""
+    status = namedtuple("status", "f_bavail f_frsize f_blocks")
+    monkeypatch.setattr(os, "statvfs", lambda _: status(16384, 4096, 16384))
+    with pytest.raises(
+        segment.SegmentError, match=r"2 workers with arenas of 64 MiB need 132 MiB.*only 64 MiB.*--shm-size"
+    ):
+        segment.create(prefix, 2, 64)
+    assert family(prefix) == []
+
+
+def test_a_failure_half_way_leaves_nothing(prefix, monkeypatch):
+    """The third segment cannot grow; the first two go as well."""
+    real, calls = os.ftruncate, []
+
+    def ftruncate(fd, size):
+        calls.append(size)
+        if len(calls) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(fd, size)
+
+    monkeypatch.setattr(os, "ftruncate", ftruncate)
+    with pytest.raises(
+        segment.SegmentError, match=f"{prefix}-arena-0 cannot have 1048576 bytes: No space left.*lower"
+    ):
+        segment.create(prefix, 1, 1)
+    assert family(prefix) == []
+
+
+def test_a_family_is_made_once(prefix):
+    """The second maker is refused and removes nothing of the first."""
+    with segment.create(prefix, 1, 1):
+        before = family(prefix)
+        with pytest.raises(segment.SegmentError, match=r"exists in /dev/shm already.*another `id`"):
+            segment.create(prefix, 1, 1)
+        assert family(prefix) == before
+
+
+def test_sweep_spares_the_living(prefix):
+    """Its own and another process's family stay."""
+    other = segment.segment_prefix("unit-test-other", os.getpid())
+    with segment.create(prefix, 1, 1), maker(other, "input()") as process:
+        before = family("unit-test")
+        assert not [name for name in segment.sweep() if "unit-test" in name]
+        assert family("unit-test") == before
+        process.send_signal(signal.SIGKILL)
+    assert len([name for name in segment.sweep() if other[1:] in name]) == 5
+    assert family(other) == []
+
+
+def test_sweep_removes_what_lost_its_control_segment(prefix):
+    """Segments and semaphore without a control segment have no owner; similar names are not touched."""
+    stem = prefix[1:]
+    orphans = [f"{stem}-rings", f"{stem}-arena-12", f"sem.{stem}-core"]
+    strangers = [f"{stem}-other", f"x{stem}-rings", f"{stem}-arena-x", "routerd-unit-test-rings"]
+    for name in orphans + strangers:
+        (SHM / name).write_bytes(b"")
+    try:
+        assert set(segment.sweep()) >= set(orphans)
+        assert not any((SHM / name).exists() for name in orphans)
+        assert all((SHM / name).exists() for name in strangers)
+    finally:
+        for name in strangers:
+            (SHM / name).unlink()
+
+
+def test_sweep_removes_a_family_that_was_never_finished(prefix):
+    """A maker killed between its first two calls leaves an empty control segment."""
+    (SHM / f"{prefix[1:]}-control").write_bytes(b"")
+    assert f"{prefix[1:]}-control" in segment.sweep()
+
+
+def test_constants_stand_once():
+    """control.py's kinds are record.h's, and the layout's sizes are what the documentation says."""
+    kinds = {name: value for name, value in vars(native).items() if re.match(r"C_[A-Z]", name)}
+    assert kinds == {name: value for name, value in vars(control).items() if re.match(r"C_[A-Z]", name)}
+    assert (native.RING_CAPACITY, native.RECORD_SIZE, native.CORE_ARENA_BYTES) == (8192, 64, 1 << 20)
