@@ -34,6 +34,12 @@ def test_processes_stream_messages_through_a_small_arena(build, run):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_an_outbox_keeps_everything_in_order(build, run):
+    """A full ring delays records, it neither drops nor swaps them."""
+    done = run(build("outbox", "address,undefined"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_damaged_segments_are_survived(build, run):
     """Corrupted headers, loops of blocks, indices out of range: no step outside, no endless loop."""
     done = run(build("damage", "address,undefined"), "1", "3000")
