@@ -154,8 +154,6 @@ class Family:
                 self.failure = self.failure or f"{place.name} did not start: {death.cause}"
         if place is self.core:
             self._core_died()
-        else:
-            self._worker_died(place, now)
         level, verb = (logging.INFO, "ended") if wanted else (logging.ERROR, "died")
         event(
             LOGGER,
@@ -167,6 +165,8 @@ class Family:
             why=death.why or ("told to" if wanted else "unknown"),
             next=self._following(place, now),
         )
+        if place is not self.core:
+            self._worker_died(place, now)
 
     def end(self) -> None:
         """Kill and reap whatever is left: the last resort of a supervisor that leaves."""
@@ -181,7 +181,8 @@ class Family:
             return "stopping"
         if self._renewing:
             return "all restart"
-        return f"restart in {place.delay(now):.1f} s"
+        delay = place.delay(now)
+        return f"restart in {delay:.1f} s" if delay else "restart at once"
 
     def _core_died(self) -> None:
         if self.stopping is not None:

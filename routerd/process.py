@@ -34,8 +34,8 @@ class Role(Protocol):
 
 
 def main(argv: list[str]) -> int:
-    role, index, control = _arguments(argv)
-    _belong_to_supervisor(f"routerd-{role}" + ("" if index is None else f"-{index}"))
+    name, control = _arguments(argv)
+    _belong_to_supervisor(name)
     channel = of_child(control)
     try:
         setup = _setup(channel)
@@ -44,12 +44,13 @@ def main(argv: list[str]) -> int:
         return 1  # the supervisor is gone, and with it whatever there was to serve or to report to
 
 
-def _arguments(argv: list[str]) -> tuple[str, int | None, int]:
+def _arguments(argv: list[str]) -> tuple[str, int]:
+    """The name the kernel shows for this process (15 characters at most), and the control socket."""
     match argv:
         case ["core", "--control-fd", control] if control.isdecimal():
-            return "core", None, int(control)
+            return "routerd-core", int(control)
         case ["worker", index, "--control-fd", control] if index.isdecimal() and control.isdecimal():
-            return "worker", int(index), int(control)
+            return f"routerd-w{index}", int(control)
     sys.exit("routerd.process is started by the supervisor; start a router with: routerd run")
 
 
@@ -63,7 +64,7 @@ def _belong_to_supervisor(name: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+    libc.prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         LOGGER.warning("prctl: a killed supervisor is noticed by its closed control socket only")
 

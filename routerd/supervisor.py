@@ -50,8 +50,8 @@ def _assemble(config: Config, launch: Command, signals: Signals, stack: ExitStac
     """Everything a router consists of but its children; `stack` undoes it."""
     router = config.router
     configure(log_setups(config.logs), "supervisor")
-    for name in sweep():
-        event(LOGGER, NOTICE, "removed what a killed router left in shared memory", name=name)
+    if swept := sweep():
+        event(LOGGER, NOTICE, "Removed what a killed router left in shared memory", names=",".join(swept))
     pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
     listening = listen_all(config.listeners)
     stack.callback(close_all, listening)
@@ -119,9 +119,9 @@ class Supervisor:
             file=self._config.file,
         )
         while True:
-            family.step(self._clock())
             if family.failure and family.stopping is None:
                 self._stop()
+            family.step(self._clock())
             if family.operational and not self._announced:
                 self._announce()
             if family.stopping is not None and family.empty:

@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+from proton import ProtonException
+from proton.utils import BlockingConnection, ConnectionClosed
 
 from shm.segment import DIRECTORY
 
@@ -29,7 +32,15 @@ def until(condition: Callable[[], object], what: str, seconds: float = 20.0) -> 
 class Router:
     """A router under test, its output, and what it leaves behind."""
 
-    def __init__(self, folder: Path, listener: str = "host: 127.0.0.1\n port: 0", router: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        listener: str = "host: 127.0.0.1\n port: 0",
+        router: str = "",
+        *,
+        real: bool = False,
+    ) -> None:
+        self.real = real
         self.id = f"test-{os.getpid()}-{folder.name}"
         self.folder = folder
         self.behaviours = folder / "behaviours"
@@ -48,12 +59,12 @@ class Router:
         until(lambda: "Ctrl-C stops it." in self.output, f"start, so far:\n{self.log}")
 
     def launch(self) -> None:
+        arguments = [str(STUB), str(self.config), str(self.behaviours)]
+        if self.real:
+            arguments = ["-m", "routerd", "run", "--config", str(self.config)]
         with (self.folder / "out").open("wb") as out, (self.folder / "log").open("wb") as log:
-            self.process = subprocess.Popen(  # noqa: S603  our own script
-                [sys.executable, "-P", str(STUB), str(self.config), str(self.behaviours)],
-                stdout=out,
-                stderr=log,
-                start_new_session=True,
+            self.process = subprocess.Popen(  # noqa: S603  our own script, or our own module
+                [sys.executable, "-P", *arguments], stdout=out, stderr=log, start_new_session=True
             )
 
     @property
@@ -82,8 +93,9 @@ class Router:
     def child(self, name: str) -> psutil.Process | None:
         """The living child of that role, such as `core` or `worker 1`."""
         for child in psutil.Process(self.pid).children():
-            if f" {name} --control-fd" in " ".join(child.cmdline()):
-                return child
+            with suppress(psutil.NoSuchProcess):  # it died since
+                if f" {name} --control-fd" in " ".join(child.cmdline()):
+                    return child
         return None
 
     def pid_of(self, name: str) -> int:
@@ -103,9 +115,29 @@ class Router:
         return self.process.wait(timeout=20)
 
 
+def until_connected(url: str) -> BlockingConnection:
+    """A connection, also when the first process that accepts it is about to be replaced."""
+    for _ in range(50):
+        try:
+            return BlockingConnection(url, timeout=20)
+        except ProtonException:
+            time.sleep(0.1)
+    raise AssertionError(f"nobody serves {url}")
+
+
 @pytest.fixture
 def router(tmp_path: Path) -> Iterator[Router]:
-    router = Router(tmp_path)
+    """A router of stub children."""
+    yield from ended(Router(tmp_path))
+
+
+@pytest.fixture
+def real_router(tmp_path: Path) -> Iterator[Router]:
+    """A router as users run it."""
+    yield from ended(Router(tmp_path, real=True))
+
+
+def ended(router: Router) -> Iterator[Router]:
     yield router
     if router.process is not None and router.process.poll() is None:
         os.killpg(router.pid, signal.SIGKILL)
@@ -180,7 +212,7 @@ def test_a_dead_worker_is_replaced_after_the_core_took_back_what_it_held(router:
     assert f"pid={dead}" in line
     assert "generation=1" in line
     assert "how=SIGKILL" in line
-    assert 'next="restart in 0.0 s"' in line
+    assert 'next="restart at once"' in line
     router.signal(signal.SIGTERM)
     assert router.wait() == 0
 
@@ -260,6 +292,7 @@ def test_a_child_that_cannot_start_fails_the_start(
     router.behave(name, behaviour)
     router.launch()
     assert router.wait() == 1
+    assert "generation=2" not in router.log
     last = router.log.splitlines()[-1]
     assert f"the router did not start: {name.replace('-', ' ')} did not start: {reason}" in last
     assert router.segments == []
@@ -282,3 +315,38 @@ def test_a_stop_while_starting_is_a_stop(router: Router) -> None:
     router.signal(signal.SIGTERM)
     assert router.wait() == 0
     assert router.segments == []
+
+
+def test_an_idle_router_is_small(real_router: Router) -> None:
+    """Two workers, core and supervisor together: at most 120 MB."""
+    real_router.start()
+    processes = [psutil.Process(real_router.pid), *psutil.Process(real_router.pid).children()]
+    assert len(processes) == 4
+    assert sum(process.memory_full_info().pss for process in processes) <= 120_000_000
+
+
+def test_a_stop_closes_connections_with_their_reason(real_router: Router) -> None:
+    """Clients are told amqp:connection:forced instead of being cut off."""
+    real_router.start()
+    host, port = real_router.address
+    connection = BlockingConnection(f"amqp://{host}:{port}", timeout=20)
+    real_router.signal(signal.SIGTERM)
+    with pytest.raises(ConnectionClosed, match="amqp:connection:forced"):
+        connection.wait(lambda: False, timeout=20)
+    assert real_router.wait() == 0
+    assert real_router.segments == []
+
+
+def test_clients_go_on_after_every_process_was_killed_once(real_router: Router) -> None:
+    """Whoever dies, a client that connects again is served."""
+    real_router.start()
+    host, port = real_router.address
+    for name in ("worker 0", "worker 1", "core"):
+        dead = real_router.pid_of(name)
+        os.kill(dead, signal.SIGKILL)
+        until(lambda name=name, dead=dead: real_router.pid_of(name) not in (0, dead), f"new {name}")
+        connection = until_connected(f"amqp://{host}:{port}")
+        connection.create_sender("a.place")
+        connection.close()
+    real_router.signal(signal.SIGTERM)
+    assert real_router.wait() == 0
