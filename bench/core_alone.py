@@ -1,8 +1,8 @@
 """The core by itself: synthetic actions in one process, no engine, no sockets, no other process.
 
-Says how many messages a second one core can forward and settle, which is how many workers it can feed. Actions are
-prepared and work is read outside the timed part; what is timed is ``Forwarder.step`` alone: popping actions, forwarding,
-settling, writing and publishing work.
+Says how many messages a second one core can forward and settle, which is how many workers it can
+feed. Actions are prepared and work is read outside the timed part; what is timed is
+``Forwarder.step`` alone: popping actions, forwarding, settling, writing and publishing work.
 
     python -m bench.core_alone [MILLIONS]
 """
