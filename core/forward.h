@@ -223,7 +223,10 @@ static void action_update_out(core_router *c, uint32_t w, const routerd_record *
         out_unsettled(c, out, o);
         return;
     }
-    if (!state_is_terminal(o.state) && out->state) o.state = out->state;
+    if (out->state) {          /* settled, or lost, behind an outcome that the sender knows already */
+        core_release_payload(c, o.arena, o.detail);
+        o = outcome_plain(out->state, out->extra);
+    }
     out_finish(c, out, o);
 }
 

@@ -51,7 +51,7 @@ static inline void count_outcome(core_router *c, const core_in *in, uint32_t sta
 static void in_settle(core_router *c, core_in *in, core_outcome outcome)
 {
     core_link *l = in->link;
-    bool tell = l && in->peer && !(in->flags & IN_SETTLED);
+    bool tell = l && in->peer;   /* its worker still has a handle: it waits for an outcome, or for the rest of a stream */
     link_drop_in(in);
     uint32_t credit = l ? credit_back(l) : 0;
     count_outcome(c, in, tell ? outcome.state : 0);
@@ -190,7 +190,10 @@ static void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
         return;
     }
     bool open = !out->state;
-    if (terminal) out->state = outcome.state;
+    if (terminal && open) {
+        out->state = outcome.state;
+        out->extra = outcome.extra;
+    }
     if (!multicast) {
         in_tell(c, in, outcome);
     } else if (terminal) {
@@ -211,7 +214,7 @@ static void in_sender_settled(core_router *c, core_in *in, core_outcome outcome,
         if (out->state) {
             out_post_update(c, out, &outcome, F_SETTLED);
             outcome = outcome_plain(outcome.state, outcome.extra);   /* its payload has one reader */
-            out_finish(c, out, outcome_plain(out->state, 0));
+            out_finish(c, out, outcome_plain(out->state, out->extra));
         } else if (!quiet && !(out->flags & OUT_SETTLED)) {
             out->flags |= OUT_SETTLED;
             out_post_update(c, out, &outcome, F_SETTLED);

@@ -91,7 +91,8 @@ typedef struct core_out {
     struct core_out *sibling, *sibling_prev;   /* in the incoming delivery's list */
     uint64_t peer;             /* the worker's handle; 0: not told yet */
     uint64_t progress;         /* bytes its worker has read */
-    uint32_t state;            /* last terminal state told, 0: none */
+    uint64_t extra;            /* of `state` */
+    uint32_t state;            /* the first terminal state told: it stands; 0: none */
     uint8_t flags;
 } core_out;
 
