@@ -205,7 +205,7 @@ class Addresses:
             self.forget_idle(self._by_handle[evicted])
 
     def forget_idle(self, address: Address) -> None:
-        """Forget an address unless something uses it."""
-        if self._forwarder.remove_address(address.handle):
+        """Forget an address unless something uses it, or it is forgotten already."""
+        if self._by_key.get(address.key) is address and self._forwarder.remove_address(address.handle):
             del self._by_key[address.key], self._by_handle[address.handle]
             LOGGER.debug("address %s removed", address.key)

@@ -1,0 +1,6 @@
+"""Makes the model beside the tests importable: pytest's importlib mode adds no directory by itself."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,42 @@
+"""A router's segments in anonymous memory, small enough to be made a thousand times."""
+
+import mmap
+import struct
+
+from shm import native
+
+CONTENT = 16  # bytes of a block's own header, before the content header
+LENGTH, TO_OFFSET, TO_LENGTH = 0, 16, 20  # in the content header (arena.h)
+
+
+class Memory:
+    """What ``core.router.Memory`` asks for, with rings of ``capacity`` records."""
+
+    def __init__(self, workers: int, capacity: int = 64, arena_bytes: int = 256 * 1024) -> None:
+        self.workers = workers
+        self.control = mmap.mmap(-1, native.control_bytes(workers))
+        native.format_control(self.control, workers, arena_bytes, 1)
+        self.rings = mmap.mmap(-1, native.rings_bytes(workers))
+        for w in range(workers):
+            native.format_ring(self.rings, capacity, native.action_ring_offset(w))
+            native.format_ring(self.rings, capacity, native.work_ring_offset(w))
+        self.arenas = [mmap.mmap(-1, arena_bytes) for _ in range(workers + 1)]
+        for arena in self.arenas:
+            native.format_arena_segment(arena)
+
+    def block_place(self, arena: int, block: int) -> tuple[int, int]:
+        """Offset and size of a block in its segment (arena.h: header, map, small blocks, large blocks)."""
+        small, large = struct.unpack_from("=II", self.arenas[arena], 8)
+        first = 4096 + (small + large + 4095) // 4096 * 4096
+        if block < small:
+            return first + block * 512, 512
+        return first + small * 512 + (block - small) * 16384, 16384
+
+    def block_bytes(self, arena: int, block: int) -> bytes:
+        at, size = self.block_place(arena, block)
+        return bytes(self.arenas[arena][at : at + size])
+
+    def say_where_to(self, arena: int, block: int, offset: int, length: int) -> None:
+        """Fill in where `to` stands in a message."""
+        at, _ = self.block_place(arena, block)
+        struct.pack_into("=II", self.arenas[arena], at + CONTENT + TO_OFFSET, offset, length)
