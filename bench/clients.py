@@ -18,7 +18,7 @@ from bench.results import ClientResult, Latency, Run
 from bench.targets import ROOT, BenchError, Running
 
 WIRE = ROOT / "bench" / "build" / "wire"
-LIMIT_S = 120.0
+LIMIT_S = 60.0
 
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):

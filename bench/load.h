@@ -113,7 +113,8 @@ static inline void load_accept(struct load *l)
 static inline bool load_output(struct load *l, int index)
 {
     struct endpoint *e = &l->endpoints[index];
-    bool more = load_produce(l, e), blocked = !endpoint_write(e);
+    load_produce(l, e);
+    bool blocked = !endpoint_write(e);
     if (pn_transport_closed(e->transport)) {
         if (!e->unwatched) load_watch(l, e->fd, index, 0, EPOLL_CTL_DEL);
         e->unwatched = true;
@@ -123,7 +124,7 @@ static inline bool load_output(struct load *l, int index)
         e->blocked = blocked;
         load_watch(l, e->fd, index, EPOLLIN | (blocked ? EPOLLOUT : 0), EPOLL_CTL_MOD);
     }
-    return more && !blocked;
+    return load_has_more(l, e);
 }
 
 static inline void load_tick(struct load *l, uint64_t now)

@@ -132,16 +132,12 @@ static inline bool load_can_send(const struct endpoint *e)
     return pn_link_credit(e->link) > 0 && pn_session_outgoing_bytes(e->session) < LOAD_OUTGOING_MAX;
 }
 
-/* True when the burst ended before credit or messages did. */
-static inline bool load_pump(struct load *l, struct endpoint *e)
+static inline void load_pump(struct load *l, struct endpoint *e)
 {
-    uint64_t left = l->opt.count - e->sent;
-    int burst = 0;
-    for (; burst < LOAD_BURST && left && load_can_send(e); burst++, left--) {
+    for (int burst = 0; burst < LOAD_BURST && e->sent < l->opt.count && load_can_send(e); burst++) {
         load_mark_first(l);
         load_send_one(l, e, e->sent % SAMPLE_EVERY ? 0 : clock_ns(CLOCK_MONOTONIC));
     }
-    return burst == LOAD_BURST && left;
 }
 
 static inline void load_ping(struct load *l)
@@ -157,14 +153,19 @@ static inline void load_echo(struct load *l, struct endpoint *e)
     for (; l->owed && load_can_send(e); l->owed--) load_send_one(l, e, l->owed_stamp);
 }
 
-/* True when more could be sent at once. */
-static inline bool load_produce(struct load *l, struct endpoint *e)
+static inline void load_produce(struct load *l, struct endpoint *e)
 {
-    if (!l->running || !e->attached || !pn_link_is_sender(e->link)) return false;
-    if (l->opt.mode == LOAD_SEND) return load_pump(l, e);
+    if (!l->running || !e->attached || !pn_link_is_sender(e->link)) return;
+    if (l->opt.mode == LOAD_SEND) load_pump(l, e);
     if (l->opt.mode == LOAD_PINGPONG) load_ping(l);
     if (l->opt.mode == LOAD_ECHO) load_echo(l, e);
-    return false;
+}
+
+/* Nothing that happens on the socket is needed before the next message. */
+static inline bool load_has_more(const struct load *l, const struct endpoint *e)
+{
+    if (!l->running || l->opt.mode != LOAD_SEND || !e->attached || e->blocked) return false;
+    return e->sent < l->opt.count && load_can_send(e);
 }
 
 static inline void load_on_outcome(struct load *l, struct endpoint *e, pn_delivery_t *d)
@@ -179,7 +180,6 @@ static inline void load_on_outcome(struct load *l, struct endpoint *e, pn_delive
 static inline void load_on_message(struct load *l, struct endpoint *e, pn_delivery_t *d)
 {
     uint64_t stamp = message_stamp_of(e->inbox, e->filled, l->message.size);
-    load_mark_first(l);
     if (e->filled < l->message.size || pn_delivery_aborted(d)) l->bad++;
     e->filled = 0;
     e->received++;
@@ -200,6 +200,7 @@ static inline void load_on_arrival(struct load *l, struct endpoint *e, pn_delive
 {
     ssize_t n;
     if (!pn_delivery_readable(d)) return;
+    load_mark_first(l);
     while ((n = pn_link_recv(e->link, e->inbox + e->filled, e->inbox_size - e->filled)) > 0) e->filled += (size_t)n;
     if (e->filled == e->inbox_size) load_fail(l, "a message arrived that is longer than --size", NULL);
     if (!pn_delivery_partial(d)) load_on_message(l, e, d);

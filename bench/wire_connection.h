@@ -258,7 +258,6 @@ static inline void on_flow(struct connection *c, struct fields f)
 static inline void on_message(struct connection *c, bool settled, const uint8_t *payload, size_t n)
 {
     uint64_t stamp = message_stamp_of((const char *)payload, n, run.message.size);
-    mark_first();
     if (c->msg_at < run.message.size) run.bad++;
     c->msg_at = 0;
     c->delivery_count++;
@@ -277,6 +276,7 @@ static inline void on_message(struct connection *c, bool settled, const uint8_t 
 
 static inline void on_transfer(struct connection *c, struct fields f, const uint8_t *end)
 {
+    mark_first();
     skip_fields(&f, 1);
     c->delivery_id = get_number(&f, c->delivery_id);  /* frames that continue a delivery may leave it out */
     skip_fields(&f, 2);
