@@ -15,7 +15,7 @@ SYSTEM := $(VENV)/.system
 TOOLS := $(VENV)/.tools
 PACKAGES := $(VENV)/.packages
 COMPILED := $(VENV)/.compiled
-NODE := $(VENV)/.node
+NODE := $(VENV)/.node-$(RHEA)
 
 .PHONY: build run lint test bench clean clean-all
 .DELETE_ON_ERROR:
@@ -59,7 +59,7 @@ $(COMPILED): $(PACKAGES) $(NATIVE)
 	@touch $@
 
 # Another engine's client for the system tests.
-$(NODE): $(COMPILED)
+$(NODE): | $(PACKAGES)
 	scripts/system-packages test $(PYTHON)
 	npm install --silent --no-save --prefix $(VENV)/node $(RHEA)
 	@touch $@

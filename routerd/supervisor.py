@@ -110,14 +110,8 @@ class Supervisor:
 
     def run(self) -> int:
         family = self._family
-        event(
-            LOGGER,
-            logging.INFO,
-            "Starting",
-            router=self._config.router.id,
-            pid=os.getpid(),
-            file=self._config.file,
-        )
+        source = self._config.file or "built-in configuration"
+        event(LOGGER, logging.INFO, "Starting", router=self._config.router.id, pid=os.getpid(), config=source)
         while True:
             if family.failure and family.stopping is None:
                 self._stop()

@@ -1,6 +1,7 @@
 """The supervisor with real processes: stub children that do nothing but live, answer, and die."""
 
 import os
+import random
 import re
 import signal
 import socket
@@ -295,6 +296,22 @@ def test_a_child_that_cannot_start_fails_the_start(
     assert "generation=2" not in router.log
     last = router.log.splitlines()[-1]
     assert f"the router did not start: {name.replace('-', ' ')} did not start: {reason}" in last
+    assert router.segments == []
+
+
+def test_random_deaths_end_in_a_whole_router(router: Router) -> None:
+    """Core and workers die in any order, also while they start: in the end every place serves again."""
+    router.start()
+    chance = random.Random(20)  # noqa: S311  a schedule, not a secret
+    for _ in range(30):
+        dead = router.pid_of(chance.choice(("core", "worker 0", "worker 1")))
+        if dead:
+            os.kill(dead, signal.SIGKILL)
+        time.sleep(chance.random() / 10)
+    until(lambda: all(router.pid_of(name) for name in ("core", "worker 0", "worker 1")), "recovery", 60)
+    assert router.served_by() in (router.pid_of("worker 0"), router.pid_of("worker 1"))
+    router.signal(signal.SIGTERM)
+    assert router.wait() == 0
     assert router.segments == []
 
 

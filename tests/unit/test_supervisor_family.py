@@ -227,6 +227,18 @@ def test_a_first_start_that_fails_says_why(home: Home) -> None:
     assert home.family.failure == "core did not start: the engine is missing (SIGKILL)"
 
 
+def test_a_child_that_does_not_get_ready_is_killed_in_time(home: Home) -> None:
+    """The reason is kept for its death report, and the family knows when to look."""
+    home.family.step(0.0)
+    child = home.child(home.core)
+    child.kill_at, child.why = 20.0, "not ready after 20 s"
+    assert home.family.next_step(1.0) == 20.0
+    home.family.step(19.9)
+    assert child.killed == ""
+    home.family.step(20.0)
+    assert child.killed == "not ready after 20 s"
+
+
 def test_a_restart_that_fails_is_tried_again(home: Home) -> None:
     """A router that worked once is worth more patience."""
     home.up()
