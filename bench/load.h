@@ -17,9 +17,9 @@
 
 /* ---- events ---- */
 
-static inline void load_on_gone(struct load *l, struct endpoint *e, const char *what, pn_condition_t *condition)
+static inline void load_on_gone(struct load *l, struct endpoint *e, const char *what, pn_condition_t *why)
 {
-    if (!e->closing && !l->opt.listen) load_fail(l, what, condition);
+    if (!e->closing && !l->opt.listen) load_fail(l, what, why);
 }
 
 static inline void load_on_event(struct load *l, struct endpoint *e, pn_event_t *event)
@@ -47,7 +47,8 @@ static inline void load_on_event(struct load *l, struct endpoint *e, pn_event_t 
         load_on_gone(l, e, "the link was closed by the peer", pn_link_remote_condition(pn_event_link(event)));
         break;
     case PN_CONNECTION_REMOTE_CLOSE:
-        load_on_gone(l, e, "the connection was closed by the peer", pn_connection_remote_condition(e->connection));
+        load_on_gone(l, e, "the connection was closed by the peer",
+                     pn_connection_remote_condition(e->connection));
         pn_connection_close(e->connection);
         break;
     case PN_TRANSPORT_ERROR:
@@ -143,9 +144,9 @@ static inline int load_until(struct load *l, enum load_goal goal, unsigned limit
     uint64_t received = 0;
     for (;;) {
         bool more = false, command = false;
-        for (int i = 0; i < l->n; i++) load_events(l, &l->endpoints[i]);  /* all, before any answer goes out */
+        for (int i = 0; i < l->n; i++) load_events(l, &l->endpoints[i]);  /* all, before any answer */
         for (int i = 0; i < l->n; i++) more |= load_output(l, i);
-        if (load_reached(l, goal)) return 0;  /* before the error: a peer that is done may have closed already */
+        if (load_reached(l, goal)) return 0;  /* first: a peer that is done may have closed already */
         if (l->error[0]) return -1;
         int n = epoll_wait(l->poller, ready, LOAD_LINKS_MAX, more ? 0 : 1000);
         for (int i = 0; i < n; i++) {

@@ -16,7 +16,7 @@ enum load_goal { LOAD_ATTACHED, LOAD_COMMAND, LOAD_DONE, LOAD_CLOSED };
 enum {
     LOAD_LINKS_MAX = 64,
     LOAD_BURST = 256,            /* messages given to the engine between two writes */
-    LOAD_OUTGOING_MAX = 4 << 20, /* bytes the engine may hold for the socket, above which no message is added */
+    LOAD_OUTGOING_MAX = 4 << 20, /* bytes in the engine for the socket, above which no message is added */
     LOAD_QUIET_S = 3,            /* a presettled receiver stops waiting for what a router has dropped */
     LOAD_CLOSE_S = 2,
     LOAD_KEY_LISTENER = -1,
@@ -62,7 +62,8 @@ static inline void load_fail(struct load *l, const char *what, pn_condition_t *c
     if (l->error[0]) return;
     const char *name = condition ? pn_condition_get_name(condition) : NULL;
     const char *text = condition ? pn_condition_get_description(condition) : NULL;
-    snprintf(l->error, sizeof l->error, "%s: %s %s", what, name ? name : "no condition given", text ? text : "");
+    if (!name) name = "no condition given";
+    snprintf(l->error, sizeof l->error, "%s: %s %s", what, name, text ? text : "");
 }
 
 static inline void load_mark_first(struct load *l)
@@ -112,7 +113,7 @@ static inline void load_link_opened(struct load *l, struct endpoint *e, pn_link_
         return;
     }
     pn_terminus_t *t = pn_link_is_sender(link) ? pn_link_remote_target(link) : pn_link_remote_source(link);
-    e->attached = pn_terminus_get_type(t) != PN_UNSPECIFIED;  /* else a refusal: the reason follows in a detach */
+    e->attached = pn_terminus_get_type(t) != PN_UNSPECIFIED;  /* else refused: a detach says why */
 }
 
 /* ---- messages ---- */
@@ -201,7 +202,8 @@ static inline void load_on_arrival(struct load *l, struct endpoint *e, pn_delive
     ssize_t n;
     if (!pn_delivery_readable(d)) return;
     load_mark_first(l);
-    while ((n = pn_link_recv(e->link, e->inbox + e->filled, e->inbox_size - e->filled)) > 0) e->filled += (size_t)n;
+    while ((n = pn_link_recv(e->link, e->inbox + e->filled, e->inbox_size - e->filled)) > 0)
+        e->filled += (size_t)n;
     if (e->filled == e->inbox_size) load_fail(l, "a message arrived that is longer than --size", NULL);
     if (!pn_delivery_partial(d)) load_on_message(l, e, d);
 }

@@ -1,7 +1,7 @@
 /* One hand-made AMQP connection with one session and one link: what arrives, and what is sent in answer.
  *
- * The receiver accepts what one read() brought with one ranged disposition, and tops its credit up when half of it is
- * used.  Nothing here polls; the loop is in wire.c.
+ * The receiver accepts what one read() brought with one ranged disposition, and tops its credit up when half
+ * of it is used.  Nothing here polls; the loop is in wire.c.
  */
 #ifndef BENCH_WIRE_CONNECTION_H
 #define BENCH_WIRE_CONNECTION_H
@@ -14,7 +14,8 @@
 
 enum mode { SEND, RECV, PINGPONG, ECHO, IDLE, N_MODES };
 static const char *const MODES[] = {"send", "recv", "pingpong", "echo", "idle"};
-enum { INPUT_SIZE = 256 << 10, INPUT_SIZE_IDLE = 8 << 10, OUTPUT_MAX = 256 << 10, MAX_FRAME = 32 << 10, MIN_MAX_FRAME = 512 };
+enum { INPUT_SIZE = 256 << 10, INPUT_SIZE_IDLE = 8 << 10, OUTPUT_MAX = 256 << 10 };
+enum { MAX_FRAME = 32 << 10, MIN_MAX_FRAME = 512 };
 static const uint32_t WINDOW = 0x7fffffff;
 
 struct connection {
@@ -152,13 +153,14 @@ static inline void connection_settle(struct connection *c)
     if (c->credit <= run.credit / 2) send_credit(c);
 }
 
-/* Frames one message, or the rest of one; false when credit, the session's window or our own bound stopped it. */
+/* Frames one message, or the rest of one; false when credit, the session's window or our bound stopped it. */
 static inline bool connection_send(struct connection *c, bool sampled)
 {
     struct message *m = &run.message;
     if (!c->credit) return false;
     mark_first();
-    if (!c->msg_at) message_stamp(m, run.mode == ECHO ? run.owed_stamp : sampled ? clock_ns(CLOCK_MONOTONIC) : 0);
+    uint64_t now = sampled ? clock_ns(CLOCK_MONOTONIC) : 0;
+    if (!c->msg_at) message_stamp(m, run.mode == ECHO ? run.owed_stamp : now);
     size_t room = c->peer_max_frame - TRANSFER_MAX_HEADER;
     while (c->window && c->out.end - c->out.start < OUTPUT_MAX) {
         size_t left = m->length - c->msg_at, n = left < room ? left : room;
@@ -232,7 +234,8 @@ static inline void on_open(struct connection *c, struct fields f)
 
 static inline void on_attach(struct connection *c, struct fields f)
 {
-    if (c->server && f.left && *f.at == CODE_STRING8) snprintf(c->name, sizeof c->name, "%.*s", f.at[1], (const char *)f.at + 2);
+    if (c->server && f.left && *f.at == CODE_STRING8)
+        snprintf(c->name, sizeof c->name, "%.*s", f.at[1], (const char *)f.at + 2);
     skip_fields(&f, 2);
     bool peer_receives = get_number(&f, 0);
     if (c->server) {

@@ -117,6 +117,20 @@ def test_rows_fit_the_headings() -> None:
     assert "failed" in failed
 
 
+def test_no_relative_cost_beside_the_hand_made_client() -> None:
+    """It has another engine, so the floor is not 1."""
+    run = Run(messages=1, router_cpu={"core": 1.0}, clients_cpu=0.25)
+    made = {
+        kind: Outcome(scenario="4-4", target="routerd", client=kind, runs=[run])
+        for kind in ("wire", "proton")
+    }
+    rows = {kind: row(outcome) for kind, outcome in made.items()}
+    assert "4.00" in rows["proton"]
+    assert rows["proton"][-1] == "relative_cost 4.00 > 1.5"
+    assert "4.00" not in rows["wire"]
+    assert rows["wire"][-1] == "met"
+
+
 def test_markdown_has_a_line_per_outcome() -> None:
     """Heading, rule, one line."""
     table = markdown_table([Outcome(scenario="idle", target="a|b", client="proton", runs=[Run()])])
