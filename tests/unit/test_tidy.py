@@ -43,6 +43,7 @@ STARTED = {
     "bench.run": "make bench",
     "bench.client": "started by the bench",
     "bench.baseline": "started by the bench",
+    "bench.core_alone": "a measurement of its own",
 }
 
 
