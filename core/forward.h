@@ -170,9 +170,10 @@ static void action_progress(core_router *c, uint32_t w, const routerd_record *r)
         return;
     }
     if (r->peer) out->peer = r->peer;
-    uint64_t read = r->length < out->in->length ? r->length : out->in->length;
-    if (read <= out->progress) return;
-    out->progress = read;
+    /* A reader sees what its sender's worker has published before the CONTINUE that says so gets here: `length` may be
+     * ahead of ours.  The owner of the blocks checks it against what it has written. */
+    if (r->length <= out->progress) return;
+    out->progress = r->length;
     in_consumed(c, out->in);
 }
 

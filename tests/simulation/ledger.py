@@ -21,6 +21,7 @@ class Message:
     address: str
     presettled: bool
     multicast: bool
+    sender: tuple[int, int]  # worker and link generation
     alive: bool = True
     settled: list[int] = field(default_factory=list)  # outcomes told to the sender with settlement
     told: list[int] = field(default_factory=list)  # outcomes told without
@@ -36,8 +37,8 @@ class Ledger:
     def __init__(self) -> None:
         self.messages: list[Message] = []
 
-    def new(self, address: str, presettled: bool, multicast: bool) -> Message:
-        message = Message(len(self.messages), address, presettled, multicast)
+    def new(self, address: str, presettled: bool, multicast: bool, sender: tuple[int, int]) -> Message:
+        message = Message(len(self.messages), address, presettled, multicast, sender)
         self.messages.append(message)
         return message
 
@@ -50,6 +51,8 @@ class Ledger:
         assert not message.settled, f"message {number} was settled twice"
         message.settled.append(state)
         message.alive = False
+        known = [told for told in message.told if told in RANK]
+        assert not known or state == known[-1], f"message {number}: told {known[-1]:#x}, settled {state:#x}"
         self.check_truth(message, state)
 
     def check_truth(self, message: Message, state: int) -> None:
@@ -74,7 +77,7 @@ class Ledger:
             assert told == expected, f"message {message.number}: told {told}, merged {expected}"
 
     def check_end(self) -> None:
-        """Nothing waits any more: every sender that still cared has been told once, nobody got a message twice."""
+        """Every sender that still cared has been told once; nobody got a message twice."""
         for message in self.messages:
             if not message.presettled:
                 assert not message.alive, f"message {message.number} was never settled"

@@ -69,6 +69,7 @@ class Link:
     draining: bool = False
     drains: int = 0  # A_DRAIN not answered yet
     outs: dict[int, Outgoing] = field(default_factory=dict)
+    last: dict[tuple[int, int], int] = field(default_factory=dict)  # message by sender
 
 
 class Worker:
@@ -120,6 +121,7 @@ class Worker:
         while self.backlog and self._push(self.backlog[0]):
             self.backlog.popleft()
         self.actions.publish()
+        self.log.append(("publish", self.index))
         self.claims = [claim for claim in self.claims if claim[0] >= self.pushed]
 
     def claim(self, message: Message, state: int, pending: bool = False) -> None:
@@ -381,37 +383,46 @@ class Worker:
         link = self.links.get(r["link"])
         if link is not None and link.generation != r["link_gen"]:
             link = None
-        kind = r["type"]
-        if kind == n.W_SEND:
-            self._send(r, link)
-        elif kind == n.W_CONTINUE:
-            self._continue(r, link)
-        elif kind == n.W_UPDATE:
-            self._told_in(r, link) if r["flags"] & n.F_IN else self._told_out(r, link)
-        elif kind == n.W_RELEASE:
-            self._free(r["block"])
-            self._grant(link, r["credit"])
-        elif kind == n.W_FLOW:
-            if link is not None:
-                link.draining = False
-            self._grant(link, r["credit"])
-        elif kind == n.W_DRAIN:
-            if link is not None:
-                link.draining = True
-        elif kind == n.W_DRAINED:
-            if link is not None:
-                link.drains -= 1
-                assert link.drains >= 0
-        elif kind == n.W_ACCEPTED:
-            if (delivery := self.incoming.get(r["delivery"])) is not None:
-                delivery.core = r["peer"]
-        elif kind == n.W_CONSUMED:
-            delivery = self.incoming.get(r["delivery"])
-            if delivery is not None and delivery.writer is not None:
-                assert r["length"] <= delivery.writer.written
-        else:
-            assert kind == n.W_CONTROL
-            self._control(r)
+        handlers = {
+            n.W_SEND: self._send,
+            n.W_CONTINUE: self._continue,
+            n.W_UPDATE: self._told_in if r["flags"] & n.F_IN else self._told_out,
+            n.W_RELEASE: self._released,
+            n.W_CONSUMED: self._consumed,
+            n.W_FLOW: self._flow,
+            n.W_DRAIN: self._drain,
+            n.W_DRAINED: self._drained,
+            n.W_ACCEPTED: self._accepted,
+            n.W_CONTROL: self._control,
+        }
+        handlers[r["type"]](r, link)
+
+    def _released(self, r: dict[str, int], link: Link | None) -> None:
+        self._free(r["block"])
+        self._grant(link, r["credit"])
+
+    def _consumed(self, r: dict[str, int], link: Link | None) -> None:
+        delivery = self.incoming.get(r["delivery"])
+        if delivery is not None and delivery.writer is not None:
+            assert r["length"] <= delivery.writer.written
+
+    def _flow(self, r: dict[str, int], link: Link | None) -> None:
+        if link is not None:
+            link.draining = False
+        self._grant(link, r["credit"])
+
+    def _drain(self, r: dict[str, int], link: Link | None) -> None:
+        if link is not None:
+            link.draining = True
+
+    def _drained(self, r: dict[str, int], link: Link | None) -> None:
+        if link is not None:
+            link.drains -= 1
+            assert link.drains >= 0
+
+    def _accepted(self, r: dict[str, int], link: Link | None) -> None:
+        if (delivery := self.incoming.get(r["delivery"])) is not None:
+            delivery.core = r["peer"]
 
     def _grant(self, link: Link | None, credit: int) -> None:
         if link is not None:
@@ -424,7 +435,7 @@ class Worker:
         self.inherited.discard(block)
         assert self.arena.free_chain(block) > 0
 
-    def _control(self, r: dict[str, int]) -> None:
+    def _control(self, r: dict[str, int], _: Link | None) -> None:
         payload = self.views[r["arena"]].read(r["block"])
         self.post(type=n.A_FREE, arena=r["arena"], block=r["block"])
         if r["state"] != C_ATTACHED:
@@ -449,6 +460,8 @@ class Worker:
         message = self.ledger.messages[int(content[:8])]
         message.copies += 1
         assert link.open
+        assert link.last.get(message.sender, -1) < message.number, "a sender's messages changed their order"
+        link.last[message.sender] = message.number
         complete = bool(r["flags"] & n.F_COMPLETE)
         assert bool(r["flags"] & n.F_SETTLED) == (message.presettled or link.settles)
         link.outs[r["peer"]] = Outgoing(
