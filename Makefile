@@ -35,8 +35,8 @@ test: lint $(NODE)
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)
 
-$(SYSTEM): scripts/system-packages
-	scripts/system-packages build $(PYTHON)
+$(SYSTEM): .ci/system-packages
+	.ci/system-packages build $(PYTHON)
 	@mkdir -p $(VENV)
 	@touch $@
 
@@ -60,12 +60,12 @@ $(COMPILED): $(PACKAGES) $(NATIVE)
 
 # Another engine's client for the system tests.
 $(NODE): | $(PACKAGES)
-	scripts/system-packages test $(PYTHON)
+	.ci/system-packages test $(PYTHON)
 	npm install --silent --no-save --prefix $(VENV)/node $(RHEA)
 	@touch $@
 
 clean:
-	rm -rf build *.egg-info */*.so $(addsuffix .c,$(basename $(wildcard */*.pyx))) $(COMPILED)
+	rm -rf build bench/build *.egg-info */*.so $(addsuffix .c,$(basename $(wildcard */*.pyx))) $(COMPILED)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

@@ -1,7 +1,7 @@
 """What a worker does that is not per message: connections, attaches, detaches - the pump's Python half.
 
-The pump calls a method here for each such event (pump.pyx); what the core must decide goes to it as a control action
-(shm/control.py), and what it decided comes back through ``control``.
+The pump calls a method here for each such event (pump.pyx); what the core must decide goes to it as a control
+action (shm/control.py), and what it decided comes back through ``control``.
 """
 
 import logging
@@ -72,7 +72,7 @@ class Handler:
             Detach: self._detach,
             Close: self._close,
         }
-        self._number = setup.index  # of the next connection: unique in the router, as logs and qd.conn-id want it
+        self._number = setup.index  # of the last connection: unique in the router, for logs and qd.conn-id
         self.peers: dict[int, str] = {}
 
     # ---- connections ----
@@ -104,9 +104,7 @@ class Handler:
             product_version=properties.get("version", ""),
         )
         self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
-        SERVER.info(
-            "[C%d] connection from %s to %s opened, container %r", self._number, host, listener.name, container
-        )
+        SERVER.info("[C%d] connection from %s opened, container %r", self._number, host, container)
 
     def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
         """The peer's CLOSE has come: follow."""
@@ -126,7 +124,7 @@ class Handler:
         else:
             SERVER.info("connection of %s ended before it was opened", host)
         if opened:
-            closed = ConnectionClosed(connection=index, generation=generation, reason=error[1] if error else "")
+            closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
             self._post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
 
     def accept_failed(self, config: int) -> None:

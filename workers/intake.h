@@ -195,16 +195,40 @@ static inline void intake_finish(pump *p, wlink *k, win *s)
     }
 }
 
+static inline void post_continue(pump *p, win *s, uint8_t flags)
+{
+    routerd_record *r = post_link(p, A_CONTINUE, s->link);
+    r->delivery = s->core;
+    r->peer = pool_handle(&p->ins, s);
+    r->length = s->writer.written;
+    r->flags = flags;
+    s->grown = false;
+}
+
+/* Tell the core what has grown, once for all that arrived in this turn. */
+static inline void intake_flush(pump *p)
+{
+    for (uint32_t i = 0; i < p->grown_count; i++) {
+        win *s = (win *) pool_find(&p->ins, p->grown[i]);
+        if (s && s->grown) post_continue(p, s, 0);
+    }
+    p->grown_count = 0;
+}
+
+static inline void intake_grown(pump *p, win *s)
+{
+    if (s->grown) return;
+    if (p->grown_count == GROWN_BATCH) intake_flush(p);
+    s->grown = true;
+    p->grown[p->grown_count++] = pool_handle(&p->ins, s);
+}
+
 static inline void intake_aborted(pump *p, wlink *k, win *s)
 {
     stats_add(p->stats, N_ABORTED, 1);
     if (s->posted && !s->discard) {
         chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
-        routerd_record *r = post_link(p, A_CONTINUE, k);
-        r->delivery = s->core;
-        r->peer = pool_handle(&p->ins, s);
-        r->length = s->writer.written;
-        r->flags = F_ABORTED;
+        post_continue(p, s, F_ABORTED);
         s->settled = true;             /* AMQP 2.7.5: aborted deliveries are settled; the core gives the credit back */
     } else if (!s->discard) {
         if (s->writer.head != ROUTERD_NIL) arena_free_chain(&p->arena, s->writer.head);
@@ -219,11 +243,8 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
     uint8_t flags = (uint8_t) (complete ? F_COMPLETE : 0);
     chain_publish(&p->arena, &s->writer, complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
     if (s->posted) {
-        routerd_record *r = post_link(p, A_CONTINUE, k);
-        r->delivery = s->core;
-        r->peer = pool_handle(&p->ins, s);
-        r->length = s->writer.written;
-        r->flags = flags;
+        if (complete) post_continue(p, s, F_COMPLETE);
+        else intake_grown(p, s);
         return;
     }
     scan_found found;
@@ -346,25 +367,12 @@ static inline void intake_resume(pump *p, wlink *k)
     mark_dirty(p, k->conn);
 }
 
-/* Every reader has got to `length`: free the blocks that lie wholly before it.  Strictly before: a reader that stands at
- * a block's very end still looks up its `next`. */
+/* Every reader has got to `length`: what lies before it can be used again, and a sender held back goes on. */
 static inline void intake_consumed(pump *p, win *s, uint64_t length)
 {
-    arena_view *v = &p->arena.view;
     if (s->discard || s->whole || s->writer.head == ROUTERD_NIL || length > s->writer.written || length <= s->read_to) return;
     s->read_to = length;
-    arena_block *head = arena_at(v, s->writer.head);
-    if (!s->kept_start) s->kept_start = arena_capacity(v, s->writer.head, true);
-    for (;;) {
-        uint32_t kept = atomic_load_explicit(&head->next, memory_order_relaxed);
-        if (kept == ROUTERD_NIL || kept == s->writer.tail) break;
-        uint64_t end = s->kept_start + arena_capacity(v, kept, false);
-        if (end >= length) break;
-        atomic_store_explicit(&head->next, atomic_load_explicit(&arena_at(v, kept)->next, memory_order_relaxed), memory_order_release);
-        arena_free_one(&p->arena, kept);
-        s->kept_start = end;
-        p->freed = true;
-    }
+    if (chain_trim(&p->arena, &s->writer, length)) p->freed = true;
     if (s->link->held && s->link->current == s && s->writer.written - s->read_to < HOLD_LOW) {
         s->link->held = false;
         intake_resume(p, s->link);
@@ -378,11 +386,7 @@ static inline void intake_lost(pump *p, wlink *k)
         win *s = k->in_first;
         if (!s->complete && s->posted && !s->discard) {
             chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
-            routerd_record *r = post_link(p, A_CONTINUE, k);
-            r->delivery = s->core;
-            r->peer = pool_handle(&p->ins, s);
-            r->length = s->writer.written;
-            r->flags = F_ABORTED;
+            post_continue(p, s, F_ABORTED);
         } else if (!s->posted && !s->discard && s->writer.head != ROUTERD_NIL) {
             arena_free_chain(&p->arena, s->writer.head);
             p->freed = true;

@@ -313,11 +313,13 @@ static inline void pump_turn(pump *p, int64_t until)
     p->now_ns = began;
     p->now_ms = (int64_t) (began / 1000000u);
     for (int i = 0; i < n; i++) socket_event(p, &events[i]);
+    intake_flush(p);
     publish_actions(p);
     work_turn(p);
     if (p->arena.free_count[0] < p->low_small || p->arena.free_count[1] < p->low_large || p->paused) pressure_check(p);
     turn_timers(p);
     conns_serve(p);
+    intake_flush(p);
     publish_actions(p);
     stats_add(p->stats, N_LOOPS, 1);
     atomic_store_explicit(&p->stats->heartbeat, atomic_load_explicit(&p->stats->heartbeat, memory_order_relaxed) + 1, memory_order_relaxed);

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from shm import segment
 from shm.control import (
-    Closed,
     CloseConnections,
+    Closed,
     Drained,
     Exit,
     FromChild,
@@ -21,9 +21,9 @@ from workers import engine
 from workers.handler import Handler
 
 SERVER = logging.getLogger("SERVER")
-ROUND_SECONDS = 1.0  # how long the pump runs before Python looks around; the control socket ends a round early
+ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
 STOPPING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
-SESSION_WINDOW_BYTES = 2 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1: session windows)
+SESSION_WINDOW_BYTES = 2 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1)
 FORCED = ("amqp:connection:forced", "the router is shutting down")
 
 
@@ -58,7 +58,7 @@ class Worker:
         for number, listener in enumerate(setup.listeners):
             for fd in listener.fds:
                 self._add_listener(fd, number, listener)
-        self._pump.set_pid(os.getpid())
+        self._segments.worker_stats(setup.index).own(os.getpid(), setup.generation)
         self._pump.accept(setup.accepting)
         self._draining = self._closing = self._exit = False
 

@@ -37,6 +37,7 @@
 #define SESSION_HIGH (128u << 10)  /* bytes the engine holds for a session: write no more deliveries (facts 9, Q3) */
 #define SESSION_WINDOW_BYTES (2u << 20)
 #define SCAN_LIMIT (1u << 20)      /* annotations and properties longer than this are refused */
+#define GROWN_BATCH 256
 #define CONTROL_RESERVE 64u        /* blocks kept back for dispositions and control payloads */
 
 enum counter {                     /* shm/stats.py names them; tests compare the two */
@@ -95,9 +96,8 @@ typedef struct win {
     uint64_t core;                 /* the core's handle, 0 until told */
     arena_writer writer;
     uint64_t read_to;              /* every reader has got this far */
-    uint64_t kept_start;           /* message offset of the first block kept behind the head */
     bool whole;                    /* arrived in one piece: no writer */
-    bool posted, settled, complete, discard, refund;
+    bool posted, settled, complete, discard, refund, grown;
 } win;
 
 typedef struct wout {
@@ -143,6 +143,8 @@ struct pump {
     uint32_t listener_count;
     uint32_t dirty_first;
     uint32_t stalled_first;
+    uint64_t grown[GROWN_BATCH];   /* streamed messages with news that the core has not been told */
+    uint32_t grown_count;
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */
     bool paused, accepting, withhold, woken, accept_waiting, freed;
     uint64_t now_ns;

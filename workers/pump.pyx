@@ -212,10 +212,6 @@ cdef class Pump:
         """Grant no more credit: senders come to rest (orderly stop)."""
         self.p.withhold = True
 
-    def set_pid(self, int pid):
-        """Mark the statistics page as ours."""
-        self.p.stats.pid = pid
-
     # ---- running ----
 
     def run(self, double seconds):
