@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from ledger import Ledger
 from memory import Memory
-from worker import Incoming, Link, Outgoing, Worker
+from speaker import Incoming, Link, Outgoing
+from worker import Worker
 
 from core.router import Core
 from shm import native as n

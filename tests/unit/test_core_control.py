@@ -1,0 +1,254 @@
+"""The core's control plane: attaches, refusals, nonsense, payloads, and the loop that sleeps."""
+
+import mmap
+import os
+import threading
+from types import SimpleNamespace
+
+import msgspec
+import posix_ipc
+import pytest
+
+from core.addresses import Identity
+from core.links import decide
+from core.main import serve
+from core.names import Names
+from core.router import Core
+from shm import native as n
+from shm.control import (
+    C_ATTACH,
+    C_ATTACHED,
+    C_CONNECTION_OPENED,
+    C_DETACH,
+    AddressSetup,
+    Attach,
+    Attached,
+    ConnectionOpened,
+    Detach,
+    Error,
+    Exit,
+    Setup,
+    ToChild,
+    WorkerGone,
+    WorkerReclaimed,
+)
+
+ME = Identity("me")
+ARENAS = (4 * 1024 * 1024, 1024 * 1024)  # the worker's, the core's
+BAD, STALE = 24, 50  # shm/stats.py
+
+
+class Bed:
+    """A core with one worker whose part the test plays."""
+
+    def __init__(self, semaphore: str | None = None) -> None:
+        rings = mmap.mmap(-1, n.rings_bytes(1))
+        n.format_rings(rings, 1)
+        control = mmap.mmap(-1, n.control_bytes(1))
+        n.format_control(control, 1, ARENAS[0], 1)
+        arenas = [mmap.mmap(-1, size) for size in ARENAS]
+        for arena in arenas:
+            n.format_arena_segment(arena)
+        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas)
+        rules = [AddressSetup(prefix="closed", distribution="unavailable")]
+        setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], addresses=rules)
+        self.core = Core(setup, memory, b"seed", semaphore)
+        self.arena = n.ArenaOwner(arenas[0])
+        self.core_arena = n.Arena(arenas[1])
+        self.actions = n.Producer(rings, n.action_ring_offset(0))
+        self.work = n.Consumer(rings, n.work_ring_offset(0))
+        self.stats = n.StatsPage(control, n.stats_offset(1))
+        self.doorbell = n.Doorbell(control, n.core_doorbell_offset())
+        self.now = 0
+
+    def post(self, **fields: int) -> None:
+        assert self.actions.push(n.pack(**fields))
+        self.actions.publish()
+
+    def say(self, kind: int, payload: bytes | msgspec.Struct) -> None:
+        content = payload if isinstance(payload, bytes) else msgspec.msgpack.encode(payload)
+        block = self.arena.write(content)
+        assert block is not None
+        self.post(type=n.A_CONTROL, state=kind, arena=0, block=block)
+
+    def step(self) -> list[dict[str, int]]:
+        self.now += 1
+        self.core.step(self.now)
+        return self.heard()
+
+    def heard(self) -> list[dict[str, int]]:
+        """All work; blocks of ours are taken back."""
+        found = []
+        while (record := self.work.pop()) is not None:
+            found.append(n.unpack(record))
+            if found[-1]["type"] == n.W_RELEASE:
+                assert self.arena.free_chain(found[-1]["block"])
+        self.work.give_back()
+        return found
+
+    def answers(self) -> list[Attached]:
+        return [
+            msgspec.msgpack.decode(self.core_arena.read(r["block"]), type=Attached)
+            for r in self.step()
+            if r["type"] == n.W_CONTROL and r["state"] == C_ATTACHED
+        ]
+
+
+@pytest.fixture
+def bed() -> Bed:
+    """A core that knows connection 0."""
+    made = Bed()
+    made.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "c", "h:1"))
+    made.step()
+    return made
+
+
+def attach(link: int, *, outgoing: bool = False, address: str | None = "a", connection: int = 0) -> Attach:
+    return Attach(link, 1, connection, "l", outgoing, address)
+
+
+@pytest.mark.parametrize(
+    ("asked", "condition"),
+    [
+        (attach(0, address="closed.today"), "amqp:not-found"),
+        (attach(0, outgoing=True, address="closed"), "amqp:not-found"),
+        (attach(0, outgoing=True, address=None), "amqp:precondition-failed"),
+        (attach(0, outgoing=True, address=""), "amqp:precondition-failed"),
+        (Attach(0, 1, 0, "l", False, None, coordinator=True), "amqp:precondition-failed"),
+        (attach(0, connection=7), "amqp:internal-error"),
+    ],
+)
+def test_refusals(bed: Bed, asked: Attach, condition: str) -> None:
+    """A refused link is told why, and leaves nothing behind."""
+    bed.say(C_ATTACH, asked)
+    (answer,) = bed.answers()
+    assert answer.error is not None
+    assert answer.error.condition == condition
+    assert len(bed.core.links) == len(bed.core.addresses) == 0
+    assert bed.core.forwarder.counts()["links"] == 0
+
+
+def test_absurd_link_index_is_detached(bed: Bed) -> None:
+    """An index beyond all bounds cannot make the core allocate a table for it."""
+    bed.say(C_ATTACH, attach(1 << 31))
+    kinds = [r["state"] for r in bed.step() if r["type"] == n.W_CONTROL]
+    assert kinds == [C_ATTACHED, C_DETACH]
+    assert len(bed.core.links) == len(bed.core.addresses) == 0
+
+
+def test_dynamic_addresses() -> None:
+    """Receivers get an address below this router's, senders a mobile one; a seed repeats its names."""
+    names, again = Names(b"s"), Names(b"s")
+    receiver = decide(Attach(0, 1, 0, "l", True, None, dynamic=True), ME, names)
+    sender = decide(Attach(0, 1, 0, "l", False, None, dynamic=True), ME, names)
+    assert not isinstance(receiver, Error)
+    assert not isinstance(sender, Error)
+    assert receiver.text is not None
+    assert sender.text is not None
+    assert receiver.text == f"amqp:/_topo/0/me/temp.{again.discriminator()}"
+    assert sender.text == f"amqp:/_$temp.{again.discriminator()}"
+    assert len(receiver.text.rpartition(".")[2]) == 15
+    assert Names(b"other").discriminator() != Names(b"s").discriminator()
+
+
+def test_answer_precedes_credit(bed: Bed) -> None:
+    """A link is open before anything else is said of it."""
+    bed.say(C_ATTACH, attach(0, outgoing=True))
+    bed.say(C_ATTACH, attach(1))
+    kinds = [r["type"] for r in bed.step() if r["link"] == 1 or r["type"] == n.W_CONTROL]
+    assert kinds == [n.W_CONTROL, n.W_CONTROL, n.W_FLOW]
+
+
+@pytest.mark.parametrize("kind", [0, C_ATTACH, C_ATTACHED, C_DETACH, 99])
+@pytest.mark.parametrize("payload", [b"", b"\xff" * 20, msgspec.msgpack.encode(["x", 1, None])])
+def test_nonsense_is_counted_and_given_back(bed: Bed, kind: int, payload: bytes) -> None:
+    """A control record that makes no sense is dropped, counted, and its block comes back."""
+    bed.say(kind, payload)
+    assert [r["type"] for r in bed.step()] == [n.W_RELEASE]
+    assert bed.stats.get(BAD) == 1
+    assert bed.arena.free == bed.arena.blocks
+
+
+def test_stale_detach_is_counted(bed: Bed) -> None:
+    """A detach of another generation touches nothing."""
+    bed.say(C_ATTACH, attach(0))
+    bed.say(C_DETACH, Detach(0, 2))
+    bed.step()
+    assert len(bed.core.links) == 1
+    assert bed.stats.get(STALE) == 1
+
+
+def test_payloads_beyond_the_arena_wait_in_order(bed: Bed) -> None:
+    """More answers than blocks: the rest waits until the first are read; nothing overtakes, all come back."""
+    pristine = bed.core.forwarder.counts()
+    for batch in range(20):
+        for i in range(50):
+            bed.say(C_ATTACH, attach(batch * 50 + i, outgoing=batch % 2 == 0, address=f"a.{i}"))
+        bed.core.step(1)
+    seen: list[int] = []
+    flows: set[int] = set()
+    while records := bed.heard():
+        for r in records:
+            if r["type"] == n.W_CONTROL:
+                answer = msgspec.msgpack.decode(bed.core_arena.read(r["block"]), type=Attached)
+                seen.append(answer.link)
+            elif r["type"] == n.W_FLOW:
+                assert r["link"] in seen
+                flows.add(r["link"])
+        for r in reversed(records):
+            if r["type"] == n.W_CONTROL:
+                bed.post(type=n.A_FREE, arena=1, block=r["block"])
+        bed.core.step(2)
+    assert seen == list(range(1000))
+    assert len(flows) == 500
+    counts = bed.core.forwarder.counts()
+    assert counts["payloads"] == counts["overflow"] == 0
+    assert counts["free_small"] == pristine["free_small"]
+    assert counts["free_large"] == pristine["free_large"]
+    assert bed.stats.get(BAD) == 0
+
+
+def test_spellings_are_bounded(bed: Bed) -> None:
+    """A client that sends to ever new addresses does not make the core grow."""
+    from core.forward import ALIASES  # noqa: PLC0415 - the bound of this test alone
+
+    for i in range(ALIASES + 500):
+        bed.core.addresses.learn(b"nobody.%d" % i)
+    assert bed.core.forwarder.counts()["aliases"] == ALIASES
+    assert len(bed.core.addresses) == ALIASES
+
+
+def test_wakes_for_a_record_and_for_the_supervisor() -> None:
+    """The core sleeps on its semaphore: a worker's record and the supervisor's post wake it; Exit ends it."""
+    name = f"/routerd-test-{os.getpid()}-core"
+    semaphore = posix_ipc.Semaphore(name, posix_ipc.O_CREX, mode=0o600)
+    try:
+        bed = Bed(name)
+        inbox: list[ToChild] = []
+        outbox: list[msgspec.Struct] = []
+        channel = SimpleNamespace(receive=lambda: inbox.pop(0) if inbox else None, send=outbox.append)
+        done = threading.Event()
+
+        def core() -> None:
+            serve(bed.core, channel, lambda: 1, 0)
+            done.set()
+
+        thread = threading.Thread(target=core, daemon=True)
+        thread.start()
+        bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "c", "h:1"))
+        if bed.doorbell.should_ring():
+            semaphore.release()
+        while not bed.work.pending():
+            assert thread.is_alive()
+        assert [r["type"] for r in bed.heard()] == [n.W_RELEASE]
+        inbox.append(WorkerGone(0, 1))
+        semaphore.release()
+        while not outbox:
+            assert thread.is_alive()
+        assert outbox == [WorkerReclaimed(0, 1)]
+        inbox.append(Exit())
+        semaphore.release()
+        assert done.wait(30)
+    finally:
+        semaphore.close()
+        posix_ipc.unlink_semaphore(name)
