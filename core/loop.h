@@ -6,6 +6,7 @@
 #ifndef ROUTERD_CORE_LOOP_H
 #define ROUTERD_CORE_LOOP_H
 
+#include <sched.h>
 #include <time.h>
 
 #include "recover.h"
@@ -114,6 +115,8 @@ static bool core_poll(core_router *c, uint64_t until)
 static void core_sleep(core_router *c, uint64_t until)
 {
     struct timespec t = {.tv_sec = (time_t) (until / 1000000000ull), .tv_nsec = (long) (until % 1000000000ull)};
+    sched_yield();                     /* let the workers on this CPU go first: their actions come in one batch then */
+    if (core_pending(c)) return;
     doorbell_sleep(c->bell);
     if (!core_pending(c)) {            /* the second look: see doorbell.h */
         stats_add(c->stats, STAT_SLEEPS, 1);

@@ -7,6 +7,8 @@
 #define ROUTERD_WORKERS_LOOP_H
 
 #include "sockets.h"
+#include <sched.h>
+
 #include "layout.h"
 #include "work.h"
 
@@ -264,28 +266,33 @@ static inline int turn_timeout(pump *p, int64_t until)
     return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
 }
 
-/* Spin for a while before sleeping (busyPoll): a wake-up costs more than a look. */
-static inline bool busy_poll(pump *p)
+/* Spin for a while before sleeping (busyPoll): a wake-up costs more than a look.  -1: nothing came. */
+static inline int busy_poll(pump *p, struct epoll_event *events)
 {
     uint64_t end = clock_ns() + p->busy_poll_ns;
     do {
-        if (ring_pending(&p->work)) return true;
-        __builtin_ia32_pause();
+        for (int i = 0; i < 64 && !ring_pending(&p->work); i++) __builtin_ia32_pause();
+        int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
+        if (n || ring_pending(&p->work)) return n;
     } while (clock_ns() < end);
-    return false;
+    return -1;
 }
 
 static inline int turn_wait(pump *p, struct epoll_event *events, int timeout)
 {
     if (timeout == 0) return epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
     if (p->busy_poll_ns) {
-        int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
-        if (n || busy_poll(p)) return n;
+        int found = busy_poll(p, events);
+        if (found >= 0) return found;
     }
+    /* Let whoever shares this CPU go first: what it has for us then comes in one batch, and nobody has to wake us. */
+    sched_yield();
+    int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
+    if (n || ring_pending(&p->work)) return n;
     doorbell_sleep(p->own_bell);
     if (ring_pending(&p->work)) timeout = 0;                    /* the second look: see doorbell.h */
     else stats_add(p->stats, N_SLEEPS, 1);
-    int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, timeout);
+    n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, timeout);
     doorbell_wake(p->own_bell);
     return n;
 }
