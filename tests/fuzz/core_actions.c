@@ -1,0 +1,200 @@
+/* Invariant: whatever stands in the action rings and arenas of the workers, the core neither crashes nor touches a byte
+ * outside its segments and its own tables, and gives back all its memory in the end.
+ *
+ * Records are random, but often nearly right: small indices, handles that were once given out, blocks that exist.  Built
+ * with AddressSanitizer and UndefinedBehaviorSanitizer; each segment is an allocation of its own, so a step outside is
+ * seen.  Arguments: seed, rounds.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+
+#include "setup.h"
+
+#define WORKERS 2u
+#define ARENA_BYTES (192u * 1024u)
+#define SEEN 32u                       /* handles of the core that each worker remembers */
+
+static uint64_t state;
+
+static uint64_t any(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static uint32_t below(uint32_t n) { return (uint32_t) (any() % n); }
+
+static void *segment(size_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, 4096, bytes)) exit(2);
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static uint64_t some_handle(const uint64_t *seen)
+{
+    switch (below(6)) {
+    case 0: case 1: case 2: return seen[below(SEEN)];
+    case 3: return routerd_handle(below(40), 1 + below(3));
+    case 4: return 0;
+    default: return any();
+    }
+}
+
+static uint32_t some_block(const arena_view *v) { return below(8) ? below(arena_blocks(v)) : (uint32_t) any(); }
+
+/* A record that a confused worker might write; one in eight is pure noise. */
+static routerd_record some_record(const arena_view *arenas, uint32_t w, const uint64_t *seen)
+{
+    static const uint8_t types[] = {A_DELIVER, A_DELIVER, A_DELIVER, A_CONTINUE, A_UPDATE, A_UPDATE, A_UPDATE, A_DONE, A_PROGRESS,
+                                    A_DRAIN, A_DRAINED, A_FREE, A_CONTROL, A_NONE, 255};
+    static const uint32_t states[] = {0, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED, S_TRANSACTIONAL, 77};
+    routerd_record r;
+    uint8_t *bytes = (uint8_t *) &r;
+    for (size_t i = 0; i < sizeof r; i++) bytes[i] = (uint8_t) any();
+    if (!below(8)) return r;
+    r.type = types[below(sizeof types)];
+    r.arena = below(8) ? (uint8_t) w : (uint8_t) below(WORKERS + 2);
+    if (below(2)) r.flags &= F_SETTLED | F_COMPLETE;
+    r.link = below(8) ? below(12) : (uint32_t) any();
+    r.link_gen = below(8) ? 1 : (uint32_t) any();
+    r.block = some_block(&arenas[below(8) ? w : below(WORKERS + 1)]);
+    r.delivery = some_handle(seen);
+    r.peer = some_handle(seen);
+    r.state = states[below(sizeof states / sizeof *states)];
+    r.credit = below(3) ? below(10) : (uint32_t) any();
+    r.length = below(3) ? below(100000) : any();
+    return r;
+}
+
+/* Scribbles on a block: content headers, next indices and lengths become lies. */
+static void damage(const arena_view *v)
+{
+    uint32_t index = below(arena_blocks(v));
+    arena_block *b = arena_at(v, index);
+    uint32_t size = arena_capacity(v, index, false);
+    if (below(2)) atomic_store(&b->next, some_block(v));
+    arena_content *c = (arena_content *) b->data;
+    if (below(2)) {
+        atomic_store(&c->length, below(2) ? below(2000) : any());
+        c->key_block = below(2) ? ROUTERD_NIL : some_block(v);
+        c->to_offset = below(2) ? below(600) : (uint32_t) any();
+        c->to_length = below(2) ? 1 + below(8) : (uint32_t) any();
+    } else {
+        b->data[below(size)] = (uint8_t) any();
+    }
+}
+
+/* What Python would do when it is needed. */
+static void python(core_router *c, enum core_stop stop, core_address **addresses)
+{
+    if (stop == STOP_UNKNOWN) {
+        core_address *evicted = NULL;
+        alias_insert(c, c->text, c->text_length, addresses[below(4)], &evicted);
+        return;
+    }
+    uint32_t w = c->stop_worker;
+    const arena_content *content = c->control.arena == w ? arena_content_of(&c->arena[w], c->control.block) : NULL;
+    if (!content) return;
+    uint64_t length = chain_length(content);
+    if (length <= CONTENT_CONTROL_MAX) {
+        uint8_t *copy = (uint8_t *) malloc((size_t) length + 1);
+        if (content_copy(&c->arena[w], c->control.block, 0, copy, (uint32_t) length, CONTENT_HOPS) && length < 4096)
+            core_post_control(c, w, C_ATTACHED, copy, (uint32_t) length);
+        free(copy);
+    }
+    core_release(c, (uint8_t) w, c->control.block, NULL, 0);
+}
+
+static void control_plane(core_router *c, core_address **addresses)
+{
+    uint32_t w = below(WORKERS), link = below(12);
+    bool outgoing = below(2);
+    core_address *a = below(4) || outgoing ? addresses[below(4)] : NULL;
+    core_link *known = link_find(c, w, link, 1);
+    if (!known) link_add(c, w, link, 1, outgoing, a, 1 + below(20), below(4) == 0);
+    else if (!below(10)) link_remove(c, known, below(2));
+    if (below(2000)) return;
+    uint32_t handled = 0;
+    for (enum core_stop stop; (stop = core_batch(c, w, UINT32_MAX, &handled)) != STOP_NOTHING;) python(c, stop, addresses);
+    core_reclaim(c, w);
+}
+
+/* A worker reads its work, and what waited for room in its ring, and remembers handles. */
+static void listen(core_router *c, uint32_t w, routerd_consumer *work, uint64_t *seen)
+{
+    ring_consume(work, c->worker[w].work.ring);
+    for (bool more = true; more; core_flush_all(c)) {
+        more = false;
+        for (const routerd_record *r; (r = ring_peek(work)); ring_advance(work), more = true) {
+            if (r->peer) seen[below(SEEN)] = r->peer;
+            routerd_record done = {.type = A_FREE, .arena = r->arena, .block = r->block};
+            if (r->type == W_CONTROL && below(50)) core_action(c, w, &done);   /* without it the core's arena fills up */
+        }
+        ring_return(work);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t rounds = argc > 2 ? (uint32_t) atoi(argv[2]) : 20000;
+    state = argc > 1 ? strtoull(argv[1], NULL, 10) * 2 + 1 : 1;
+    core_router *c = (core_router *) calloc(1, sizeof *c);
+    uint8_t *control = (uint8_t *) segment(layout_control_bytes(WORKERS)), *rings = (uint8_t *) segment(layout_rings_bytes(WORKERS));
+    layout_format_control(control, WORKERS, ARENA_BYTES, 1);
+    void *memory[WORKERS + 1];
+    for (uint32_t i = 0; i <= WORKERS; i++) {
+        memory[i] = segment(ARENA_BYTES);
+        layout_format_arena(memory[i], ARENA_BYTES);
+        if (!arena_attach(&c->arena[i], memory[i], ARENA_BYTES)) return 2;
+    }
+    routerd_producer actions[WORKERS];
+    routerd_consumer work[WORKERS];
+    for (uint32_t w = 0; w < WORKERS; w++) {
+        routerd_ring *a = (routerd_ring *) (rings + layout_action_ring(w)), *b = (routerd_ring *) (rings + layout_work_ring(w));
+        ring_format(a, 64);
+        ring_format(b, 64);
+        if (setup_worker(c, w, control, rings, -1)) return 2;
+    }
+    if (core_open(c, WORKERS, control, 7)) return 2;
+    core_address *addresses[4];
+    for (uint8_t t = 0; t < 4; t++) {
+        addresses[t] = (core_address *) pool_take(&c->addresses);
+        addresses[t]->treatment = t;
+        addresses[t]->priority = (int8_t) (t - 1);
+    }
+    uint64_t seen[WORKERS][SEEN] = {{0}};
+    uint64_t handled = 0;
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint32_t w = below(WORKERS);
+        ring_produce(&actions[w], c->worker[w].actions.ring);
+        for (uint32_t n = below(20); n; n--) {
+            routerd_record *slot = ring_slot(&actions[w]);
+            if (!slot) break;
+            *slot = some_record(c->arena, w, seen[w]);
+            ring_push(&actions[w]);
+            handled++;
+        }
+        ring_publish(&actions[w]);
+        damage(&c->arena[below(WORKERS)]);
+        control_plane(c, addresses);
+        for (enum core_stop stop; (stop = core_step(c, round)) != STOP_NOTHING;) python(c, stop, addresses);
+        bool lazy = !below(4);
+        for (w = 0; w < WORKERS && !lazy; w++) listen(c, w, &work[w], seen[w]);
+    }
+    for (uint32_t w = 0; w < WORKERS; w++) core_reclaim(c, w);
+    bool empty = !c->ins.live && !c->outs.live && !c->links.live;
+    uint64_t forwarded = stats_get(c->stats, STAT_FORWARDED), accepted = stats_get(c->stats, STAT_ACCEPTED);
+    printf("%llu records, %llu forwarded, %llu accepted, %s\n", (unsigned long long) handled, (unsigned long long) forwarded,
+           (unsigned long long) accepted, empty ? "tables empty" : "tables not empty");
+    if (forwarded < handled / 100 || accepted < forwarded / 100) empty = false;   /* a fuzzer that reaches nothing proves nothing */
+    core_close(c);
+    for (uint32_t i = 0; i <= WORKERS; i++) free(memory[i]);
+    free(control);
+    free(rings);
+    free(c);
+    return empty ? 0 : 1;
+}
