@@ -1,7 +1,10 @@
 """One log for all processes: stdlib logging, set up from the log entities of the configuration.
 
-Loggers are named after the modules of qdrouterd, so its operators find what they know. Every line reaches its
-file in one write() with O_APPEND, so lines of several processes never mix. Text from outside cannot forge a
+    2026-11-21 06:34:17.123456 +0000 SERVER (info) worker 0 serves pid=4713 generation=1 process=supervisor
+
+Time, module and level stand as in qdrouterd's log and its modules name the loggers, so what reads that log reads
+this one; the process that wrote a line is named behind its text. Every line reaches its file in one write() with
+O_APPEND, so lines of several processes never mix. Text from outside cannot forge a
 line: control characters are written as escapes.
 """
 
@@ -86,7 +89,7 @@ def event(logger: logging.Logger, level: int, text: str, **fields: object) -> No
 
 
 def configure(logs: Iterable[LogSetup], process: str) -> None:
-    """Send the log of this process where the log entities say; `process` names it in every line.
+    """Send the log of this process where the log entities say; `process` names it at the end of every line.
 
     May be called again; the new set-up replaces the old one. Raises LogError when an output file cannot be
     opened, and then leaves the old set-up in place.
@@ -145,7 +148,7 @@ class _Handler(logging.Handler):
     def __init__(self, enabled: frozenset[int], process: str, timestamp: bool, source: bool) -> None:
         super().__init__()
         self.enabled = enabled
-        self._process = process
+        self._process = f"process={_field(process)}"
         self._timestamp = timestamp
         self._source = source
 
@@ -156,7 +159,7 @@ class _Handler(logging.Handler):
     def format(self, record: logging.LogRecord) -> str:
         module = record.name if record.name in MODULES else "DEFAULT"
         level = _NAMES.get(record.levelno, record.levelname.lower())
-        words = [f"{module} ({level}) [{self._process}] {_printable(record.getMessage())}"]
+        words = [f"{module} ({level}) {_printable(record.getMessage())} {self._process}"]
         if self._timestamp:
             words.insert(0, _time(record.created))
         if self._source:

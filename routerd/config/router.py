@@ -72,7 +72,7 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     stop_grace_seconds: Annotated[
         int,
         about(
-            "How long a stopping router lets open deliveries settle before it closes connections.", ge=0, le=4
+            "How long a stopping router lets open deliveries settle before it closes connections.", ge=0, le=3
         ),
     ] = 2
     default_distribution: Annotated[

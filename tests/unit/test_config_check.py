@@ -77,9 +77,9 @@ def test_workers_auto(usable: set[int], workers: int, monkeypatch: pytest.Monkey
         ("workers: 0", "router workers: 0 is out of range", "give a whole number from 1 to 64 or auto"),
         ("arenaSize: 3", "router arenaSize: 3 is out of range", "give a whole number from 4 to 65536"),
         (
-            "stopGraceSeconds: 5",
-            "router stopGraceSeconds: 5 is out of range",
-            "give a whole number from 0 to 4",
+            "stopGraceSeconds: 4",
+            "router stopGraceSeconds: 4 is out of range",
+            "give a whole number from 0 to 3",
         ),
         ("busyPoll: 1.5", "router busyPoll: '1.5' does not fit", "give a whole number from 0 to 1000000"),
         (
@@ -130,7 +130,7 @@ def test_mistake_in_router(line: str, what: str, instead: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [f"id: {'x' * 127}", "id: Router.A-1_b", "workers: 64", "stopGraceSeconds: 0"]
+    "line", [f"id: {'x' * 127}", "id: Router.A-1_b", "workers: 64", "stopGraceSeconds: 0", "stopGraceSeconds: 3"]
 )
 def test_limits_themselves_are_allowed(line: str) -> None:
     assert told(router(line)) == []

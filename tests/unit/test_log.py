@@ -58,10 +58,10 @@ LEVELS = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
 def test_enable_selects_exactly_these_levels(enable: str, names: list[str], tmp_path: Path) -> None:
     path = tmp_path / "log"
     setup = Setup("SERVER", enable=enable, include_timestamp=False, output_file=str(path))
-    log.configure([setup], "worker 0")
+    log.configure([setup], "worker-0")
     for name in LEVELS:
         logging.getLogger("SERVER").log(log.LEVELS[name], "text")
-    assert logged(path) == [f"SERVER ({name}) [worker 0] text" for name in names]
+    assert logged(path) == [f"SERVER ({name}) text process=worker-0" for name in names]
 
 
 @pytest.mark.parametrize("enable", ["", "inf", "info++", "info,,error", "5"])
@@ -84,11 +84,11 @@ def test_modules_follow_default_until_they_have_their_own(tmp_path: Path) -> Non
     for name in ("SERVER", "ROUTER_CORE", "AGENT", "some.library"):
         for level in (logging.DEBUG, logging.ERROR):
             logging.getLogger(name).log(level, name)
-    assert logged(own) == ["SERVER (error) [core] SERVER"]
+    assert logged(own) == ["SERVER (error) SERVER process=core"]
     assert logged(default) == [
-        "ROUTER_CORE (debug) [core] ROUTER_CORE",
-        "AGENT (error) [core] AGENT",
-        "DEFAULT (error) [core] some.library",
+        "ROUTER_CORE (debug) ROUTER_CORE process=core",
+        "AGENT (error) AGENT process=core",
+        "DEFAULT (error) some.library process=core",
     ]
 
 
@@ -99,8 +99,18 @@ def test_default_is_info_to_stderr_with_the_time(capfd: pytest.CaptureFixture[st
     out, err = capfd.readouterr()
     assert out == ""
     assert re.fullmatch(
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} [+-]\d{4} ROUTER \(info\) \[supervisor\] up\n", err
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} [+-]\d{4} ROUTER \(info\) up process=supervisor\n", err
     )
+
+
+def test_the_line_that_tools_for_qdrouterd_wait_for(capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing stands between the level and the text."""
+    log.configure([], "supervisor")
+    log.event(logging.getLogger("SERVER"), log.NOTICE, "Operational, 2 Threads Running (process ID 4711)")
+    _, err = capfd.readouterr()
+    waited = re.search(r"SERVER \(notice\) Operational, (\d+) Threads Running \(process ID (\d+)\)", err)
+    assert waited is not None
+    assert waited.groups() == ("2", "4711")
 
 
 def test_fields_and_source(capfd: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +123,7 @@ def test_fields_and_source(capfd: pytest.CaptureFixture[str]) -> None:
     )
     out, _ = capfd.readouterr()
     assert re.fullmatch(
-        r'SERVER \(info\) \[core\] 100% open host=::1 name="a b" empty="" q="\\"" n=3 \(test_log\.py:\d+\)\n',
+        r'SERVER \(info\) 100% open host=::1 name="a b" empty="" q="\\"" n=3 process=core \(test_log\.py:\d+\)\n',
         out,
     )
 
@@ -124,8 +134,8 @@ def test_text_from_outside_cannot_forge_a_line(tmp_path: Path) -> None:
     log.event(logging.getLogger("SERVER"), logging.INFO, "a\nb\x1b[31m\u2028", container="x\nSERVER (info) y")
     logging.getLogger("SERVER").info("\udc80")
     assert path.read_bytes().splitlines() == [
-        rb'SERVER (info) [core] a\nb\x1b[31m\u2028 container="x\nSERVER (info) y"',
-        rb"SERVER (info) [core] \udc80",
+        rb'SERVER (info) a\nb\x1b[31m\u2028 container="x\nSERVER (info) y" process=core',
+        rb"SERVER (info) \udc80 process=core",
     ]
 
 
@@ -137,7 +147,7 @@ def test_traceback_follows_its_line_indented(tmp_path: Path) -> None:
     except RuntimeError:
         logging.getLogger("ERROR").exception("failed")
     first, *rest = logged(path)
-    assert first.rstrip() == "ERROR (error) [core] failed"
+    assert first.rstrip() == "ERROR (error) failed process=core"
     assert all(line.startswith("  ") for line in rest)
     assert rest[-1].strip() == "RuntimeError: broken"
 
@@ -148,7 +158,7 @@ def test_unwritable_output_is_a_clear_error_and_changes_nothing(tmp_path: Path) 
     with pytest.raises(log.LogError, match=r"cannot be written .*; give a file in a directory"):
         log.configure([Setup("DEFAULT", output_file=str(tmp_path / "none" / "log"))], "core")
     logging.getLogger("SERVER").info("still here")
-    assert logged(path) == ["SERVER (info) [core] still here"]
+    assert logged(path) == ["SERVER (info) still here process=core"]
 
 
 def test_configuring_again_replaces_and_leaks_no_file(tmp_path: Path) -> None:
@@ -160,7 +170,7 @@ def test_configuring_again_replaces_and_leaks_no_file(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before + 1
     logging.getLogger("SERVER").info("once")
     assert logged(tmp_path / "18") == []
-    assert logged(tmp_path / "19") == ["SERVER (info) [core] once"]
+    assert logged(tmp_path / "19") == ["SERVER (info) once process=core"]
 
 
 def test_a_full_disk_stops_nobody() -> None:
@@ -184,11 +194,11 @@ def test_lines_of_several_processes_never_mix(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", WRITER, str(path)]
     writers = [
-        subprocess.Popen([*command, name], cwd=root)  # noqa: S603 - our own interpreter
+        subprocess.Popen([*command, name], cwd=root)
         for name in ("one", "two")
     ]
     assert [writer.wait() for writer in writers] == [0, 0]
-    expected = {f"SERVER (info) [{name}] {'x' * (n * 20)}" for name in ("one", "two") for n in range(300)}
+    expected = {f"SERVER (info) {'x' * (n * 20)} process={name}" for name in ("one", "two") for n in range(300)}
     lines = logged(path)
     assert len(lines) == 600
     assert set(lines) == expected
@@ -200,5 +210,5 @@ def test_import_is_light() -> None:
         "import sys, routerd.log; print({'click', 'rich', 'msgspec', 'routerd.config'} & sys.modules.keys())"
     )
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
