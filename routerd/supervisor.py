@@ -6,6 +6,7 @@ message.
 
 import logging
 import os
+import resource
 import select
 import signal
 import sys
@@ -18,6 +19,7 @@ from routerd.banner import banner
 from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
 from routerd.config import Config
+from routerd.config.source import Mistake
 from routerd.family import Family
 from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, LogError, configure, event
@@ -29,7 +31,7 @@ from shm.segment import SegmentError, sweep
 
 LOGGER = logging.getLogger("SERVER")
 
-_STARTING = (ListenError, LogError, SegmentError, UnknownCpuError)
+_STARTING = (LogError, SegmentError, UnknownCpuError)
 
 
 def run(config: Config, launch: Command = command) -> int:
@@ -40,6 +42,8 @@ def run(config: Config, launch: Command = command) -> int:
         with ExitStack() as stack:
             supervisor = _assemble(config, launch, signals, stack)
             return supervisor.run()
+    except ListenError as error:
+        return _failed(config, str(error), error.line)
     except _STARTING as error:
         return _failed(config, str(error))
     finally:
@@ -50,6 +54,7 @@ def _assemble(config: Config, launch: Command, signals: Signals, stack: ExitStac
     """Everything a router consists of but its children; `stack` undoes it."""
     router = config.router
     configure(log_setups(config.logs), "supervisor")
+    _raise_descriptor_limit()
     if swept := sweep():
         event(LOGGER, NOTICE, "Removed what a killed router left in shared memory", names=",".join(swept))
     pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
@@ -74,10 +79,15 @@ def _assemble(config: Config, launch: Command, signals: Signals, stack: ExitStac
     return Supervisor(config, family, listening, signals)
 
 
-def _failed(config: Config, text: str) -> int:
+def _raise_descriptor_limit() -> None:
+    """Every connection is a descriptor: take all the hard limit allows. Children inherit it."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _failed(config: Config, text: str, line: int = 0) -> int:
     """Say why the router does not start: to the one who starts it and, if that goes elsewhere, to the log."""
-    place = f"{config.file}: " if config.file else ""
-    print(f"{place}{text}", file=sys.stderr, flush=True)
+    print(Mistake(config.file, line, text) if config.file else text, file=sys.stderr, flush=True)
     if any(log.output_file not in (None, "stderr") for log in config.logs):
         event(LOGGER, logging.CRITICAL, "cannot start", why=text)
     return 1

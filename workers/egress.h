@@ -24,6 +24,7 @@ static inline void out_queue(wlink *k, wout *o)
     else k->queue_first = o;
     k->queue_last = o;
     k->queued++;
+    k->queued_settled += o->droppable;
     if (k->queued == 1 || o->priority > k->queue_priority) k->queue_priority = o->priority;
 }
 
@@ -34,7 +35,9 @@ static inline void out_unlink(wlink *k, wout *o)
     if (o->previous) o->previous->next = o->next;
     else if (o->sent) k->unsettled_first = o->next;
     else k->queue_first = o->next;
-    if (!o->sent) k->queued--;
+    if (o->sent) return;
+    k->queued--;
+    k->queued_settled -= o->droppable;
 }
 
 static inline void out_sent(wlink *k, wout *o)
@@ -84,13 +87,13 @@ static inline void out_abort(pump *p, wout *o)
     out_free(p, o);
 }
 
-/* A slow receiver of presettled messages: once its list is full all but the first are dropped (facts 8). */
+/* A slow receiver of presettled messages: once they fill its list all but the first are dropped (facts 8). */
 static inline void drop_presettled(pump *p, wlink *k)
 {
     wout *o = k->queue_first ? k->queue_first->next : NULL;
     while (o) {
         wout *next = o->next;
-        if (o->settled && !o->engine) {
+        if (o->droppable && !o->engine) {
             post_done(p, k, o->core, F_DROPPED);
             stats_add(p->stats, N_DROPPED, 1);
             out_free(p, o);
@@ -114,12 +117,12 @@ static inline void egress_accept(pump *p, const routerd_record *r)
     o->core = r->peer;
     o->arena = r->arena;
     o->priority = r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
-    o->settled = r->flags & F_SETTLED;
+    o->settled = o->droppable = r->flags & F_SETTLED;
     o->streaming = !(r->flags & F_COMPLETE);
     chain_open(&o->reader, r->block);
     p->unsettled++;
     out_queue(k, o);
-    if (o->settled && k->queued > k->capacity) drop_presettled(p, k);
+    if (k->queued_settled > k->capacity) drop_presettled(p, k);
     work_add(p, k);
 }
 

@@ -69,6 +69,11 @@ static inline void link_lost(pump *p, wlink *k, int event)
     link_free(p, k);
 }
 
+static inline void links_lost(pump *p, wconn *c)
+{
+    while (c->link_first != ROUTERD_NIL) link_lost(p, (wlink *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
+}
+
 static inline void session_lost(pump *p, pn_session_t *session)
 {
     wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
@@ -115,6 +120,7 @@ static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
         c->tick_at = p->now_ms;
     }
     p->on_event(p->self, open ? EV_CONNECTION_OPEN : EV_CONNECTION_CLOSE, c, NULL, engine, NULL);
+    if (!open) links_lost(p, c);                                /* nothing more is sent to a peer that has said CLOSE */
 }
 
 static inline void event_handle(pump *p, int type, void *object)
@@ -164,7 +170,7 @@ static inline void events_drain(pump *p)
 /* Everything the connection had is answered for, Python is told, and it is gone. */
 static inline void conn_free(pump *p, wconn *c)
 {
-    while (c->link_first != ROUTERD_NIL) link_lost(p, (wlink *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
+    links_lost(p, c);
     if (!c->opened || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
     close(c->fd);

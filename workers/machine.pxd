@@ -24,6 +24,7 @@ cdef extern from "sys/epoll.h" nogil:
 
 cdef extern from "loop.h" nogil:
     uint32_t ROUTERD_NIL
+    uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
@@ -102,7 +103,7 @@ cdef extern from "loop.h" nogil:
         pool conns, links, ins, outs
         pn_collector_t *collector
         wlistener listeners[64]
-        uint32_t listener_count, dirty_first, stalled_first, low_small, low_large
+        uint32_t listener_count, dirty_first, stalled_first, low_small, low_large, reserve
         bint accepting, withhold, woken
         int64_t now_ms
         uint64_t busy_poll_ns

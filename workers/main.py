@@ -23,7 +23,7 @@ from workers.handler import Handler
 SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
 STOPPING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
-SESSION_WINDOW_BYTES = 2 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1)
+SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1)
 FORCED = ("amqp:connection:forced", "the router is shutting down")
 
 

@@ -35,10 +35,9 @@
 #define HOLD_LOW (128u << 10)
 #define PROGRESS_STEP (64u << 10)  /* tell the core how far a streamed message has been read */
 #define SESSION_HIGH (128u << 10)  /* bytes the engine holds for a session: write no more deliveries (facts 9, Q3) */
-#define SESSION_WINDOW_BYTES (2u << 20)
 #define SCAN_LIMIT (1u << 20)      /* annotations and properties longer than this are refused */
 #define GROWN_BATCH 256
-#define CONTROL_RESERVE 64u        /* blocks kept back for dispositions and control payloads */
+#define CONTROL_RESERVE 64u        /* at least so many blocks are kept back for dispositions and control payloads */
 
 enum counter {                     /* shm/stats.py names them; tests compare the two */
     N_LOOPS = 0, N_SLEEPS = 1, N_LONGEST_TURN = 2, N_CONNECTIONS = 8, N_ACCEPTED = 9, N_FAILED = 10, N_LINKS = 11, N_BYTES_IN = 12,
@@ -83,7 +82,7 @@ typedef struct {
     struct win *current;           /* in: the message being received, if not in one piece */
     struct win *in_first;          /* in: unsettled */
     struct wout *queue_first, *queue_last, *unsettled_first;
-    uint32_t queued;
+    uint32_t queued, queued_settled; /* out: undelivered, and how many of them came presettled */
     uint8_t queue_priority;        /* highest priority waiting */
     uint64_t tag;
 } wlink;
@@ -109,7 +108,7 @@ typedef struct wout {
     arena_reader reader;
     uint64_t reported;             /* position last told to the core */
     uint8_t arena, priority;
-    bool settled, streaming, told, sent, aborted;
+    bool settled, droppable, streaming, told, sent, aborted;
 } wout;
 
 typedef struct {
@@ -146,6 +145,7 @@ struct pump {
     uint64_t grown[GROWN_BATCH];   /* streamed messages with news that the core has not been told */
     uint32_t grown_count;
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */
+    uint32_t reserve;              /* blocks kept back for dispositions and control payloads */
     bool paused, accepting, withhold, woken, accept_waiting, freed;
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;
@@ -188,7 +188,7 @@ static inline void publish_actions(pump *p)
 }
 
 /* Is there a block beyond those kept back for control payloads? */
-static inline bool blocks_left(const pump *p) { return p->arena.free_count[0] + p->arena.free_count[1] > CONTROL_RESERVE; }
+static inline bool blocks_left(const pump *p) { return p->arena.free_count[0] + p->arena.free_count[1] > p->reserve; }
 
 static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
 {

@@ -1,7 +1,6 @@
 # cython: language_level=3, freethreading_compatible=False
-"""The worker's pump: native connections, links and deliveries, with Python called for what is not per message.
+"""The worker's pump: what it does stands in the C11 headers (pump.h and those it names); this file is the glue.
 
-What it does stands in the C11 headers (pump.h, intake.h, egress.h, work.h, sockets.h, loop.h); this file is the glue.
 Import workers.engine and call load() first.
 """
 
@@ -151,9 +150,9 @@ cdef class Pump:
         self.p.dirty_first = self.p.stalled_first = ROUTERD_NIL
         self.p.low_small = self.p.views[index].small_count // 16
         self.p.low_large = self.p.views[index].large_count // 16
+        self.p.reserve = max(CONTROL_RESERVE, self.p.low_small)
         self.p.busy_poll_ns = <uint64_t> busy_poll_us * 1000
-        self.p.doorbell_fd = doorbell_fd
-        self.p.wake_fd = wake_fd
+        self.p.doorbell_fd, self.p.wake_fd = doorbell_fd, wake_fd
         self.p.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         if self.p.epoll_fd < 0:
             raise OSError("epoll_create1 failed: too many open files?")

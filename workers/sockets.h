@@ -18,6 +18,8 @@
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
 
+#define RESUME_TICK_MS 1000
+
 enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WAKE };
 /* epoll data: kind << 60 | (connection: its handle with 28 bits of generation; listener: its number) */
 static inline uint64_t epoll_name(uint64_t kind, uint64_t handle) { return kind << 60 | (handle & ~(0xfull << 60)); }
@@ -180,6 +182,16 @@ static inline bool conn_write(pump *p, wconn *c)
 
 /* ---- blocks run low: read from nobody who can only send ---- */
 
+/* A connection that is not listened to cannot be found silent: its idle timeout rests, and so does the check just after,
+ * until what has piled up in the socket was read. */
+static inline void conn_listen(pump *p, wconn *c, bool listen)
+{
+    c->reading = listen;
+    conn_watch(p, c);
+    pn_transport_set_idle_timeout(c->transport, listen ? p->listeners[c->listener].idle_timeout_ms : 0);
+    if (listen) c->tick_at = p->now_ms + RESUME_TICK_MS;
+}
+
 static inline void pressure_check(pump *p)
 {
     uint32_t small = p->arena.free_count[0], large = p->arena.free_count[1];
@@ -197,8 +209,7 @@ static inline void pressure_check(pump *p)
         for (uint32_t i = 0; i < p->conns.high; i++) {
             wconn *c = (wconn *) pool_at(&p->conns, i);
             if (c->slot.next_free != SLOT_USED || c->reading || c->failed || pn_transport_capacity(c->transport) <= 0) continue;
-            c->reading = true;
-            conn_watch(p, c);
+            conn_listen(p, c, true);
         }
     }
 }
@@ -207,8 +218,7 @@ static inline void pressure_check(pump *p)
 static inline bool conn_waits(pump *p, wconn *c)
 {
     if (!p->paused || c->links_out || !c->links_in) return false;
-    c->reading = false;
-    conn_watch(p, c);
+    conn_listen(p, c, false);
     return true;
 }
 

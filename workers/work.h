@@ -134,7 +134,7 @@ static inline void work_unstall(pump *p)
 {
     uint32_t index = p->stalled_first;
     p->freed = false;
-    if (index == ROUTERD_NIL || p->arena.free_count[0] + p->arena.free_count[1] <= 2 * CONTROL_RESERVE) return;
+    if (index == ROUTERD_NIL || p->arena.free_count[0] + p->arena.free_count[1] <= 2 * p->reserve) return;
     p->stalled_first = ROUTERD_NIL;
     while (index != ROUTERD_NIL) {
         wlink *k = (wlink *) pool_at(&p->links, index);
