@@ -12,7 +12,6 @@ import msgspec
 from core.router import Core
 from shm import segment
 from shm.control import Exit, Ready, Setup, ToChild, WorkerGone
-from shm.native import StatsPage, stats_offset
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -28,16 +27,14 @@ class Channel(Protocol):
 
 
 def run(setup: Setup, channel: Channel) -> None:
-    """Serve until told to exit."""
-    with segment.attach(setup.segments) as segments:
-        core = Core(setup, segments, secrets.token_bytes(32), segments.names.semaphore)
-        page = StatsPage(segments.control, stats_offset(setup.workers))
-        page.own(os.getpid(), setup.generation)
-        LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
-        channel.send(Ready(os.getpid()))
-        serve(core, channel, time.monotonic_ns, setup.busy_poll_us * 1000)
-        LOGGER.info("Router %s core stopped", setup.router_id)
-        del core, page  # their views of the segments end before the mappings do
+    """Serve until told to exit. The mappings end with the process: an error on its way out refers to them."""
+    segments = segment.attach(setup.segments)
+    core = Core(setup, segments, secrets.token_bytes(32), segments.names.semaphore)
+    segments.core_stats().own(os.getpid(), setup.generation)
+    LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
+    channel.send(Ready(os.getpid()))
+    serve(core, channel, time.monotonic_ns, setup.busy_poll_us * 1000)
+    LOGGER.info("Router %s core stopped", setup.router_id)
 
 
 def serve(core: Core, channel: Channel, clock: Callable[[], int], busy: int) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from core.addresses import Identity
 from core.links import decide
-from core.main import serve
+from core.main import run, serve
 from core.names import Names
 from core.router import Core
 from shm import native as n
+from shm import segment
 from shm.control import (
     C_ATTACH,
     C_ATTACHED,
@@ -27,6 +28,7 @@ from shm.control import (
     Detach,
     Error,
     Exit,
+    Ready,
     Setup,
     ToChild,
     WorkerGone,
@@ -252,3 +254,37 @@ def test_wakes_for_a_record_and_for_the_supervisor() -> None:
     finally:
         semaphore.close()
         posix_ipc.unlink_semaphore(name)
+
+
+class Supervisor:
+    """The other end of the control socket."""
+
+    def __init__(self, *says: ToChild) -> None:
+        self.says = list(says)
+        self.heard: list[msgspec.Struct] = []
+
+    def receive(self) -> ToChild | None:
+        if not self.says:
+            raise ConnectionError("the supervisor is gone")
+        return self.says.pop(0)
+
+    def send(self, message: msgspec.Struct) -> None:
+        self.heard.append(message)
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_process_serves_until_told_or_orphaned(orderly: bool) -> None:
+    """Ready is the first word; Exit ends it, and so does the loss of the supervisor, with that very error."""
+    with segment.create(segment.segment_prefix("test-core", os.getpid()), 1, 1) as segments:
+        segments.semaphore.release()
+        supervisor = Supervisor(*([Exit()] if orderly else []))
+        setup = Setup("core", 1, 3, segments.names.prefix, "me", "0", 1, [-1])
+        if orderly:
+            run(setup, supervisor)
+        else:
+            with pytest.raises(ConnectionError):
+                run(setup, supervisor)
+        assert supervisor.heard == [Ready(os.getpid())]
+        page = segments.core_stats()
+        assert (page.pid, page.generation) == (os.getpid(), 3)
+        del page
