@@ -15,7 +15,11 @@ _Address = tuple[str | int, ...] | tuple[int, bytes]  # as getaddrinfo has it
 
 
 class ListenError(Exception):
-    """A listener cannot listen: where, why, and what to do."""
+    """A listener cannot listen: where, why, and what to do; `line` is the listener's in its file, or 0."""
+
+    def __init__(self, listener: Listener, text: str) -> None:
+        self.line = listener.line
+        super().__init__(f"{_title(listener)}: {text}")
 
 
 class Listening(msgspec.Struct, frozen=True):
@@ -62,11 +66,12 @@ def _listen(listener: Listener) -> list[socket.socket]:
                 unusable = error
                 continue
             _close(sockets)
-            raise ListenError(_explain(listener, where, error)) from error
+            raise ListenError(listener, _explain(listener, where, error)) from error
         sockets.append(sock)
         port = port or sock.getsockname()[1]  # any free port: the same one for each family
     if not sockets:
-        raise ListenError(_explain(listener, where, unusable or OSError(errno.EADDRNOTAVAIL, "no address")))
+        cause = unusable or OSError(errno.EADDRNOTAVAIL, "no address")
+        raise ListenError(listener, _explain(listener, where, cause))
     return sockets
 
 
@@ -82,8 +87,9 @@ def _addresses(listener: Listener, where: str) -> list[tuple[socket.AddressFamil
     except socket.gaierror as error:
         family = f" as {listener.socket_address_family}" if listener.socket_address_family else ""
         raise ListenError(
-            f"{_title(listener)}: host {listener.host!r} of {where} is not known{family} ({error.strerror}); "
-            "give an address of this machine, a name that resolves, or no host for all interfaces"
+            listener,
+            f"host {listener.host!r} of {where} is not known{family} ({error.strerror}); "
+            "give an address of this machine, a name that resolves, or no host for all interfaces",
         ) from error
     return sorted(((entry[0], entry[4]) for entry in found), key=lambda a: (a[0], str(a[1])))
 
@@ -110,7 +116,7 @@ def _explain(listener: Listener, where: str, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         cause = "the port is in use, by another process or by another listener"
         advice = (
-            f"stop that process (`ss -ltnp sport = :{listener.port_number}` names it) or give another port"
+            f"stop that process (`ss -ltnp sport = :{listener.port_number}` names it), or give another port"
         )
     elif error.errno == errno.EACCES:
         cause = "ports below 1024 need privileges"
@@ -118,7 +124,7 @@ def _explain(listener: Listener, where: str, error: OSError) -> str:
     elif error.errno in _NOT_ON_THIS_MACHINE:
         cause = "no such address on this machine"
         advice = "give an address that `ip address` lists, or no host for all interfaces"
-    return f"{_title(listener)}: cannot listen on {where}: {cause}; {advice}"
+    return f"cannot listen on {where}: {cause}; {advice}"
 
 
 def _title(listener: Listener) -> str:

@@ -2,10 +2,10 @@
 
     2026-11-21 06:34:17.123456 +0000 SERVER (info) worker 0 serves pid=4713 generation=1 process=supervisor
 
-Time, module and level stand as in qdrouterd's log and its modules name the loggers, so what reads that log reads
-this one; the process that wrote a line is named behind its text. Every line reaches its file in one write() with
-O_APPEND, so lines of several processes never mix. Text from outside cannot forge a
-line: control characters are written as escapes.
+Time, module and level stand as in qdrouterd's log and its modules name the loggers, so what reads that log
+reads this one; the process that wrote a line is named behind its text. Every line reaches its file in one
+write() with O_APPEND, so lines of several processes never mix. Text from outside cannot
+forge a line: control characters are written as escapes.
 """
 
 import contextlib

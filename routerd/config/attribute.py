@@ -35,10 +35,11 @@ class Attribute(Struct, frozen=True, kw_only=True):
 
 
 class Entity(Struct, frozen=True, kw_only=True):
-    """What all entities have."""
+    """What all entities have; `line` is where it begins in its file, 0 for one that stands in none."""
 
     name: str | None = None
     identity: str | None = None
+    line: int = 0
 
 
 def about(
@@ -58,7 +59,7 @@ def about(
 
 
 def attributes_of(entity: type[Struct], *, create: bool = True) -> tuple[Attribute, ...]:
-    """The attributes declared by a Struct, in order of declaration, without the common name and identity."""
+    """The attributes declared by a Struct, in order of declaration, without what all entities have."""
     described = msgspec.inspect.type_info(entity)
     assert isinstance(described, msgspec.inspect.StructType)
     return tuple(

@@ -76,7 +76,7 @@ class _Checker:
         if any(attribute.name not in self._values for attribute in required):
             return None
         try:
-            entity = msgspec.convert(self._values, self._type.entity)
+            entity = msgspec.convert({**self._values, "line": self._line}, self._type.entity)
         except msgspec.ValidationError as error:  # stricter than the checks above: never let it pass
             self._mistake(self._line, f"is not valid ({error}); see {DOCUMENTATION}")
             return None

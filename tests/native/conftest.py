@@ -31,7 +31,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         if not binary.exists():
             command = ["gcc", "-std=gnu11", "-O1", "-g", "-pthread", *WARNINGS, *flags, f"-I{HEADERS}"]
             command += [f"-D{define}" for define in defines] + [str(HERE / f"{source}.c"), "-o", str(binary)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
         return binary
 
@@ -48,7 +48,7 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
     }
 
     def once(command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(  # noqa: S603 - our own program
+        return subprocess.run(
             command, capture_output=True, text=True, timeout=120, env=os.environ | options, check=False
         )
 

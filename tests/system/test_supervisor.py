@@ -64,7 +64,7 @@ class Router:
         if self.real:
             arguments = ["-m", "routerd", "run", "--config", str(self.config)]
         with (self.folder / "out").open("wb") as out, (self.folder / "log").open("wb") as log:
-            self.process = subprocess.Popen(  # noqa: S603  our own script, or our own module
+            self.process = subprocess.Popen(
                 [sys.executable, "-P", *arguments], stdout=out, stderr=log, start_new_session=True
             )
 

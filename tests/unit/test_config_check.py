@@ -130,7 +130,8 @@ def test_mistake_in_router(line: str, what: str, instead: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [f"id: {'x' * 127}", "id: Router.A-1_b", "workers: 64", "stopGraceSeconds: 0", "stopGraceSeconds: 3"]
+    "line",
+    [f"id: {'x' * 127}", "id: Router.A-1_b", "workers: 64", "stopGraceSeconds: 0", "stopGraceSeconds: 3"],
 )
 def test_limits_themselves_are_allowed(line: str) -> None:
     assert told(router(line)) == []

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 def routerd(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "routerd", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_check_of_a_good_file(tmp_path: Path) -> None:

@@ -1,8 +1,12 @@
 """The three spellings say the same, and each remembers its lines."""
 
+from collections.abc import Iterable
+
 import pytest
+from msgspec.structs import replace
 
 from routerd.config import Config, ConfigError, parse
+from routerd.config.attribute import Entity
 
 CONF = """\
 # Router for two applications, as qdrouterd reads it
@@ -98,8 +102,11 @@ def mistakes(text: str, file: str) -> list[str]:
     return [str(mistake) for mistake in error.value.mistakes if not mistake.warning]
 
 
-def content(config: Config) -> tuple[object, ...]:
-    return (config.router, config.listeners, config.addresses, config.logs, config.policy, config.entities)
+def content(config: Config) -> list[Entity]:
+    """All entities, without the lines on which they stand."""
+    groups: list[Iterable[Entity]] = [config.listeners, config.addresses, config.logs, config.entities]
+    entities = [config.router, config.policy, *(entity for group in groups for entity in group)]
+    return [replace(entity, line=0) for entity in entities]
 
 
 def test_conf_is_read_completely() -> None:
@@ -133,6 +140,16 @@ def test_conf_is_read_completely() -> None:
 def test_spellings_agree(text: str, file: str) -> None:
     """The same router in another spelling is the same configuration."""
     assert content(parse(text, file)) == content(parse(CONF, "a.conf"))
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "line"),
+    [(CONF, "a.conf", 9), (JSON, "a.json", 5), (JSON_OBJECT, "a.json", 3), (TOML, "a.toml", 7)],
+)
+def test_entities_know_their_line(text: str, file: str, line: int) -> None:
+    """What goes wrong with a listener later can be told with the place where it is configured."""
+    (listener,) = parse(text, file).listeners
+    assert listener.line == line
 
 
 @pytest.mark.parametrize(("text", "file"), [(CONF, "a.conf"), (JSON, "a.json"), (TOML, "a.toml")])

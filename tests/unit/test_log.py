@@ -123,7 +123,8 @@ def test_fields_and_source(capfd: pytest.CaptureFixture[str]) -> None:
     )
     out, _ = capfd.readouterr()
     assert re.fullmatch(
-        r'SERVER \(info\) 100% open host=::1 name="a b" empty="" q="\\"" n=3 process=core \(test_log\.py:\d+\)\n',
+        r'SERVER \(info\) 100% open host=::1 name="a b" empty="" q="\\"" n=3 process=core'
+        r" \(test_log\.py:\d+\)\n",
         out,
     )
 
@@ -193,12 +194,10 @@ def test_lines_of_several_processes_never_mix(tmp_path: Path) -> None:
     path = tmp_path / "log"
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", WRITER, str(path)]
-    writers = [
-        subprocess.Popen([*command, name], cwd=root)
-        for name in ("one", "two")
-    ]
+    writers = [subprocess.Popen([*command, name], cwd=root) for name in ("one", "two")]
     assert [writer.wait() for writer in writers] == [0, 0]
-    expected = {f"SERVER (info) {'x' * (n * 20)} process={name}" for name in ("one", "two") for n in range(300)}
+    sizes = range(0, 300 * 20, 20)
+    expected = {f"SERVER (info) {'x' * size} process={name}" for name in ("one", "two") for size in sizes}
     lines = logged(path)
     assert len(lines) == 600
     assert set(lines) == expected

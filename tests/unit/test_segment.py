@@ -16,7 +16,7 @@ import pytest
 
 from shm import control, native, segment
 
-SHM = Path("/dev/shm")  # noqa: S108 - where Linux keeps POSIX shared memory
+SHM = Path("/dev/shm")
 ROOT = Path(segment.__file__).parents[1]
 
 
@@ -38,7 +38,7 @@ def family(prefix):
 def maker(prefix, then):
     """A process that makes a family and says so, then runs `then`."""
     code = f"from shm import segment\ns = segment.create({prefix!r}, 1, 1)\nprint('made', flush=True)\n{then}"
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)  # noqa: S603 - our own code
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"made\n"
     return process
 

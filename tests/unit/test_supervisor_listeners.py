@@ -16,7 +16,7 @@ def test_no_host_is_all_interfaces_of_both_families_on_one_port() -> None:
     """Any free port is the same one for IPv4 and IPv6."""
     listening = listen_all([Listener(port="0")])
     try:
-        assert addresses(listening) - {"::"} == {"0.0.0.0"}  # noqa: S104  that is what is asked for
+        assert addresses(listening) - {"::"} == {"0.0.0.0"}
         assert len({sock.getsockname()[1] for sock in listening[0].sockets}) == 1
     finally:
         close_all(listening)
@@ -67,3 +67,11 @@ def test_errors_name_the_place_and_the_way_out(listener: Listener, words: str) -
     """What happened, why, and what to give instead."""
     with pytest.raises(ListenError, match=f"(?s){words}.*give"):
         listen_all([listener])
+
+
+def test_an_error_knows_the_line_of_its_listener() -> None:
+    """Whoever shows it names FILE:LINE."""
+    with pytest.raises(ListenError) as error:
+        listen_all([Listener(name="clients", host="192.0.2.1", port="0", line=7)])
+    assert error.value.line == 7
+    assert str(error.value).startswith("listener clients: cannot listen on 192.0.2.1:0: ")
