@@ -7,7 +7,6 @@ sample the router's processes around the messages alone.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import click
 import msgspec
 
 from bench.results import ClientResult, Latency
+from workers import engine
 
 if TYPE_CHECKING:
     from bench.load import Load
@@ -24,13 +24,8 @@ READY = "ready"
 
 
 def load_class() -> type[Load]:
-    """The native client; its undefined symbols are the engine's, which is loaded first, for all to see."""
-    flags = sys.getdlopenflags()
-    sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
-    try:
-        __import__("cproton_ffi")
-    finally:
-        sys.setdlopenflags(flags)
+    """The native client; its undefined symbols are the engine's, which is loaded first."""
+    engine.load()
     try:
         from bench.load import Load  # noqa: PLC0415  only now can its symbols be resolved
     except ImportError as error:

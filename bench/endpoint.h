@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine.h"
+#include "../workers/engine.h"
 
 struct endpoint {
     int fd;

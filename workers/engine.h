@@ -1,4 +1,4 @@
-/* Prototypes of the AMQP engine's functions that the pump calls.
+/* Prototypes of the AMQP engine's functions that the pump and the benchmark's load client call.
  *
  * The engine is the one inside python-qpid-proton: its extension module exports every pn_* symbol and is loaded with
  * RTLD_GLOBAL before the pump (see engine.py), so nothing is linked and no engine header is needed.  This is the only
@@ -35,7 +35,8 @@ enum {                                 /* pn_event_type_t: what the pump looks a
 };
 enum { PN_LOCAL_UNINIT = 1, PN_LOCAL_ACTIVE = 2, PN_LOCAL_CLOSED = 4, PN_REMOTE_UNINIT = 8, PN_REMOTE_ACTIVE = 16, PN_REMOTE_CLOSED = 32 };
 enum { PN_SND_UNSETTLED = 0, PN_SND_SETTLED = 1, PN_SND_MIXED = 2 };
-enum { PN_COORDINATOR = 3 };           /* pn_terminus_type_t */
+enum { PN_UNSPECIFIED = 0, PN_COORDINATOR = 3 };   /* pn_terminus_type_t */
+enum { PN_ACCEPTED = 0x24 };           /* the first terminal outcome (AMQP 1.0, 3.4) */
 enum { PN_STRING = 20, PN_SYMBOL = 21, PN_ARRAY = 23, PN_MAP = 25 };   /* pn_type_t */
 enum { PN_EOS = -1 };
 
@@ -46,6 +47,7 @@ void pn_connection_open(pn_connection_t *connection);
 void pn_connection_close(pn_connection_t *connection);
 int pn_connection_state(pn_connection_t *connection);
 void pn_connection_set_container(pn_connection_t *connection, const char *container);
+void pn_connection_set_hostname(pn_connection_t *connection, const char *hostname);
 void pn_connection_set_context(pn_connection_t *connection, void *context);
 void *pn_connection_get_context(pn_connection_t *connection);
 const char *pn_connection_remote_container(pn_connection_t *connection);
@@ -84,6 +86,7 @@ pn_sasl_t *pn_sasl(pn_transport_t *transport);
 void pn_sasl_allowed_mechs(pn_sasl_t *sasl, const char *mechs);
 const char *pn_sasl_get_mech(pn_sasl_t *sasl);
 
+pn_session_t *pn_session(pn_connection_t *connection);
 void pn_session_open(pn_session_t *session);
 void pn_session_close(pn_session_t *session);
 void pn_session_free(pn_session_t *session);
@@ -92,6 +95,8 @@ pn_connection_t *pn_session_connection(pn_session_t *session);
 size_t pn_session_outgoing_bytes(pn_session_t *session);
 int pn_session_set_incoming_window_and_lwm(pn_session_t *session, uint32_t window, uint32_t lwm);
 
+pn_link_t *pn_sender(pn_session_t *session, const char *name);
+pn_link_t *pn_receiver(pn_session_t *session, const char *name);
 void pn_link_open(pn_link_t *link);
 void pn_link_close(pn_link_t *link);
 void pn_link_detach(pn_link_t *link);
@@ -173,10 +178,14 @@ pn_data_t *pn_condition_info(pn_condition_t *condition);
 
 pn_collector_t *pn_collector(void);
 void pn_collector_free(pn_collector_t *collector);
+pn_event_t *pn_collector_next(pn_collector_t *collector);
 pn_event_t *pn_collector_peek(pn_collector_t *collector);
 bool pn_collector_pop(pn_collector_t *collector);
 int pn_event_type(pn_event_t *event);
 void *pn_event_context(pn_event_t *event);
+pn_session_t *pn_event_session(pn_event_t *event);
+pn_link_t *pn_event_link(pn_event_t *event);
+pn_delivery_t *pn_event_delivery(pn_event_t *event);
 
 void pn_data_clear(pn_data_t *data);
 size_t pn_data_size(pn_data_t *data);

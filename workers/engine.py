@@ -1,7 +1,8 @@
 """Loads the AMQP engine so that the pump finds its functions.
 
 The engine is the one inside python-qpid-proton. Its extension module exports every ``pn_*`` symbol; loading
-it with RTLD_GLOBAL before the pump makes them resolve at import. A missing one is an ImportError that names it.
+it with RTLD_GLOBAL before the pump makes them resolve at import. A missing one is an ImportError that names
+it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The benchmark's prototypes of the proton engine against what the engine publishes about itself."""
+"""Our prototypes of the proton engine against what the engine publishes about itself."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import cproton_ffi
 import pytest
 
-HEADER = (Path(__file__).resolve().parents[2] / "bench" / "engine.h").read_text(encoding="ascii")
+HEADER = (Path(__file__).resolve().parents[2] / "workers" / "engine.h").read_text(encoding="ascii")
 PROTOTYPE = re.compile(r"^(?P<returns>[a-z_0-9 ]+[ *]+)(?P<name>pn_\w+)\((?P<takes>[^)]*)\);$", re.MULTILINE)
 CONSTANT = re.compile(r"\b(PN_\w+) = (0x[0-9a-f]+|\d+)")
-ENUMS = ("pn_event_type_t", "pn_snd_settle_mode_t", "pn_terminus_type_t")
+ENUMS = ("pn_event_type_t", "pn_snd_settle_mode_t", "pn_rcv_settle_mode_t", "pn_terminus_type_t", "pn_type_t")
 PROTOTYPES = {match["name"]: (match["returns"], match["takes"]) for match in PROTOTYPE.finditer(HEADER)}
 
 
@@ -22,7 +22,8 @@ def plain(declared: str) -> str:
     if len(words) > 1 and words[-1].isidentifier():
         words.pop()
     text = "".join(words)
-    return {"bool": "_Bool", "void": ""}.get(text, "int" if text in ENUMS else text)
+    same = {"bool": "_Bool", "void": "", "pn_delivery_tag_t": "pn_bytes_t"}
+    return same.get(text, "int" if text in ENUMS else text)
 
 
 def signature(returns: str, takes: str) -> tuple[str, list[str]]:
