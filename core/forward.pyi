@@ -2,15 +2,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from _typeshed import WriteableBuffer
+from typing_extensions import disjoint_base
 
 NOTHING: Final[int]
 CONTROL: Final[int]
 UNKNOWN: Final[int]
 ALIASES: Final[int]
 
+@disjoint_base
 class Forwarder:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         workers: int,
         control: WriteableBuffer,
         rings: WriteableBuffer,
@@ -18,7 +20,7 @@ class Forwarder:
         doorbells: Sequence[int],
         semaphore: str | None = None,
         seed: int = 0,
-    ) -> None: ...
+    ) -> Forwarder: ...
     def step(self, now: int) -> int: ...
     def run(self, timeout: int, busy: int = 0) -> int: ...
     def drain(self, worker: int, now: int) -> int: ...

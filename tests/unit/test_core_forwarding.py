@@ -1,0 +1,269 @@
+"""What one message makes of the core, case by case; random schedules are in tests/simulation."""
+
+import mmap
+import struct
+
+import pytest
+
+from core.addresses import TREATMENTS
+from core.forward import NOTHING, UNKNOWN, Forwarder
+from shm import native as n
+
+ARENA = 256 * 1024
+SENDER, RECEIVER = 0, 1  # workers, and arenas; the core's arena is number 2
+WORKERS = 2
+INCOMING = 5 << 32 | 7  # the sender worker's handle
+HEADER = 16  # bytes of a block's own header
+
+
+class Bed:
+    """A sender (worker 0, link 0), a receiver (worker 1, link 0), an anonymous sender (worker 0, link 1)."""
+
+    def __init__(self, treatment: str = "balanced", priority: int = -1, settles: bool = False) -> None:
+        rings = mmap.mmap(-1, n.rings_bytes(WORKERS))
+        n.format_rings(rings, WORKERS)
+        control = mmap.mmap(-1, n.control_bytes(WORKERS))
+        n.format_control(control, WORKERS, ARENA, 1)
+        self.memory = [mmap.mmap(-1, ARENA) for _ in range(WORKERS + 1)]
+        for arena in self.memory:
+            n.format_arena_segment(arena)
+        self.forwarder = Forwarder(WORKERS, control, rings, self.memory, [-1] * WORKERS)
+        self.actions = [n.Producer(rings, n.action_ring_offset(w)) for w in range(WORKERS)]
+        self.work = [n.Consumer(rings, n.work_ring_offset(w)) for w in range(WORKERS)]
+        self.arena = n.ArenaOwner(self.memory[SENDER])
+        self.details = n.ArenaOwner(self.memory[RECEIVER])
+        self.stats = n.StatsPage(control, n.stats_offset(WORKERS))
+        self.address = self.forwarder.add_address(TREATMENTS.index(treatment), priority)
+        self.forwarder.add_link(SENDER, 0, 1, False, self.address, 10)
+        self.forwarder.add_link(SENDER, 1, 1, False, 0, 10)
+        self.forwarder.add_link(RECEIVER, 0, 1, True, self.address, 10, settles)
+        self.step()
+
+    def step(self) -> int:
+        return self.forwarder.step(1000)
+
+    def act(self, worker: int, **fields: int) -> None:
+        assert self.actions[worker].push(n.pack(**fields))
+        self.actions[worker].publish()
+        assert self.step() == NOTHING
+
+    def deliver(
+        self, content: bytes = b"hello", flags: int = n.F_COMPLETE, peer: int = INCOMING, **fields: int
+    ) -> int:
+        block = self.arena.write(content)
+        assert block is not None
+        fields = {"link": 0, "priority": 4, "length": len(content), "time": 1} | fields
+        self.act(SENDER, type=n.A_DELIVER, flags=flags, link_gen=1, block=block, peer=peer, **fields)
+        return block
+
+    def heard(self, worker: int, kind: int) -> list[dict[str, int]]:
+        """The work of one kind; the rest is forgotten."""
+        found = []
+        while (record := self.work[worker].pop()) is not None:
+            found.append(n.unpack(record))
+        self.work[worker].give_back()
+        return [r for r in found if r["type"] == kind]
+
+    def sent(self) -> dict[str, int]:
+        (record,) = self.heard(RECEIVER, n.W_SEND)
+        return record
+
+    def say_where_to(self, block: int, offset: int, length: int) -> None:
+        (small, large) = self.arena.blocks
+        at = 4096 + (small + large + 4095) // 4096 * 4096 + block * 512 + HEADER
+        struct.pack_into("=II", self.memory[SENDER], at + 16, offset, length)
+
+
+def test_settlement_is_one_record() -> None:
+    """Outcome, content and credit go back together."""
+    bed = Bed()
+    block = bed.deliver()
+    sent = bed.sent()
+    assert (sent["arena"], sent["block"], sent["length"], sent["priority"]) == (SENDER, block, 5, 4)
+    bed.heard(SENDER, 0)
+    bed.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, delivery=sent["peer"], state=n.S_ACCEPTED)
+    (told,) = bed.heard(SENDER, n.W_UPDATE)
+    assert told["flags"] == n.F_IN | n.F_SETTLED | n.F_RELEASE
+    assert (told["delivery"], told["block"], told["credit"], told["state"]) == (
+        INCOMING,
+        block,
+        1,
+        n.S_ACCEPTED,
+    )
+    assert bed.stats.histogram(0)[0] == 999
+
+
+def test_detail_goes_through_and_back() -> None:
+    """A rejected error is passed on; its block returns to the receiver's worker when it has been read."""
+    bed = Bed()
+    block = bed.deliver()
+    detail = bed.details.write(b"why")
+    assert detail is not None
+    update = {
+        "flags": n.F_SETTLED,
+        "state": n.S_REJECTED,
+        "extra": n.D_PAYLOAD,
+        "arena": RECEIVER,
+        "block": detail,
+    }
+    bed.act(RECEIVER, type=n.A_UPDATE, delivery=bed.sent()["peer"], **update)
+    told, released = [n.unpack(r) for r in iter(bed.work[SENDER].pop, None)][-2:]
+    assert (told["arena"], told["block"], told["extra"] & n.D_PAYLOAD) == (RECEIVER, detail, n.D_PAYLOAD)
+    assert (released["type"], released["block"], released["credit"]) == (n.W_RELEASE, block, 0)
+    bed.act(SENDER, type=n.A_FREE, arena=RECEIVER, block=detail)
+    bed.act(SENDER, type=n.A_FREE, arena=RECEIVER, block=detail)
+    assert [r["block"] for r in bed.heard(RECEIVER, n.W_RELEASE)] == [detail]
+    assert bed.stats.get(24) == 1
+
+
+@pytest.mark.parametrize(("own", "message", "result"), [(-1, 7, 7), (3, 7, 3), (0, 7, 0), (-1, 255, 9)])
+def test_priority(own: int, message: int, result: int) -> None:
+    """The address's priority goes before the message's; more than 9 is 9."""
+    bed = Bed(priority=own)
+    bed.deliver(priority=message)
+    assert bed.sent()["priority"] == result
+
+
+@pytest.mark.parametrize(("dropped", "state"), [(0, n.S_ACCEPTED), (n.F_DROPPED, n.S_RELEASED)])
+def test_receiver_that_wants_settled(dropped: int, state: int) -> None:
+    """It gets settled messages; the sender is told accepted if they were sent, released if they were not."""
+    bed = Bed(settles=True)
+    bed.deliver()
+    sent = bed.sent()
+    assert sent["flags"] & n.F_SETTLED
+    bed.act(RECEIVER, type=n.A_DONE, delivery=sent["peer"], flags=dropped)
+    (told,) = bed.heard(SENDER, n.W_UPDATE)
+    assert told["state"] == state
+
+
+def test_done_without_settlement_is_not_accepted() -> None:
+    """A worker that is done with an unsettled delivery nobody settled: failed, never accepted."""
+    bed = Bed()
+    bed.deliver()
+    bed.act(RECEIVER, type=n.A_DONE, delivery=bed.sent()["peer"])
+    (told,) = bed.heard(SENDER, n.W_UPDATE)
+    assert (told["state"], told["extra"]) == (n.S_MODIFIED, n.D_FAILED)
+
+
+def test_settled_without_state_stays_so() -> None:
+    """No outcome is invented."""
+    bed = Bed()
+    bed.deliver()
+    bed.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, delivery=bed.sent()["peer"])
+    (told,) = bed.heard(SENDER, n.W_UPDATE)
+    assert told["state"] == 0
+
+
+def test_sender_without_destination_is_drained_once() -> None:
+    """Released, its credit called back; granted again when a receiver comes."""
+    bed = Bed()
+    bed.forwarder.remove_link(RECEIVER, 0, 1)
+    bed.deliver(peer=INCOMING)
+    bed.deliver(peer=INCOMING + 1)
+    work = [n.unpack(r) for r in iter(bed.work[SENDER].pop, None)]
+    assert [r["state"] for r in work if r["type"] == n.W_UPDATE] == [n.S_RELEASED] * 2
+    assert [r["credit"] for r in work if r["type"] == n.W_UPDATE] == [0, 0]
+    assert len([r for r in work if r["type"] == n.W_DRAIN]) == 1
+    bed.act(SENDER, type=n.A_DRAINED, link=0, link_gen=1, credit=8)
+    bed.forwarder.add_link(RECEIVER, 3, 1, True, bed.address, 10)
+    bed.forwarder.publish()
+    assert [r["credit"] for r in bed.heard(SENDER, n.W_FLOW)] == [10]
+
+
+@pytest.mark.parametrize(
+    ("treatment", "named", "condition"),
+    [("balanced", False, b"amqp:precondition-failed"), ("unavailable", True, b"amqp:not-found")],
+)
+def test_rejections_of_the_router_itself(treatment: str, named: bool, condition: bytes) -> None:
+    """An anonymous message without an address, or to an unavailable one: rejected with the reason."""
+    bed = Bed(treatment)
+    block = bed.arena.write(b"queue.1")
+    assert block is not None
+    if named:
+        bed.say_where_to(block, 0, 7)
+        bed.forwarder.add_alias(b"queue.1", bed.address)
+    bed.act(SENDER, type=n.A_DELIVER, flags=n.F_COMPLETE, link=1, link_gen=1, block=block, peer=INCOMING)
+    (told,) = bed.heard(SENDER, n.W_UPDATE)
+    assert (told["state"], told["arena"], told["credit"]) == (n.S_REJECTED, WORKERS, 1)
+    detail = n.Arena(bed.memory[WORKERS]).read(told["block"])
+    (length,) = struct.unpack_from("=I", detail)
+    assert detail[4 : 4 + length] == condition
+
+
+def test_unknown_spelling_asks_once() -> None:
+    """Python resolves a text once; the waiting message, and all later ones, find it natively."""
+    bed = Bed()
+    for _ in range(2):
+        block = bed.arena.write(b"....queue.1")
+        assert block is not None
+        bed.say_where_to(block, 4, 7)
+        bed.actions[SENDER].push(
+            n.pack(type=n.A_DELIVER, flags=n.F_COMPLETE, link=1, link_gen=1, block=block, peer=INCOMING)
+        )
+    bed.actions[SENDER].publish()
+    assert bed.step() == UNKNOWN
+    assert bed.forwarder.unknown() == b"queue.1"
+    assert bed.heard(RECEIVER, n.W_SEND) == []
+    bed.forwarder.add_alias(b"queue.1", bed.address)
+    assert bed.step() == NOTHING
+    assert len(bed.heard(RECEIVER, n.W_SEND)) == 2
+
+
+@pytest.mark.parametrize(
+    ("offset", "found"), [(0, True), (500, True), (1200, True), (1994, False), (2**32 - 2, False)]
+)
+def test_address_anywhere_in_a_chain(offset: int, found: bool) -> None:
+    """`to` may stand in any block; a place beyond the message is no address that exists."""
+    bed = Bed()
+    content = bytearray(b"." * 2000)
+    content[offset : offset + 7] = b"queue.1"
+    writer = bed.arena.begin()
+    assert writer is not None
+    assert writer.write(bytes(content[:2000]))
+    writer.publish(n.CONTENT_COMPLETE)
+    bed.say_where_to(writer.head, offset, 7)
+    bed.forwarder.add_alias(b"queue.1", bed.address)
+    bed.act(
+        SENDER, type=n.A_DELIVER, flags=n.F_COMPLETE, link=1, link_gen=1, block=writer.head, peer=INCOMING
+    )
+    assert bool(bed.heard(RECEIVER, n.W_SEND)) == found
+
+
+def test_streaming_is_paced_by_the_slowest() -> None:
+    """The sender's worker hears how far every reader is, even ahead of us; aborts go to those who read."""
+    bed = Bed("multicast")
+    bed.forwarder.add_link(RECEIVER, 1, 1, True, bed.address, 10)
+    bed.deliver(flags=0, length=5)
+    (accepted,) = bed.heard(SENDER, n.W_ACCEPTED)
+    assert accepted["delivery"] == INCOMING
+    first, second = (r["peer"] for r in bed.heard(RECEIVER, n.W_SEND))
+    bed.act(SENDER, type=n.A_CONTINUE, delivery=accepted["peer"], length=100_000)
+    assert [r["length"] for r in bed.heard(RECEIVER, n.W_CONTINUE)] == [100_000] * 2
+    bed.act(RECEIVER, type=n.A_PROGRESS, delivery=first, length=70_000)
+    assert bed.heard(SENDER, n.W_CONSUMED) == []
+    bed.act(RECEIVER, type=n.A_PROGRESS, delivery=second, length=66_000)
+    bed.act(RECEIVER, type=n.A_PROGRESS, delivery=second, length=120_000)
+    assert [r["length"] for r in bed.heard(SENDER, n.W_CONSUMED)] == [66_000, 70_000]
+    bed.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, delivery=first, state=n.S_RELEASED)
+    assert [r["length"] for r in bed.heard(SENDER, n.W_CONSUMED)] == [120_000]
+    bed.act(SENDER, type=n.A_CONTINUE, flags=n.F_ABORTED, delivery=accepted["peer"], length=100_000)
+    assert [(r["peer"], r["flags"]) for r in bed.heard(RECEIVER, n.W_CONTINUE)] == [(second, n.F_ABORTED)]
+    assert bed.heard(SENDER, n.W_RELEASE) == []
+    bed.act(RECEIVER, type=n.A_DONE, delivery=second)
+    assert [r["credit"] for r in bed.heard(SENDER, n.W_RELEASE)] == [1]
+    assert bed.forwarder.counts()["incoming"] == 0
+
+
+def test_receiver_settles_second() -> None:
+    """The outcome goes up unsettled; the sender's settlement comes down, and nothing more is said."""
+    bed = Bed()
+    bed.deliver()
+    sent = bed.sent()
+    bed.act(RECEIVER, type=n.A_UPDATE, delivery=sent["peer"], peer=9 << 32, state=n.S_ACCEPTED)
+    (told,) = bed.heard(SENDER, n.W_UPDATE)
+    assert (told["flags"], told["state"], told["delivery"]) == (n.F_IN, n.S_ACCEPTED, INCOMING)
+    bed.act(SENDER, type=n.A_UPDATE, flags=n.F_IN | n.F_SETTLED, delivery=told["peer"])
+    (down,) = bed.heard(RECEIVER, n.W_UPDATE)
+    assert (down["flags"], down["delivery"], down["peer"]) == (n.F_SETTLED, 9 << 32, sent["peer"])
+    assert [r["credit"] for r in bed.heard(SENDER, n.W_RELEASE)] == [1]
+    assert bed.forwarder.counts()["outgoing"] == 0
