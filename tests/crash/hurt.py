@@ -1,0 +1,66 @@
+"""A router that a test kills parts of."""
+
+import os
+import signal
+
+import psutil
+from running import LONG, RunningRouter, until
+
+from shm.segment import DIRECTORY, attach, segment_prefix
+
+
+class HurtRouter(RunningRouter):
+    """Its log may complain, and its shared memory may be made anew."""
+
+    @property
+    def children(self) -> dict[str, int]:
+        """Process ids by role, as the command lines tell: ``core``, ``worker 0``, …"""
+        found = {}
+        for process in psutil.Process(self.process.pid).children():
+            try:
+                words = process.cmdline()
+            except psutil.NoSuchProcess:
+                continue
+            if "routerd.process" in words:
+                role = words[words.index("routerd.process") + 1 : words.index("--control-fd")]
+                found[" ".join(role)] = process.pid
+        return found
+
+    @property
+    def segments(self) -> dict[str, int]:
+        """What it has in shared memory: names and sizes."""
+        return {name: os.stat(DIRECTORY / name).st_size for name in self.left_in_shared_memory}
+
+    @property
+    def free_blocks(self) -> list[tuple[int, int]]:
+        return [(worker["small_free"], worker["large_free"]) for worker in self.workers]
+
+    @property
+    def all_serve(self) -> bool:
+        return all(worker["accepting"] for worker in self.workers)
+
+    def all_blocks(self) -> list[tuple[int, int]]:
+        """Free blocks of each worker, once all have counted; before any client came: all there are."""
+        until(lambda: all(small and large for small, large in self.free_blocks), "count of the free blocks")
+        return self.free_blocks
+
+    def hit(self, role: str) -> None:
+        os.kill(self.children[role], signal.SIGKILL)
+
+    def attach_again(self) -> None:
+        """Map the segments that a new core has been given."""
+        assert self._segments is not None
+        self._segments.close()
+        self._segments = attach(segment_prefix(self.id, self.process.pid))
+
+    def come_to_rest(self) -> None:
+        """Without clients nothing is left of them."""
+        super().come_to_rest()
+        until(lambda: self.all_serve, "all workers back")
+        assert len(self.children) == len(self.workers) + 1
+
+    def stop(self) -> None:
+        """SIGTERM: status 0, and nothing left in /dev/shm."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(timeout=LONG) == 0, self.log
+        assert self.left_in_shared_memory == []

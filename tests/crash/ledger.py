@@ -1,0 +1,60 @@
+"""The clients of a crash test and what their ledgers must say."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from running import LONG
+
+CLIENT = Path(__file__).with_name("ledger_client.py")
+
+
+class Clients:
+    """Ledger clients in processes of their own."""
+
+    def __init__(self, url: str, roles: Sequence[Sequence[str]]) -> None:
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, CLIENT, url, *one], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for one in roles
+        ]
+
+    def _tell(self, line: str) -> None:
+        for process in self.processes:
+            assert process.stdin is not None
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Let every sender learn what became of its messages; the ledgers."""
+        self._tell("stop")
+        for process in self.processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "quiet\n"
+        self._tell("close")
+        return [json.loads(process.communicate(timeout=LONG)[0]) for process in self.processes]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+
+
+def check(ledgers: list[dict[str, Any]], at_least: int) -> None:
+    """What was accepted to a sender is in a receiver's ledger, undamaged; each sender got on."""
+    assert [wrong for ledger in ledgers for wrong in ledger["wrong"]] == []
+    received: dict[str, set[int]] = {}
+    for ledger in ledgers:
+        for name, numbers in ledger["received"].items():
+            received.setdefault(name, set()).update(numbers)
+    accepted = {name: set(numbers) for ledger in ledgers for name, numbers in ledger["accepted"].items()}
+    missing = {name: sorted(numbers - received.get(name, set())) for name, numbers in accepted.items()}
+    assert {name: numbers for name, numbers in missing.items() if numbers} == {}
+    assert min(len(numbers) for numbers in accepted.values()) >= at_least

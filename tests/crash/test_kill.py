@@ -1,0 +1,111 @@
+"""kill -9 of any process while messages flow: what was accepted to a sender was accepted by a receiver."""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from hurt import HurtRouter
+from ledger import Clients, check
+from running import Configuration, until
+
+SECONDS = float(os.environ.get("CRASH_SECONDS", "60"))
+CORE_KILLS = 3
+WORKERS = 3
+CONFIGURATION = Configuration(
+    router=f"workers: {WORKERS}",
+    sections="address {\n prefix: closest\n distribution: closest\n}\n"
+    "address {\n prefix: multicast\n distribution: multicast\n}",
+)
+ROLES = [
+    ["send=balanced", "send=closest", "receive=balanced", "receive=multicast"],
+    ["send=multicast", "receive=closest", "receive=multicast", "receive=balanced"],
+]
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Iterator[HurtRouter]:
+    """A router, in its worst hour."""
+    router = HurtRouter(tmp_path, CONFIGURATION)
+    try:
+        yield router
+    finally:
+        router.kill()
+
+
+def get_on(router: HurtRouter) -> None:
+    """Wait until some more messages have been delivered."""
+    before = router.counted("deliveries_out")
+    until(lambda: router.counted("deliveries_out") > before + 10, "deliveries")
+
+
+def test_a_worker_is_killed_every_second(router: HurtRouter) -> None:
+    """For a minute; the others go on, nothing accepted is missing, no memory is lost."""
+    blocks, memory, core = router.all_blocks(), router.segments, router.children["core"]
+    with Clients(router.url, ROLES) as clients:
+        get_on(router)
+        finish = time.monotonic() + SECONDS
+        kills = 0
+        while time.monotonic() < finish:
+            victims = [role for role in router.children if role != "core"]
+            router.hit(random.choice(victims))  # noqa: S311 - no secret
+            kills += 1
+            get_on(router)
+            time.sleep(1.0)
+        check(clients.finish(), at_least=int(10 * SECONDS))
+    until(lambda: router.all_serve, "all workers back")
+    router.come_to_rest()
+    until(lambda: router.free_blocks == blocks, f"return of all blocks ({blocks})")
+    assert router.children["core"] == core
+    assert router.core["workers_reclaimed"] == kills
+    assert router.segments == memory
+    router.stop()
+
+
+def test_the_core_is_killed(router: HurtRouter) -> None:
+    """All starts again on the same ports with the same amount of memory; nothing accepted is missing."""
+    blocks, memory = router.all_blocks(), router.segments
+    with Clients(router.url, ROLES) as clients:
+        for _ in range(CORE_KILLS):
+            get_on(router)
+            before = router.children
+            router.hit("core")
+            until(lambda before=before: not before.items() & router.children.items(), "end of all processes")
+            until(lambda: len(router.children) == WORKERS + 1, "new processes")
+            until(lambda: router.segments == memory, "new segments")
+            router.attach_again()
+            get_on(router)
+        check(clients.finish(), at_least=10)
+    router.come_to_rest()
+    until(lambda: router.free_blocks == blocks, f"return of all blocks ({blocks})")
+    assert router.segments == memory
+    router.stop()
+
+
+def test_the_supervisor_is_killed(router: HurtRouter, tmp_path: Path) -> None:
+    """Its children end at once; the next router removes what it left; nothing accepted is missing."""
+    with Clients(router.url, ROLES) as clients:
+        get_on(router)
+        children = [psutil.Process(pid) for pid in router.children.values()]
+        left = router.segments
+        router.process.kill()
+        router.process.wait()
+        assert psutil.wait_procs(children, timeout=10)[1] == []
+        assert router.segments == left
+        folder = tmp_path / "next"
+        folder.mkdir()
+        same_port = replace(CONFIGURATION, listener=f"host: 127.0.0.1\n port: {router.address[1]}")
+        successor = HurtRouter(folder, same_port)
+        try:
+            assert router.segments == {}
+            until(lambda: successor.all_serve, "start")
+            get_on(successor)
+            check(clients.finish(), at_least=10)
+            successor.come_to_rest()
+            successor.stop()
+        finally:
+            successor.kill()
