@@ -159,14 +159,14 @@ class _Handler(logging.Handler):
     def format(self, record: logging.LogRecord) -> str:
         module = record.name if record.name in MODULES else "DEFAULT"
         level = _NAMES.get(record.levelno, record.levelname.lower())
-        words = [f"{module} ({level}) {_printable(record.getMessage())} {self._process}"]
+        words = [f"{module} ({level}) {printable(record.getMessage())} {self._process}"]
         if self._timestamp:
             words.insert(0, _time(record.created))
         if self._source:
             words.append(f"({record.filename}:{record.lineno})")
         if record.exc_info:
             trace = logging.Formatter().formatException(record.exc_info)
-            words.append("".join(f"\n  {_printable(line)}" for line in trace.splitlines()))
+            words.append("".join(f"\n  {printable(line)}" for line in trace.splitlines()))
         return " ".join(words)
 
 
@@ -221,7 +221,7 @@ def _field(value: object) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text in one line, with control characters and what cannot be encoded as escapes."""
     if text.isprintable():
         return text

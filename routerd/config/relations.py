@@ -13,6 +13,7 @@ from routerd.config.routing import Address, AutoLink, Binding, Exchange, LinkRou
 from routerd.config.source import Mistake, closest, shown
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from routerd.config.values import usable_cpus
+from routerd.pinning import ranges
 
 MAX_ID_BYTES = 127
 _PLACE = {"host", "port", "socketAddressFamily"}
@@ -77,18 +78,7 @@ def _router(at: Checked, router: Router) -> Iterator[Mistake]:
 
 def _no_cpu(unknown: list[int], usable: tuple[int, ...]) -> str:
     listed = ", ".join(map(str, unknown[:8])) + (", …" if len(unknown) > 8 else "")
-    return f"CPU {listed} cannot be used here; give some of {_ranges(usable)}"
-
-
-def _ranges(cpus: tuple[int, ...]) -> str:
-    """Ascending numbers as `0-3,8`."""
-    parts: list[list[int]] = []
-    for cpu in cpus:
-        if parts and parts[-1][1] == cpu - 1:
-            parts[-1][1] = cpu
-        else:
-            parts.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+    return f"CPU {listed} cannot be used here; give some of {ranges(usable)}"
 
 
 def _listeners(checked: list[Checked]) -> Iterator[Mistake]:

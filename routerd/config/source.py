@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from routerd.log import printable
+
 
 class Setting(Struct, frozen=True):
     """One `name: value` as it stands in a file."""
@@ -88,13 +90,6 @@ def shown(value: object, limit: int = 60) -> str:
     """A value as it is quoted in a message: printable, in one line, not too long."""
     text = repr(plain(value))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def printable(text: str) -> str:
-    """The text in one line, with control characters and what cannot be encoded as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def plain(value: object) -> object:

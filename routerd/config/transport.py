@@ -11,6 +11,19 @@ Family = Literal["IPv4", "IPv6"]
 Role = Literal["normal", "inter-router", "route-container", "edge"]
 Strip = Literal["in", "out", "both", "no"]
 
+# What listeners and connectors have in common.
+MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes.", ge=512, le=4294967295)]
+MaxSessions = Annotated[int, about("Sessions at once per connection.", ge=1, le=32768)]
+MaxSessionFrames = Annotated[
+    int, about("Incoming frames at once per session.", ge=1, default="as many as hold 8 MiB")
+]
+IdleTimeout = Annotated[
+    int, about("Silence of the peer in seconds that ends a connection; 0 is never.", ge=0, le=4294967)
+]
+StripAnnotations = Annotated[Strip, about("Direction in which router annotations are removed from messages.")]
+MessageLogging = Annotated[str, about("Message parts written to the log.", old="logMessage")]
+OpenProperties = Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")]
+
 SERVICE_PORTS = {"amqp": 5672, "amqps": 5671}
 
 
@@ -38,20 +51,14 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         Annotated[str, about("Certificates that clients may present.", kind="path", old="trustedCerts")]
         | None
     ) = None
-    max_frame_size: Annotated[int, about("Largest AMQP frame in bytes.", ge=512, le=4294967295)] = 16384
-    max_sessions: Annotated[int, about("Sessions at once per connection.", ge=1, le=32768)] = 32768
-    max_session_frames: (
-        Annotated[int, about("Incoming frames at once per session.", ge=1, default="no limit")] | None
-    ) = None
-    idle_timeout_seconds: Annotated[
-        int, about("Silence of the peer in seconds that ends a connection; 0 is never.", ge=0, le=4294967)
-    ] = 16
+    max_frame_size: MaxFrameSize = 16384
+    max_sessions: MaxSessions = 32768
+    max_session_frames: MaxSessionFrames | None = None
+    idle_timeout_seconds: IdleTimeout = 16
     initial_handshake_timeout_seconds: Annotated[
-        int, about("Seconds a new connection has until it is open; 0 is no limit.", ge=0)
+        int, about("Seconds a new connection has until it is open; 0 is idleTimeoutSeconds.", ge=0)
     ] = 0
-    strip_annotations: Annotated[
-        Strip, about("Direction in which router annotations are removed from messages.")
-    ] = "both"
+    strip_annotations: StripAnnotations = "both"
     link_capacity: Annotated[
         int,
         about(
@@ -74,15 +81,11 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         Annotated[str, about("Directory of files an HTTP listener serves.", kind="path", old="httpRoot")]
         | None
     ) = None
-    message_logging_components: Annotated[
-        str, about("Message parts written to the log.", old="logMessage")
-    ] = "none"
+    message_logging_components: MessageLogging = "none"
     policy_vhost: (
         Annotated[str, about("Virtual host whose policy applies to connections made here.")] | None
     ) = None
-    open_properties: Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")] | None = (
-        None
-    )
+    open_properties: OpenProperties | None = None
 
     @property
     def port_number(self) -> int:
@@ -101,17 +104,11 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
     sasl_mechanisms: Annotated[str, about("SASL mechanisms accepted, separated by blanks.")] | None = None
     allow_redirect: Annotated[bool, about("Whether the peer may redirect the connection.")] = True
-    max_frame_size: Annotated[int, about("Largest AMQP frame in bytes.", ge=512, le=4294967295)] = 16384
-    max_sessions: Annotated[int, about("Sessions at once per connection.", ge=1, le=32768)] = 32768
-    max_session_frames: (
-        Annotated[int, about("Incoming frames at once per session.", ge=1, default="no limit")] | None
-    ) = None
-    idle_timeout_seconds: Annotated[
-        int, about("Silence of the peer in seconds that ends a connection; 0 is never.", ge=0, le=4294967)
-    ] = 16
-    strip_annotations: Annotated[
-        Strip, about("Direction in which router annotations are removed from messages.")
-    ] = "both"
+    max_frame_size: MaxFrameSize = 16384
+    max_sessions: MaxSessions = 32768
+    max_session_frames: MaxSessionFrames | None = None
+    idle_timeout_seconds: IdleTimeout = 16
+    strip_annotations: StripAnnotations = "both"
     link_capacity: Annotated[
         int,
         about("Credit of a sending peer per link.", ge=1, le=1_000_000, default="linkCapacity of the router"),
@@ -121,16 +118,12 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     ] = True
     sasl_username: Annotated[str, about("User for SASL.")] | None = None
     sasl_password: Annotated[str, about("Password for SASL.")] | None = None
-    message_logging_components: Annotated[
-        str, about("Message parts written to the log.", old="logMessage")
-    ] = "none"
+    message_logging_components: MessageLogging = "none"
     failover_urls: (
         Annotated[str, about("Other places to connect to, separated by commas.", old="failoverList")] | None
     ) = None
     policy_vhost: Annotated[str, about("Virtual host whose policy applies to this connection.")] | None = None
-    open_properties: Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")] | None = (
-        None
-    )
+    open_properties: OpenProperties | None = None
 
 
 class ConnectorState(Struct, frozen=True, kw_only=True, rename="camel"):
