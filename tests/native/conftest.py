@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-HEADERS = HERE.parents[1] / "shm"
+INCLUDE = [f"-I{HERE.parents[1] / package}" for package in ("shm", "workers")]
 WARNINGS = [
     "-Wall",
     "-Wextra",
@@ -29,7 +29,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         binary = folder / "-".join([source, sanitizer.replace(",", "-"), *defines])
         flags = [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"] if sanitizer else []
         if not binary.exists():
-            command = ["gcc", "-std=gnu11", "-O1", "-g", "-pthread", *WARNINGS, *flags, f"-I{HEADERS}"]
+            command = ["gcc", "-std=gnu11", "-O1", "-g", "-pthread", *WARNINGS, *flags, *INCLUDE]
             command += [f"-D{define}" for define in defines] + [str(HERE / f"{source}.c"), "-o", str(binary)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr

@@ -1,0 +1,274 @@
+"""The native scan of a message against a plain reading of AMQP 1.0 part 3.2."""
+
+import ctypes
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from proton import Message
+
+ROOT = Path(__file__).parents[2]
+ABSENT = 2**32 - 1
+VERDICTS = ("done", "more", "bad")
+HEADER, DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, PROPERTIES, APPLICATION_PROPERTIES, FOOTER = (
+    *range(0x70, 0x75),
+    0x78,
+)
+
+
+class Found(ctypes.Structure):
+    """scan_found of workers/scan.h."""
+
+    _fields_ = (
+        ("delivery_annotations", ctypes.c_uint32),
+        ("message_annotations", ctypes.c_uint32),
+        ("properties", ctypes.c_uint32),
+        ("application_properties", ctypes.c_uint32),
+        ("annotations_end", ctypes.c_uint32),
+        ("body", ctypes.c_uint32),
+        ("to", ctypes.c_uint32),
+        ("to_length", ctypes.c_uint32),
+        ("priority", ctypes.c_uint8),
+        ("why", ctypes.c_char_p),
+    )
+
+
+Scan = Callable[[bytes, bool], tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def scan(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    """The native scan: its verdict, and what it found when that is ``done``."""
+    library = tmp_path_factory.mktemp("scan") / "scan.so"
+    command = ["gcc", "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-shared"]
+    command += ["-fPIC", f"-I{ROOT / 'workers'}", str(Path(__file__).with_name("scan.c")), "-o", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    native = ctypes.CDLL(str(library)).scan
+    native.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.POINTER(Found))
+
+    def call(data: bytes, complete: bool) -> tuple[str, dict[str, Any]]:
+        found = Found()
+        verdict = VERDICTS[native(data, len(data), complete, ctypes.byref(found))]
+        values = {name: getattr(found, name) for name, _ in Found._fields_[:-1]}
+        return verdict, values if verdict == "done" else {}
+
+    return call
+
+
+# ---- the model ------------------------------------------------------------------------------------------
+
+
+class MoreError(Exception):
+    """The bytes end here, and it matters."""
+
+
+class BadError(Exception):
+    """This is no message."""
+
+
+@dataclass
+class Value:
+    """An encoded value: where it begins and ends, its format code, and where its content begins."""
+
+    start: int
+    end: int
+    code: int
+    content: int
+
+
+def take(data: bytes, at: int, size: int) -> bytes:
+    if at + size > len(data):
+        raise MoreError
+    return data[at : at + size]
+
+
+def value_at(data: bytes, at: int, descriptors: int) -> Value:
+    """The value that begins here (1.2); it may end behind the data. ``descriptors``: their depth."""
+    code = take(data, at, 1)[0]
+    if code == 0:
+        if not descriptors:
+            raise BadError
+        descriptor = value_at(data, at + 1, descriptors - 1)
+        take(data, at, descriptor.end - at)
+        return Value(at, value_at(data, descriptor.end, descriptors - 1).end, code, descriptor.end)
+    width = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16}.get(code >> 4)
+    if width is not None:
+        return Value(at, at + 1 + width, code, at + 1)
+    if code >> 4 not in (0xA, 0xB, 0xC, 0xD, 0xE, 0xF):
+        raise BadError
+    length = 4 if code >> 4 & 1 else 1
+    size = int.from_bytes(take(data, at + 1, length), "big")
+    return Value(at, at + 1 + length + size, code, at + 1 + length)
+
+
+def fields_of(data: bytes, value: Value, wanted: int) -> list[Value]:
+    """The first fields of a list that is here as a whole."""
+    if value.code == 0x45:
+        return []
+    if value.code not in (0xC0, 0xD0):
+        raise BadError
+    width = 1 if value.code == 0xC0 else 4
+    inside = data[: value.end]
+    try:
+        count = int.from_bytes(take(inside, value.content, width), "big")
+        at, fields = value.content + width, []
+        for _ in range(min(count, wanted)):
+            field = value_at(inside, at, 2)
+            take(inside, at, field.end - at)
+            fields.append(field)
+            at = field.end
+    except MoreError:
+        raise BadError from None
+    return fields
+
+
+def descriptor_at(data: bytes, at: int) -> tuple[int, int]:
+    """A section's code and where its value begins."""
+    if take(data, at, 1) != b"\0":
+        raise BadError
+    form = take(data, at + 1, 1)
+    if form not in (b"\x53", b"\x80"):
+        raise BadError
+    width = 1 if form == b"\x53" else 8
+    return int.from_bytes(take(data, at + 2, width), "big"), at + 2 + width
+
+
+def read_header(data: bytes, value: Value, found: dict[str, int]) -> None:
+    fields = fields_of(data, value, 2)
+    if fields and fields[0].code not in (0x40, 0x41, 0x42, 0x56):
+        raise BadError
+    if len(fields) > 1:
+        if fields[1].code == 0x50:
+            found["priority"] = min(9, data[fields[1].content])
+        elif fields[1].code != 0x40:
+            raise BadError
+
+
+def read_properties(data: bytes, value: Value, found: dict[str, int]) -> None:
+    fields = fields_of(data, value, 3)
+    if len(fields) == 3 and fields[2].code != 0x40:
+        if fields[2].code not in (0xA1, 0xB1):
+            raise BadError
+        found["to"], found["to_length"] = fields[2].content, fields[2].end - fields[2].content
+
+
+def read_section(data: bytes, at: int, previous: int, found: dict[str, int]) -> tuple[int, int]:
+    """The section that begins here: its code, and where the next one begins."""
+    code, start = descriptor_at(data, at)
+    if not HEADER <= code <= FOOTER or code <= previous:
+        raise BadError
+    if code >= APPLICATION_PROPERTIES:
+        if code == APPLICATION_PROPERTIES:
+            found["application_properties"] = at
+        return code, at
+    if data[start : start + 1] and data[start] not in (0x45, 0xC0, 0xD0, 0xC1, 0xD1):
+        raise BadError
+    value = value_at(data, start, 0)
+    take(data, start, value.end - start)
+    if code == HEADER:
+        read_header(data, value, found)
+    elif code == PROPERTIES:
+        found["properties"] = at
+        read_properties(data, value, found)
+    elif value.code not in (0xC1, 0xD1):
+        raise BadError
+    else:
+        name = "delivery_annotations" if code == DELIVERY_ANNOTATIONS else "message_annotations"
+        found[name] = at
+    if code < PROPERTIES:
+        found["annotations_end"] = value.end
+    return code, value.end
+
+
+def model(data: bytes, complete: bool) -> tuple[str, dict[str, int]]:
+    """What the scan must say."""
+    found = {name: ABSENT if "properties" in name or name == "to" else 0 for name, _ in Found._fields_[:-1]}
+    found |= {"delivery_annotations": ABSENT, "message_annotations": ABSENT, "priority": 4}
+    at = code = 0
+    try:
+        while code < PROPERTIES:
+            if at == len(data) and complete and data:
+                break
+            code, at = read_section(data, at, code, found)
+    except BadError:
+        return "bad", {}
+    except MoreError:
+        return ("bad" if complete else "more"), {}
+    found["body"] = at
+    return "done", found
+
+
+# ---- the comparison -------------------------------------------------------------------------------------
+
+TEXT = st.text(max_size=40)
+ANNOTATIONS = st.none() | st.dictionaries(st.text("abc", min_size=1, max_size=5), st.integers(0, 9) | TEXT)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> bytes:
+    """A message as python-qpid-proton encodes it."""
+    message = Message(
+        body=draw(st.none() | TEXT | st.binary(max_size=300) | st.lists(st.integers(0, 9), max_size=4)),
+        durable=draw(st.booleans()),
+        priority=draw(st.integers(0, 255)),
+        address=draw(st.none() | TEXT),
+        id=draw(st.none() | TEXT | st.integers(0, 2**64 - 1)),
+        user_id=draw(st.binary(max_size=9)),
+        subject=draw(st.none() | TEXT),
+        instructions=draw(ANNOTATIONS),
+        annotations=draw(ANNOTATIONS),
+        properties=draw(st.none() | st.dictionaries(TEXT, st.booleans(), max_size=3)),
+    )
+    return bytes(message.encode())
+
+
+LIKELY = (
+    b"\x00\x53\x80\x70\x71\x72\x73\x74\x75\x77\x78\x45\xc0\xd0\xc1\xd1\xa1\xb1\x40\x41\x50\x03\x02\x01\xff"
+)
+NOISE = st.lists(st.sampled_from(LIKELY) | st.integers(0, 255), max_size=40).map(bytes)
+DAMAGE = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=3)
+
+
+@given(messages(), DAMAGE, st.integers(0, 400), st.booleans())
+@settings(max_examples=1500, deadline=None)
+def test_scan_of_messages(
+    scan: Scan, message: bytes, damage: list[tuple[int, int]], size: int, complete: bool
+) -> None:
+    """Messages in order and damaged ones, as a whole and cut off anywhere."""
+    data = bytearray(message)
+    for at, byte in damage:
+        data[at % len(data)] = byte
+    for part in (bytes(data), bytes(data[:size])):
+        assert scan(part, complete) == model(part, complete)
+
+
+@given(NOISE, st.booleans())
+@example(b"", True)
+@example(b"", False)
+@example(bytes.fromhex("005370c0"), False)
+@example(bytes.fromhex("005373c00603404000a3004040"), True)  # a described `to`
+@example(bytes.fromhex("005370c0050256015005"), True)  # durable in its long form
+@example(bytes.fromhex("005370c003025701"), True)
+@settings(max_examples=1500, deadline=None)
+def test_scan_of_noise(scan: Scan, data: bytes, complete: bool) -> None:
+    """What is no message is told from what may become one."""
+    assert scan(data, complete) == model(data, complete)
+
+
+@given(messages())
+@settings(max_examples=200, deadline=None)
+def test_scan_finds_what_the_engine_put_there(scan: Scan, data: bytes) -> None:
+    """`to` and priority are those that the engine reads from the same bytes."""
+    message = Message()
+    message.decode(data)
+    verdict, found = scan(data, True)
+    assert verdict == "done"
+    to = None if found["to"] == ABSENT else data[found["to"] : found["to"] + found["to_length"]].decode()
+    assert to == message.address
+    assert found["priority"] == min(9, message.priority)
