@@ -29,6 +29,11 @@ class SharedMemory:
         """Let the core look at its control socket: it may sleep on its semaphore, which no poll can watch."""
         self._segments.semaphore.release()
 
+    def heartbeat(self, slot: int) -> int:
+        """The turns that a worker's loop, or for slot `workers` the core's, has made."""
+        core = slot == self._workers
+        return (self._segments.core_stats() if core else self._segments.worker_stats(slot)).heartbeat
+
     def worker_gone(self, index: int) -> None:
         """A dead worker has no connections and takes none, whatever it last wrote: the others count on it."""
         page = self._segments.worker_stats(index)

@@ -27,6 +27,7 @@ from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import STOP, Signals
+from routerd.watch import LOOK_SECONDS, Watch
 from shm.segment import SegmentError, sweep
 
 LOGGER = logging.getLogger("SERVER")
@@ -76,7 +77,7 @@ def _assemble(config: Config, launch: Command, signals: Signals, stack: ExitStac
     )
     family = Family(blueprint, memory, pinning, launch)
     stack.callback(family.end)  # whatever happens: no child outlives this
-    return Supervisor(config, family, listening, signals)
+    return Supervisor(config, family, Watch(memory), listening, signals)
 
 
 def _raise_descriptor_limit() -> None:
@@ -107,12 +108,14 @@ class Supervisor:
         self,
         config: Config,
         family: Family,
+        watch: Watch,
         listening: list[Listening],
         signals: Signals,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._family = family
+        self._watch = watch
         self._listening = listening
         self._signals = signals
         self._clock = clock
@@ -126,6 +129,7 @@ class Supervisor:
             if family.failure and family.stopping is None:
                 self._stop()
             family.step(self._clock())
+            self._look()
             if family.operational and not self._announced:
                 self._announce()
             if family.stopping is not None and family.empty:
@@ -159,9 +163,17 @@ class Supervisor:
                 self._take_reports(deaths[fd])
                 self._family.died(deaths[fd], self._clock())
 
+    def _look(self) -> None:
+        """See whether the children still turn; while they stop, there are other bounds."""
+        now = self._clock()
+        if self._family.stopping is None and now >= self._watch.due(now):
+            self._watch.look(self._family.places, now)
+
     def _timeout(self) -> float | None:
         now = self._clock()
         due = self._family.next_step(now)
+        if self._family.stopping is None:
+            due = min(self._watch.due(now), now + LOOK_SECONDS if due is None else due)
         return None if due is None else max(0.0, due - now) * 1000 + 1
 
     def _take_reports(self, place: Place) -> None:

@@ -8,6 +8,7 @@ from select import select
 
 from routerd import process
 from routerd.channel import Channel
+from shm import segment
 from shm.control import (
     CloseConnections,
     Closed,
@@ -42,9 +43,12 @@ def run(setup: Setup, channel: Channel[ToChild]) -> None:
 
 def serve(setup: Setup, channel: Channel[ToChild], *, deaf: bool) -> None:
     """Tell every client which process serves it; answer the supervisor unless deaf."""
+    segments = segment.attach(setup.segments)
+    page = segments.core_stats() if setup.role == "core" else segments.worker_stats(setup.index)
     sockets = [socket.socket(fileno=fd) for listener in setup.listeners for fd in listener.fds]
     while True:
-        readable, _, _ = select([channel, *sockets], [], [])
+        page.beat()
+        readable, _, _ = select([channel, *sockets], [], [], 0.2)
         for sock in readable:
             if isinstance(sock, socket.socket):
                 welcome(sock)

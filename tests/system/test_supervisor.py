@@ -218,6 +218,19 @@ def test_a_dead_worker_is_replaced_after_the_core_took_back_what_it_held(router:
     assert router.wait() == 0
 
 
+def test_a_hung_worker_is_killed_and_replaced(router: Router) -> None:
+    """Stopped from outside it can neither serve nor die; the log says why it had to."""
+    router.start()
+    hung = router.pid_of("worker 0")
+    os.kill(hung, signal.SIGSTOP)
+    until(lambda: router.pid_of("worker 0") not in (0, hung), "replacement")
+    until(lambda: router.log.count("worker 0 serves") == 2, "service")
+    line = next(line for line in router.log.splitlines() if "worker 0 died" in line)
+    assert "hung: its loop has not turned for 5 s (the process is stopped)" in line
+    router.signal(signal.SIGTERM)
+    assert router.wait() == 0
+
+
 def test_a_dead_core_restarts_everything_behind_open_sockets(router: Router) -> None:
     """All processes are new, and a client that connects meanwhile is served when they are up."""
     router.start()
@@ -354,13 +367,18 @@ def test_a_stop_closes_connections_with_their_reason(real_router: Router) -> Non
     assert real_router.segments == []
 
 
-def test_clients_go_on_after_every_process_was_killed_once(real_router: Router) -> None:
-    """Whoever dies, a client that connects again is served."""
+def test_clients_go_on_after_every_process_was_killed_or_hung_once(real_router: Router) -> None:
+    """Whoever dies or hangs, a client that connects again is served."""
     real_router.start()
     host, port = real_router.address
-    for name in ("worker 0", "worker 1", "core"):
+    for name, number in (
+        ("worker 0", signal.SIGKILL),
+        ("worker 1", signal.SIGSTOP),
+        ("core", signal.SIGKILL),
+        ("core", signal.SIGSTOP),
+    ):
         dead = real_router.pid_of(name)
-        os.kill(dead, signal.SIGKILL)
+        os.kill(dead, number)
         until(lambda name=name, dead=dead: real_router.pid_of(name) not in (0, dead), f"new {name}")
         connection = until_connected(f"amqp://{host}:{port}")
         connection.create_sender("a.place")

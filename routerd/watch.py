@@ -1,0 +1,93 @@
+"""Whether the children still turn: each beats on its statistics page once a loop, at least once a second.
+
+A child that serves and whose heartbeat stands still for `HUNG_SECONDS` is taken for dead and killed, so that
+what follows a death follows a hang, too. Only time that the supervisor was awake counts: when the whole
+machine or the supervisor itself was stopped for a while, nobody is blamed for it.
+"""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from routerd.child import Place
+
+LOOK_SECONDS = 1.0  # between two looks; an idle child beats as often
+HUNG_SECONDS = 5.0  # far beyond any turn of a loop, near enough for clients that wait
+
+_STATES = {"T": "stopped", "t": "traced", "D": "waiting for a device", "R": "running", "S": "sleeping"}
+
+
+class Beats(Protocol):
+    """What is needed of the shared memory."""
+
+    def heartbeat(self, slot: int) -> int:
+        """The turns that a worker's loop, or for slot `workers` the core's, has made."""
+
+
+class _Pulse:
+    """What was last seen of one generation of a child."""
+
+    def __init__(self, generation: int, beat: int) -> None:
+        self.generation = generation
+        self.beat = beat
+        self.still = 0.0  # seconds without progress
+        self.progressed = False  # since the service manager was last told that all is well
+
+
+class Watch:
+    """Looks at the children's heartbeats. Time is an argument; nothing here blocks."""
+
+    def __init__(self, beats: Beats, state: Callable[[int], str] | None = None) -> None:
+        self._beats = beats
+        self._state = state or process_state
+        self._pulses: dict[int, _Pulse] = {}
+        self._looked: float | None = None
+
+    def due(self, now: float) -> float:
+        """When the next look is to be taken."""
+        return now if self._looked is None else self._looked + LOOK_SECONDS
+
+    def look(self, places: list[Place], now: float) -> None:
+        """Kill every child that has hung for too long."""
+        passed = 0.0 if self._looked is None else min(now - self._looked, 1.5 * LOOK_SECONDS)
+        self._looked = now
+        for place in places:
+            if place.child is None or not place.serving:
+                self._pulses.pop(place.index, None)
+                continue
+            still = self._still(place, passed)
+            if still >= HUNG_SECONDS:
+                del self._pulses[place.index]
+                state = self._state(place.child.pid)
+                place.child.kill(f"hung: its loop has not turned for {still:.0f} s ({state})")
+
+    def all_progressed(self, places: list[Place]) -> bool:
+        """Whether each serving child has turned since this last was so. Those that are being replaced do not
+        count: the supervisor has them in hand, and sees to it that they serve or die in time."""
+        pulses = [self._pulses.get(place.index) for place in places if place.serving]
+        if not all(pulse is not None and pulse.progressed for pulse in pulses):
+            return False
+        for pulse in self._pulses.values():
+            pulse.progressed = False
+        return True
+
+    def _still(self, place: Place, passed: float) -> float:
+        beat = self._beats.heartbeat(place.index)
+        pulse = self._pulses.get(place.index)
+        if pulse is None or pulse.generation != place.generation:
+            self._pulses[place.index] = _Pulse(place.generation, beat)
+            return 0.0
+        if beat != pulse.beat:
+            pulse.beat, pulse.still, pulse.progressed = beat, 0.0, True
+        else:
+            pulse.still += passed
+        return pulse.still
+
+
+def process_state(pid: int) -> str:
+    """What the kernel says a process is doing, in a word."""
+    with contextlib.suppress(OSError, IndexError):
+        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return f"the process is {_STATES.get(letter, letter)}"
+    return "the process is gone"
