@@ -3,6 +3,7 @@
  *   destination appears   withheld -> granted, by W_FLOW
  *   delivery arrives      granted -> outstanding
  *   delivery is settled   outstanding -> granted (in the settling record), or -> withheld when there is no destination
+ *   arrived settled, on an anonymous link or for multicast: the same as soon as it is forwarded
  *   W_DRAIN, A_DRAINED    granted -> withheld
  *
  * An anonymous link always has its credit: where its messages go is not known before they come.

@@ -57,17 +57,32 @@ static inline core_in *deliver_in(core_router *c, core_link *l, const routerd_re
     link_add_in(l, in);
     l->granted--;
     l->deliveries++;
+    l->counts.last = c->now;
+    l->counts.presettled += in->flags & IN_PRESETTLED;
     return in;
 }
 
+/* Where credit comes back before a receiver has read anything, a slow one is given no more than this. */
+static inline bool deliver_crowded(const core_in *in, const core_link *to) { return in_eager(in) && to->count / 2 >= to->capacity; }
+
 static inline void deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority)
 {
+    if (deliver_crowded(in, to)) {
+        stats_add(c->stats, STAT_DROPPED, 1);
+        return;
+    }
     core_out *out = (core_out *) core_take(&c->outs);
     link_add_out(to, out);
     in_add_copy(in, out);
     to->deliveries++;
+    to->counts.last = c->now;
     bool settled = (in->flags & IN_PRESETTLED) || to->settles;
     if (settled) out->flags |= OUT_SETTLED;
+    to->counts.presettled += settled;
+    if (__builtin_expect(to->worker == c->workers, 0)) {
+        to->address->to_core++;
+        c->to_core++;
+    }
     routerd_record *s = core_post_link(c, to, W_SEND);
     s->flags = (uint8_t) ((settled ? F_SETTLED : 0) | (in->flags & IN_COMPLETE ? F_COMPLETE : 0));
     s->priority = priority;
@@ -83,6 +98,7 @@ static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *
     core_outcome o = outcome_plain(why == ROUTE_NOWHERE ? S_RELEASED : S_REJECTED, 0);
     if (in->flags & IN_PRESETTLED) {
         o.state = S_RELEASED;
+        l->counts.dropped++;
         stats_add(c->stats, STAT_DROPPED, 1);
     } else if (why == ROUTE_NO_ADDRESS || why == ROUTE_UNAVAILABLE) {
         o.detail = why == ROUTE_NO_ADDRESS ? c->no_address : c->unavailable;
@@ -90,6 +106,39 @@ static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *
     }
     in_settle(c, in, o);
     credit_drain(c, l);
+}
+
+/* A message whose way is known: `a` where the route is ROUTE_FOUND. */
+static inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a)
+{
+    stats_add(c->stats, STAT_RECEIVED, 1);
+    if (r->flags & F_SETTLED) stats_add(c->stats, STAT_PRESETTLED, 1);
+    if (route != ROUTE_FOUND) {
+        deliver_nowhere(c, l, r, route);
+        return;
+    }
+    uint8_t priority = a->priority >= 0 ? (uint8_t) a->priority : r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
+    core_in *in = deliver_in(c, l, r);
+    a->ingress++;
+    if (a->treatment == T_MULTICAST) {
+        in->flags |= IN_MULTICAST;
+        for (uint32_t i = 0; i < a->out_count; i++) deliver_copy(c, in, a->out[i], priority);
+        in->open = in->copy_count;
+    } else {
+        deliver_copy(c, in, choose_one(a), priority);
+    }
+    if (!in->copies) {                 /* settled, and every receiver is too far behind */
+        in_settle(c, in, outcome_plain(S_RELEASED, 0));
+        return true;
+    }
+    a->deliveries += in->copy_count;
+    stats_add(c->stats, STAT_FORWARDED, in->copy_count);
+    in_forwarded(c, in);
+    if (!(in->flags & IN_COMPLETE) && in->peer) {
+        routerd_record *s = core_post_link(c, l, W_ACCEPTED);
+        s->delivery = in->peer;
+        s->peer = pool_handle(in);
+    }
 }
 
 /* False: nobody has resolved its address yet; nothing was done. */
@@ -108,28 +157,7 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
     core_address *a = NULL;
     enum core_route route = route_find(c, l, r, &a);
     if (route == ROUTE_UNKNOWN) return false;
-    stats_add(c->stats, STAT_RECEIVED, 1);
-    if (r->flags & F_SETTLED) stats_add(c->stats, STAT_PRESETTLED, 1);
-    if (route != ROUTE_FOUND) {
-        deliver_nowhere(c, l, r, route);
-        return true;
-    }
-    uint8_t priority = a->priority >= 0 ? (uint8_t) a->priority : r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
-    core_in *in = deliver_in(c, l, r);
-    if (a->treatment == T_MULTICAST) {
-        in->flags |= IN_MULTICAST;
-        in->open = a->out_count;
-        for (uint32_t i = 0; i < a->out_count; i++) deliver_copy(c, in, a->out[i], priority);
-    } else {
-        deliver_copy(c, in, choose_one(a), priority);
-    }
-    a->deliveries += in->copy_count;
-    stats_add(c->stats, STAT_FORWARDED, in->copy_count);
-    if (!(in->flags & IN_COMPLETE) && in->peer) {
-        routerd_record *s = core_post_link(c, l, W_ACCEPTED);
-        s->delivery = in->peer;
-        s->peer = pool_handle(in);
-    }
+    deliver_routed(c, l, r, route, a);
     return true;
 }
 
@@ -155,11 +183,9 @@ static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
         s->peer = pool_handle(out);
         s->length = in->length;
     }
-    if ((in->flags & IN_COMPLETE) && (in->flags & (IN_PRESETTLED | IN_SETTLED))) in->peer = 0;   /* its worker has forgotten it */
-    if (aborted) {
-        in->peer = 0;
-        in_sender_settled(c, in, outcome_plain(0, 0), true);
-    }
+    if (aborted || ((in->flags & IN_COMPLETE) && (in->flags & (IN_PRESETTLED | IN_SETTLED)))) in->peer = 0;   /* its worker has forgotten it */
+    in_forwarded(c, in);
+    if (aborted) in_sender_settled(c, in, outcome_plain(0, 0), true);
 }
 
 static void action_progress(core_router *c, uint32_t w, const routerd_record *r)

@@ -42,7 +42,7 @@ static inline routerd_record *core_post(core_router *c, uint32_t w, uint8_t type
     core_worker *k = &c->worker[w];
     routerd_record *r;
     if (__builtin_expect(k->gone, 0)) {
-        r = &c->scratch;
+        r = w == c->workers ? queue_push(&k->overflow) : &c->scratch;
     } else {
         c->dirty |= 1ull << w;
         r = k->overflow.count ? NULL : ring_slot(&k->work);
@@ -114,7 +114,8 @@ static inline void core_publish(core_router *c)
     }
 }
 
-/* Content that nobody reads any more goes back to its owner; with a link, `credit` replenishes it. */
+/* Content that nobody reads any more goes back to its owner; with a link, `credit` replenishes it.  Without a block it is
+ * about the credit alone. */
 static inline void core_release(core_router *c, uint8_t arena, uint32_t block, const core_link *l, uint32_t credit)
 {
     routerd_record *r = l ? core_post_link(c, l, W_RELEASE) : core_post(c, arena, W_RELEASE);

@@ -75,6 +75,21 @@ static void in_settle(core_router *c, core_in *in, core_outcome outcome)
     pool_give(&c->ins, in);
 }
 
+/* May its credit come back when it is forwarded?  A slow receiver must not hold up the sender's messages to others. */
+static inline bool in_eager(const core_in *in)
+{
+    return (in->flags & IN_PRESETTLED) && in->link && (!in->link->address || (in->flags & IN_MULTICAST));
+}
+
+/* Nobody waits for the outcome of a settled message that has been forwarded whole: it leaves its link. */
+static void in_forwarded(core_router *c, core_in *in)
+{
+    if (!in_eager(in) || !(in->flags & (IN_COMPLETE | IN_ABORTED))) return;
+    core_link *l = in->link;
+    link_drop_in(in);
+    if (credit_back(l)) core_release(c, l->worker, ROUTERD_NIL, l, 1);
+}
+
 /* An outcome without settlement, told to the sender. */
 static void in_tell(core_router *c, core_in *in, core_outcome outcome)
 {

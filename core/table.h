@@ -7,7 +7,7 @@
  *   incoming delivery --copies--> outgoing deliveries made of it: one, or one per link for multicast
  *
  * An incoming delivery lives until its last copy is finished: it holds the content reference.  When its link goes
- * first, `link` is NULL and nobody is told the outcome.  An outgoing delivery always has both its link and its
+ * first, or has had its credit back at once, `link` is NULL and nobody is told the outcome.  An outgoing delivery always has both its link and its
  * incoming delivery.
  */
 #ifndef ROUTERD_CORE_TABLE_H
@@ -31,7 +31,7 @@ enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILA
 enum core_stat {
     STAT_LOOPS = 0, STAT_SLEEPS = 1, STAT_LONGEST = 2, STAT_ADDRESSES = 40, STAT_FORWARDED = 41, STAT_RECEIVED = 42, STAT_ACCEPTED = 43,
     STAT_REJECTED = 44, STAT_RELEASED = 45, STAT_MODIFIED = 46, STAT_PRESETTLED = 47, STAT_DROPPED = 48, STAT_OVERFLOW = 49,
-    STAT_STALE = 50, STAT_RECLAIMED = 51, STAT_LIVE = 52, STAT_BAD = 24
+    STAT_STALE = 50, STAT_RECLAIMED = 51, STAT_LIVE = 52, STAT_DELAYED_1 = 53, STAT_DELAYED_10 = 54, STAT_BAD = 24
 };
 enum core_histogram { HIST_LATENCY = 0, HIST_BYTES = 1 };
 
@@ -50,6 +50,8 @@ typedef struct core_address {
     struct core_link *in_links;
     struct core_alias *aliases;
     uint64_t deliveries;       /* forwarded to it */
+    uint64_t ingress;          /* received for it from clients */
+    uint64_t to_core, from_core;   /* of these the core's own */
 } core_address;
 
 enum core_in_flag {
@@ -62,7 +64,7 @@ enum core_in_flag {
 
 typedef struct core_in {
     pool_node node;
-    struct core_link *link;    /* NULL once the incoming link is gone */
+    struct core_link *link;    /* NULL once the incoming link is gone, or waits for nothing any more */
     struct core_in *next, *prev;
     struct core_out *copies;
     uint64_t peer;             /* the worker's handle; 0: it has none */
@@ -96,6 +98,18 @@ typedef struct core_out {
     uint8_t flags;
 } core_out;
 
+#define RATE_SLOTS 5u
+
+typedef struct {               /* what management is told of a link; deliveries are counted when they are over */
+    uint64_t outcome[4];       /* accepted, rejected, released, modified */
+    uint64_t presettled, dropped;          /* dropped: presettled ones that were not sent */
+    uint64_t delayed_1, delayed_10;        /* over after more than 1 s, or more than 10 s */
+    uint64_t last;             /* when the last delivery came, nanoseconds */
+    uint64_t tick;             /* now >> RATE_SHIFT of `settled` */
+    uint32_t settled;          /* in this tick */
+    uint32_t before[RATE_SLOTS];           /* in the ticks before, the last one first */
+} core_link_counts;
+
 typedef struct core_link {
     pool_node node;
     uint32_t link, link_gen;   /* in its worker's table */
@@ -113,6 +127,7 @@ typedef struct core_link {
     int64_t granted;           /* credit the sender has */
     uint32_t withheld;         /* credit kept back until a destination appears */
     uint64_t deliveries;
+    core_link_counts counts;
 } core_link;
 
 typedef struct {               /* work that did not fit into a worker's ring */
@@ -125,7 +140,7 @@ typedef struct {
     routerd_producer work;
     routerd_doorbell *bell;
     int eventfd;               /* -1: nobody to wake */
-    bool gone;                 /* being reclaimed: what is posted to it is dropped */
+    bool gone;                 /* no process reads its work: it is being reclaimed, or it is the core itself */
     core_queue overflow;
     core_link **link;          /* by the worker's link index */
     uint32_t link_room;
@@ -158,14 +173,14 @@ typedef struct {
     uint32_t count, room;
 } core_payload_table;
 
-enum core_stop { STOP_NOTHING = 0, STOP_CONTROL = 1, STOP_UNKNOWN = 2 };
+enum core_stop { STOP_NOTHING = 0, STOP_CONTROL = 1, STOP_UNKNOWN = 2, STOP_LOCAL = 3 };
 
 typedef struct core_router {
     uint32_t workers;
     uint32_t turn;             /* which worker's ring is read next */
     uint64_t dirty;            /* bit per worker: records written, not published */
     uint64_t now;              /* nanoseconds, given from outside */
-    core_worker worker[ROUTERD_MAX_WORKERS];
+    core_worker worker[ROUTERD_MAX_WORKERS + 1];   /* number `workers` is the core itself: local.h */
     arena_view arena[ROUTERD_MAX_WORKERS + 1];
     arena_owner own;           /* the core's arena: number `workers` */
     core_pool ins, outs, links, addresses;
@@ -180,6 +195,7 @@ typedef struct core_router {
     uint32_t text_length;      /* STOP_UNKNOWN: the address nobody has resolved yet */
     uint8_t text[CORE_MAX_TEXT];
     uint32_t no_address, unavailable;      /* constant error payloads in our arena */
+    uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
 } core_router;
 
 /* ---- finding what a record names ---- */

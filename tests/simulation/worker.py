@@ -268,7 +268,8 @@ class Worker(Speaker):
         handlers[r["type"]](r, link)
 
     def _released(self, r: dict[str, int], link: Link | None) -> None:
-        self._free(r["block"])
+        if r["block"] != n.NIL:
+            self._free(r["block"])
         self._grant(link, r["credit"])
 
     def _consumed(self, r: dict[str, int], link: Link | None) -> None:

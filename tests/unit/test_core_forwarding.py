@@ -267,3 +267,73 @@ def test_receiver_settles_second() -> None:
     assert (down["flags"], down["delivery"], down["peer"]) == (n.F_SETTLED, 9 << 32, sent["peer"])
     assert [r["credit"] for r in bed.heard(SENDER, n.W_RELEASE)] == [1]
     assert bed.forwarder.counts()["outgoing"] == 0
+
+
+def credits(bed: Bed) -> list[tuple[bool, int]]:
+    """What the sender's worker got back: whether blocks, and how much credit."""
+    return [(r["block"] != n.NIL, r["credit"]) for r in bed.heard(SENDER, n.W_RELEASE)]
+
+
+@pytest.mark.parametrize(
+    ("treatment", "link", "at_once"), [("balanced", 0, False), ("balanced", 1, True), ("multicast", 0, True)]
+)
+@pytest.mark.parametrize("streaming", [False, True])
+def test_credit_of_settled_messages(treatment: str, link: int, at_once: bool, streaming: bool) -> None:
+    """A receiver holds up only the sender whose messages all come to it; elsewhere credit comes at once."""
+    bed = Bed(treatment)
+    bed.forwarder.add_alias(b"hello", bed.address)
+    block = bed.arena.write(b"hello")
+    assert block is not None
+    bed.say_where_to(block, 0, 5)
+    flags = n.F_SETTLED if streaming else n.F_SETTLED | n.F_COMPLETE
+    handle = INCOMING if streaming else 0
+    bed.act(
+        SENDER,
+        type=n.A_DELIVER,
+        flags=flags,
+        link=link,
+        link_gen=1,
+        block=block,
+        peer=handle,
+        length=5,
+        time=1,
+    )
+    if streaming:
+        (accepted,) = bed.heard(SENDER, n.W_ACCEPTED)
+        bed.act(SENDER, type=n.A_CONTINUE, flags=n.F_COMPLETE, delivery=accepted["peer"], length=5)
+    assert credits(bed) == ([(False, 1)] if at_once else [])
+    bed.act(RECEIVER, type=n.A_DONE, delivery=bed.sent()["peer"])
+    assert credits(bed) == [(True, 0 if at_once else 1)]
+    info = bed.forwarder.link_info(SENDER, link, 1)
+    assert info is not None
+    assert (info["granted"], info["count"], info["withheld"]) == (10, 0, 0)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_receiver_far_behind_gets_no_more_settled_messages(streaming: bool) -> None:
+    """Beyond twice its capacity copies are dropped and counted; others get theirs; nothing piles up."""
+    bed = Bed("multicast")
+    bed.forwarder.add_link(RECEIVER, 1, 1, True, bed.address, 10)
+    for _ in range(20):
+        bed.deliver(flags=n.F_SETTLED | n.F_COMPLETE, peer=0)
+    for r in bed.heard(RECEIVER, n.W_SEND):
+        if r["link"] == 1:
+            bed.act(RECEIVER, type=n.A_DONE, delivery=r["peer"])
+    bed.heard(SENDER, 0)
+    bed.deliver(flags=n.F_SETTLED | n.F_COMPLETE, peer=0)
+    assert [r["link"] for r in bed.heard(RECEIVER, n.W_SEND)] == [1]
+    assert bed.stats.get(48) == 1
+    bed.forwarder.remove_link(RECEIVER, 1, 1)
+    bed.step()
+    bed.heard(SENDER, 0)
+    bed.deliver(
+        flags=n.F_SETTLED if streaming else n.F_SETTLED | n.F_COMPLETE, peer=INCOMING if streaming else 0
+    )
+    assert bed.heard(RECEIVER, n.W_SEND) == []
+    if streaming:
+        assert [(r["delivery"], r["credit"]) for r in bed.heard(SENDER, n.W_UPDATE)] == [(INCOMING, 1)]
+    else:
+        assert credits(bed) == [(True, 1)]
+    assert bed.stats.get(48) == 2
+    bed.deliver(peer=INCOMING)
+    assert len(bed.heard(RECEIVER, n.W_SEND)) == 1, "unsettled messages are never dropped"
