@@ -41,7 +41,11 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "released": (45, "counter", "deliveries settled released"),
     "modified": (46, "counter", "deliveries settled modified"),
     "presettled": (47, "counter", "presettled deliveries received"),
-    "dropped_presettled": (48, "counter", "presettled deliveries without a destination, or copies for a receiver too far behind"),
+    "dropped_presettled": (
+        48,
+        "counter",
+        "presettled deliveries without a destination, or copies for a receiver too far behind",
+    ),
     "overflow": (49, "gauge", "work records waiting because a worker's ring is full"),
     "stale_records": (50, "counter", "records that named something gone"),
     "workers_reclaimed": (51, "counter", "dead workers whose blocks and links were taken back"),
