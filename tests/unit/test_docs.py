@@ -1,0 +1,79 @@
+"""The pages: what they refer to exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from routerd.config.schema import ENTITY_TYPES
+from shm.stats import COUNTERS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link into the page may name: its headings as GitHub and most viewers spell them."""
+    headings = re.findall(r"(?m)^#+ (.+)$", text(page))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link names a file, and a heading in it where it says so."""
+    dead = []
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text(page)):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+    assert not dead
+
+
+def test_every_page_is_reachable_from_the_readme() -> None:
+    """A page that nothing links to is not found by who needs it."""
+    seen: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page.is_dir():
+            page = page / "README.md"
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        found = re.findall(r"\]\((?!https?:)([^)\s#]+)", text(page))
+        waiting += [(page.parent / path).resolve() for path in found]
+    assert set(PAGES) <= seen
+
+
+def test_knobs_are_attributes() -> None:
+    """The headings of the page about tuning name attributes that can be set."""
+    known = {attribute for type_ in ENTITY_TYPES for attribute in type_.attributes}
+    headings = re.findall(r"(?m)^## (.*`.*)$", text(ROOT / "docs" / "tuning.md"))
+    knobs = {knob for heading in headings for knob in re.findall(r"`(\w+)`", heading)}
+    assert "busyPoll" in knobs
+    assert knobs <= known
+
+
+def test_counters_are_counted() -> None:
+    """The page about operations names counters that exist."""
+    _, _, section = text(ROOT / "docs" / "operations.md").partition("| look at | when |")
+    table, _, _ = section.partition("\n\n")
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert "paused" in named
+    assert named <= set(COUNTERS)
+
+
+def test_module_paths_in_the_pages_exist() -> None:
+    """Files that a page names in backticks are there."""
+    named = {
+        (page, name)
+        for page in PAGES
+        for name in re.findall(r"`((?:shm|core|workers|routerd|bench|tests)/[\w/]+\.\w+)`", text(page))
+    }
+    assert named
+    assert [f"{page.name}: {name}" for page, name in sorted(named) if not (ROOT / name).exists()] == []
