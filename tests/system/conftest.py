@@ -1,0 +1,33 @@
+"""Routers and hand-driven clients for the system tests; the modules beside the tests become importable."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from peer import Net
+from running import Configuration, RunningRouter
+
+
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    """What the module's router is configured with; modules that need more override it."""
+    return Configuration()
+
+
+@pytest.fixture(scope="module")
+def router(configuration: Configuration, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRouter]:
+    """One router for all tests of a module, which must come to rest and end cleanly after them."""
+    router = RunningRouter(tmp_path_factory.mktemp("router"), configuration)
+    yield router
+    router.stop()
+
+
+@pytest.fixture
+def net(router: RunningRouter) -> Iterator[Net]:
+    """Hand-driven clients of the module's router, closed at the end of the test."""
+    with Net(router.address) as net:
+        yield net

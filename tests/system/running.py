@@ -1,0 +1,146 @@
+"""A router as users run it, on free ports, with an eye on what it says and leaves behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from shm import stats
+from shm.segment import DIRECTORY, Segments, attach, segment_prefix
+
+LONG = 20.0  # far beyond what anything here takes; it only ends a broken test
+STOP = 5.0  # a signal stops a router within this, whatever its clients do
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = LONG) -> None:
+    """Wait for a condition."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {seconds:g} s"
+        time.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a router's file says: attributes of its router and listener, further sections."""
+
+    router: str = ""
+    listener: str = "host: 127.0.0.1\n port: 0"
+    sections: str = ""
+
+    def text(self, router_id: str) -> str:
+        return (
+            f"router {{\n id: {router_id}\n {self.router}\n}}\n"
+            f"listener {{\n {self.listener}\n}}\n{self.sections}\n"
+        )
+
+
+class RunningRouter:
+    """A router process and its children; ``stop`` insists on a clean end."""
+
+    def __init__(self, folder: Path, configuration: Configuration) -> None:
+        self.id = f"system-{os.getpid()}-{folder.name}"
+        self.output_file, self.log_file = folder / "out", folder / "log"
+        config = folder / "router.conf"
+        config.write_text(configuration.text(self.id))
+        with self.output_file.open("wb") as out, self.log_file.open("wb") as log:
+            self.process = subprocess.Popen(
+                [Path(sys.executable).with_name("routerd"), "run", "--config", config],
+                stdout=out,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._segments: Segments | None = None
+        try:
+            until(lambda: "Ctrl-C stops it." in self.output or self.process.poll() is not None, "start")
+            assert self.process.poll() is None, self.log
+            self._segments = attach(segment_prefix(self.id, self.process.pid))
+        except BaseException:
+            self.kill()
+            raise
+        self.blocks = self._free_blocks()
+
+    @property
+    def output(self) -> str:
+        return self.output_file.read_text()
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    @property
+    def urls(self) -> list[str]:
+        """Where clients connect to, in the order of the listeners."""
+        return re.findall(r"amqp://\S+", self.output)
+
+    @property
+    def url(self) -> str:
+        return self.urls[0]
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return address_of(self.url)
+
+    @property
+    def workers(self) -> list[dict[str, int]]:
+        """The statistics of each worker."""
+        assert self._segments is not None
+        return [stats.read(self._segments.worker_stats(i)) for i in range(self._segments.workers)]
+
+    @property
+    def core(self) -> dict[str, int]:
+        """The statistics of the core."""
+        assert self._segments is not None
+        return stats.read(self._segments.core_stats())
+
+    def counted(self, name: str) -> int:
+        """A counter of the workers, summed."""
+        return sum(worker[name] for worker in self.workers)
+
+    def _free_blocks(self) -> list[tuple[int, int]]:
+        return [(worker["small_free"], worker["large_free"]) for worker in self.workers]
+
+    @property
+    def left_in_shared_memory(self) -> list[str]:
+        family = segment_prefix(self.id, self.process.pid)[1:]
+        return [name for name in os.listdir(DIRECTORY) if family in name]
+
+    def come_to_rest(self) -> None:
+        """With its clients gone the router holds no link, no delivery and no block, and saw no nonsense."""
+        until(lambda: self.counted("connections") == 0, "end of the connections")
+        until(lambda: self.counted("links") == self.counted("unsettled") == 0, "end of links and deliveries")
+        until(lambda: self.core["live_deliveries"] == 0, "end of the core's deliveries")
+        assert self.counted("bad_records") == self.core["bad_records"] == 0
+
+    def stop(self) -> None:
+        """SIGTERM: status 0 within 5 s, nothing in /dev/shm, no complaint in the log."""
+        try:
+            self.come_to_rest()
+            self.process.send_signal(signal.SIGTERM)
+            assert self.process.wait(timeout=STOP) == 0, self.log
+        finally:
+            self.kill()
+        assert self.left_in_shared_memory == []
+        complaints = re.findall(r"(?m)^.*(?:\((?:warning|error|critical)\)|Traceback).*$", self.log)
+        assert complaints == []
+
+    def kill(self) -> None:
+        """End what still runs, and unmap."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        if self._segments is not None:
+            self._segments.close()
+            self._segments = None
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Host and port of an amqp URL."""
+    match = re.fullmatch(r"amqp://\[?([^]/]+?)\]?:(\d+)", url)
+    assert match is not None, url
+    return match[1], int(match[2])
