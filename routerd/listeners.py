@@ -1,6 +1,11 @@
-"""Listening sockets: the supervisor makes them and every worker inherits all, so none is ever unserved."""
+"""Listening sockets: the supervisor makes them and every worker inherits all, so none is ever unserved.
+
+A socket that the service manager holds for us is used instead of a new one: it outlives the router, and
+clients that connect during a restart wait in its queue.
+"""
 
 import errno
+import itertools
 import os
 import socket
 from collections.abc import Sequence
@@ -8,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from routerd.config.transport import Listener
+from routerd.systemd import Passed, covers
 
 _FAMILIES = {None: socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
 _NOT_ON_THIS_MACHINE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -23,10 +29,16 @@ class ListenError(Exception):
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """The sockets of one listener entity, and where clients reach them."""
+    """The sockets of one listener entity, and where clients reach them.
+
+    `number` names them in what is said to workers, and is never used again; `held` sockets belong to the
+    service manager as well.
+    """
 
     listener: Listener
     sockets: list[socket.socket]
+    number: int = 0
+    held: int = 0
 
     @property
     def urls(self) -> list[str]:
@@ -34,12 +46,17 @@ class Listening(msgspec.Struct, frozen=True):
         return [f"{scheme}://{_place(sock)}" for sock in self.sockets]
 
 
-def listen_all(listeners: Sequence[Listener]) -> list[Listening]:
+_numbers = itertools.count(1)
+
+
+def listen_all(listeners: Sequence[Listener], passed: Passed | None = None) -> list[Listening]:
     """Sockets for all listeners, or `ListenError` and none at all."""
+    passed = passed or Passed()
     listening: list[Listening] = []
     try:
         for listener in listeners:
-            listening.append(Listening(listener, _listen(listener)))
+            sockets, held = _listen(listener, passed)
+            listening.append(Listening(listener, sockets, next(_numbers), held))
     except ListenError:
         close_all(listening)
         raise
@@ -52,13 +69,21 @@ def close_all(listening: Sequence[Listening]) -> None:
             sock.close()
 
 
-def _listen(listener: Listener) -> list[socket.socket]:
-    """One socket for each address that the host stands for."""
+def _listen(listener: Listener, passed: Passed) -> tuple[list[socket.socket], int]:
+    """One socket for each address that the host stands for, and how many of them were passed to us."""
     where = f"{_bracketed(listener.host) or '*'}:{listener.port}"
     port = listener.port_number
+    wanted = _addresses(listener, where)
     sockets: list[socket.socket] = []
+    for entry in wanted[:]:
+        if taken := passed.take(listener.name, entry[0], (str(entry[1][0]), port)):
+            sockets.append(taken)
+            wanted.remove(entry)
+    held = len(sockets)
     unusable: OSError | None = None
-    for family, address in _addresses(listener, where):
+    for family, address in wanted:
+        if any(covers(sock, family, (str(address[0]), port)) for sock in sockets):
+            continue
         try:
             sock = _bound(family, (address[0], port, *address[2:]))
         except OSError as error:
@@ -72,7 +97,7 @@ def _listen(listener: Listener) -> list[socket.socket]:
     if not sockets:
         cause = unusable or OSError(errno.EADDRNOTAVAIL, "no address")
         raise ListenError(listener, _explain(listener, where, cause))
-    return sockets
+    return sockets, held
 
 
 def _addresses(listener: Listener, where: str) -> list[tuple[socket.AddressFamily, _Address]]:

@@ -34,6 +34,11 @@ class SharedMemory:
         core = slot == self._workers
         return (self._segments.core_stats() if core else self._segments.worker_stats(slot)).heartbeat
 
+    def connections(self) -> int:
+        """Open connections of all workers."""
+        number = COUNTERS["connections"][0]
+        return sum(self._segments.worker_stats(i).get(number) for i in range(self._workers))
+
     def worker_gone(self, index: int) -> None:
         """A dead worker has no connections and takes none, whatever it last wrote: the others count on it."""
         page = self._segments.worker_stats(index)

@@ -27,6 +27,7 @@ from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import STOP, Signals
+from routerd.systemd import Manager, passed_sockets
 from routerd.watch import LOOK_SECONDS, Watch
 from shm.segment import SegmentError, sweep
 
@@ -39,19 +40,23 @@ def run(config: Config, launch: Command = command) -> int:
     """Run a router until it is told to stop. Returns the exit status: 0, or 1 if it could not start."""
     signals = Signals()
     signals.install()
+    manager = Manager(os.environ, os.getpid())
     try:
         with ExitStack() as stack:
-            supervisor = _assemble(config, launch, signals, stack)
-            return supervisor.run()
+            return _assemble(config, launch, signals, manager, stack).run()
     except ListenError as error:
+        manager.failed(str(error))
         return _failed(config, str(error), error.line)
     except _STARTING as error:
+        manager.failed(str(error))
         return _failed(config, str(error))
     finally:
         signals.restore()
 
 
-def _assemble(config: Config, launch: Command, signals: Signals, stack: ExitStack) -> "Supervisor":
+def _assemble(
+    config: Config, launch: Command, signals: Signals, manager: Manager, stack: ExitStack
+) -> "Supervisor":
     """Everything a router consists of but its children; `stack` undoes it."""
     router = config.router
     configure(log_setups(config.logs), "supervisor")
@@ -59,7 +64,7 @@ def _assemble(config: Config, launch: Command, signals: Signals, stack: ExitStac
     if swept := sweep():
         event(LOGGER, NOTICE, "Removed what a killed router left in shared memory", names=",".join(swept))
     pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
-    listening = listen_all(config.listeners)
+    listening = _listen(config)
     stack.callback(close_all, listening)
     doorbells = [os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(router.workers)]
     for fd in doorbells:
@@ -77,7 +82,23 @@ def _assemble(config: Config, launch: Command, signals: Signals, stack: ExitStac
     )
     family = Family(blueprint, memory, pinning, launch)
     stack.callback(family.end)  # whatever happens: no child outlives this
-    return Supervisor(config, family, Watch(memory), listening, signals)
+    return Supervisor(config, family, memory, manager, listening, signals)
+
+
+def _listen(config: Config) -> list[Listening]:
+    """The sockets of all listeners: those that the service manager has passed, and new ones."""
+    passed = passed_sockets(os.environ, os.getpid())
+    try:
+        return listen_all(config.listeners, passed)
+    finally:
+        for where in passed.unused():
+            event(
+                LOGGER,
+                logging.WARNING,
+                "A socket of the service manager fits no listener: clients that connect to it wait in vain; "
+                "give a listener this host and port, or take ListenStream out of the socket unit",
+                socket=where,
+            )
 
 
 def _raise_descriptor_limit() -> None:
@@ -108,14 +129,17 @@ class Supervisor:
         self,
         config: Config,
         family: Family,
-        watch: Watch,
+        memory: SharedMemory,
+        manager: Manager,
         listening: list[Listening],
         signals: Signals,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._family = family
-        self._watch = watch
+        self._memory = memory
+        self._watch = Watch(memory)
+        self._manager = manager
         self._listening = listening
         self._signals = signals
         self._clock = clock
@@ -130,6 +154,7 @@ class Supervisor:
                 self._stop()
             family.step(self._clock())
             self._look()
+            self._report()
             if family.operational and not self._announced:
                 self._announce()
             if family.stopping is not None and family.empty:
@@ -168,6 +193,24 @@ class Supervisor:
         now = self._clock()
         if self._family.stopping is None and now >= self._watch.due(now):
             self._watch.look(self._family.places, now)
+
+    def _report(self) -> None:
+        """Tell the service manager how things are."""
+        family = self._family
+        if family.stopping is not None:
+            self._manager.stopping()
+        elif self._announced:
+            self._manager.status(self._status())
+        self._manager.feed(
+            self._clock(), lambda: family.stopping is not None or self._watch.all_progressed(family.places)
+        )
+
+    def _status(self) -> str:
+        family = self._family
+        serving = sum(worker.serving for worker in family.workers)
+        core = "" if family.core.serving else "core restarts, "
+        connections = self._memory.connections()
+        return f"{core}{serving} of {len(family.workers)} workers serve, {connections} connections"
 
     def _timeout(self) -> float | None:
         now = self._clock()
@@ -208,6 +251,7 @@ class Supervisor:
 
     def _announce(self) -> None:
         self._announced = True
+        self._manager.ready(self._status())
         router, places = self._config.router, self._family.places
         for one in self._listening:
             for url in one.urls:

@@ -1,0 +1,141 @@
+"""What the service manager is told, and what it hands over: sd_notify(3) and sd_listen_fds(3).
+
+Without a service manager every function does nothing. The variables are taken out of the environment, so
+that no child speaks for the router.
+"""
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, MutableMapping, Sequence
+
+FIRST_FD = 3  # SD_LISTEN_FDS_START
+
+Environment = MutableMapping[str, str]
+
+
+class Manager:
+    """The service manager this process was started by, if any."""
+
+    def __init__(self, environment: Environment, pid: int) -> None:
+        self._address = environment.pop("NOTIFY_SOCKET", "")
+        interval, whose = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", str(pid))
+        self.watchdog_seconds = int(interval) / 1e6 if interval.isdecimal() and whose == str(pid) else 0.0
+        self._status = ""
+        self._fed = float("-inf")
+        self._stopping = False
+
+    def ready(self, status: str) -> None:
+        """The router serves; also the end of `reloading`."""
+        self._status = status
+        self._say("READY=1", f"MAINPID={os.getpid()}", f"STATUS={status}")
+
+    def status(self, text: str) -> None:
+        """What `systemctl status` shows; said again only when it changes."""
+        if text != self._status:
+            self._status = text
+            self._say(f"STATUS={text}")
+
+    def reloading(self) -> None:
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._say("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=Reading the configuration again")
+
+    def stopping(self) -> None:
+        """The router is about to end; said once."""
+        if not self._stopping:
+            self._stopping = True
+            self._say("STOPPING=1", "STATUS=Stopping")
+
+    def failed(self, why: str) -> None:
+        self._say(f"STATUS=Cannot start: {why}")
+
+    def feed(self, now: float, well: Callable[[], bool]) -> None:
+        """Feed the watchdog twice as often as it wants, or later, as soon as all is `well` again."""
+        if self.watchdog_seconds and now - self._fed >= self.watchdog_seconds / 4 and well():
+            self._fed = now
+            self._say("WATCHDOG=1")
+
+    def _say(self, *lines: str) -> None:
+        if not self._address:
+            return
+        text = "\n".join(" ".join(line.splitlines()) for line in lines)
+        name = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        # A manager that does not listen must neither stop nor delay the router.
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+            sock.setblocking(False)
+            sock.sendto(text.encode("utf-8", "replace"), name)
+
+
+class Passed:
+    """Listening sockets that the service manager holds for us, by the name it gave each."""
+
+    def __init__(self, sockets: Sequence[tuple[str, socket.socket]] = ()) -> None:
+        self._left = list(sockets)
+
+    def take(
+        self, name: str | None, family: socket.AddressFamily, address: tuple[str, int]
+    ) -> socket.socket | None:
+        """The socket that listens on this address; port 0 takes the one of that name. None: there is none."""
+        for one in self._left:
+            if _fits(one, name, family, address):
+                self._left.remove(one)
+                return one[1]
+        return None
+
+    def unused(self) -> list[str]:
+        """Where the sockets listen that no listener took; they are closed."""
+        names = []
+        for name, sock in self._left:
+            names.append(f"{_where(sock)} ({name})")
+            sock.close()
+        self._left.clear()
+        return names
+
+
+def covers(taken: socket.socket, family: socket.AddressFamily, address: tuple[str, int]) -> bool:
+    """Whether a socket for every IPv6 address also gets the connections to this IPv4 one."""
+    return (
+        family == socket.AF_INET
+        and taken.family == socket.AF_INET6
+        and not taken.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+        and taken.getsockname()[:2] == ("::", address[1])
+        and address[0] == "0.0.0.0"  # noqa: S104  compared, not bound
+    )
+
+
+def passed_sockets(environment: Environment, pid: int) -> Passed:
+    """The sockets that the service manager opened for this process."""
+    whose, count = environment.pop("LISTEN_PID", ""), environment.pop("LISTEN_FDS", "")
+    names = environment.pop("LISTEN_FDNAMES", "").split(":")
+    if whose != str(pid) or not count.isdecimal():
+        return Passed()
+    sockets = []
+    for i in range(int(count)):
+        try:
+            sock = socket.socket(fileno=FIRST_FD + i)
+        except OSError:
+            continue  # not a socket: whatever it is, it is not for us
+        sock.set_inheritable(False)
+        sock.setblocking(False)
+        sockets.append((names[i] if i < len(names) else "unknown", sock))
+    return Passed(sockets)
+
+
+def _fits(
+    one: tuple[str, socket.socket], name: str | None, family: socket.AddressFamily, address: tuple[str, int]
+) -> bool:
+    given, sock = one
+    if sock.family != family or sock.type != socket.SOCK_STREAM:
+        return False
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return False
+    bound = sock.getsockname()[:2]
+    return bound == address or (address[1] == 0 and given == name and bound[0] == address[0])
+
+
+def _where(sock: socket.socket) -> str:
+    with contextlib.suppress(OSError):
+        name = sock.getsockname()
+        return ":".join(map(str, name[:2])) if isinstance(name, tuple) else str(name)
+    return "?"
