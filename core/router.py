@@ -108,7 +108,7 @@ class Core:
             return
         try:
             message = decoder.decode(payload)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._nonsense(worker, f"kind {kind}: {error}")
             return
         match message:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.router import Core
 from shm import native as n
-from shm.control import PAYLOADS, Setup, WorkerGone
+from shm.control import C_ATTACH, PAYLOADS, Setup, WorkerGone
 
 ROOT = Path(__file__).parents[2]
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
@@ -72,6 +72,7 @@ SHAPED = st.lists(VALUES, max_size=12).map(msgspec.msgpack.encode)
     ),
     st.lists(st.binary(min_size=64, max_size=64), max_size=20),
 )
+@example([(C_ATTACH, bytes.fromhex("96000100a1ffc2c0"))], [])  # a name that is no UTF-8
 @settings(max_examples=300, deadline=None)
 def test_control_plane_survives(controls: list[tuple[int, bytes]], noise: list[bytes]) -> None:
     """Nothing a worker says, in any shape, raises in the core."""
