@@ -20,6 +20,8 @@ TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable")  # indic
 _SEPARATORS: Final = re.compile(r"[./]")
 _ANY_AREA: Final = "all"
 _WILD: Final = ("*", "#")
+# Generated names come and go with their clients: each would be a new series wherever metrics are kept.
+_TEMPORARY: Final = ("Ltemp.", "M0_$temp.")
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -156,7 +158,7 @@ class Address(msgspec.Struct):
 class Tables(Protocol):
     """The part of the forwarder that addresses need."""
 
-    def add_address(self, treatment: int, priority: int = -1) -> int: ...
+    def add_address(self, treatment: int, priority: int = -1, listed: bool = True) -> int: ...
     def remove_address(self, handle: int) -> bool: ...
     def add_alias(self, text: bytes, handle: int) -> int: ...
 
@@ -191,10 +193,15 @@ class Addresses:
         if known is not None:
             return known
         rule = self.rule(key)
-        handle = self._forwarder.add_address(rule.treatment, -1 if rule.priority is None else rule.priority)
+        priority = -1 if rule.priority is None else rule.priority
+        handle = self._forwarder.add_address(rule.treatment, priority, not key.startswith(_TEMPORARY))
         address = self._by_key[key] = self._by_handle[handle] = Address(key, handle, rule)
         LOGGER.debug("address %s added, %s", key, rule.distribution)
         return address
+
+    def of_handle(self, handle: int) -> Address | None:
+        """The address that the forwarder calls so."""
+        return self._by_handle.get(handle)
 
     def learn(self, text: bytes) -> None:
         """Let anonymous messages to this spelling find their address without us."""

@@ -1,6 +1,8 @@
 """Connections: what the workers told about each of theirs."""
 
 import logging
+from collections.abc import Iterator
+from itertools import islice
 
 from core.forward import Forwarder
 from shm.control import ConnectionClosed, ConnectionOpened
@@ -23,6 +25,7 @@ class Connections:
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
         """A worker has opened a connection; its index replaces whatever was there."""
+        self._connections.pop((worker, opened.connection), None)  # a newcomer stands behind all others
         self._connections[worker, opened.connection] = opened
         LOGGER.debug(
             "worker %d connection %d opened: container %s, host %s",
@@ -31,6 +34,10 @@ class Connections:
             opened.container,
             opened.host,
         )
+
+    def newest(self, limit: int) -> Iterator[tuple[int, ConnectionOpened]]:
+        """At most so many connections with their workers, the newest first."""
+        return ((key[0], one) for key, one in islice(reversed(self._connections.items()), limit))
 
     def closed(self, worker: int, closed: ConnectionClosed) -> None:
         """A connection is gone; its links were detached before."""

@@ -48,6 +48,7 @@ cdef extern from "setup.h" nogil:
     ctypedef struct core_address:
         uint8_t treatment
         int8_t priority
+        bint unlisted
         uint32_t out_count, in_count
         uint64_t deliveries
     ctypedef struct core_link:
@@ -223,8 +224,9 @@ cdef class Forwarder:
 
     # ---- addresses ----
 
-    def add_address(self, uint8_t treatment, int priority=-1) -> int:
-        """A new address; its handle. ``treatment``: index into core.addresses.TREATMENTS; ``priority``: -1 for the message's."""
+    def add_address(self, uint8_t treatment, int priority=-1, bint listed=True) -> int:
+        """A new address; its handle. ``treatment``: index into core.addresses.TREATMENTS; ``priority``: -1 for the
+        message's; ``listed``: it may be shown among the busiest."""
         if treatment > T_UNAVAILABLE or not -1 <= priority <= 9:
             raise ValueError(f"no treatment {treatment} or no priority {priority}")
         cdef core_address *a = <core_address *> pool_take(&self.core.addresses)
@@ -232,6 +234,7 @@ cdef class Forwarder:
             raise MemoryError()
         a.treatment = treatment
         a.priority = <int8_t> priority
+        a.unlisted = not listed
         return pool_handle(a)
 
     def remove_address(self, uint64_t handle) -> bool:
@@ -313,3 +316,6 @@ cdef class Forwarder:
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),
                 "free_small": c.own.free_count[0], "free_large": c.own.free_count[1]}
+
+
+include "busiest.pxi"

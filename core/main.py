@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from core.display import Display
 from core.router import Core
 from shm import segment
 from shm.control import Exit, Ready, Setup, ToChild, WorkerGone
@@ -30,19 +31,22 @@ def run(setup: Setup, channel: Channel) -> None:
     """Serve until told to exit. The mappings end with the process: an error on its way out refers to them."""
     segments = segment.attach(setup.segments)
     core = Core(setup, segments, secrets.token_bytes(32), segments.names.semaphore)
+    display = Display(core.forwarder, core.addresses, core.connections, segments.board())
     segments.core_stats().own(os.getpid(), setup.generation)
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
     channel.send(Ready(os.getpid()))
-    serve(core, channel, time.monotonic_ns, setup.busy_poll_us * 1000)
+    serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000)
     LOGGER.info("Router %s core stopped", setup.router_id)
 
 
-def serve(core: Core, channel: Channel, clock: Callable[[], int], busy: int) -> None:
-    """Forward, and do as the supervisor says, until that is to exit."""
+def serve(core: Core, display: Display, channel: Channel, clock: Callable[[], int], busy: int) -> None:
+    """Forward, show what is going on, and do as the supervisor says, until that is to exit."""
+    pause = 0
     while True:
         for _ in range(CONTROLS):
-            if not core.run(IDLE_NS, busy):
+            if not core.run(min(pause, IDLE_NS), busy):
                 break
+        pause = display.step(clock())
         while (message := channel.receive()) is not None:
             match message:
                 case Exit():

@@ -52,6 +52,8 @@ typedef struct core_address {
     uint64_t deliveries;       /* forwarded to it */
     uint64_t ingress;          /* received for it from clients */
     uint64_t to_core, from_core;   /* of these the core's own */
+    uint64_t counted, score;   /* busiest.h: deliveries at its last look, and how busy that makes it */
+    bool unlisted;             /* nobody's name, so never shown among the busiest */
 } core_address;
 
 enum core_in_flag {

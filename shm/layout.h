@@ -1,6 +1,6 @@
 /* Where everything stands in the segments of one router (docs/memory-layout.md).
  *
- *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor |
+ *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor | board |
  *   rings     | worker 0: actions, work | worker 1: actions, work | ...
  *   arena-<i> | see arena.h; i in 0..workers-1: the workers', i == workers: the core's |
  *
@@ -15,13 +15,14 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "board.h"
 #include "doorbell.h"
 #include "record.h"
 #include "ring.h"
 #include "stats.h"
 
 #define LAYOUT_MAGIC 0x31647265747565ull
-#define LAYOUT_VERSION 1u              /* grows with every change of the layout or of a record's meaning */
+#define LAYOUT_VERSION 2u              /* grows with every change of the layout or of a record's meaning */
 #define LAYOUT_PAGE 4096u
 #define LAYOUT_CONTROL_HEADER_BYTES 8192u
 #define LAYOUT_CORE_DOORBELL 1024u
@@ -53,7 +54,8 @@ static inline size_t layout_worker_doorbell(uint32_t worker) { return LAYOUT_WOR
 
 /* Statistics pages by slot: workers from 0, then the core, then the supervisor. */
 static inline size_t layout_stats(uint32_t slot) { return LAYOUT_CONTROL_HEADER_BYTES + (size_t) slot * STATS_PAGE_BYTES; }
-static inline size_t layout_control_bytes(uint32_t workers) { return layout_stats(workers + 2); }
+static inline size_t layout_board(uint32_t workers) { return layout_stats(workers + 2); }
+static inline size_t layout_control_bytes(uint32_t workers) { return layout_board(workers) + BOARD_BYTES; }
 
 /* ---- rings ---- */
 

@@ -40,6 +40,7 @@ cdef extern from "ring.h" nogil:
     void ring_advance(routerd_consumer *)
     void ring_return(routerd_consumer *)
     bint ring_pending(const routerd_consumer *)
+    uint64_t ring_waiting(const routerd_ring *)
 
 cdef extern from "doorbell.h" nogil:
     ctypedef struct routerd_doorbell:
@@ -63,6 +64,13 @@ cdef extern from "stats.h" nogil:
     void stats_beat(stats_page *)
     void stats_observe(stats_page *, uint32_t, uint64_t)
     uint64_t stats_bucket_floor(uint32_t)
+
+cdef extern from "board.h" nogil:
+    ctypedef struct shared_board:
+        pass
+    const uint32_t BOARD_BYTES
+    void board_write(shared_board *, const uint8_t *, uint32_t)
+    uint32_t board_read(const shared_board *, uint8_t *)
 
 cdef extern from "arena.h" nogil:
     ctypedef struct arena_view:
@@ -110,7 +118,9 @@ cdef extern from "layout.h" nogil:
     size_t layout_core_doorbell()
     size_t layout_worker_doorbell(uint32_t)
     size_t layout_stats(uint32_t)
+    size_t layout_board(uint32_t)
     size_t layout_control_bytes(uint32_t)
+    void layout_arena_split(size_t, uint32_t *, uint32_t *)
     size_t layout_action_ring(uint32_t)
     size_t layout_work_ring(uint32_t)
     size_t layout_rings_bytes(uint32_t)

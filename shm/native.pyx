@@ -8,6 +8,7 @@ An object made on a buffer keeps that buffer alive: a mapping cannot be closed w
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
@@ -25,7 +26,7 @@ BUCKET_FLOORS = tuple([stats_bucket_floor(i) for i in range(STATS_BUCKETS)])
 
 
 cdef class Mapped:
-    """A part of a writable buffer, kept alive as long as this object."""
+    """A part of a buffer, kept alive as long as this object; onlookers take what is read-only too."""
 
     cdef Py_buffer buffer
     cdef bint held
@@ -36,8 +37,8 @@ cdef class Mapped:
         if self.held:
             PyBuffer_Release(&self.buffer)
 
-    cdef int take(self, object memory, size_t offset, size_t least) except -1:
-        PyObject_GetBuffer(memory, &self.buffer, PyBUF_SIMPLE | PyBUF_WRITABLE)
+    cdef int take(self, object memory, size_t offset, size_t least, bint writable=True) except -1:
+        PyObject_GetBuffer(memory, &self.buffer, PyBUF_SIMPLE | (PyBUF_WRITABLE if writable else 0))
         self.held = True
         cdef size_t length = <size_t> self.buffer.len
         if offset > length or length - offset < least:
@@ -46,6 +47,11 @@ cdef class Mapped:
         self.size = length - offset
         if <uintptr_t> self.base % 64:
             raise ValueError("shared structures begin at a multiple of 64 bytes; use mmap")
+        return 0
+
+    cdef int writable(self) except -1:
+        if self.buffer.readonly:
+            raise TypeError("this memory is mapped to be read only")
         return 0
 
 
@@ -121,21 +127,21 @@ cdef wrong(const char *what):
 def check_control(memory) -> str | None:
     """What is wrong with a control segment; None if nothing is."""
     cdef Mapped m = Mapped()
-    m.take(memory, 0, 0)
+    m.take(memory, 0, 0, False)
     return wrong(layout_check_control(m.base, m.size))
 
 
 def control_header(memory) -> tuple[int, int]:
     """Number of workers and size of a worker's arena, as a checked control segment says."""
     cdef Mapped m = Mapped()
-    m.take(memory, 0, sizeof(layout_control))
+    m.take(memory, 0, sizeof(layout_control), False)
     return (<layout_control *> m.base).workers, (<layout_control *> m.base).arena_bytes
 
 
 def check_rings(memory, uint32_t workers) -> str | None:
     """What is wrong with a segment of rings; None if nothing is."""
     cdef Mapped m = Mapped()
-    m.take(memory, 0, 0)
+    m.take(memory, 0, 0, False)
     return wrong(layout_check_rings(m.base, m.size, workers))
 
 
@@ -273,12 +279,14 @@ cdef class Doorbell(Mapped):
 
 
 cdef class StatsPage(Mapped):
-    """A statistics page; numbers by index, their names are in shm/stats.py. ValueError where no page stands."""
+    """A statistics page; numbers by index, their names are in shm/stats.py. ValueError where no page stands.
+
+    Readers may map it read-only; a writer's method is a TypeError then."""
 
     cdef stats_page *page
 
     def __cinit__(self, memory, size_t offset):
-        self.take(memory, offset, STATS_PAGE_BYTES)
+        self.take(memory, offset, STATS_PAGE_BYTES, False)
         self.page = <stats_page *> self.base
         if self.page.magic != STATS_MAGIC:
             raise ValueError("there is no statistics page")
@@ -300,11 +308,13 @@ cdef class StatsPage(Mapped):
 
     def own(self, uint32_t pid, uint32_t generation) -> None:
         """Writer: the page is yours from here on; with pid 0: nobody's."""
+        self.writable()
         self.page.generation = generation
         self.page.pid = pid
 
     def beat(self) -> None:
         """Writer: one more turn of the loop."""
+        self.writable()
         stats_beat(self.page)
 
     def get(self, uint32_t which) -> int:
@@ -314,16 +324,19 @@ cdef class StatsPage(Mapped):
 
     def set(self, uint32_t which, uint64_t value) -> None:
         """Writer: set a gauge."""
+        self.writable()
         self.among(which, STATS_COUNTERS)
         stats_set(self.page, which, value)
 
     def add(self, uint32_t which, uint64_t n=1) -> None:
         """Writer: count."""
+        self.writable()
         self.among(which, STATS_COUNTERS)
         stats_add(self.page, which, n)
 
     def observe(self, uint32_t which, uint64_t value) -> None:
         """Writer: put a value into a histogram."""
+        self.writable()
         self.among(which, STATS_HISTOGRAMS)
         stats_observe(self.page, which, value)
 
@@ -339,3 +352,4 @@ cdef class StatsPage(Mapped):
 
 
 include "native_arena.pxi"
+include "native_board.pxi"

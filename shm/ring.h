@@ -130,6 +130,14 @@ static inline bool ring_pending(const routerd_consumer *c)
     return ahead != 0 && ahead <= c->capacity;
 }
 
+/* How many published records wait, for onlookers: a broken index counts as none. */
+static inline uint64_t ring_waiting(const routerd_ring *ring)
+{
+    uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    uint64_t waiting = atomic_load_explicit(&ring->head, memory_order_relaxed) - tail;
+    return waiting <= ring->capacity ? waiting : 0;
+}
+
 /* Forget what a dead consumer had not read: done by the producer on its behalf. */
 static inline void ring_discard(routerd_producer *p)
 {

@@ -118,6 +118,10 @@ class Segments:
         """The supervisor's statistics page."""
         return native.StatsPage(self.control, native.stats_offset(self.workers + 1))
 
+    def board(self) -> native.Board:
+        """What the core shows everybody."""
+        return native.Board(self.control, native.board_offset(self.workers))
+
     def worker_doorbell(self, worker: int) -> native.Doorbell:
         """A worker's doorbell; what is rung is its eventfd."""
         return native.Doorbell(self.control, native.worker_doorbell_offset(self._known(worker)))

@@ -232,7 +232,7 @@ def test_wakes_for_a_record_and_for_the_supervisor() -> None:
         done = threading.Event()
 
         def core() -> None:
-            serve(bed.core, channel, lambda: 1, 0)
+            serve(bed.core, SimpleNamespace(step=lambda now: 10**9), channel, lambda: 1, 0)
             done.set()
 
         thread = threading.Thread(target=core, daemon=True)

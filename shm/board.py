@@ -1,0 +1,76 @@
+"""What the core shows everybody beside its counters: the board (board.h), replaced as a whole.
+
+Bounded: ``ADDRESSES`` rows and ``CONNECTIONS`` rows, each text cut to ``TEXT`` bytes.
+"""
+
+import zlib
+from typing import Final
+
+import msgspec
+
+from shm.native import BOARD_ROOM
+
+ADDRESSES: Final = 50  # the busiest ones, each a label value in whatever stores the metrics
+CONNECTIONS: Final = 100
+TEXT: Final = 160  # bytes
+
+
+class AddressRow(msgspec.Struct, array_like=True, frozen=True):
+    """An address; ``deliveries`` counts copies forwarded to receivers since the address is known."""
+
+    address: str
+    distribution: str
+    deliveries: int
+    receivers: int
+    senders: int
+
+
+class ConnectionRow(msgspec.Struct, array_like=True, frozen=True):
+    """An open connection, as its worker told of it."""
+
+    worker: int
+    container: str
+    host: str
+    role: str
+    user: str
+
+
+class Board(msgspec.Struct, array_like=True, frozen=True):
+    """All of it. ``other`` counts deliveries to addresses while they were not among ``addresses``."""
+
+    addresses: list[AddressRow] = []
+    other: int = 0
+    connections: list[ConnectionRow] = []
+    open_connections: int = 0
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Board).decode
+
+
+def short(text: str) -> str:
+    """The text in at most ``TEXT`` bytes of valid UTF-8; one that was cut ends in a checksum of the whole."""
+    whole = text.encode("utf-8", "backslashreplace")
+    if len(whole) <= TEXT:
+        return whole.decode()
+    return f"{whole[: TEXT - 12].decode('utf-8', 'ignore')}…{zlib.crc32(whole):08x}"
+
+
+def encode(board: Board) -> bytes:
+    """The board's bytes; rows that find no room are left out from the end."""
+    while len(data := _encode(board)) > BOARD_ROOM:
+        board = Board(
+            board.addresses if board.connections else board.addresses[: len(board.addresses) // 2],
+            board.other,
+            board.connections[: len(board.connections) // 2],
+            board.open_connections,
+        )
+    return data
+
+
+def decode(data: bytes) -> Board | None:
+    """What was written; None for nothing, and for bytes that make no sense."""
+    try:
+        return _decode(data) if data else None
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,42 @@
+# Included by native.pyx: the board, and what the exporter sees of rings and arenas without touching them.
+
+BOARD_ROOM = BOARD_BYTES - sizeof(shared_board)
+
+
+def board_offset(uint32_t workers) -> int:
+    """Where the board stands in the control segment."""
+    return layout_board(workers)
+
+
+cdef class Board(Mapped):
+    """The board; readers may map it read-only."""
+
+    def __cinit__(self, memory, size_t offset):
+        self.take(memory, offset, BOARD_BYTES, False)
+
+    def write(self, bytes content) -> None:
+        """Writer: replace what stands there; ValueError if it is longer than BOARD_ROOM."""
+        self.writable()
+        if len(content) > BOARD_ROOM:
+            raise ValueError(f"the board holds {BOARD_ROOM} bytes, not {len(content)}")
+        board_write(<shared_board *> self.base, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> len(content))
+
+    def read(self) -> bytes:
+        """What stands there; empty: nothing yet, or it is just being replaced."""
+        cdef bytearray copy = bytearray(BOARD_ROOM)
+        cdef uint32_t length = board_read(<const shared_board *> self.base, <uint8_t *> PyByteArray_AS_STRING(copy))
+        return bytes(copy[:length])
+
+
+def ring_records(memory, size_t offset) -> int:
+    """Records that wait in a ring; a broken index counts as none."""
+    cdef Mapped m = Mapped()
+    m.take(memory, offset, c_ring_bytes(0), False)
+    return ring_waiting(<const routerd_ring *> m.base)
+
+
+def arena_split(size_t size) -> tuple[int, int]:
+    """How many small and large blocks an arena segment of that size has."""
+    cdef uint32_t small = 0, large = 0
+    layout_arena_split(size, &small, &large)
+    return small, large

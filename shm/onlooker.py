@@ -1,0 +1,112 @@
+"""Looking at a router's shared memory from outside: read-only, without a lock, never in anybody's way.
+
+Only the control segment and the rings are mapped. Names outlive segments: where the supervisor has made the
+segments anew, ``look_again`` maps the new ones.
+"""
+
+import mmap
+import os
+from typing import Final, NamedTuple
+
+from shm import board, native, stats
+from shm.segment import DIRECTORY, Names, SegmentError
+
+_SLOTS_BEHIND_WORKERS: Final = ("core", "supervisor")
+
+
+class Page(NamedTuple):
+    """One process's statistics page at one moment; ``counters`` by the names of shm.stats."""
+
+    process: str
+    pid: int
+    generation: int
+    heartbeat: int
+    counters: dict[str, int]
+
+
+class Ring(NamedTuple):
+    """How many records wait in a worker's ring of ``actions`` or ``work``."""
+
+    process: str
+    ring: str
+    records: int
+
+
+class Histogram(NamedTuple):
+    """Sum of the values, and how many are in each bucket of ``shm.native.BUCKET_FLOORS``."""
+
+    sum: int
+    counts: list[int]
+
+
+class Onlooker:
+    """A reader of one router's statistics; ``prefix`` as in shm.segment. Raises ``SegmentError``."""
+
+    def __init__(self, prefix: str) -> None:
+        self._names = Names(prefix)
+        self._attach()
+
+    def look_again(self) -> None:
+        """Map the segments that have these names now, unless they are those mapped already."""
+        try:
+            if os.stat(DIRECTORY / self._names.control[1:]).st_ino != self._inode:
+                self._attach()
+        except FileNotFoundError:
+            raise SegmentError(f"{self._names.control} is gone: its router has stopped") from None
+
+    def _attach(self) -> None:
+        control, self._inode = _map(self._names.control)
+        if (wrong := native.check_control(control)) is not None:
+            raise SegmentError(f"{self._names.control} cannot be used: {wrong}; restart the router")
+        self.workers, self.arena_bytes = native.control_header(control)
+        self._rings, _ = _map(self._names.rings)
+        if (wrong := native.check_rings(self._rings, self.workers)) is not None:
+            raise SegmentError(f"{self._names.rings} cannot be used: {wrong}; restart the router")
+        self.processes = (*(f"worker-{i}" for i in range(self.workers)), *_SLOTS_BEHIND_WORKERS)
+        self._pages = {
+            name: native.StatsPage(control, native.stats_offset(slot))
+            for slot, name in enumerate(self.processes)
+        }
+        self._board = native.Board(control, native.board_offset(self.workers))
+        self._shown = board.Board()
+
+    def pages(self) -> list[Page]:
+        """Every process's page: the workers', the core's, the supervisor's."""
+        return [self.page(process) for process in self.processes]
+
+    def page(self, process: str) -> Page:
+        """One process's page; ``process`` is one of ``processes``."""
+        page = self._pages[process]
+        return Page(process, page.pid, page.generation, page.heartbeat, stats.read(page))
+
+    def histogram(self, process: str, name: str) -> Histogram:
+        """A histogram of one process; names as in ``shm.stats.HISTOGRAMS``."""
+        return Histogram(*self._pages[process].histogram(stats.HISTOGRAMS[name][0]))
+
+    def rings(self) -> list[Ring]:
+        """Both rings of each worker."""
+        waiting = native.ring_records
+        return [
+            Ring(f"worker-{i}", ring, waiting(self._rings, offset(i)))
+            for i in range(self.workers)
+            for ring, offset in (("actions", native.action_ring_offset), ("work", native.work_ring_offset))
+        ]
+
+    def board(self) -> board.Board:
+        """What the core shows; what it showed last while it is just being replaced."""
+        self._shown = board.decode(self._board.read()) or self._shown
+        return self._shown
+
+
+def _map(name: str) -> tuple[mmap.mmap, int]:
+    try:
+        fd = os.open(DIRECTORY / name[1:], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise SegmentError(f"{name} cannot be opened: {error.strerror}; is its router running?") from None
+    try:
+        status = os.fstat(fd)
+        return mmap.mmap(fd, status.st_size, prot=mmap.PROT_READ), status.st_ino
+    except (OSError, ValueError) as error:
+        raise SegmentError(f"{name} cannot be mapped: {error}; restart the router") from None
+    finally:
+        os.close(fd)

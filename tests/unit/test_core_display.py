@@ -1,0 +1,167 @@
+"""What the core shows: the busiest addresses, the rest as one number, the newest connections."""
+
+import mmap
+from collections.abc import Iterator
+
+import pytest
+
+from core.addresses import Addresses, Identity, Rules
+from core.connections import Connections
+from core.display import PERIOD_NS, Display, spelling
+from core.forward import Forwarder
+from shm import board
+from shm import native as n
+from shm.control import ConnectionOpened
+
+SENDER = 0
+
+
+class Bed:
+    """A core whose one worker has a receiver for each address, and an anonymous sender at link 0."""
+
+    def __init__(self, addresses: int) -> None:
+        self.rings, control = mmap.mmap(-1, n.rings_bytes(1)), mmap.mmap(-1, n.control_bytes(1))
+        n.format_rings(self.rings, 1)
+        n.format_control(control, 1, 1 << 20, 1)
+        arenas = [mmap.mmap(-1, 1 << 20) for _ in range(2)]
+        for arena in arenas:
+            n.format_arena_segment(arena)
+        self.forwarder = Forwarder(1, control, self.rings, arenas, [-1])
+        self.addresses = Addresses(self.forwarder, Identity("me"), Rules([], "balanced"))
+        self.connections = Connections(self.forwarder)
+        self.board = n.Board(control, n.board_offset(1))
+        self.display = Display(self.forwarder, self.addresses, self.connections, self.board)
+        self.actions = n.Producer(self.rings, n.action_ring_offset(0))
+        self.work = n.Consumer(self.rings, n.work_ring_offset(0))
+        self.arena = n.ArenaOwner(arenas[0])
+        self.now = 0
+        for i in range(addresses):
+            self.receive(i, f"queue.{i}")
+
+    def receive(self, number: int, text: str) -> None:
+        handle = self.addresses.resolve(text).handle
+        assert self.forwarder.add_link(0, 2 * number + 1, 1, True, handle, 10)
+        assert self.forwarder.add_link(0, 2 * number + 2, 1, False, handle, 10)
+
+    def send(self, number: int, count: int = 1) -> None:
+        """Presettled messages to the address of that number, each done at once."""
+        for _ in range(count):
+            block = self.arena.write(b"m")
+            assert block is not None
+            self.act(
+                type=n.A_DELIVER,
+                flags=n.F_COMPLETE | n.F_SETTLED,
+                link=2 * number + 2,
+                link_gen=1,
+                block=block,
+            )
+            sent = next(r for r in self.heard() if r["type"] == n.W_SEND)
+            self.act(type=n.A_DONE, delivery=sent["peer"])
+            for record in self.heard():
+                self.arena.free_chain(record["block"])
+
+    def act(self, **fields: int) -> None:
+        assert self.actions.push(n.pack(**fields))
+        self.actions.publish()
+        self.forwarder.step(1)
+
+    def heard(self) -> Iterator[dict[str, int]]:
+        records = []
+        while (record := self.work.pop()) is not None:
+            records.append(n.unpack(record))
+        self.work.give_back()
+        return iter(records)
+
+    def shown(self) -> board.Board:
+        """The board after one more whole pass."""
+        self.now += 2 * PERIOD_NS
+        while self.display.step(self.now) != PERIOD_NS:
+            self.now += 1
+        content = board.decode(self.board.read())
+        assert content is not None
+        return content
+
+
+def test_every_address_is_shown_while_there_is_room() -> None:
+    """With its distribution, receivers, senders and deliveries, the busiest first."""
+    bed = Bed(3)
+    bed.send(1, 5)
+    bed.send(2, 2)
+    shown = bed.shown()
+    assert [(row.address, row.deliveries) for row in shown.addresses] == [
+        ("queue.1", 5),
+        ("queue.2", 2),
+        ("queue.0", 0),
+    ]
+    assert shown.addresses[0] == board.AddressRow("queue.1", "balanced", 5, 1, 1)
+    assert shown.other == 0
+
+
+def test_the_busiest_are_shown_and_the_rest_is_one_number() -> None:
+    """3,000 addresses take several steps and leave 50 rows; each delivery is in a row or in the rest."""
+    bed = Bed(3000)
+    for number in range(2900, 2960):
+        bed.send(number, 2 if number < 2950 else 1)
+    assert bed.display.step(5 * PERIOD_NS) < PERIOD_NS
+    shown = bed.shown()
+    assert {row.address for row in shown.addresses} == {f"queue.{i}" for i in range(2900, 2950)}
+    assert (sum(row.deliveries for row in shown.addresses), shown.other) == (100, 10)
+
+
+def test_the_rest_never_shrinks_and_old_fame_fades() -> None:
+    """An address leaves its row when others become busier: from then on it counts for the rest."""
+    bed = Bed(60)
+    for number in range(50):
+        bed.send(number, 3)
+    before = bed.shown()
+    assert before.other == 0
+    seen = before.other
+    for _ in range(60):
+        for number in range(10, 60):
+            bed.send(number)
+        after = bed.shown()
+        assert after.other >= seen
+        seen = after.other
+    assert {row.address for row in after.addresses} == {f"queue.{i}" for i in range(10, 60)}
+    bed.send(0)
+    assert bed.shown().other == seen + 1
+
+
+def test_generated_names_are_never_shown() -> None:
+    """A temporary address counts for the rest: as a label it would be a new series for every client."""
+    bed = Bed(0)
+    bed.receive(0, "amqp:/_topo/0/me/temp.Xyz")
+    bed.send(0, 4)
+    shown = bed.shown()
+    assert shown.addresses == []
+    assert shown.other == 4
+
+
+def test_the_newest_connections_are_shown() -> None:
+    """Bounded, with the number of all."""
+    bed = Bed(0)
+    for i in range(board.CONNECTIONS + 20):
+        bed.connections.opened(0, ConnectionOpened(i, 1, f"client {i}", f"10.0.0.1:{i}"))
+    bed.connections.opened(0, ConnectionOpened(3, 2, "again", "10.0.0.2:1"))
+    shown = bed.shown()
+    assert shown.open_connections == board.CONNECTIONS + 20
+    assert len(shown.connections) == board.CONNECTIONS
+    assert [row.container for row in shown.connections[:2]] == ["again", f"client {board.CONNECTIONS + 19}"]
+
+
+def test_it_looks_at_most_once_a_second() -> None:
+    """In between there is nothing to do, and unchanged content is not written again."""
+    bed = Bed(1)
+    first = bed.shown()
+    bed.send(0)
+    assert bed.display.step(bed.now + PERIOD_NS - 1) == 1
+    assert board.decode(bed.board.read()) == first
+    assert bed.shown().addresses[0].deliveries == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("M0a/b", "a/b"), ("Lx", "_local/x"), ("Tx", "_topo/0/all/x"), ("Rother", "Rother")]
+)
+def test_keys_are_shown_as_clients_spell_them(key: str, text: str) -> None:
+    """The class letter is for tables."""
+    assert spelling(key) == text
