@@ -176,10 +176,15 @@ class Handler:
 
     # ---- the core's answers ----
 
-    def control(self, kind: int, payload: bytes) -> None:
-        """A control record of the core."""
-        message = self._decoders[kind](payload)
-        self._control[type(message)](message)
+    def control(self, kind: int, payload: bytes) -> bool:
+        """A control record of the core. False: it made no sense and was dropped."""
+        try:
+            message = self._decoders[kind](payload)
+            self._control[type(message)](message)
+        except (KeyError, OverflowError, UnicodeDecodeError, msgspec.DecodeError) as error:
+            SERVER.error("dropped a control record of the core that made no sense: kind %d, %r", kind, error)
+            return False
+        return True
 
     def _attached(self, message: Attached) -> None:
         if message.error is None:

@@ -29,7 +29,7 @@ cdef extern from "loop.h" nogil:
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
     int A_CONTROL
-    int N_ACCEPTING
+    int N_ACCEPTING, N_BAD_RECORDS
     ctypedef struct slot_head:
         uint32_t next_free
         uint32_t generation
@@ -130,6 +130,7 @@ cdef extern from "loop.h" nogil:
     void mark_dirty(native_pump *, wconn *)
     void conn_broken(native_pump *, wconn *)
     void stats_set(stats_page *, uint32_t, uint64_t)
+    void stats_add(stats_page *, uint32_t, uint64_t)
     void pump_run(native_pump *, int64_t)
     int64_t clock_ns()
     size_t LAYOUT_CORE_DOORBELL

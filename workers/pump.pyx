@@ -236,7 +236,9 @@ cdef class Pump:
     cdef dispatch(self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
         cdef uint32_t index = pool_index(&self.p.conns, c) if c != NULL else 0
         if event == EV_CONTROL:
-            self.handler.control(r.state, self.payload(r))
+            payload = self.payload(r)
+            if payload is None or not self.handler.control(r.state, payload):
+                stats_add(self.p.stats, N_BAD_RECORDS, 1)
         elif event == EV_ATTACH:
             self.attach(c, <pn_link_t *> obj)
         elif event == EV_DETACH or event == EV_LINK_LOST:
@@ -254,9 +256,7 @@ cdef class Pump:
     cdef bytes payload(self, const routerd_record *r):
         cdef bytes out = PyBytes_FromStringAndSize(NULL, PAYLOAD_LIMIT)
         cdef ssize_t n = payload_load(&self.p, r.arena, r.block, <uint8_t *> <char *> out, PAYLOAD_LIMIT)
-        if n < 0:
-            raise ValueError("the core sent a control payload that makes no sense")
-        return out[:n]
+        return None if n < 0 else out[:n]
 
     cdef attach(self, wconn *c, pn_link_t *engine):
         cdef wlink *k = link_new(&self.p, c, engine)
