@@ -203,6 +203,14 @@ class Addresses:
         """The address that the forwarder calls so."""
         return self._by_handle.get(handle)
 
+    def find(self, text: str) -> Address | None:
+        """The address a client means, if it is in use."""
+        return self._by_key.get(address_key(text, self._me))
+
+    def entries(self) -> list[Address]:
+        """All addresses as they are now, oldest first."""
+        return list(self._by_key.values())
+
     def learn(self, text: bytes) -> None:
         """Let anonymous messages to this spelling find their address without us."""
         evicted = self._forwarder.add_alias(

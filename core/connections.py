@@ -16,6 +16,7 @@ class Connections:
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
         self._connections: dict[tuple[int, int], ConnectionOpened] = {}
+        self._since: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -27,6 +28,7 @@ class Connections:
         """A worker has opened a connection; its index replaces whatever was there."""
         self._connections.pop((worker, opened.connection), None)  # a newcomer stands behind all others
         self._connections[worker, opened.connection] = opened
+        self._since[worker, opened.connection] = self._forwarder.now
         LOGGER.debug(
             "worker %d connection %d opened: container %s, host %s",
             worker,
@@ -39,18 +41,26 @@ class Connections:
         """At most so many connections with their workers, the newest first."""
         return ((key[0], one) for key, one in islice(reversed(self._connections.items()), limit))
 
+    def entries(self) -> list[tuple[int, ConnectionOpened, int]]:
+        """All connections as they are now, oldest first: worker, what it told, and since when (ns)."""
+        return [(key[0], one, self._since.get(key, 0)) for key, one in list(self._connections.items())]
+
+    def find(self, worker: int, connection: int) -> ConnectionOpened | None:
+        """What a worker told of one of its connections."""
+        return self._connections.get((worker, connection))
+
     def closed(self, worker: int, closed: ConnectionClosed) -> None:
         """A connection is gone; its links were detached before."""
         known = self._connections.get((worker, closed.connection))
         if known is None or known.generation != closed.generation:
             self._forwarder.stale()
             return
-        del self._connections[worker, closed.connection]
+        del self._connections[worker, closed.connection], self._since[worker, closed.connection]
         LOGGER.debug("worker %d connection %d closed %s", worker, closed.connection, closed.reason)
 
     def forget_worker(self, worker: int) -> int:
         """A worker is dead; how many connections it had."""
         gone = [key for key in self._connections if key[0] == worker]
         for key in gone:
-            del self._connections[key]
+            del self._connections[key], self._since[key]
         return len(gone)

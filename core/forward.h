@@ -68,6 +68,7 @@ static inline bool deliver_crowded(const core_in *in, const core_link *to) { ret
 static inline void deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority)
 {
     if (deliver_crowded(in, to)) {
+        to->counts.dropped++;
         stats_add(c->stats, STAT_DROPPED, 1);
         return;
     }
@@ -129,7 +130,7 @@ static inline void deliver_routed(core_router *c, core_link *l, const routerd_re
     }
     if (!in->copies) {                 /* settled, and every receiver is too far behind */
         in_settle(c, in, outcome_plain(S_RELEASED, 0));
-        return true;
+        return;
     }
     a->deliveries += in->copy_count;
     stats_add(c->stats, STAT_FORWARDED, in->copy_count);
@@ -266,6 +267,7 @@ static void action_done(core_router *c, uint32_t w, const routerd_record *r)
         return;
     }
     core_outcome o = outcome_plain(S_MODIFIED, D_FAILED);
+    if (r->flags & F_DROPPED) out->link->counts.dropped++;
     if (out->link->settles && !(out->in->flags & IN_ABORTED)) o = outcome_plain(r->flags & F_DROPPED ? S_RELEASED : S_ACCEPTED, 0);
     else if (!(out->flags & OUT_SETTLED)) count_bad(c);   /* done with a delivery that its receiver has not settled */
     out_finish(c, out, o);

@@ -28,15 +28,18 @@ cdef extern from "layout.h" nogil:
     ctypedef struct arena_owner:
         uint32_t free_count[2]
     ctypedef struct routerd_record:
-        uint32_t state, block
-        uint8_t arena
+        uint8_t type, flags, arena
+        uint32_t link, link_gen, state, block
+        uint64_t delivery, peer, length
     const uint32_t ROUTERD_NIL, ROUTERD_MAX_WORKERS
     size_t layout_control_bytes(uint32_t)
     size_t layout_rings_bytes(uint32_t)
 
 cdef extern from "setup.h" nogil:
     cdef enum:
-        STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN
+        ARENA_LARGE_BYTES
+        STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL
+        RATE_SHIFT
         T_UNAVAILABLE
         CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT
     ctypedef struct core_pool:
@@ -49,18 +52,24 @@ cdef extern from "setup.h" nogil:
         uint8_t treatment
         int8_t priority
         bint unlisted
+        core_link **out
         uint32_t out_count, in_count
-        uint64_t deliveries
+        uint64_t deliveries, ingress, to_core, from_core
+    ctypedef struct core_link_counts:
+        uint64_t outcome[4]
+        uint64_t presettled, dropped, delayed_1, delayed_10, last
     ctypedef struct core_link:
         bint outgoing, draining
-        uint32_t count, withheld
+        uint8_t worker
+        uint32_t count, withheld, capacity
         int64_t granted
         uint64_t deliveries
+        core_link_counts counts
     ctypedef struct core_worker:
         pass
     ctypedef struct core_router:
         uint32_t workers, stop_worker, text_length
-        uint64_t now
+        uint64_t now, to_core, from_core
         arena_view *arena
         arena_owner own
         core_pool ins, outs, links, addresses
@@ -90,6 +99,10 @@ cdef extern from "setup.h" nogil:
     void link_remove(core_router *, core_link *, bint)
     bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)
     void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)
+    int core_action(core_router *, uint32_t, const routerd_record *)
+    bint local_take(core_router *, routerd_record *)
+    uint32_t local_send(core_router *, core_link *, core_address *, const uint8_t *, uint32_t)
+    uint64_t link_rate(const core_link_counts *, uint64_t)
     bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
     void count_bad(core_router *)
     void count_stale(core_router *)
@@ -97,6 +110,7 @@ cdef extern from "setup.h" nogil:
 NOTHING = STOP_NOTHING
 CONTROL = STOP_CONTROL
 UNKNOWN = STOP_UNKNOWN
+LOCAL = STOP_LOCAL
 ALIASES = ALIAS_LIMIT
 
 
@@ -106,6 +120,7 @@ cdef class Forwarder:
     cdef core_router *core
     cdef Py_buffer held[67]        # control, rings, and an arena for each worker and the core: mapped while we live
     cdef int holds
+    cdef uint32_t own_reserve      # large blocks of the core's arena that its own messages leave free
 
     def __cinit__(self, uint32_t workers, control, rings, arenas, doorbells, semaphore=None, uint64_t seed=0):
         if not 1 <= workers <= ROUTERD_MAX_WORKERS or len(arenas) != workers + 1 or len(doorbells) != workers:
@@ -128,6 +143,7 @@ cdef class Forwarder:
         wrong = core_open(self.core, workers, control_base, seed)
         if wrong is not NULL:
             raise ValueError(wrong.decode())
+        self.own_reserve = self.core.own.free_count[1] // 2
         if semaphore is not None:
             name = semaphore.encode()
             self.core.sem = sem_open(name, 0)
@@ -156,6 +172,11 @@ cdef class Forwarder:
             raise ValueError(f"there is no worker {worker}")
         return 0
 
+    cdef int place_known(self, uint32_t place) except -1:
+        if place > self.core.workers:
+            raise ValueError(f"there is no worker {place}")
+        return 0
+
     cdef core_address *address(self, uint64_t handle) except NULL:
         cdef core_address *a = <core_address *> pool_find(&self.core.addresses, handle)
         if a is NULL:
@@ -165,7 +186,7 @@ cdef class Forwarder:
     # ---- the loop ----
 
     def step(self, uint64_t now) -> int:
-        """Handle all actions there are, at time ``now`` (ns). NOTHING, or why Python is needed: CONTROL or UNKNOWN."""
+        """Handle all actions there are, at time ``now`` (ns). NOTHING, or why Python is needed: CONTROL, UNKNOWN, LOCAL."""
         cdef int stop
         with nogil:
             stop = core_step(self.core, now)
@@ -253,18 +274,28 @@ cdef class Forwarder:
             raise MemoryError()
         return 0 if evicted is NULL else pool_handle(evicted)
 
+    @property
+    def now(self) -> int:
+        """The time of the present turn, nanoseconds."""
+        return self.core.now
+
     def address_info(self, uint64_t handle) -> dict[str, int]:
         """Its counts, for inspection."""
         cdef core_address *a = self.address(handle)
-        return {"treatment": a.treatment, "outgoing": a.out_count, "incoming": a.in_count, "deliveries": a.deliveries}
+        cdef uint32_t i, own = 0
+        for i in range(a.out_count):
+            if a.out[i].worker == self.core.workers:
+                own += 1
+        return {"treatment": a.treatment, "priority": a.priority, "outgoing": a.out_count, "own": own, "incoming": a.in_count,
+                "deliveries": a.deliveries, "ingress": a.ingress, "to_core": a.to_core, "from_core": a.from_core}
 
     # ---- links ----
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
                  uint32_t capacity, bint settles=False) -> bool:
-        """A link of a worker; ``address`` 0: anonymous. Grants credit where it should flow. False: its index is taken
-        or absurd."""
-        self.worker_known(worker)
+        """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous.
+        Grants credit where it should flow. False: its index is taken or absurd."""
+        self.place_known(worker)
         cdef core_address *a = NULL
         if address:
             a = self.address(address)
@@ -272,7 +303,7 @@ cdef class Forwarder:
 
     def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:
         """Settle what is on it and forget it; False: unknown."""
-        self.worker_known(worker)
+        self.place_known(worker)
         cdef core_link *l = link_find(self.core, worker, link, generation)
         if l is NULL:
             return False
@@ -281,12 +312,50 @@ cdef class Forwarder:
 
     def link_info(self, uint32_t worker, uint32_t link, uint32_t generation) -> dict[str, int] | None:
         """Its counts, for inspection; None: unknown."""
-        self.worker_known(worker)
+        self.place_known(worker)
         cdef core_link *l = link_find(self.core, worker, link, generation)
         if l is NULL:
             return None
         return {"outgoing": int(l.outgoing), "count": l.count, "granted": l.granted, "withheld": l.withheld,
-                "draining": int(l.draining), "deliveries": l.deliveries}
+                "draining": int(l.draining), "deliveries": l.deliveries, "capacity": l.capacity,
+                "accepted": l.counts.outcome[0], "rejected": l.counts.outcome[1], "released": l.counts.outcome[2],
+                "modified": l.counts.outcome[3], "presettled": l.counts.presettled, "dropped": l.counts.dropped,
+                "delayed_1": l.counts.delayed_1, "delayed_10": l.counts.delayed_10, "last": l.counts.last,
+                "rate": link_rate(&l.counts, self.core.now >> RATE_SHIFT)}
+
+    # ---- the core's own links ----
+
+    def own_work(self) -> tuple[int, int, int, int, int, int] | None:
+        """After LOCAL: type, flags, link, peer, arena and block of the next work for the core itself; None: that was all."""
+        cdef routerd_record r
+        if not local_take(self.core, &r):
+            return None
+        return r.type, r.flags, r.link, r.peer, r.arena, r.block
+
+    def own_action(self, uint8_t type, uint8_t flags, uint64_t delivery, uint32_t state=0, uint64_t length=0) -> None:
+        """What the core says of a delivery it receives: A_UPDATE, A_DONE or A_PROGRESS, as a worker would."""
+        cdef routerd_record r
+        memset(&r, 0, sizeof(r))
+        r.type = type
+        r.flags = flags
+        r.delivery = delivery
+        r.state = state
+        r.length = length
+        core_action(self.core, self.core.workers, &r)
+
+    def own_send(self, uint32_t link, uint64_t address, bytes content not None) -> int | None:
+        """Send a message from a link of the core to an address with receivers; the block that comes back with W_RELEASE
+        when all is done. None: there is no room in the core's arena, of which a half stays for control payloads."""
+        cdef core_router *c = self.core
+        cdef core_address *a = self.address(address)
+        cdef core_link *l = link_find(c, c.workers, link, 1)
+        if l is NULL or not a.out_count:
+            raise KeyError(f"the core has no link {link}, or nobody receives from {address:#x}")
+        cdef uint64_t size = <uint64_t> PyBytes_GET_SIZE(content)
+        if size > CONTENT_CONTROL_MAX or size // (ARENA_LARGE_BYTES - 128) + 1 + self.own_reserve > c.own.free_count[1]:
+            return None
+        cdef uint32_t block = local_send(c, l, a, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> size)
+        return None if block == ROUTERD_NIL else block
 
     # ---- workers ----
 
@@ -315,7 +384,7 @@ cdef class Forwarder:
         cdef core_router *c = self.core
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),
-                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1]}
+                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "to_core": c.to_core, "from_core": c.from_core}
 
 
 include "busiest.pxi"

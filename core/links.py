@@ -36,6 +36,7 @@ class Link(msgspec.Struct):
     name: str
     outgoing: bool
     address: Address | None
+    identity: int = 0  # unique in this router
 
 
 class Terminus(msgspec.Struct, frozen=True):
@@ -69,10 +70,15 @@ class Links:
         self._me = me
         self._names = names
         self._links: dict[Key, Link] = {}
+        self._identity = 0
         self._encode = msgspec.msgpack.Encoder().encode
 
     def __len__(self) -> int:
         return len(self._links)
+
+    def entries(self) -> list[Link]:
+        """All links as they are now, oldest first."""
+        return list(self._links.values())
 
     def attach(self, worker: int, attach: Attach, known_connection: bool) -> None:
         """Answer a first attach."""
@@ -101,8 +107,16 @@ class Links:
             if address is not None:
                 self._addresses.forget_idle(address)
             return
+        self._identity += 1
         self._links[worker, attach.link] = Link(
-            worker, attach.link, attach.generation, attach.connection, attach.name, attach.outgoing, address
+            worker,
+            attach.link,
+            attach.generation,
+            attach.connection,
+            attach.name,
+            attach.outgoing,
+            address,
+            self._identity,
         )
         LOGGER.debug(
             "link %r of worker %d connection %d attached: %s %s",

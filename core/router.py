@@ -11,8 +11,9 @@ import msgspec
 
 from core.addresses import Addresses, Identity, Rules
 from core.connections import Connections
-from core.forward import CONTROL, NOTHING, UNKNOWN, Forwarder
+from core.forward import CONTROL, LOCAL, NOTHING, UNKNOWN, Forwarder
 from core.links import Links
+from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
 from shm.control import (
@@ -64,6 +65,7 @@ class Core:
         self.addresses = Addresses(self.forwarder, me, Rules(setup.addresses, setup.default_distribution))
         self.links = Links(self.forwarder, self.addresses, me, names)
         self.connections = Connections(self.forwarder)
+        self.local = Local(self.forwarder, self.addresses, setup.workers, memory.arenas)
         self._recovery = Recovery(self.forwarder, self.links, self.connections)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
 
@@ -100,6 +102,8 @@ class Core:
             self.addresses.learn(self.forwarder.unknown())
         elif stop == CONTROL:
             self._control(*self.forwarder.control())
+        elif stop == LOCAL:
+            self.local.work()
 
     def _control(self, worker: int, kind: int, payload: bytes | None) -> None:
         decoder = self._decoders.get(kind)

@@ -12,6 +12,7 @@
 #ifndef ROUTERD_CORE_SETTLE_H
 #define ROUTERD_CORE_SETTLE_H
 
+#include "counts.h"
 #include "credit.h"
 
 typedef struct {               /* a delivery state as it travels */
@@ -43,7 +44,10 @@ static inline void outcome_write(core_router *c, routerd_record *r, uint32_t rea
 static inline void count_outcome(core_router *c, const core_in *in, uint32_t state)
 {
     if (state >= S_ACCEPTED && state <= S_MODIFIED) stats_add(c->stats, STAT_ACCEPTED + (state - S_ACCEPTED), 1);
-    if (in->arrived && c->now >= in->arrived) stats_observe(c->stats, HIST_LATENCY, c->now - in->arrived);
+    if (in->arrived && c->now >= in->arrived) {
+        stats_observe(c->stats, HIST_LATENCY, c->now - in->arrived);
+        if (c->now - in->arrived > DELAYED_1) stats_add(c->stats, c->now - in->arrived > DELAYED_10 ? STAT_DELAYED_10 : STAT_DELAYED_1, 1);
+    }
     stats_observe(c->stats, HIST_BYTES, in->length);
 }
 
@@ -52,6 +56,7 @@ static void in_settle(core_router *c, core_in *in, core_outcome outcome)
 {
     core_link *l = in->link;
     bool tell = l && in->peer;   /* its worker still has a handle: it waits for an outcome, or for the rest of a stream */
+    if (l) link_count(c, l, in, outcome.state);
     link_drop_in(in);
     uint32_t credit = l ? credit_back(l) : 0;
     count_outcome(c, in, tell ? outcome.state : 0);
@@ -174,6 +179,7 @@ static void out_finish(core_router *c, core_out *out, core_outcome outcome)
 {
     core_in *in = out->in;
     bool open = !out->state;
+    link_count(c, out->link, in, outcome.state);
     link_drop_out(out);
     in_drop_copy(out);
     pool_give(&c->outs, out);

@@ -3,6 +3,7 @@
 #define ROUTERD_CORE_SETUP_H
 
 #include "layout.h"
+#include "local.h"
 #include "loop.h"
 
 /* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each with
@@ -36,6 +37,7 @@ static const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, ui
 static const char *core_open(core_router *c, uint32_t workers, uint8_t *control, uint64_t seed)
 {
     c->workers = workers;
+    c->worker[workers].gone = true;
     c->no_address = c->unavailable = ROUTERD_NIL;
     c->aliases.seed = seed;
     pool_open(&c->ins, sizeof(core_in));
@@ -52,7 +54,7 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
 
 static void core_close(core_router *c)
 {
-    for (uint32_t w = 0; w < ROUTERD_MAX_WORKERS; w++) {
+    for (uint32_t w = 0; w <= ROUTERD_MAX_WORKERS; w++) {
         queue_close(&c->worker[w].overflow);
         free(c->worker[w].link);
     }

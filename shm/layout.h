@@ -28,7 +28,7 @@
 #define LAYOUT_CORE_DOORBELL 1024u
 #define LAYOUT_WORKER_DOORBELL 1088u
 #define LAYOUT_RING_CAPACITY 8192u     /* records: all deliveries of 32 links with the default credit of 250 */
-#define LAYOUT_CORE_ARENA_BYTES (1024u * 1024u)   /* control payloads only */
+#define LAYOUT_CORE_ARENA_BYTES (4u * 1024u * 1024u)   /* control payloads, and what the core itself sends */
 #define LAYOUT_MIB (1024u * 1024u)
 
 typedef struct {               /* the first bytes of the control segment; written once, before any child exists */

@@ -50,6 +50,8 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "stale_records": (50, "counter", "records that named something gone"),
     "workers_reclaimed": (51, "counter", "dead workers whose blocks and links were taken back"),
     "live_deliveries": (52, "gauge", "deliveries in the core's tables"),
+    "delayed_1s": (53, "counter", "deliveries settled after more than 1 s, up to 10 s"),
+    "delayed_10s": (54, "counter", "deliveries settled after more than 10 s"),
 }
 
 HISTOGRAMS: Final[dict[str, tuple[int, str]]] = {

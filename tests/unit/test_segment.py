@@ -180,7 +180,7 @@ def test_too_little_space_is_an_error_before_anything_is_made(prefix, monkeypatc
     status = namedtuple("status", "f_bavail f_frsize f_blocks")
     monkeypatch.setattr(os, "statvfs", lambda _: status(16384, 4096, 16384))
     with pytest.raises(
-        segment.SegmentError, match=r"2 workers with arenas of 64 MiB need 132 MiB.*only 64 MiB.*--shm-size"
+        segment.SegmentError, match=r"2 workers with arenas of 64 MiB need 135 MiB.*only 64 MiB.*--shm-size"
     ):
         segment.create(prefix, 2, 64)
     assert family(prefix) == []
@@ -251,4 +251,4 @@ def test_constants_stand_once():
     """control.py's kinds are record.h's, and the layout's sizes are what the documentation says."""
     kinds = {name: value for name, value in vars(native).items() if re.match(r"C_[A-Z]", name)}
     assert kinds == {name: value for name, value in vars(control).items() if re.match(r"C_[A-Z]", name)}
-    assert (native.RING_CAPACITY, native.RECORD_SIZE, native.CORE_ARENA_BYTES) == (8192, 64, 1 << 20)
+    assert (native.RING_CAPACITY, native.RECORD_SIZE, native.CORE_ARENA_BYTES) == (8192, 64, 4 << 20)

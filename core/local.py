@@ -1,0 +1,156 @@
+"""The core as destination and source of messages: subscribers in this process, and what they send.
+
+A subscriber gets a message's bytes when all of it is there, and the sender is told accepted. What is sent
+goes out settled, to whoever receives from the address at that moment; nobody there: it is gone. Nothing here
+blocks.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from core.addresses import Addresses
+from core.forward import Forwarder
+from shm import native as n
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+MESSAGE_LIMIT: Final = 1 << 20  # bytes of a message that a subscriber takes; a longer one is rejected
+LINK_CAPACITY: Final = 250
+GENERATION: Final = 1  # of the core's own links: they end with it
+LENT_TO_ONE: Final = (
+    8  # messages on their way to one address: a receiver that takes none cannot fill the arena
+)
+
+Receive = Callable[[bytes], None]
+
+
+class _Incoming:
+    """A message on its way to a subscriber."""
+
+    __slots__ = ("parts", "reader", "receive", "settled", "size")
+
+    def __init__(self, receive: Receive, reader: n.ChainReader, settled: bool) -> None:
+        self.receive = receive
+        self.reader = reader
+        self.settled = settled
+        self.parts: list[bytes] = []
+        self.size = 0
+
+
+class Local:
+    """The core's own links. ``arenas``: the segments of the workers' arenas, then the core's."""
+
+    def __init__(
+        self, forwarder: Forwarder, addresses: Addresses, workers: int, arenas: "Sequence[WriteableBuffer]"
+    ) -> None:
+        self._forwarder = forwarder
+        self._addresses = addresses
+        self._place = workers
+        self._segments = arenas
+        self._arenas: dict[int, n.Arena] = {}
+        self._receivers: dict[int, Receive] = {}  # by link
+        self._incoming: dict[int, _Incoming] = {}  # by the core's handle
+        self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
+        self._sender: int | None = None
+
+    def __len__(self) -> int:
+        """Messages coming or going."""
+        return len(self._incoming) + len(self._lent)
+
+    def subscribe(self, text: str, receive: Receive) -> None:
+        """Let messages to an address, as clients spell it, come to ``receive``."""
+        link = self._add_link(True, self._addresses.resolve(text).handle)
+        self._receivers[link] = receive
+
+    def _add_link(self, outgoing: bool, address: int) -> int:
+        link = len(self._receivers) + (self._sender is not None)
+        if not self._forwarder.add_link(self._place, link, GENERATION, outgoing, address, LINK_CAPACITY):
+            raise MemoryError("the core has no place for a link of its own")
+        return link
+
+    def send(self, text: str, content: bytes) -> bool:
+        """Send a whole message, settled. False: nobody receives from the address, or they take nothing."""
+        if self._sender is None:
+            self._sender = self._add_link(False, 0)
+        address = self._addresses.find(text)
+        if address is None or not self._forwarder.address_info(address.handle)["outgoing"]:
+            LOGGER.debug("a message of the core's own to %r was dropped: nobody receives there", text)
+            return False
+        if sum(key == address.key for key in self._lent.values()) >= LENT_TO_ONE:
+            LOGGER.info("a message of the core's own to %r was dropped: its receiver takes none", text)
+            return False
+        block = self._forwarder.own_send(self._sender, address.handle, content)
+        if block is None:
+            LOGGER.warning(
+                "a message of the core's own to %r was dropped: no room for its %d bytes", text, len(content)
+            )
+            return False
+        self._lent[block] = address.key
+        return True
+
+    # ---- what the forwarder has for us ----
+
+    def work(self, limit: int = 64) -> None:
+        """Handle at most so many records of our own work; what is left stops the forwarder again."""
+        for _ in range(limit):
+            record = self._forwarder.own_work()
+            if record is None:
+                return
+            self._record(*record)
+
+    def _record(self, kind: int, flags: int, link: int, delivery: int, arena: int, block: int) -> None:
+        if kind == n.W_RELEASE:
+            self._lent.pop(block, None)
+        elif kind == n.W_SEND:
+            reader = n.ChainReader(self._arena(arena), block)
+            incoming = _Incoming(self._receivers[link], reader, bool(flags & n.F_SETTLED))
+            self._incoming[delivery] = incoming
+            self._read(delivery, incoming, bool(flags & n.F_COMPLETE))
+        elif (known := self._incoming.get(delivery)) is None:
+            return  # finished by us, which the sender did not know yet
+        elif kind == n.W_CONTINUE and flags & n.F_ABORTED:
+            known.settled = True
+            self._finish(delivery, dropped=True)
+        elif kind == n.W_CONTINUE:
+            self._read(delivery, known, bool(flags & n.F_COMPLETE))
+        elif kind == n.W_UPDATE and flags & n.F_SETTLED:
+            known.settled = True
+
+    def _arena(self, index: int) -> n.Arena:
+        if index not in self._arenas:
+            self._arenas[index] = n.Arena(self._segments[index])
+        return self._arenas[index]
+
+    def _read(self, delivery: int, incoming: _Incoming, complete: bool) -> None:
+        try:
+            part = incoming.reader.read()
+        except ValueError as error:
+            LOGGER.warning("a message to the core itself cannot be read: %s", error)
+            self._finish(delivery, dropped=True)
+            return
+        incoming.size += len(part)
+        if incoming.size > MESSAGE_LIMIT:
+            LOGGER.info(
+                "a message to the core itself is longer than %d bytes and was rejected", MESSAGE_LIMIT
+            )
+            self._finish(delivery, dropped=True)
+            return
+        incoming.parts.append(part)
+        if complete:
+            self._finish(delivery)
+            incoming.receive(b"".join(incoming.parts))
+        else:
+            self._forwarder.own_action(n.A_PROGRESS, 0, delivery, length=incoming.size)
+
+    def _finish(self, delivery: int, dropped: bool = False) -> None:
+        """The last word about a delivery: done, if it is settled already, or an outcome."""
+        incoming = self._incoming.pop(delivery)
+        if incoming.settled:
+            self._forwarder.own_action(n.A_DONE, n.F_DROPPED if dropped else 0, delivery)
+            return
+        state = n.S_REJECTED if dropped else n.S_ACCEPTED
+        self._forwarder.own_action(n.A_UPDATE, n.F_SETTLED, delivery, state)
