@@ -6,6 +6,7 @@ action (shm/control.py), and what it decided comes back through ``control``.
 
 import logging
 import socket
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -30,6 +31,7 @@ from shm.control import (
 
 SERVER = logging.getLogger("SERVER")
 PRODUCT = "routerd"
+ACCEPT_TELL_SECONDS = 10.0
 CAPABILITIES = ["ANONYMOUS-RELAY"]  # facts 1: senders without a target address are served
 
 AmqpError = tuple[str, str]
@@ -64,7 +66,7 @@ class Handler:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.listeners: list[ListenerSetup] = list(setup.listeners)
+        self.listeners: dict[int, ListenerSetup] = {one.number: one for one in setup.listeners}
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoders = {kind: msgspec.msgpack.Decoder(payload).decode for kind, payload in PAYLOADS.items()}
         self._control: dict[type, Callable[[Any], None]] = {
@@ -74,6 +76,7 @@ class Handler:
         }
         self._number = setup.index  # of the last connection: unique in the router, for logs and qd.conn-id
         self.peers: dict[int, str] = {}
+        self._accept_told = -ACCEPT_TELL_SECONDS
 
     # ---- connections ----
 
@@ -102,6 +105,8 @@ class Handler:
             sasl=mechanism,
             product=properties.get("product", ""),
             product_version=properties.get("version", ""),
+            number=self._number & 0x7FFFFFFF,
+            properties=dict(properties),
         )
         self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
         SERVER.info("[C%d] connection from %s opened, container %r", self._number, host, container)
@@ -122,17 +127,21 @@ class Handler:
         elif opened:
             SERVER.info("connection of %s closed", host)
         else:
-            SERVER.info("connection of %s ended before it was opened", host)
+            SERVER.debug("connection of %s ended before it was opened", host)  # a scan must not fill the log
         if opened:
             closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
             self._post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
 
     def accept_failed(self, config: int) -> None:
-        """accept() failed for want of descriptors or memory; it is tried again by itself."""
+        """accept() failed for want of descriptors or memory; it is tried again ten times a second."""
+        now = time.monotonic()
+        if now < self._accept_told + ACCEPT_TELL_SECONDS:
+            return
+        self._accept_told = now
         SERVER.error(
             "listener %s: cannot accept connections: out of file descriptors or memory; raise LimitNOFILE "
             "(ulimit -n) or lower the number of clients",
-            self.listeners[config].name,
+            self.listeners[config].name or config,
         )
 
     # ---- links ----
