@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from shm.management import Management
+
 # --- configuration that travels to the children ------------------------------------------------------------
 
 
@@ -25,10 +27,14 @@ class LogSetup(msgspec.Struct, frozen=True):
 
 
 class ListenerSetup(msgspec.Struct, frozen=True):
-    """One ``listener`` entity as a worker needs it; ``fds`` are its listening sockets, inherited."""
+    """One ``listener`` entity as a worker needs it; ``fds`` are its listening sockets, inherited.
+
+    ``number`` tells listeners apart that may share everything else, also from those of former configurations.
+    """
 
     name: str
     fds: list[int]
+    number: int = 0
     role: str = "normal"
     max_frame_size: int = 16384
     max_sessions: int = 32768
@@ -79,6 +85,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     link_capacity: int = 250
     busy_poll_us: int = 0
     accepting: bool = True
+    management: Management | None = None  # the core's: what its management agent serves
 
 
 class StopAccepting(msgspec.Struct, tag=True, frozen=True):
@@ -87,6 +94,28 @@ class StopAccepting(msgspec.Struct, tag=True, frozen=True):
 
 class CloseConnections(msgspec.Struct, tag=True, frozen=True):
     """Workers: close every connection with amqp:connection:forced, answer ``Closed`` when all are gone."""
+
+
+class SetLogs(msgspec.Struct, tag=True, frozen=True):
+    """To every child: its log from now on."""
+
+    logs: list[LogSetup]
+
+
+class SetListeners(msgspec.Struct, tag=True, frozen=True):
+    """To workers: all listeners from now on. Those not named take no more connections and keep what they have.
+
+    The packet carries the listening sockets of all of them; ``fds`` only says how many each listener has.
+    """
+
+    listeners: list[ListenerSetup]
+
+
+class SetAddresses(msgspec.Struct, tag=True, frozen=True):
+    """To the core: how addresses are treated from now on, also those that are in use."""
+
+    addresses: list[AddressSetup]
+    default_distribution: str = "balanced"
 
 
 class Exit(msgspec.Struct, tag=True, frozen=True):
@@ -130,7 +159,9 @@ class Fatal(msgspec.Struct, tag=True, frozen=True):
     text: str
 
 
-ToChild = Setup | StopAccepting | CloseConnections | Exit | WorkerGone
+ToChild = (
+    Setup | StopAccepting | CloseConnections | SetLogs | SetListeners | SetAddresses | Exit | WorkerGone
+)
 FromChild = Ready | WorkerReclaimed | Drained | Closed | Fatal
 
 # --- payloads of control records ---------------------------------------------------------------------------
@@ -160,6 +191,8 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     sasl: str = ""
     product: str = ""
     product_version: str = ""
+    number: int = 0  # unique in the router, as in the log's [C…] and the property qd.conn-id
+    properties: dict[str, str | int] = {}  # of the peer's open frame
 
 
 class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
