@@ -160,6 +160,7 @@ class Tables(Protocol):
 
     def add_address(self, treatment: int, priority: int = -1, listed: bool = True) -> int: ...
     def remove_address(self, handle: int) -> bool: ...
+    def set_treatment(self, handle: int, treatment: int, priority: int = -1) -> None: ...
     def add_alias(self, text: bytes, handle: int) -> int: ...
 
 
@@ -185,6 +186,17 @@ class Addresses:
                 return Rule("multicast")
             case _:
                 return Rule("balanced")
+
+    def set_rules(self, rules: Rules) -> None:
+        """Distribute messages by other rules from now on, also those to addresses in use."""
+        self._rules = rules
+        for address in self._by_key.values():
+            rule = self.rule(address.key)
+            if rule != address.rule:
+                address.rule = rule
+                priority = -1 if rule.priority is None else rule.priority
+                self._forwarder.set_treatment(address.handle, rule.treatment, priority)
+                LOGGER.debug("address %s is %s now", address.key, rule.distribution)
 
     def resolve(self, text: str) -> Address:
         """The address a client means; made if it is new."""

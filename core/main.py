@@ -12,7 +12,7 @@ import msgspec
 from core.display import Display
 from core.router import Core
 from shm import segment
-from shm.control import Exit, Ready, Setup, ToChild, WorkerGone
+from shm.control import Exit, Ready, SetAddresses, Setup, ToChild, WorkerGone
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -51,6 +51,8 @@ def serve(core: Core, display: Display, channel: Channel, clock: Callable[[], in
             match message:
                 case Exit():
                     return
+                case SetAddresses():
+                    core.set_addresses(message)
                 case WorkerGone():
                     channel.send(core.worker_gone(message, clock()))
                 case _:

@@ -22,6 +22,7 @@ from shm.control import (
     ConnectionClosed,
     ConnectionOpened,
     Detach,
+    SetAddresses,
     Setup,
     WorkerGone,
     WorkerReclaimed,
@@ -85,6 +86,10 @@ class Core:
             return False
         self._handle(stop)
         return True
+
+    def set_addresses(self, treatment: SetAddresses) -> None:
+        """Other rules for addresses from now on; links stay attached whatever they are."""
+        self.addresses.set_rules(Rules(treatment.addresses, treatment.default_distribution))
 
     def worker_gone(self, gone: WorkerGone, now: int) -> WorkerReclaimed:
         """A worker has died: take back what it held. The answer is for the supervisor."""

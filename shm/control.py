@@ -27,7 +27,7 @@ class LogSetup(msgspec.Struct, frozen=True):
 
 
 class ListenerSetup(msgspec.Struct, frozen=True):
-    """One ``listener`` entity as a worker needs it; ``fds`` are its listening sockets, inherited.
+    """One ``listener`` entity as a worker or the exporter needs it; ``fds`` are its sockets, inherited.
 
     ``number`` tells listeners apart that may share everything else, also from those of former configurations.
     """
@@ -45,6 +45,8 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     sasl_mechanisms: str = "ANONYMOUS"
     authenticate_peer: bool = False
     strip_annotations: str = "both"
+    metrics: bool = True
+    healthz: bool = True
 
 
 class AddressSetup(msgspec.Struct, frozen=True):
@@ -63,8 +65,8 @@ class AddressSetup(msgspec.Struct, frozen=True):
 class Setup(msgspec.Struct, tag=True, frozen=True):
     """The first packet a child gets: everything it needs to know.
 
-    ``role`` is ``core`` or ``worker``; ``index`` counts workers from 0 and is the number of workers for the
-    core (its arena's number too). ``segments`` is the common prefix of the shared-memory names. ``doorbells``
+    ``role`` is ``core``, ``worker`` or ``exporter``; ``index`` counts workers from 0 and is the number of
+    workers for the core (its arena's number too). ``segments`` is the common prefix of the shared-memory names. ``doorbells``
     are the workers' eventfds by index; a worker has only its own, -1 elsewhere.
     """
 

@@ -1,4 +1,4 @@
-"""The core as destination and source of messages: what is said to it, by it, and that nothing stays behind."""
+"""The core as destination and source of messages: what is said to it and by it; nothing stays behind."""
 
 import mmap
 import random
@@ -19,7 +19,7 @@ OUTCOMES = {n.S_ACCEPTED, n.S_REJECTED}
 
 
 class Bed:
-    """A core that subscribes to `here`, a worker with a sender to it (link 0), a receiver from `there` (1)."""
+    """A core that subscribes to `here`; a worker with a sender to it, link 0, a receiver from `there`, 1."""
 
     def __init__(self) -> None:
         rings = mmap.mmap(-1, n.rings_bytes(1))

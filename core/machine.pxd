@@ -1,0 +1,99 @@
+"""The forwarder's C11 headers, as far as the glue needs them."""
+
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cdef extern from "semaphore.h" nogil:
+    ctypedef struct sem_t:
+        pass
+    sem_t *SEM_FAILED
+    sem_t *sem_open(const char *, int)
+
+cdef extern from "layout.h" nogil:
+    ctypedef struct arena_view:
+        pass
+    ctypedef struct arena_content:
+        pass
+    bint arena_attach(arena_view *, void *, size_t)
+    arena_content *arena_content_of(const arena_view *, uint32_t)
+    uint64_t chain_length(const arena_content *)
+    ctypedef struct arena_owner:
+        uint32_t free_count[2]
+    ctypedef struct routerd_record:
+        uint8_t type, flags, arena
+        uint32_t link, link_gen, state, block
+        uint64_t delivery, peer, length
+    const uint32_t ROUTERD_NIL, ROUTERD_MAX_WORKERS
+    size_t layout_control_bytes(uint32_t)
+    size_t layout_rings_bytes(uint32_t)
+
+cdef extern from "setup.h" nogil:
+    cdef enum:
+        ARENA_LARGE_BYTES
+        STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL
+        RATE_SHIFT
+        T_UNAVAILABLE
+        CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT
+    ctypedef struct core_pool:
+        uint32_t live
+    ctypedef struct core_alias_table:
+        uint32_t count
+    ctypedef struct core_payload_table:
+        uint32_t count
+    ctypedef struct core_address:
+        uint8_t treatment
+        int8_t priority
+        bint unlisted
+        core_link **out
+        uint32_t out_count, in_count
+        uint64_t deliveries, ingress, to_core, from_core
+    ctypedef struct core_link_counts:
+        uint64_t outcome[4]
+        uint64_t presettled, dropped, delayed_1, delayed_10, last
+    ctypedef struct core_link:
+        bint outgoing, draining
+        uint8_t worker
+        uint32_t count, withheld, capacity
+        int64_t granted
+        uint64_t deliveries
+        core_link_counts counts
+    ctypedef struct core_worker:
+        pass
+    ctypedef struct core_router:
+        uint32_t workers, stop_worker, text_length
+        uint64_t now, to_core, from_core
+        arena_view *arena
+        arena_owner own
+        core_pool ins, outs, links, addresses
+        core_alias_table aliases
+        core_payload_table payloads
+        sem_t *sem
+        routerd_record control
+        uint8_t *text
+    const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)
+    const char *setup_worker(core_router *, uint32_t, uint8_t *, uint8_t *, int)
+    void core_close(core_router *)
+    int core_step(core_router *, uint64_t)
+    int core_run(core_router *, uint64_t, uint64_t)
+    int core_batch(core_router *, uint32_t, uint32_t, uint32_t *)
+    void core_publish(core_router *)
+    void core_reclaim(core_router *, uint32_t)
+    uint64_t core_overflow(const core_router *)
+    uint64_t clock_now()
+    void *pool_take(core_pool *)
+    void *pool_find(const core_pool *, uint64_t)
+    uint64_t pool_handle(const void *)
+    bint address_idle(const core_address *)
+    void address_free(core_router *, core_address *)
+    bint alias_insert(core_router *, const uint8_t *, uint32_t, core_address *, core_address **)
+    core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
+    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint)
+    void link_remove(core_router *, core_link *, bint)
+    bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)
+    void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)
+    int core_action(core_router *, uint32_t, const routerd_record *)
+    bint local_take(core_router *, routerd_record *)
+    uint32_t local_send(core_router *, core_link *, core_address *, const uint8_t *, uint32_t)
+    uint64_t link_rate(const core_link_counts *, uint64_t)
+    bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
+    void count_bad(core_router *)
+    void count_stale(core_router *)
