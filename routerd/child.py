@@ -65,12 +65,12 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    def send(self, message: msgspec.Struct) -> None:
+    def send(self, message: msgspec.Struct, descriptors: Sequence[int] = ()) -> None:
         """Send; a child that cannot be spoken to is killed."""
         if self.channel is None:
             return
         try:
-            self.channel.send(message)
+            self.channel.send(message, descriptors)
         except ChannelClosedError as error:
             self.kill(str(error))
 

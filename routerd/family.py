@@ -119,6 +119,15 @@ class Family:
         if not self.operational:
             self.stopping.hurry(now)
 
+    def change(self, blueprint: Blueprint) -> None:
+        """Children are set up by this from now on; those that live are told what is new."""
+        before, self._blueprint = self._blueprint, blueprint
+        for place in self.places:
+            if place.child is not None:
+                for message, descriptors in blueprint.news(place.role, before):
+                    place.child.send(message, descriptors)
+        self._memory.wake_core()
+
     def said(self, place: Place, message: FromChild, now: float) -> None:
         """A child's report."""
         child = place.child

@@ -9,6 +9,7 @@ import itertools
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -38,12 +39,25 @@ class Listening(msgspec.Struct, frozen=True):
     listener: Listener
     sockets: list[socket.socket]
     number: int = 0
-    held: int = 0
+    held: int = 0  # so many of the first sockets
 
     @property
     def urls(self) -> list[str]:
         scheme = "http" if self.listener.http else "amqps" if self.listener.ssl_profile else "amqp"
         return [f"{scheme}://{_place(sock)}" for sock in self.sockets]
+
+
+    def pause(self) -> None:
+        """Stop listening in every process that has the sockets; those of the service manager go on."""
+        for sock in self.sockets[self.held :]:
+            with suppress(OSError):  # it does not listen any more: what was wanted
+                sock.shutdown(socket.SHUT_RD)
+
+    def resume(self) -> None:
+        """Listen again after `pause`."""
+        for sock in self.sockets[self.held :]:
+            with suppress(OSError):  # somebody else has taken the port in between
+                sock.listen(socket.SOMAXCONN)
 
 
 _numbers = itertools.count(1)

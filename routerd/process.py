@@ -15,9 +15,9 @@ import time
 from select import select
 from typing import Protocol, cast
 
-from routerd.channel import Channel, ChannelClosedError, of_child
-from routerd.log import configure
-from shm.control import Fatal, Setup, ToChild
+from routerd.channel import Channel, ChannelClosedError, ChildEnd, of_child
+from routerd.log import LogError, configure
+from shm.control import Fatal, LogSetup, Setup, ToChild
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
@@ -80,9 +80,10 @@ def _setup(channel: Channel[ToChild]) -> Setup:
         select([channel], [], [], SETUP_SECONDS)
 
 
-def _serve(setup: Setup, channel: Channel[ToChild]) -> int:
+def _serve(setup: Setup, channel: ChildEnd) -> int:
     try:
         configure(setup.logs, _title(setup))
+        channel.set_logs = lambda logs: _configure_again(logs, _title(setup))
         _pin(setup.cpus)
         cast(Role, importlib.import_module("core.main" if setup.role == "core" else "workers.main")).run(
             setup, channel
@@ -96,6 +97,14 @@ def _serve(setup: Setup, channel: Channel[ToChild]) -> int:
         channel.send(Fatal(reason(error)))
         return 1
     return 0
+
+
+def _configure_again(logs: list[LogSetup], title: str) -> None:
+    """A new log while running; one that cannot be written leaves the old one in place."""
+    try:
+        configure(logs, title)
+    except LogError as error:
+        LOGGER.error("%s goes on logging as before: %s", title, error)
 
 
 def _title(setup: Setup) -> str:

@@ -8,7 +8,7 @@ from routerd.config.router import Log, Router
 from routerd.config.routing import Address
 from routerd.config.transport import Listener
 from routerd.listeners import Listening
-from shm.control import AddressSetup, ListenerSetup, LogSetup, Setup
+from shm.control import AddressSetup, ListenerSetup, LogSetup, SetAddresses, SetListeners, SetLogs, Setup
 
 
 class Blueprint(msgspec.Struct, frozen=True):
@@ -35,13 +35,35 @@ class Blueprint(msgspec.Struct, frozen=True):
             workers=self.router.workers,
             doorbells=[fd if core or i == index else -1 for i, fd in enumerate(self.doorbells)],
             cpus=cpus,
-            listeners=[] if core else [_listener(one, self.router.link_capacity) for one in self.listening],
-            addresses=[_address(address) for address in self.addresses] if core else [],
+            listeners=self._listeners(role),
+            addresses=self._addresses() if core else [],
             logs=log_setups(self.logs),
             default_distribution=self.router.default_distribution,
             link_capacity=self.router.link_capacity,
             busy_poll_us=self.router.busy_poll,
         )
+
+    def news(self, role: str, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
+        """What a child set up by `before` must be told now, and the descriptors that go with each message."""
+        news: list[tuple[msgspec.Struct, list[int]]] = []
+        if self.logs != before.logs:
+            news.append((SetLogs(log_setups(self.logs)), []))
+        if (listeners := self._listeners(role)) != before._listeners(role):
+            news.append((SetListeners(listeners), [fd for one in listeners for fd in one.fds]))
+        if role == "core" and self._treatment() != before._treatment():
+            news.append((self._treatment(), []))
+        return news
+
+    def _treatment(self) -> SetAddresses:
+        return SetAddresses(self._addresses(), self.router.default_distribution)
+
+    def _addresses(self) -> list[AddressSetup]:
+        return [_address(address) for address in self.addresses]
+
+    def _listeners(self, role: str) -> list[ListenerSetup]:
+        if role == "core":
+            return []
+        return [_listener(one, self.router.link_capacity) for one in self.listening]
 
     def inherited(self, setup: Setup) -> list[int]:
         """The file descriptors that the child named by `setup` must inherit."""
@@ -67,6 +89,7 @@ def _listener(listening: Listening, link_capacity: int) -> ListenerSetup:
     return ListenerSetup(
         name=listener.name or "",
         fds=[sock.fileno() for sock in listening.sockets],
+        number=listening.number,
         role=listener.role,
         max_frame_size=listener.max_frame_size,
         max_sessions=listener.max_sessions,

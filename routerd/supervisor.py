@@ -15,6 +15,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib.metadata import PackageNotFoundError, version
 
+import msgspec
+
 from routerd.banner import banner
 from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
@@ -25,6 +27,7 @@ from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, LogError, configure, event
 from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
+from routerd.reload import RefusedError, Reloaded, reload, retire, tell, tell_refused
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import STOP, Signals
 from routerd.systemd import Manager, passed_sockets
@@ -75,14 +78,14 @@ def _assemble(
         router=router,
         router_id=router.id,
         version=_version(),
-        listening=listening,
+        listening=tuple(listening),
         addresses=config.addresses,
         logs=config.logs,
         doorbells=doorbells,
     )
     family = Family(blueprint, memory, pinning, launch)
     stack.callback(family.end)  # whatever happens: no child outlives this
-    return Supervisor(config, family, memory, manager, listening, signals)
+    return Supervisor(config, blueprint, family, memory, manager, listening, signals)
 
 
 def _listen(config: Config) -> list[Listening]:
@@ -128,6 +131,7 @@ class Supervisor:
     def __init__(
         self,
         config: Config,
+        blueprint: Blueprint,
         family: Family,
         memory: SharedMemory,
         manager: Manager,
@@ -136,6 +140,7 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
+        self._blueprint = blueprint
         self._family = family
         self._memory = memory
         self._watch = Watch(memory)
@@ -144,6 +149,7 @@ class Supervisor:
         self._signals = signals
         self._clock = clock
         self._announced = False
+        self._note = ""
 
     def run(self) -> int:
         family = self._family
@@ -210,7 +216,8 @@ class Supervisor:
         serving = sum(worker.serving for worker in family.workers)
         core = "" if family.core.serving else "core restarts, "
         connections = self._memory.connections()
-        return f"{core}{serving} of {len(family.workers)} workers serve, {connections} connections"
+        count = f"{serving} of {len(family.workers)} workers serve, {connections} connections"
+        return f"{core}{count}{self._note}"
 
     def _timeout(self) -> float | None:
         now = self._clock()
@@ -241,9 +248,39 @@ class Supervisor:
                 event(LOGGER, NOTICE, "SIGHUP: the terminal is gone, stopping")
                 self._stop()
             else:
-                event(
-                    LOGGER, logging.WARNING, f"{number.name}: reload is not supported yet; restart the router"
-                )
+                self._reload()
+
+    def _reload(self) -> None:
+        """Take over what has changed in the configuration file; the service manager waits for the end."""
+        if self._family.stopping is not None:
+            event(LOGGER, NOTICE, "Reload refused: the router is stopping")
+            return
+        if self._announced:
+            self._manager.reloading()
+        try:
+            reloaded = reload(self._config, self._listening)
+        except RefusedError as error:
+            tell_refused(error)
+            self._note = "; the last reload was refused, the log says why"
+        else:
+            self._note = ""
+            self._take_over(reloaded)
+        if self._announced:
+            self._manager.ready(self._status())
+
+    def _take_over(self, reloaded: Reloaded) -> None:
+        warnings, self._config = self._config.warnings, reloaded.difference.effective
+        self._listening[:] = reloaded.listening
+        self._blueprint = msgspec.structs.replace(
+            self._blueprint,
+            router=self._config.router,
+            listening=tuple(reloaded.listening),
+            addresses=self._config.addresses,
+            logs=self._config.logs,
+        )
+        self._family.change(self._blueprint)
+        retire(reloaded.retired)
+        tell(reloaded.difference, warnings)
 
     def _stop(self) -> None:
         self._family.stop(self._clock(), self._config.router.stop_grace_seconds)

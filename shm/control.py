@@ -66,8 +66,8 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     """The first packet a child gets: everything it needs to know.
 
     ``role`` is ``core``, ``worker`` or ``exporter``; ``index`` counts workers from 0 and is the number of
-    workers for the core (its arena's number too). ``segments`` is the common prefix of the shared-memory names. ``doorbells``
-    are the workers' eventfds by index; a worker has only its own, -1 elsewhere.
+    workers for the core (its arena's number too). ``segments`` is the common prefix of the shared-memory
+    names. ``doorbells`` are the workers' eventfds by index; a worker has only its own, -1 elsewhere.
     """
 
     role: str
@@ -105,7 +105,7 @@ class SetLogs(msgspec.Struct, tag=True, frozen=True):
 
 
 class SetListeners(msgspec.Struct, tag=True, frozen=True):
-    """To workers: all listeners from now on. Those not named take no more connections and keep what they have.
+    """To workers: all listeners from now on. Those not named take no new connections, and keep theirs.
 
     The packet carries the listening sockets of all of them; ``fds`` only says how many each listener has.
     """

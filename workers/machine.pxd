@@ -57,7 +57,7 @@ cdef extern from "loop.h" nogil:
         pass
     ctypedef struct wlistener:
         int fd
-        uint16_t config
+        uint32_t config
         bint armed
         uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
         uint16_t channel_max
@@ -104,7 +104,7 @@ cdef extern from "loop.h" nogil:
         pn_collector_t *collector
         wlistener listeners[64]
         uint32_t listener_count, dirty_first, stalled_first, low_small, low_large, reserve
-        bint accepting, withhold, woken
+        bint accepting, withhold, woken, paused
         int64_t now_ms
         uint64_t busy_poll_ns
         uint32_t unsettled
@@ -127,6 +127,9 @@ cdef extern from "loop.h" nogil:
     void link_free(native_pump *, wlink *)
     void link_lost(native_pump *, wlink *, int)
     void listeners_arm(native_pump *, bint)
+    void listener_arm(native_pump *, wlistener *, bint)
+    wlistener *listener_new(native_pump *)
+    void listener_close(native_pump *, wlistener *)
     void mark_dirty(native_pump *, wconn *)
     void conn_broken(native_pump *, wconn *)
     void stats_set(stats_page *, uint32_t, uint64_t)

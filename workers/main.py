@@ -11,19 +11,19 @@ from shm.control import (
     Drained,
     Exit,
     FromChild,
-    ListenerSetup,
     Ready,
+    SetListeners,
     Setup,
     StopAccepting,
     ToChild,
 )
 from workers import engine
 from workers.handler import Handler
+from workers.listeners import Listeners
 
 SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
 STOPPING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
-SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1)
 FORCED = ("amqp:connection:forced", "the router is shutting down")
 
 
@@ -33,6 +33,7 @@ class Channel(Protocol):
     def fileno(self) -> int: ...
     def send(self, message: FromChild) -> None: ...
     def receive(self) -> ToChild | None: ...
+    def take_descriptors(self) -> list[int]: ...
 
 
 class Worker:
@@ -55,28 +56,12 @@ class Worker:
             setup.busy_poll_us,
         )
         handler.pump = self._pump
-        for number, listener in enumerate(setup.listeners):
-            for fd in listener.fds:
-                self._add_listener(fd, number, listener)
+        self._listeners = Listeners(self._pump, handler.listeners)
+        for listener in setup.listeners:
+            self._listeners.add(listener)
         self._segments.worker_stats(setup.index).own(os.getpid(), setup.generation)
         self._pump.accept(setup.accepting)
         self._draining = self._closing = self._exit = False
-
-    def _add_listener(self, fd: int, number: int, listener: ListenerSetup) -> None:
-        handshake = listener.initial_handshake_timeout_seconds or listener.idle_timeout_seconds
-        frames = max(2, SESSION_WINDOW_BYTES // listener.max_frame_size)
-        self._pump.add_listener(
-            fd,
-            number,
-            listener.max_frame_size,
-            min(listener.max_sessions, 32768) - 1,
-            listener.idle_timeout_seconds * 1000,
-            handshake * 1000,
-            listener.link_capacity,
-            listener.max_session_frames or frames,
-            listener.authenticate_peer,
-            listener.sasl_mechanisms,
-        )
 
     def serve(self) -> None:
         """Run the pump until told to exit."""
@@ -93,6 +78,8 @@ class Worker:
                 self._pump.accept(False)
                 self._pump.withhold_credit()
                 self._draining = True
+            case SetListeners(listeners):
+                self._listeners.change(listeners, self._channel.take_descriptors())
             case CloseConnections():
                 for index, generation in self._pump.connection_generations():
                     self._pump.connection_close(index, generation, FORCED)

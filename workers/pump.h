@@ -112,8 +112,8 @@ typedef struct wout {
 } wout;
 
 typedef struct {
-    int fd;
-    uint16_t config;               /* index of its listenerSetup */
+    int fd;                        /* -1: removed; its connections may still be there */
+    uint32_t config;               /* number of its listenerSetup */
     bool armed;
     uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window;
     uint16_t channel_max;

@@ -2,6 +2,7 @@
 
 from shm.segment import Segments
 from workers.handler import AmqpError, Handler
+from workers.listeners import Terms
 
 class Pump:
     def __init__(
@@ -18,19 +19,9 @@ class Pump:
     def connections(self) -> int: ...
     @property
     def unsettled(self) -> int: ...
-    def add_listener(
-        self,
-        fd: int,
-        config: int,
-        max_frame: int,
-        channel_max: int,
-        idle_timeout_ms: int,
-        handshake_ms: int,
-        link_capacity: int,
-        window_frames: int,
-        authenticate: bool,
-        mechanisms: str,
-    ) -> None: ...
+    def add_listener(self, fd: int, *terms: *Terms) -> int: ...
+    def change_listener(self, place: int, *terms: *Terms) -> None: ...
+    def remove_listener(self, place: int) -> None: ...
     def accept(self, accepting: bool) -> None: ...
     def withhold_credit(self) -> None: ...
     def run(self, seconds: float) -> None: ...

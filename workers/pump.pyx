@@ -18,76 +18,16 @@ cdef enum:
     CLOSE_WAIT_MS = 5000      # a peer that does not end a closed connection loses it
 
 
-cdef str text(const char *s):
-    return "" if s == NULL else s.decode("utf-8", "replace")
+include "values.pxi"
 
 
-cdef pn_bytes_t view(bytes b):
-    cdef pn_bytes_t out
-    out.size = len(b)
-    out.start = b
-    return out
-
-
-cdef tuple condition(pn_condition_t *c):
-    """(name, description) of an AMQP error, or None."""
-    if c == NULL or not pn_condition_is_set(c):
-        return None
-    return text(pn_condition_get_name(c)), text(pn_condition_get_description(c))
-
-
-cdef void set_condition(pn_condition_t *c, str name, str description):
-    cdef bytes n = name.encode()
-    cdef bytes d = description.encode()
-    pn_condition_set_name(c, n)
-    if d:
-        pn_condition_set_description(c, d)
-
-
-cdef list symbols(pn_data_t *d):
-    """A symbol, or an array of them, as a list of str."""
-    cdef list out = []
-    cdef pn_bytes_t b
-    if d == NULL:
-        return out
-    pn_data_rewind(d)
-    while pn_data_next(d):
-        if pn_data_type(d) == PN_SYMBOL:
-            b = pn_data_get_bytes(d)
-            out.append(b.start[:b.size].decode("ascii", "replace"))
-        elif pn_data_type(d) == PN_ARRAY:
-            pn_data_enter(d)
-            while pn_data_next(d):
-                if pn_data_type(d) == PN_SYMBOL:
-                    b = pn_data_get_bytes(d)
-                    out.append(b.start[:b.size].decode("ascii", "replace"))
-            pn_data_exit(d)
-    return out
-
-
-cdef dict string_properties(pn_data_t *d):
-    """The entries of a properties map whose key is a symbol and whose value is a string or symbol."""
-    cdef dict out = {}
-    cdef pn_bytes_t b
-    cdef str key
-    if d == NULL:
-        return out
-    pn_data_rewind(d)
-    if not pn_data_next(d) or pn_data_type(d) != PN_MAP:
-        return out
-    pn_data_enter(d)
-    while pn_data_next(d):
-        if pn_data_type(d) != PN_SYMBOL:
-            break
-        b = pn_data_get_bytes(d)
-        key = b.start[:b.size].decode("ascii", "replace")
-        if not pn_data_next(d):
-            break
-        if pn_data_type(d) == PN_STRING or pn_data_type(d) == PN_SYMBOL:
-            b = pn_data_get_bytes(d)
-            out[key] = b.start[:b.size].decode("utf-8", "replace")
-    pn_data_exit(d)
-    return out
+cdef int listener_terms(wlistener *l, tuple terms) except -1:
+    l.config, l.max_frame, l.channel_max, l.idle_timeout_ms, l.handshake_ms, l.link_capacity, l.window, l.authenticate, name = terms
+    cdef bytes mechanisms = name.encode()
+    if len(mechanisms) >= 128:
+        raise ValueError("the list of SASL mechanisms is longer than 127 characters")
+    strncpy(l.mechanisms, mechanisms, 127)
+    return 0
 
 
 cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r) noexcept with gil:
@@ -156,8 +96,8 @@ cdef class Pump:
         self.p.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         if self.p.epoll_fd < 0:
             raise OSError("epoll_create1 failed: too many open files?")
+        e.events = EPOLLIN
         for fd, kind in ((doorbell_fd, EPOLL_DOORBELL), (wake_fd, EPOLL_WAKE)):
-            e.events = EPOLLIN
             e.data.u64 = <uint64_t> kind << 60
             if epoll_ctl(self.p.epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0:
                 raise OSError(f"epoll_ctl failed for descriptor {fd}")
@@ -177,27 +117,33 @@ cdef class Pump:
 
     # ---- set-up ----
 
-    def add_listener(self, int fd, int config, int max_frame, int channel_max, int idle_timeout_ms, int handshake_ms,
-                     int link_capacity, int window_frames, bint authenticate, str mechanisms):
-        """A listening socket shared with the other workers. ``config`` comes back in connection_open."""
-        cdef wlistener *l
-        cdef bytes m = mechanisms.encode()
-        if self.p.listener_count == MAX_LISTENERS:
+    def add_listener(self, int fd, *terms):
+        """A listening socket shared with the other workers, from now on the pump's. Returns its place.
+
+        ``terms``: number (it comes back in connection_open), largest frame, highest channel, idle timeout and
+        handshake timeout (ms), link capacity, session window (frames), authenticate, SASL mechanisms.
+        """
+        cdef wlistener *l = listener_new(&self.p)
+        if l == NULL:
             raise ValueError(f"more than {MAX_LISTENERS} listening sockets")
-        if len(m) >= 128:
-            raise ValueError("the list of SASL mechanisms is longer than 127 characters")
-        l = &self.p.listeners[self.p.listener_count]
-        self.p.listener_count += 1
+        l.fd = -1
+        listener_terms(l, terms)
         l.fd = fd
-        l.config = config
-        l.max_frame = max_frame
-        l.channel_max = channel_max
-        l.idle_timeout_ms = idle_timeout_ms
-        l.handshake_ms = handshake_ms
-        l.link_capacity = link_capacity
-        l.window = window_frames
-        l.authenticate = authenticate
-        strncpy(l.mechanisms, m, 127)
+        listener_arm(&self.p, l, self.p.accepting and not self.p.paused)
+        return l - self.p.listeners
+
+    def change_listener(self, int place, *terms):
+        """Other terms for new connections, and for new links and sessions of those there are."""
+        listener_terms(self.listener(place), terms)
+
+    def remove_listener(self, int place):
+        """Close the socket; its connections stay."""
+        listener_close(&self.p, self.listener(place))
+
+    cdef wlistener *listener(self, int place) except NULL:
+        if not 0 <= place < <int> self.p.listener_count:
+            raise ValueError(f"there is no listening socket {place}")
+        return &self.p.listeners[place]
 
     def accept(self, bint accepting):
         """Take new connections, or stop taking them."""

@@ -36,6 +36,32 @@ static inline void listeners_arm(pump *p, bool armed)
     for (uint32_t i = 0; i < p->listener_count; i++) listener_arm(p, &p->listeners[i], armed && p->accepting && !p->paused);
 }
 
+static inline bool listener_used(const pump *p, uint32_t place)
+{
+    if (p->listeners[place].fd >= 0) return true;
+    for (uint32_t i = 0; i < p->conns.high; i++) {
+        const wconn *c = (const wconn *) pool_at(&p->conns, i);
+        if (c->slot.next_free == SLOT_USED && c->listener == place) return true;
+    }
+    return false;
+}
+
+/* A place for another listener: a removed one's whose connections are gone, too, or a new one.  NULL: there is none. */
+static inline wlistener *listener_new(pump *p)
+{
+    for (uint32_t i = 0; i < p->listener_count; i++)
+        if (!listener_used(p, i)) return &p->listeners[i];
+    return p->listener_count < MAX_LISTENERS ? &p->listeners[p->listener_count++] : NULL;
+}
+
+/* Out of epoll first: the socket stays open elsewhere, and its events would go on coming. */
+static inline void listener_close(pump *p, wlistener *l)
+{
+    listener_arm(p, l, false);
+    if (l->fd >= 0) close(l->fd);
+    l->fd = -1;
+}
+
 /* Fewest connections among the workers that accept. */
 static inline bool my_turn(const pump *p)
 {

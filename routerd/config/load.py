@@ -61,13 +61,16 @@ def default_config() -> Config:
     )
 
 
-def load(path: str | os.PathLike[str]) -> Config:
-    """Read and check a .conf, .json or .toml file. Raises ConfigError with every mistake in it."""
+def load(path: str | os.PathLike[str], router_id: str = "") -> Config:
+    """Read and check a .conf, .json or .toml file. Raises ConfigError with every mistake in it.
+
+    `router_id` is the id of a router whose file gives none; without it there is a new one each time.
+    """
     file = os.fspath(path)
-    return parse(_read(file), file)
+    return parse(_read(file), file, router_id)
 
 
-def parse(text: str, file: str) -> Config:
+def parse(text: str, file: str, router_id: str = "") -> Config:
     """As `load`, from the text of a file; the ending of its name tells the spelling."""
     mistakes: list[Mistake] = []
     sections = _parser(file)(text, file, mistakes)
@@ -77,7 +80,7 @@ def parse(text: str, file: str) -> Config:
     mistakes.extend(mistake for mistake in later if _subject(mistake) not in wrong)
     if any(not mistake.warning for mistake in mistakes):
         raise ConfigError(mistakes)
-    return _config(file, checked, mistakes)
+    return _config(file, checked, mistakes, router_id)
 
 
 def _subject(mistake: Mistake) -> tuple[int, str]:
@@ -85,8 +88,8 @@ def _subject(mistake: Mistake) -> tuple[int, str]:
     return mistake.line, mistake.text.partition(":")[0]
 
 
-def _config(file: str, checked: list[Checked], warnings: list[Mistake]) -> Config:
-    router = _with_id(next(iter(_all(checked, Router)), Router()))
+def _config(file: str, checked: list[Checked], warnings: list[Mistake], router_id: str) -> Config:
+    router = _with_id(next(iter(_all(checked, Router)), Router()), router_id)
     listeners = [listener for listener in _all(checked, Listener) if is_served(listener)]
     if not listeners:
         text = "there is no listener, so nobody can connect; add one, such as listener with port: amqp"
@@ -111,9 +114,11 @@ def _all(checked: list[Checked], entity: type[E]) -> list[E]:
     return [at.entity for at in checked if isinstance(at.entity, entity)]
 
 
-def _with_id(router: Router) -> Router:
+def _with_id(router: Router, otherwise: str = "") -> Router:
     if router.id:
         return router
+    if otherwise:
+        return msgspec.structs.replace(router, id=otherwise)
     random = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
     return msgspec.structs.replace(router, id=f"{router.mode.capitalize()}_{random}")
 

@@ -328,11 +328,13 @@ def test_random_deaths_end_in_a_whole_router(router: Router) -> None:
     assert router.segments == []
 
 
-def test_sighup_is_answered_and_survived(router: Router) -> None:
-    """Reload does not exist yet; asking for it must not stop a router."""
+def test_sighup_reads_the_file_again(router: Router) -> None:
+    """Nothing has changed in it, and everybody goes on."""
     router.start()
+    before = router.served_by()
     router.signal(signal.SIGHUP)
-    until(lambda: "reload is not supported" in router.log, "answer")
+    until(lambda: "Reload: nothing has changed" in router.log, "answer")
+    assert before in (router.pid_of("worker 0"), router.pid_of("worker 1"))
     assert router.served_by()
     router.signal(signal.SIGTERM)
     assert router.wait() == 0

@@ -1,5 +1,6 @@
 """The control channel between the supervisor and a child."""
 
+import os
 import select
 import socket
 import threading
@@ -8,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from routerd import channel
-from routerd.channel import FRAGMENT, Channel, ChannelClosedError, of_child, pair
-from shm.control import AddressSetup, Exit, FromChild, Ready, Setup, ToChild
+from routerd.channel import FRAGMENT, Channel, ChannelClosedError, ChildEnd, of_child, pair
+from shm.control import AddressSetup, Exit, FromChild, LogSetup, Ready, SetLogs, Setup, ToChild
 
 Ends = tuple[Channel[FromChild], Channel[ToChild]]
 
@@ -106,3 +107,57 @@ def test_a_flood_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ChannelClosedError, match="more than 1000 bytes"):
             receiver.receive()
     receiver.close()
+
+
+def test_descriptors_travel_to_a_child(ends: Ends) -> None:
+    """With their structure, also one of several packets; the child gets duplicates of its own."""
+    ours, child = ends
+    reader, writer = os.pipe()
+    ours.send(setup(addresses=1200), [writer])
+    ours.send(Exit())
+    received(child)
+    (taken,) = child.take_descriptors()
+    assert child.take_descriptors() == []
+    received(child)
+    os.write(taken, b"through")
+    assert os.read(reader, 10) == b"through"
+    for fd in (reader, writer, taken):
+        os.close(fd)
+
+
+def test_descriptors_nobody_takes_are_closed(ends: Ends) -> None:
+    """With the next structure: a child does not fill up with them."""
+    ours, child = ends
+    reader, writer = os.pipe()
+    ours.send(Exit(), [writer])
+    os.close(writer)
+    ours.send(Exit())
+    received(child)
+    received(child)
+    assert os.read(reader, 10) == b""
+    os.close(reader)
+
+
+def test_a_child_sends_no_descriptors(ends: Ends) -> None:
+    """The supervisor takes none: whatever comes is closed by the kernel."""
+    ours, child = ends
+    reader, writer = os.pipe()
+    child.send(Ready(1), [writer])
+    os.close(writer)
+    select.select([ours], [], [], 20)
+    assert ours.receive() == Ready(1)
+    assert ours.take_descriptors() == []
+    assert os.read(reader, 10) == b""
+    os.close(reader)
+
+
+def test_the_log_is_set_before_the_role_sees_anything(ends: Ends) -> None:
+    """Every child does the same with it."""
+    ours, child = ends
+    assert isinstance(child, ChildEnd)
+    heard: list[list[LogSetup]] = []
+    child.set_logs = heard.append
+    ours.send(SetLogs([LogSetup("SERVER", "debug+")]))
+    ours.send(Exit())
+    assert received(child) == Exit()
+    assert heard == [[LogSetup("SERVER", "debug+")]]

@@ -1,6 +1,7 @@
 """Births and deaths of children, with fake children and the clock in the test's hand."""
 
 import re
+import socket
 from collections.abc import Sequence
 
 import msgspec
@@ -8,16 +9,22 @@ import pytest
 
 from routerd import family as family_module
 from routerd.child import Death
-from routerd.config import Router
+from routerd.config import Address, Listener, Log, Router
 from routerd.family import RECLAIM_SECONDS, Family
+from routerd.listeners import Listening
 from routerd.pinning import Pinning
 from routerd.setup import Blueprint
 from shm.control import (
+    AddressSetup,
     CloseConnections,
     Closed,
     Drained,
     Exit,
+    LogSetup,
     Ready,
+    SetAddresses,
+    SetListeners,
+    SetLogs,
     Setup,
     StopAccepting,
     WorkerGone,
@@ -44,8 +51,9 @@ class FakeChild:
     def is_ready(self, now: float) -> None:
         self.ready = now
 
-    def send(self, message: msgspec.Struct) -> None:
+    def send(self, message: msgspec.Struct, descriptors: Sequence[int] = ()) -> None:
         self.sent.append(message)
+        self.got = list(descriptors)
 
     def kill(self, why: str) -> None:
         self.killed = self.killed or why
@@ -70,15 +78,20 @@ class FakeMemory:
         self.done.append(f"worker {index} gone")
 
 
+def blueprint(
+    addresses: Sequence[Address] = (), listening: Sequence[Listening] = (), logs: Sequence[Log] = ()
+) -> Blueprint:
+    router = Router(id="test", workers=2)
+    return Blueprint(router, "test", "1", listening, addresses, logs, doorbells=[70, 71])
+
+
 class Home:
     """A family with short names for what tests do to it."""
 
     def __init__(self) -> None:
-        router = Router(id="test", workers=2)
         self.memory = FakeMemory()
-        blueprint = Blueprint(router, "test", "1", [], [], [], doorbells=[70, 71])
         self.family = Family(
-            blueprint, self.memory, Pinning([], [[], []]), lambda role, index: [role, str(index)]
+            blueprint(), self.memory, Pinning([], [[], []]), lambda role, index: [role, str(index)]
         )
         self.core, self.workers = self.family.core, self.family.workers
 
@@ -308,3 +321,32 @@ def test_what_a_child_should_not_say_is_logged_and_ignored(
     home.family.said(home.workers[0], Drained(), 1.0)
     home.family.said(home.core, Ready(1), 1.0)
     assert len(re.findall("makes no sense", caplog.text)) == 2
+
+
+def test_living_children_are_told_what_is_new(home: Home) -> None:
+    """Each what concerns it, and nothing else; the core is woken to hear it."""
+    home.up()
+    home.family.change(blueprint(addresses=[Address(prefix="a")]))
+    assert home.child(home.core).sent == [SetAddresses([AddressSetup(prefix="a")])]
+    assert home.memory.done == ["wake core"]
+    with socket.socket() as sock:
+        listening = [Listening(Listener(), [sock], number=5)]
+        home.family.change(blueprint(addresses=[Address(prefix="a")], listening=listening))
+        for worker in home.workers:
+            (told,) = home.child(worker).sent
+            assert isinstance(told, SetListeners)
+            assert [one.number for one in told.listeners] == [5]
+            assert home.child(worker).got == [sock.fileno()]
+    assert len(home.child(home.core).sent) == 1
+
+
+def test_the_next_generation_is_set_up_by_what_is_new(home: Home) -> None:
+    """It needs to be told nothing."""
+    home.up()
+    home.family.change(blueprint(logs=[Log(module="SERVER", enable="debug+")]))
+    assert home.child(home.core).sent == [SetLogs([LogSetup("SERVER", "debug+")])]
+    home.family.died(home.workers[0], 1.0)
+    home.family.said(home.core, WorkerReclaimed(0, 1), 1.1)
+    home.family.step(1.1)
+    assert home.child(home.workers[0]).setup.logs == [LogSetup("SERVER", "debug+")]
+    assert home.child(home.workers[0]).sent == []

@@ -1,0 +1,125 @@
+"""The configuration file read again: what a running router needs for the new one, or why it stays as it is.
+
+Whatever can fail happens before anything changes: the file is read and checked, new sockets are bound, the
+log is opened. Only then are the children told, and what is no longer wanted is closed.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from routerd.config import Config, ConfigError, Listener, load
+from routerd.config.source import Mistake
+from routerd.difference import Difference, difference, places
+from routerd.listeners import ListenError, Listening, close_all, listen_all
+from routerd.log import NOTICE, LogError, configure, event
+from routerd.setup import log_setups
+
+MOST_SOCKETS = 64  # a worker has places for so many
+
+LOGGER = logging.getLogger("SERVER")
+
+
+class RefusedError(Exception):
+    """The router stays as it is; `reasons` are all there are, one line each."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self.reasons = reasons
+        super().__init__("\n".join(reasons))
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """A configuration that is ready to be used: its listeners listen, `retired` ones wait to be closed."""
+
+    difference: Difference
+    listening: list[Listening]
+    retired: list[Listening]
+
+
+def reload(old: Config, listening: Sequence[Listening]) -> Reloaded:
+    """Read the file of a running configuration again. Raises RefusedError, and then nothing has changed."""
+    if not old.file:
+        raise RefusedError(["the router was started without a configuration file; restart it with --config"])
+    try:
+        new = load(old.file, old.router.id)
+    except ConfigError as error:
+        raise RefusedError([str(mistake) for mistake in error.mistakes if not mistake.warning]) from error
+    try:
+        configure(log_setups(new.logs), "supervisor")
+        found, retired = exchange(listening, new.listeners)
+    except (LogError, ListenError) as error:
+        with suppress(LogError):
+            configure(log_setups(old.logs), "supervisor")
+        line = error.line if isinstance(error, ListenError) else 0
+        raise RefusedError([str(Mistake(old.file, line, str(error)))]) from error
+    return Reloaded(difference(old, new), found, retired)
+
+
+def exchange(
+    listening: Sequence[Listening], wanted: Sequence[Listener]
+) -> tuple[list[Listening], list[Listening]]:
+    """Listen on what is wanted; a listener that stays keeps its sockets. Returns also those that must go.
+
+    Raises `ListenError`, and then everything listens as before.
+    """
+    have = dict(zip(places([one.listener for one in listening]), listening, strict=True))
+    want = places(wanted)
+    leaving = [one for place, one in have.items() if place not in want]
+    joining = [one for place, one in want.items() if place not in have]
+    ports = {one.port_number for one in joining}
+    in_the_way = [one for one in leaving if one.listener.port_number in ports]
+    for one in in_the_way:
+        one.pause()  # `*:5672` cannot be bound while `127.0.0.1:5672` listens
+    try:
+        opened = listen_all(joining)
+        if sum(len(one.sockets) for one in (*listening, *opened)) > MOST_SOCKETS:
+            close_all(opened)
+            raise ListenError(joining[-1], f"there are more than {MOST_SOCKETS} sockets; remove a listener")
+    except ListenError:
+        for one in in_the_way:
+            one.resume()
+        raise
+    new = iter(opened)
+    kept = [
+        msgspec.structs.replace(have[place], listener=one) if place in have else next(new)
+        for place, one in want.items()
+    ]
+    return kept, leaving
+
+
+def retire(leaving: Sequence[Listening]) -> None:
+    """Stop listening, in every process at once; connections stay."""
+    for one in leaving:
+        one.pause()
+        if one.held:
+            event(
+                LOGGER,
+                logging.WARNING,
+                "The service manager still listens for a removed listener, and its clients wait in vain; "
+                "take ListenStream out of the socket unit and restart that",
+                urls=",".join(one.urls),
+            )
+    close_all(leaving)
+
+
+def tell(found: Difference, former_warnings: Sequence[Mistake]) -> None:
+    """One line for each change."""
+    for text in found.applied:
+        event(LOGGER, NOTICE, f"Reload: {text}")
+    for text in found.restart:
+        event(LOGGER, logging.WARNING, f"Reload: {text}; it needs a restart of the router to take effect")
+    known = {warning.text for warning in former_warnings}
+    for warning in found.effective.warnings:
+        if warning.text not in known:
+            event(LOGGER, logging.WARNING, f"Reload: {warning}")
+    if not found.applied and not found.restart:
+        event(LOGGER, NOTICE, "Reload: nothing has changed")
+
+
+def tell_refused(error: RefusedError) -> None:
+    """Every mistake, and what that means."""
+    for reason in error.reasons:
+        event(LOGGER, logging.ERROR, f"Reload: {reason}")
+    event(LOGGER, logging.ERROR, "Reload refused: the router goes on with the configuration it has")

@@ -1,0 +1,190 @@
+"""Reading the file again: real sockets on free ports, no processes."""
+
+import errno
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from routerd.config import Config, Listener, load
+from routerd.listeners import Listening, close_all, listen_all
+from routerd.log import configure
+from routerd.reload import MOST_SOCKETS, RefusedError, exchange, reload, retire, tell, tell_refused
+
+
+def listener(port: int, host: str = "127.0.0.1", **more: object) -> Listener:
+    return Listener(host=host, port=str(port), **more)  # type: ignore[arg-type]  # as the test says
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture
+def other_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture
+def listening(port: int) -> Iterator[list[Listening]]:
+    listening = listen_all([listener(port)])
+    yield listening
+    close_all(listening)
+
+
+def connects(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_what_stays_keeps_its_sockets(listening: list[Listening], port: int, other_port: int) -> None:
+    """With its number, by which workers know it, and with new attributes."""
+    kept, leaving = exchange(listening, [listener(other_port), listener(port, cost=7)])
+    try:
+        assert leaving == []
+        assert kept[1].sockets == listening[0].sockets
+        assert kept[1].number == listening[0].number
+        assert kept[1].listener.cost == 7
+        assert kept[0].number != kept[1].number
+        assert connects(other_port)
+    finally:
+        close_all(kept[:1])
+
+
+def test_what_goes_is_closed_everywhere(listening: list[Listening], port: int) -> None:
+    """Also in processes that have the socket, too: here, a duplicate."""
+    with listening[0].sockets[0].dup():
+        kept, leaving = exchange(listening, [])
+        assert kept == []
+        assert connects(port)
+        retire(leaving)
+        assert not connects(port)
+
+
+def test_all_interfaces_instead_of_one(listening: list[Listening], port: int) -> None:
+    """The same port of another host is free in time, although somebody still has the old socket."""
+    with listening[0].sockets[0].dup():
+        kept, leaving = exchange(listening, [listener(port, host="0.0.0.0")])
+        retire(leaving)
+        assert connects(port)
+        close_all(kept)
+
+
+def test_a_port_in_use_leaves_all_as_it_was(listening: list[Listening], port: int) -> None:
+    """What had to make way listens again."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        wanted = [listener(port, host="0.0.0.0"), listener(taken.getsockname()[1])]
+        with pytest.raises(Exception, match="the port is in use"):
+            exchange(listening, wanted)
+    assert connects(port)
+
+
+def test_more_sockets_than_a_worker_has_places_for(listening: list[Listening]) -> None:
+    """Refused before any is opened for good."""
+    with pytest.raises(Exception, match="more than 64 sockets"):
+        exchange(listening, [listener(0, name=str(i)) for i in range(MOST_SOCKETS)])
+
+
+class Running:
+    """A configuration as it runs, and its file."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.file = folder / "router.conf"
+        self.port = port
+        self.write()
+        self.config: Config = load(self.file, "r")
+
+    def write(self, text: str = "", port: int | None = None) -> None:
+        self.file.write_text(f"listener {{\n host: 127.0.0.1\n port: {port or self.port}\n}}\n{text}")
+
+
+@pytest.fixture
+def running(tmp_path: Path, port: int) -> Iterator[Running]:
+    yield Running(tmp_path, port)
+    configure([], "test")
+
+
+def test_every_mistake_of_a_bad_file_is_named(running: Running, listening: list[Listening]) -> None:
+    """With its line; the sum is logged, too."""
+    running.write("address {\n prefix: a\n distribution: all\n}\nnonsense {\n}\n")
+    with pytest.raises(RefusedError) as refused:
+        reload(running.config, listening)
+    assert [reason.partition(": ")[0] for reason in refused.value.reasons] == [
+        f"{running.file}:7",
+        f"{running.file}:9",
+    ]
+
+
+def test_refusal_is_logged_line_by_line(caplog: pytest.LogCaptureFixture) -> None:
+    tell_refused(RefusedError(["a: one", "b: two"]))
+    assert [record.getMessage() for record in caplog.records] == [
+        "Reload: a: one",
+        "Reload: b: two",
+        "Reload refused: the router goes on with the configuration it has",
+    ]
+
+
+def _read_only(*_: object) -> int:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def test_a_log_that_cannot_be_written_refuses_all(
+    running: Running, listening: list[Listening], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a socket is opened."""
+    name = running.file.parent / "log"
+    running.write(f"log {{\n module: DEFAULT\n outputFile: {name}\n}}\n", port=0)
+    monkeypatch.setattr(os, "open", _read_only)
+    with pytest.raises(RefusedError, match=f"{name}.* cannot be written"):
+        reload(running.config, listening)
+
+
+def test_a_listener_that_cannot_listen_is_named_with_its_line(
+    running: Running, listening: list[Listening]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        running.write(port=taken.getsockname()[1])
+        with pytest.raises(RefusedError, match=rf"{running.file}:1: listener: .*the port is in use"):
+            reload(running.config, listening)
+    assert connects(running.port)
+
+
+def test_a_router_without_a_file_has_none_to_read(running: Running) -> None:
+    import msgspec  # noqa: PLC0415  here alone
+
+    with pytest.raises(RefusedError, match="without a configuration file"):
+        reload(msgspec.structs.replace(running.config, file=""), [])
+
+
+def test_each_change_is_one_line(
+    running: Running, listening: list[Listening], caplog: pytest.LogCaptureFixture
+) -> None:
+    """And what only a restart changes is a warning."""
+    running.write("address {\n prefix: a\n}\nrouter {\n workers: 5\n}\n")
+    caplog.set_level(logging.DEBUG)
+    tell(reload(running.config, listening).difference, ())
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("NOTICE", "Reload: address prefix a added"),
+        (
+            "WARNING",
+            "Reload: router changed: workers from 2 to 5; it needs a restart of the router to take effect",
+        ),
+    ]
+
+
+def test_nothing_changed_is_said(
+    running: Running, listening: list[Listening], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever asked for it wants to know."""
+    caplog.set_level(logging.DEBUG)
+    tell(reload(running.config, listening).difference, ())
+    assert [record.getMessage() for record in caplog.records] == ["Reload: nothing has changed"]

@@ -1,0 +1,87 @@
+"""A worker's listeners: from what the supervisor says to the pump's places, at the start and later.
+
+One listener may have several sockets, and each has a place in the pump. A removed listener's place is used
+again when its last connection is gone, so connections always find the terms they were accepted on.
+"""
+
+import logging
+import os
+from collections.abc import Sequence
+from itertools import islice
+from typing import Protocol
+
+import msgspec
+
+from shm.control import ListenerSetup
+
+SERVER = logging.getLogger("SERVER")
+SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1)
+
+Terms = tuple[int, int, int, int, int, int, int, bool, str]
+
+
+class Pump(Protocol):
+    """What is asked of workers.pump.Pump."""
+
+    def add_listener(self, fd: int, *terms: *Terms) -> int: ...
+    def change_listener(self, place: int, *terms: *Terms) -> None: ...
+    def remove_listener(self, place: int) -> None: ...
+
+
+class Listeners:
+    """All listeners of this worker. ``known`` is by number, and what connections look theirs up in."""
+
+    def __init__(self, pump: Pump, known: dict[int, ListenerSetup]) -> None:
+        self._pump = pump
+        self._known = known
+        self._places: dict[int, list[int]] = {}
+
+    def change(self, listeners: Sequence[ListenerSetup], descriptors: Sequence[int]) -> None:
+        """Serve these from now on. ``descriptors`` are the sockets of all of them, one after the other, and
+        ours to close; a listener that is there already keeps what it has."""
+        given = iter(descriptors)
+        wanted = [msgspec.structs.replace(one, fds=list(islice(given, len(one.fds)))) for one in listeners]
+        for number in self._places.keys() - {one.number for one in wanted}:
+            for place in self._places.pop(number):
+                self._pump.remove_listener(place)
+        for one in wanted:
+            self._known[one.number] = one
+            if one.number in self._places:
+                self._keep(one)
+            else:
+                self.add(one)
+        for left in given:
+            os.close(left)
+
+    def add(self, one: ListenerSetup) -> None:
+        """Listen. A pump that is full leaves the listener to the other workers."""
+        places = self._places[one.number] = []
+        for fd in one.fds:
+            try:
+                places.append(self._pump.add_listener(fd, *terms(one)))
+            except ValueError as error:
+                SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, error)
+                os.close(fd)
+
+    def _keep(self, one: ListenerSetup) -> None:
+        for fd in one.fds:
+            os.close(fd)
+        for place in self._places[one.number]:
+            self._pump.change_listener(place, *terms(one))
+
+
+def terms(one: ListenerSetup) -> Terms:
+    """A listener as the pump knows it."""
+    handshake = one.initial_handshake_timeout_seconds or one.idle_timeout_seconds
+    frames = max(2, SESSION_WINDOW_BYTES // one.max_frame_size)
+    return (
+        one.number,
+        one.max_frame_size,
+        min(one.max_sessions, 32768) - 1,
+        one.idle_timeout_seconds * 1000,
+        handshake * 1000,
+        one.link_capacity,
+        one.max_session_frames or frames,
+        one.authenticate_peer,
+        one.sasl_mechanisms,
+    )
