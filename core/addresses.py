@@ -20,6 +20,7 @@ TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable")  # indic
 _SEPARATORS: Final = re.compile(r"[./]")
 _ANY_AREA: Final = "all"
 _WILD: Final = ("*", "#")
+_MANAGEMENT: Final = ("M0$management", "L$management")
 # Generated names come and go with their clients: each would be a new series wherever metrics are kept.
 _TEMPORARY: Final = ("Ltemp.", "M0_$temp.")
 
@@ -178,7 +179,9 @@ class Addresses:
         return len(self._by_key)
 
     def rule(self, key: str) -> Rule:
-        """How messages to a key are distributed: only mobile addresses are configured."""
+        """How messages to a key are distributed: mobile ones as configured, but not the agent's."""
+        if key in _MANAGEMENT:
+            return Rule("closest")
         match key[0]:
             case "M" if not key.startswith("M0_$temp."):
                 return self._rules.find(mobile_text(key))

@@ -6,6 +6,7 @@ blocks.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 MESSAGE_LIMIT: Final = 1 << 20  # bytes of a message that a subscriber takes; a longer one is rejected
 LINK_CAPACITY: Final = 250
 GENERATION: Final = 1  # of the core's own links: they end with it
+WAITING_BYTES: Final = 4 << 20  # of messages that found no room
 LENT_TO_ONE: Final = (
     8  # messages on their way to one address: a receiver that takes none cannot fill the arena
 )
@@ -55,11 +57,13 @@ class Local:
         self._receivers: dict[int, Receive] = {}  # by link
         self._incoming: dict[int, _Incoming] = {}  # by the core's handle
         self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
+        self._waiting: dict[str, deque[bytes]] = {}  # by address, as it was spelt
+        self._waiting_bytes = 0
         self._sender: int | None = None
 
     def __len__(self) -> int:
         """Messages coming or going."""
-        return len(self._incoming) + len(self._lent)
+        return len(self._incoming) + len(self._lent) + sum(map(len, self._waiting.values()))
 
     def subscribe(self, text: str, receive: Receive) -> None:
         """Let messages to an address, as clients spell it, come to ``receive``."""
@@ -73,7 +77,20 @@ class Local:
         return link
 
     def send(self, text: str, content: bytes) -> bool:
-        """Send a whole message, settled. False: nobody receives from the address, or they take nothing."""
+        """Send a whole message, settled; one that finds no room waits for it. False: nobody receives from the
+        address, or they take nothing."""
+        waiting = self._waiting.get(text)
+        if not waiting and (sent := self._try(text, content)) is not None:
+            return sent
+        if self._waiting_bytes + len(content) > WAITING_BYTES:
+            LOGGER.warning("a message of the core's own to %r was dropped: its receiver takes none", text)
+            return False
+        self._waiting.setdefault(text, deque()).append(content)
+        self._waiting_bytes += len(content)
+        return True
+
+    def _try(self, text: str, content: bytes) -> bool | None:
+        """Send at once. False: nobody receives it; None: there is no room now."""
         if self._sender is None:
             self._sender = self._add_link(False, 0)
         address = self._addresses.find(text)
@@ -81,16 +98,20 @@ class Local:
             LOGGER.debug("a message of the core's own to %r was dropped: nobody receives there", text)
             return False
         if sum(key == address.key for key in self._lent.values()) >= LENT_TO_ONE:
-            LOGGER.info("a message of the core's own to %r was dropped: its receiver takes none", text)
-            return False
+            return None
         block = self._forwarder.own_send(self._sender, address.handle, content)
         if block is None:
-            LOGGER.warning(
-                "a message of the core's own to %r was dropped: no room for its %d bytes", text, len(content)
-            )
-            return False
+            return None
         self._lent[block] = address.key
         return True
+
+    def _retry(self) -> None:
+        """Something came back: there may be room for what waits."""
+        for text, waiting in list(self._waiting.items()):
+            while waiting and self._try(text, waiting[0]) is not None:
+                self._waiting_bytes -= len(waiting.popleft())
+            if not waiting:
+                del self._waiting[text]
 
     # ---- what the forwarder has for us ----
 
@@ -99,8 +120,10 @@ class Local:
         for _ in range(limit):
             record = self._forwarder.own_work()
             if record is None:
-                return
+                break
             self._record(*record)
+        if self._waiting:
+            self._retry()
 
     def _record(self, kind: int, flags: int, link: int, delivery: int, arena: int, block: int) -> None:
         if kind == n.W_RELEASE:

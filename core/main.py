@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from core.display import Display
+from core.management.service import Service
 from core.router import Core
 from shm import segment
 from shm.control import Exit, Ready, SetAddresses, Setup, ToChild, WorkerGone
@@ -34,6 +35,8 @@ def run(setup: Setup, channel: Channel) -> None:
     display = Display(core.forwarder, core.addresses, core.connections, segments.board())
     segments.core_stats().own(os.getpid(), setup.generation)
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
+    if setup.management is not None:
+        core.errands.append(Service(core, setup, segments).step)
     channel.send(Ready(os.getpid()))
     serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000)
     LOGGER.info("Router %s core stopped", setup.router_id)
@@ -46,6 +49,8 @@ def serve(core: Core, display: Display, channel: Channel, clock: Callable[[], in
         for _ in range(CONTROLS):
             if not core.run(min(pause, IDLE_NS), busy):
                 break
+        for errand in core.errands:
+            errand()
         pause = display.step(clock())
         while (message := channel.receive()) is not None:
             match message:

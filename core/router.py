@@ -4,7 +4,7 @@ No sockets, no clock, no processes: tests drive it by ``step``; recorded actions
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -67,6 +67,9 @@ class Core:
         self.links = Links(self.forwarder, self.addresses, me, names)
         self.connections = Connections(self.forwarder)
         self.local = Local(self.forwarder, self.addresses, setup.workers, memory.arenas)
+        self.errands: list[
+            Callable[[], None]
+        ] = []  # what others have to do in the core's thread, between turns
         self._recovery = Recovery(self.forwarder, self.links, self.connections)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
 

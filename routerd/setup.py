@@ -9,6 +9,7 @@ from routerd.config.routing import Address
 from routerd.config.transport import Listener
 from routerd.listeners import Listening
 from shm.control import AddressSetup, ListenerSetup, LogSetup, SetAddresses, SetListeners, SetLogs, Setup
+from shm.management import Management
 
 
 class Blueprint(msgspec.Struct, frozen=True):
@@ -21,6 +22,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     addresses: Sequence[Address]
     logs: Sequence[Log]
     doorbells: Sequence[int]  # eventfds of the workers
+    management: Management | None = None
 
     def setup(self, role: str, index: int, generation: int, cpus: list[int], segments: str) -> Setup:
         """The first message of a child. A worker knows its own doorbell only."""
@@ -41,6 +43,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             default_distribution=self.router.default_distribution,
             link_capacity=self.router.link_capacity,
             busy_poll_us=self.router.busy_poll,
+            management=self.management if core else None,
         )
 
     def news(self, role: str, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:

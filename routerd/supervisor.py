@@ -25,6 +25,7 @@ from routerd.config.source import Mistake
 from routerd.family import Family
 from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, LogError, configure, event
+from routerd.management import management
 from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
 from routerd.reload import RefusedError, Reloaded, reload, retire, tell, tell_refused
@@ -82,6 +83,7 @@ def _assemble(
         addresses=config.addresses,
         logs=config.logs,
         doorbells=doorbells,
+        management=management(config),
     )
     family = Family(blueprint, memory, pinning, launch)
     stack.callback(family.end)  # whatever happens: no child outlives this

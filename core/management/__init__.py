@@ -1,0 +1,1 @@
+"""The management agent: AMQP requests to `$management`, answered in a thread of the core process."""

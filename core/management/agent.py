@@ -1,0 +1,118 @@
+"""The agent: each request to the entity type, or to the management node, that it is about.
+
+It knows no messages and no threads: a request comes in, a response goes out.
+"""
+
+import logging
+
+from core.management.address import Addresses
+from core.management.allocator import Allocators
+from core.management.configured import ConfigAddresses, Configured
+from core.management.connection import Connections
+from core.management.link import Links
+from core.management.log import LogStats, Recent
+from core.management.noun import Noun
+from core.management.request import (
+    BAD_REQUEST,
+    FORBIDDEN,
+    INTERNAL,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    ManagementError,
+    Request,
+    Response,
+)
+from core.management.router import Nodes, Router
+from core.management.self_node import NAME, TYPES, SelfNode
+from core.management.vhost_stats import VhostStats
+from core.management.view import View
+from core.management.worker import Workers
+
+LOGGER = logging.getLogger("AGENT")
+
+_CRUD = ("CREATE", "READ", "UPDATE", "DELETE")
+
+
+class Agent:
+    """Answers requests about one router."""
+
+    def __init__(self, view: View, recent: Recent) -> None:
+        nouns: list[Noun] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
+        nouns += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
+        for schema in view.management.types:
+            match schema.name:
+                case "router":
+                    nouns.insert(0, Router(view, schema))
+                case "router.config.address":
+                    nouns.append(ConfigAddresses(view, schema))
+                case _:
+                    nouns.append(Configured(view, schema))
+        self._nouns = {noun.schema.name: noun for noun in nouns}
+        self._self = SelfNode(self._nouns, recent)
+
+    def handle(self, request: Request) -> Response:
+        """The response to a request; it always has one."""
+        try:
+            return self._respond(request)
+        except ManagementError as error:
+            LOGGER.info("%s of %s refused: %s", request.operation, _about(request), error.text)
+            return Response(error.status, {}, error.text)
+        except Exception as error:
+            LOGGER.exception("%s of %s failed", request.operation, _about(request))
+            return Response(INTERNAL, {}, f"{type(error).__name__}: {error}")
+
+    def _respond(self, request: Request) -> Response:
+        if request.type == "console":
+            raise ManagementError(FORBIDDEN, "the console is not managed")
+        if request.operation in _CRUD and not self._is_self(request):
+            return self._crud(request)
+        operation = self._self.operations.get(request.operation)
+        if operation is None:
+            raise ManagementError(NOT_IMPLEMENTED, f"the operation {request.operation!r} is not implemented")
+        if not self._is_self(request):
+            raise ManagementError(
+                NOT_IMPLEMENTED, f"{request.operation} is not implemented for {_about(request)}"
+            )
+        return operation(request)
+
+    def _is_self(self, request: Request) -> bool:
+        if request.type is not None:
+            return request.type in TYPES
+        named = {one for one in (request.name, request.identity) if one is not None}
+        return named <= {NAME} and (bool(named) or request.operation != "CREATE")
+
+    def _crud(self, request: Request) -> Response:
+        if request.operation == "CREATE":
+            return self._self.noun(self._created_type(request)).create(request)
+        noun = self._self.noun(request.type) if request.type is not None else self._owner(request)
+        match request.operation:
+            case "READ":
+                return noun.read(request)
+            case "UPDATE":
+                return noun.update(request)
+            case _:
+                return noun.delete(request)
+
+    def _created_type(self, request: Request) -> str:
+        stated = request.attributes.get("type")
+        if stated is not None and not isinstance(stated, str):
+            raise ManagementError(BAD_REQUEST, "type must be a string")
+        name = request.type or (stated and Request("", type=stated).type)
+        if not name:
+            raise ManagementError(BAD_REQUEST, "CREATE needs the type of the new entity")
+        return str(name)
+
+    def _owner(self, request: Request) -> Noun:
+        """The entity type that has the one named, when the request does not say which."""
+        for noun in self._nouns.values():
+            try:
+                noun.find(request.name, request.identity)
+            except ManagementError:
+                continue
+            return noun
+        raise ManagementError(NOT_FOUND, f"there is no entity {_about(request)}")
+
+
+def _about(request: Request) -> str:
+    parts = {"type": request.type or request.entity_type, "name": request.name, "identity": request.identity}
+    return " ".join(f"{key} {value!r}" for key, value in parts.items() if value is not None) or "the agent"

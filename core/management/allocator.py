@@ -1,0 +1,75 @@
+"""The entity type `allocator`: the arenas, as far as they are like pools of a router in one process."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from core.management.noun import Column, Table, constant, type_column
+from core.management.view import View
+from shm import native, stats
+
+SMALL_BYTES = 512  # ARENA_SMALL_BYTES and ARENA_LARGE_BYTES of shm/arena.h
+LARGE_BYTES = 16384
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """A class of blocks of one arena: how large they are, how many, how many of them in use."""
+
+    name: str
+    size: int
+    total: int
+    used: int
+
+
+def _zero(attribute: str, description: str) -> Column:
+    return Column(attribute, "integer", description, constant(0))
+
+
+def _field(attribute: str, description: str, read: Callable[[Pool], int]) -> Column:
+    return Column(attribute, "integer", description, read)
+
+
+class Allocators(Table):
+    """A row for each class of blocks of each arena."""
+
+    lenient = False
+    NAME = "allocator"
+    DESCRIPTION = "Blocks of one size in the arena of one process."
+    COLUMNS = (
+        Column("name", "string", "allocator/ and the pool.", lambda r: f"allocator/{r.name}"),
+        Column("identity", "string", "allocator/ and the pool.", lambda r: f"allocator/{r.name}"),
+        type_column("allocator"),
+        Column("typeName", "string", "The pool.", lambda r: r.name),
+        _field("typeSize", "Bytes of a block.", lambda r: r.size),
+        _zero("transferBatchSize", "Blocks never move between processes."),
+        _field("localFreeListMax", "Blocks in all.", lambda r: r.total),
+        _zero("globalFreeListMax", "There is no list for all processes."),
+        _field("totalAllocFromHeap", "Blocks in all.", lambda r: r.total),
+        _zero("totalFreeToHeap", "Blocks are never given back."),
+        _field("heldByThreads", "Blocks in use.", lambda r: r.used),
+        _zero("batchesRebalancedToThreads", "Blocks never move between processes."),
+        _zero("batchesRebalancedToGlobal", "Blocks never move between processes."),
+    )
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def rows(self) -> list[Pool]:
+        segments = self._view.segments
+        pools: list[Pool] = []
+        for i in range(segments.workers):
+            numbers = stats.read(segments.worker_stats(i))
+            free = (numbers["small_free"], numbers["large_free"])
+            pools += _pools(f"worker-{i}", native.Arena(segments.arenas[i]).blocks, free)
+        counts = self._view.core.forwarder.counts()
+        free = (counts["free_small"], counts["free_large"])
+        return pools + _pools("core", native.Arena(segments.arenas[-1]).blocks, free)
+
+
+def _pools(owner: str, total: tuple[int, int], free: tuple[int, int]) -> list[Pool]:
+    sizes = (("small_block", SMALL_BYTES), ("large_block", LARGE_BYTES))
+    return [
+        Pool(f"{owner}_{name}", size, total[i], max(0, total[i] - free[i]))
+        for i, (name, size) in enumerate(sizes)
+    ]

@@ -1,0 +1,64 @@
+"""Between AMQP messages and requests, with the engine's own message class.
+
+Imported with the first request: a router that nobody asks does without the engine in its core process.
+"""
+
+from typing import Any
+
+import msgspec
+from proton import Message, ProtonException
+
+from core.management.request import BAD_REQUEST, TEXTS, ManagementError, Request, Response, request_of
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """Whom to answer, and with which correlation-id (of its original type)."""
+
+    reply_to: str
+    correlation_id: Any = None
+
+
+class NoReplyError(Exception):
+    """The request cannot be answered: it is no AMQP message, or does not say to whom."""
+
+
+def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
+    """The request in a message, or what is wrong with it. Raises NoReplyError."""
+    message = Message()
+    try:
+        message.decode(content)
+        correlation = message.correlation_id
+        if isinstance(correlation, memoryview):  # of the message's own memory
+            correlation = bytes(correlation)
+        envelope = Envelope(message.reply_to or "", correlation)
+    except (ProtonException, ValueError, RecursionError) as error:
+        raise NoReplyError(f"it cannot be decoded: {error}") from error
+    if not envelope.reply_to:
+        raise NoReplyError("it has no reply-to")
+    try:
+        return envelope, request_of(message.properties, message.body)
+    except ManagementError as error:
+        return envelope, error
+    except (ProtonException, ValueError, RecursionError) as error:
+        return envelope, ManagementError(BAD_REQUEST, f"the request cannot be decoded: {error}")
+
+
+def encode(envelope: Envelope, response: Response) -> bytes:
+    """The message that answers."""
+    message = Message(
+        address=envelope.reply_to,
+        correlation_id=envelope.correlation_id,
+        durable=False,
+        properties={
+            "statusCode": _status(response.status),
+            "statusDescription": response.text or TEXTS[response.status],
+        },
+        body={} if response.body is None else response.body,
+    )
+    return bytes(message.encode())
+
+
+def _status(status: int) -> Any:
+    from proton import int32  # noqa: PLC0415  the name shadows nothing only in here
+
+    return int32(status)

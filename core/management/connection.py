@@ -1,0 +1,138 @@
+"""The entity type `connection`."""
+
+from typing import Any
+
+import msgspec
+
+from core.management.noun import Column, Table, constant, type_column
+from core.management.request import (
+    BAD_REQUEST,
+    FORBIDDEN,
+    NOT_IMPLEMENTED,
+    ManagementError,
+    Request,
+    Response,
+)
+from core.management.view import ConnectionRow, View
+from shm.control import C_CLOSE, Close, Error
+
+CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management request")
+_ROLES_OF_ROUTERS = ("inter-router", "edge")
+
+
+def _text(value: str) -> str | None:
+    return value or None
+
+
+class Connections(Table):
+    """Open connections; UPDATE of adminStatus to deleted closes one."""
+
+    NAME = "connection"
+    DESCRIPTION = "A connection to the router."
+    OPERATIONS = ("READ", "UPDATE")
+    COLUMNS = (
+        Column("name", "string", "connection/ and the host.", lambda r: f"connection/{r.opened.host}"),
+        Column("identity", "string", "Number of the connection.", lambda r: str(r.opened.number)),
+        Column("host", "string", "Address and port of the peer.", lambda r: r.opened.host),
+        Column("role", "string", "What the peer is.", lambda r: r.opened.role),
+        Column("protocol", "string", "Protocol spoken.", constant("amqp")),
+        Column("dir", "string", "in: the peer connected; out: the router did.", constant("in")),
+        Column("container", "string", "Container id of the peer.", lambda r: r.opened.container),
+        Column("sasl", "string", "SASL mechanism.", lambda r: _text(r.opened.sasl)),
+        Column("isAuthenticated", "boolean", "Whether SASL took place.", lambda r: bool(r.opened.sasl)),
+        Column("user", "string", "Name of the user.", lambda r: _text(r.opened.user)),
+        Column(
+            "isEncrypted", "boolean", "Whether the connection is encrypted.", lambda r: _tls(r, "ssl", False)
+        ),
+        Column("sslProto", "string", "TLS version.", lambda r: _tls(r, "ssl_proto", None)),
+        Column("sslCipher", "string", "TLS cipher.", lambda r: _tls(r, "ssl_cipher", None)),
+        Column("properties", "map", "Properties of the peer's open.", lambda r: dict(r.opened.properties)),
+        Column("sslSsf", "integer", "Strength of the cipher in bits.", lambda r: _tls(r, "ssl_ssf", 0)),
+        Column("tenant", "string", "Tenant of a multi-tenant listener.", constant(None)),
+        type_column("connection"),
+        Column("ssl", "boolean", "Whether TLS is used.", lambda r: _tls(r, "ssl", False)),
+        Column("opened", "boolean", "Whether the peer has opened it.", constant(True)),
+        Column("active", "boolean", "Whether it carries messages.", constant(True)),
+        Column("adminStatus", "string", "Set to deleted to close it.", constant("enabled"), update=True),
+        Column("operStatus", "string", "up or closing.", constant("up")),
+        Column("uptimeSeconds", "integer", "Seconds since it was opened.", lambda r: r.uptime),
+        Column("lastDlvSeconds", "integer", "Seconds since the last delivery.", lambda r: r.idle),
+        Column("enableProtocolTrace", "boolean", "Whether frames are logged.", constant(False), update=True),
+        Column("worker", "integer", "Process that owns it.", lambda r: r.worker),
+    )
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self.standard.remove("worker")  # this router's own
+        self._view = view
+
+    def rows(self) -> list[ConnectionRow]:
+        view = self._view
+        last = _last_deliveries(view)
+        return [
+            ConnectionRow(
+                worker,
+                opened,
+                since,
+                when := last.get((worker, opened.connection), 0),
+                view.seconds_since(since),
+                view.seconds_since(when) if when else None,
+            )
+            for worker, opened, since in view.connections.entries()
+        ]
+
+    def update(self, request: Request) -> Response:
+        """Close the connection."""
+        row = self.find(request.name, request.identity)
+        changes = request.attributes
+        for name, value in changes.items():
+            self._check(row, name, value)
+        if changes.get("adminStatus") == "deleted":
+            self._close(row)
+            return Response(200, self.values(row) | {"adminStatus": "deleted", "operStatus": "closing"})
+        return Response(200, self.values(row))
+
+    def _check(self, row: ConnectionRow, name: str, value: Any) -> None:
+        if name not in self.columns:
+            raise ManagementError(BAD_REQUEST, f"connection has no attribute {name!r}")
+        if name == "adminStatus":
+            if value not in ("enabled", "deleted"):
+                raise ManagementError(BAD_REQUEST, f"adminStatus: {value!r} is neither enabled nor deleted")
+            if value == "deleted" and row.opened.role in _ROLES_OF_ROUTERS:
+                raise ManagementError(FORBIDDEN, "a connection to another router cannot be closed")
+        elif name == "enableProtocolTrace":
+            if not isinstance(value, bool):
+                raise ManagementError(
+                    BAD_REQUEST, f"enableProtocolTrace: {value!r} is neither true nor false"
+                )
+            if value:
+                raise ManagementError(NOT_IMPLEMENTED, "enableProtocolTrace cannot be switched on yet")
+        elif value != self.columns[name](row):
+            raise ManagementError(BAD_REQUEST, f"{name} of a connection cannot be changed")
+
+    def _close(self, row: ConnectionRow) -> None:
+        close = Close(row.opened.connection, row.opened.generation, CLOSED)
+        payload = msgspec.msgpack.encode(close)
+        forwarder = self._view.core.forwarder
+
+        def act() -> None:
+            forwarder.post_control(row.worker, C_CLOSE, payload)
+            forwarder.publish()
+
+        self._view.command(act)
+
+
+def _tls(row: ConnectionRow, field: str, otherwise: Any) -> Any:
+    return getattr(row.opened, field, otherwise) or otherwise
+
+
+def _last_deliveries(view: View) -> dict[tuple[int, int], int]:
+    """When the links of each connection had their last delivery."""
+    last: dict[tuple[int, int], int] = {}
+    forwarder = view.core.forwarder
+    for link in view.links.entries():
+        when = forwarder.link_last(link.worker, link.link, link.generation)
+        key = (link.worker, link.connection)
+        if when > last.get(key, 0):
+            last[key] = when
+    return last

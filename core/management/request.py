@@ -1,0 +1,119 @@
+"""Requests and responses of the AMQP management protocol as the agent sees them, free of any encoding."""
+
+from typing import Any, Final
+
+import msgspec
+
+from shm.management import PREFIX
+
+OK: Final = 200
+CREATED: Final = 201
+NO_CONTENT: Final = 204
+BAD_REQUEST: Final = 400
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+INTERNAL: Final = 500
+NOT_IMPLEMENTED: Final = 501
+
+TEXTS: Final = {
+    OK: "OK",
+    CREATED: "Created",
+    NO_CONTENT: "No Content",
+    BAD_REQUEST: "Bad Request",
+    FORBIDDEN: "Forbidden",
+    NOT_FOUND: "Not Found",
+    INTERNAL: "Internal Server Error",
+    NOT_IMPLEMENTED: "Not Implemented",
+}
+
+
+class ManagementError(Exception):
+    """A request that cannot be served: its status and what to tell."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request whose parts have the right types; types have no common prefix."""
+
+    operation: str
+    type: str | None = None
+    name: str | None = None
+    identity: str | None = None
+    entity_type: str | None = None
+    offset: int = 0
+    count: int | None = None
+    body: Any = None
+    properties: dict[Any, Any] = {}
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The body as a map of attributes."""
+        if self.body is None:
+            return {}
+        if not isinstance(self.body, dict) or not all(isinstance(name, str) for name in self.body):
+            raise ManagementError(BAD_REQUEST, "the body must be a map from attribute names to values")
+        return self.body
+
+
+class Response(msgspec.Struct, frozen=True):
+    """What is answered; the text is the status's own unless given."""
+
+    status: int
+    body: Any = None
+    text: str = ""
+
+
+def request_of(properties: object, body: Any) -> Request:
+    """A request from the application properties and the body of a message. Raises ManagementError."""
+    if not isinstance(properties, dict):
+        raise ManagementError(
+            BAD_REQUEST, "the request has no application properties; give operation and type"
+        )
+    operation = _text(properties, "operation")
+    if not operation:
+        raise ManagementError(
+            BAD_REQUEST, "the request has no operation; give it in the application properties"
+        )
+    return Request(
+        operation=operation.upper(),
+        type=_type(_text(properties, "type")),
+        name=_text(properties, "name"),
+        identity=_text(properties, "identity"),
+        entity_type=_type(_text(properties, "entityType")),
+        offset=_number(properties, "offset") or 0,
+        count=_number(properties, "count"),
+        body=body,
+        properties=properties,
+    )
+
+
+def _text(properties: dict[Any, Any], name: str) -> str | None:
+    value = properties.get(name)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str(value)  # a symbol is as good
+    if isinstance(value, int) and not isinstance(value, bool) and name == "identity":
+        return str(value)
+    raise ManagementError(BAD_REQUEST, f"{name} must be a string, not {type(value).__name__}")
+
+
+def _type(name: str | None) -> str | None:
+    return None if name is None else name.removeprefix(PREFIX)
+
+
+def _number(properties: dict[Any, Any], name: str) -> int | None:
+    value = properties.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ManagementError(BAD_REQUEST, f"{name} must be a whole number, not {type(value).__name__}")
+    if value < 0:
+        if name == "count":
+            return None  # all of them
+        raise ManagementError(BAD_REQUEST, f"{name} must not be negative")
+    return int(value)

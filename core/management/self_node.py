@@ -1,0 +1,171 @@
+"""The management node itself: GET-TYPES and its like, QUERY over everything, GET-LOG."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from core.management.log import Recent
+from core.management.noun import Noun
+from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError, Request, Response
+from shm.management import PREFIX, AttributeSchema, TypeSchema
+
+NAME = "self"
+TYPES = ("org.amqp.management", "management")
+OPERATIONS = [
+    "QUERY", "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-ANNOTATIONS", "GET-MGMT-NODES",
+    "GET-SCHEMA", "GET-JSON-SCHEMA", "GET-LOG",
+]  # fmt: skip
+
+_BASES = {
+    "router",
+    "listener",
+    "connector",
+    "log",
+    "policy",
+    "vhost",
+    "sslProfile",
+    "authServicePlugin",
+    "console",
+}
+
+
+class SelfNode:
+    """Serves what is asked of the agent, not of an entity."""
+
+    def __init__(self, nouns: dict[str, Noun], recent: Recent) -> None:
+        self._nouns = nouns
+        self._recent = recent
+        self.operations: dict[str, Callable[[Request], Response]] = {
+            "QUERY": self._query,
+            "GET-TYPES": self._types,
+            "GET-ATTRIBUTES": self._attributes,
+            "GET-OPERATIONS": self._operations,
+            "GET-ANNOTATIONS": self._annotations,
+            "GET-MGMT-NODES": self._nodes,
+            "GET-SCHEMA": self._schema,
+            "GET-JSON-SCHEMA": self._json_schema,
+            "GET-LOG": self._log,
+            "READ": self._read,
+        }
+
+    def noun(self, name: str) -> Noun:
+        """The entity type of that name. Raises ManagementError."""
+        if (noun := self._nouns.get(name)) is None:
+            raise ManagementError(BAD_REQUEST, f"there is no entity type {name!r}")
+        return noun
+
+    def _asked(self, request: Request) -> list[Noun]:
+        """The entity types that a request is about: one, or all."""
+        if request.entity_type is None:
+            return list(self._nouns.values())
+        if request.entity_type in TYPES:
+            return []
+        return [self.noun(request.entity_type)]
+
+    def _query(self, request: Request) -> Response:
+        names = request.attributes.get("attributeNames") or []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ManagementError(BAD_REQUEST, "attributeNames must be a list of strings")
+        names = [str(name) for name in names]
+        nouns = self._asked(request)
+        if request.entity_type is not None:
+            if not nouns:
+                return _page(names or ["name", "identity", "type"], [[NAME, NAME, TYPES[0]]], request)
+            names, results = nouns[0].query(names, request.offset, request.count)
+            return Response(OK, {"attributeNames": names, "results": results})
+        return self._query_all(names, nouns, request)
+
+    def _query_all(self, names: list[str], nouns: list[Noun], request: Request) -> Response:
+        """Every entity that has one of the attributes."""
+        known = dict.fromkeys(name for noun in nouns for name in noun.columns)
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise ManagementError(
+                NOT_FOUND, f"no entity has an attribute {', '.join(map(repr, unknown[:10]))}"
+            )
+        names = names or list(known)
+        results: list[list[Any]] = []
+        for noun in nouns:
+            reads = [noun.columns.get(name) for name in names]
+            for row in map(noun.row, noun.rows()):
+                values = [None if read is None else read(row) for read in reads]
+                if any(value is not None for value in values):
+                    results.append(values)
+        return _page(names, results, request)
+
+    def _types(self, request: Request) -> Response:
+        bases = {noun.schema.name: _base(noun.schema) for noun in self._asked(request)}
+        return Response(OK, {PREFIX + name: base for name, base in bases.items()})
+
+    def _attributes(self, request: Request) -> Response:
+        return Response(OK, {noun.schema.long_name: list(noun.columns) for noun in self._asked(request)})
+
+    def _operations(self, request: Request) -> Response:
+        asked = self._asked(request)
+        result = {noun.schema.long_name: list(noun.schema.operations) for noun in asked}
+        if request.entity_type is None or not asked:
+            result[PREFIX + "management"] = OPERATIONS
+        return Response(OK, result)
+
+    def _annotations(self, request: Request) -> Response:
+        self._asked(request)
+        return Response(OK, {})
+
+    def _nodes(self, request: Request) -> Response:
+        noun = self.noun("router.node")
+        return Response(OK, [f"{noun.columns['address'](row)}/$management" for row in noun.rows()])
+
+    def _schema(self, request: Request) -> Response:
+        types = {noun.schema.name: _dump_type(noun.schema) for noun in self._nouns.values()}
+        return Response(OK, {"prefix": PREFIX.removesuffix("."), "entityTypes": types})
+
+    def _json_schema(self, request: Request) -> Response:
+        return Response(OK, json.dumps(self._schema(request).body, indent=_number(request, "indent")))
+
+    def _log(self, request: Request) -> Response:
+        return Response(OK, self._recent.last(_number(request, "limit")))
+
+    def _read(self, request: Request) -> Response:
+        return Response(OK, {"name": NAME, "identity": NAME, "type": TYPES[0]})
+
+
+def _page(names: list[str], results: list[list[Any]], request: Request) -> Response:
+    last = None if request.count is None else request.offset + request.count
+    return Response(OK, {"attributeNames": names, "results": results[request.offset : last]})
+
+
+def _number(request: Request, name: str) -> int | None:
+    value = request.properties.get(name)
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+        value = int(value)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise ManagementError(BAD_REQUEST, f"{name} must be a whole number from 0 upwards")
+    return value
+
+
+def _base(schema: TypeSchema) -> list[str]:
+    configured = schema.name in _BASES or schema.name.startswith("router.config.")
+    return [PREFIX + ("configurationEntity" if configured else "operationalEntity"), PREFIX + "entity"]
+
+
+def _dump_type(schema: TypeSchema) -> dict[str, Any]:
+    dump: dict[str, Any] = {
+        "attributes": {a.name: _dump_attribute(a) for a in schema.attributes if a.name != "type"},
+        "operations": schema.operations,
+        "description": schema.description,
+        "fullyQualifiedType": schema.long_name,
+    }
+    return dump | ({"singleton": True} if schema.singleton else {})
+
+
+def _dump_attribute(attribute: AttributeSchema) -> dict[str, Any]:
+    dump: dict[str, Any] = {
+        "type": list(attribute.choices) or attribute.kind,
+        "default": attribute.default,
+        "required": attribute.required or None,
+        "deprecated": attribute.deprecated or None,
+        "create": attribute.create or None,
+        "update": attribute.update or None,
+        "description": attribute.description,
+    }
+    return {name: value for name, value in dump.items() if value is not None}

@@ -1,0 +1,43 @@
+"""The entity type `vhostStats`: what the policy did for each configured vhost."""
+
+from typing import Any
+
+from core.management.noun import Column, Table, type_column
+from core.management.view import View
+
+
+def _count(attribute: str, description: str) -> Column:
+    return Column(attribute, "integer", description, lambda r: r.get(attribute, 0))
+
+
+class VhostStats(Table):
+    """A row for each configured vhost."""
+
+    lenient = False
+    NAME = "vhostStats"
+    DESCRIPTION = "What the policy of a vhost allowed and denied."
+    COLUMNS = (
+        Column("name", "string", "vhostStats/ and the host name.", lambda r: f"vhostStats/{r['hostname']}"),
+        Column(
+            "identity", "string", "vhostStats/ and the host name.", lambda r: f"vhostStats/{r['hostname']}"
+        ),
+        type_column("vhostStats"),
+        Column("id", "string", "The vhost.", lambda r: r["hostname"]),
+        Column("hostname", "string", "The vhost.", lambda r: r["hostname"]),
+        _count("connectionsApproved", "Connections approved."),
+        _count("connectionsDenied", "Connections denied."),
+        _count("connectionsCurrent", "Connections open."),
+        Column("perUserState", "map", "Connections of each user.", lambda r: r.get("perUserState", {})),
+        Column("perHostState", "map", "Connections of each machine.", lambda r: r.get("perHostState", {})),
+        _count("sessionDenied", "Sessions denied."),
+        _count("senderDenied", "Senders denied."),
+        _count("receiverDenied", "Receivers denied."),
+        _count("maxMessageSizeDenied", "Messages denied for their size."),
+    )
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"hostname": one["hostname"]} for one in self._view.management.entities.get("vhost", ())]

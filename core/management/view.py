@@ -1,0 +1,66 @@
+"""What the agent sees of the router: the core's tables, the statistics pages, the set-up.
+
+Used in the agent's thread. What the tables hold changes only under the interpreter lock, except for counters,
+which are single words; so a look at them needs no other lock, and costs no message anything.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from core.connections import Connections
+from core.links import Links
+from core.router import Core
+from shm.control import ConnectionOpened, Setup
+from shm.management import Management
+from shm.segment import Segments
+
+SECOND = 1_000_000_000
+
+
+class Command(Protocol):
+    """Runs something in the core's own thread and gives what it returns."""
+
+    def __call__(self, action: Callable[[], Any]) -> Any: ...
+
+
+class View:
+    """The agent's way to everything it tells of, or changes."""
+
+    def __init__(self, core: Core, setup: Setup, segments: Segments, command: Command) -> None:
+        self.core = core
+        self.setup = setup
+        self.segments = segments
+        self.command = command
+        self.management = setup.management or Management([], {})
+        self.started = time.monotonic_ns()
+
+    @property
+    def links(self) -> Links:
+        return self.core.links
+
+    @property
+    def connections(self) -> Connections:
+        return self.core.connections
+
+    def seconds_since(self, then: int) -> int:
+        """Whole seconds since a time of CLOCK_MONOTONIC in nanoseconds."""
+        return max(0, time.monotonic_ns() - then) // SECOND
+
+    def connection_number(self, worker: int, connection: int) -> int | None:
+        """The number of a connection in the router."""
+        opened = self.connections.find(worker, connection)
+        return None if opened is None else opened.number
+
+
+class ConnectionRow(msgspec.Struct, frozen=True):
+    """A connection as a row of a table."""
+
+    worker: int
+    opened: ConnectionOpened
+    since: int  # nanoseconds of CLOCK_MONOTONIC
+    last: int  # when the last delivery came or went; 0: never
+    uptime: int
+    idle: int | None

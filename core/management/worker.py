@@ -1,0 +1,98 @@
+"""The entity type `worker`, this router's own: its processes as the statistics pages show them."""
+
+from typing import Any
+
+from core.management.noun import Column, Table, type_column
+from core.management.processes import figures
+from core.management.view import View
+from shm import native, stats
+from shm.native import StatsPage
+
+
+def _row(name: str, attribute: str, kind: str, description: str) -> Column:
+    return Column(attribute, kind, description, lambda r: r.get(name))
+
+
+class Workers(Table):
+    """A row for each worker, and one for the core and the supervisor."""
+
+    NAME = "worker"
+    DESCRIPTION = "A process of the router."
+    COLUMNS = (
+        _row("name", "name", "string", "core, supervisor or worker-<index>."),
+        _row("name", "identity", "string", "The same."),
+        type_column("worker"),
+        _row("role", "role", "string", "core, supervisor or worker."),
+        _row("pid", "pid", "integer", "Process id; 0: not running."),
+        _row("restarts", "restarts", "integer", "How often it was started again."),
+        _row("cpuSeconds", "cpuSeconds", "double", "CPU time used since its start."),
+        _row("cpus", "cpus", "list", "CPUs it may run on."),
+        _row("memory", "memory", "integer", "Bytes of memory; what is shared is counted in part."),
+        _row("connections", "connections", "integer", "Open connections."),
+        _row("links", "links", "integer", "Attached links."),
+        _row("unsettled", "unsettled", "integer", "Deliveries not settled."),
+        _row("deliveries_in", "deliveriesIn", "integer", "Deliveries received."),
+        _row("deliveries_out", "deliveriesOut", "integer", "Deliveries sent."),
+        _row("actions", "actionsWaiting", "integer", "Records for the core that it has not read."),
+        _row("work", "workWaiting", "integer", "Records of the core that it has not read."),
+        _row("ringSize", "ringSize", "integer", "Records that fit into each ring."),
+        _row("small_free", "smallBlocksFree", "integer", "Free small blocks of its arena."),
+        _row("small", "smallBlocks", "integer", "Small blocks of its arena."),
+        _row("large_free", "largeBlocksFree", "integer", "Free large blocks of its arena."),
+        _row("large", "largeBlocks", "integer", "Large blocks of its arena."),
+        _row("loops", "loops", "integer", "Turns of its main loop."),
+        _row("sleeps", "sleeps", "integer", "Times it slept for want of work."),
+        _row("longest_turn_ns", "longestLoopNanoseconds", "integer", "Its longest turn: a stall."),
+        _row("pauses", "pauses", "integer", "Times it stopped reading because blocks ran low."),
+        _row("bad_records", "badRecords", "integer", "Records that made no sense."),
+    )
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def rows(self) -> list[tuple[str, int]]:
+        workers = range(self._view.segments.workers)
+        return [("supervisor", 0), ("core", 0), *(("worker", i) for i in workers)]
+
+    def row(self, entity: tuple[str, int]) -> dict[str, Any]:
+        """A process as it is now."""
+        role, index = entity
+        segments = self._view.segments
+        if role == "worker":
+            page = segments.worker_stats(index)
+            small, large = native.Arena(segments.arenas[index]).blocks
+            more = {
+                "actions": native.ring_records(segments.rings, native.action_ring_offset(index)),
+                "work": native.ring_records(segments.rings, native.work_ring_offset(index)),
+                "ringSize": native.RING_CAPACITY,
+                "small": small,
+                "large": large,
+            }
+        else:
+            page = segments.core_stats() if role == "core" else segments.supervisor_stats()
+            more = {}
+        name = f"worker-{index}" if role == "worker" else role
+        return {"name": name, "role": role, **_page(role, page), **more}
+
+
+_WORKER_ONLY = frozenset({
+    "connections", "links", "unsettled", "deliveries_in", "deliveries_out", "small_free", "large_free",
+    "pauses",
+})  # fmt: skip
+
+
+def _page(role: str, page: StatsPage) -> dict[str, Any]:
+    pid = page.pid
+    seconds, memory, cpus = figures(pid) if pid else (0.0, 0, [])
+    numbers = stats.read(page)
+    if role != "worker":
+        numbers = {name: value for name, value in numbers.items() if name not in _WORKER_ONLY}
+    return {
+        **numbers,
+        "pid": pid,
+        "restarts": max(0, page.generation - 1),
+        "cpuSeconds": round(seconds, 3),
+        "cpus": cpus,
+        "memory": memory,
+    }

@@ -1,0 +1,348 @@
+"""The management agent: every request gets the right status, text and body."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+from proton import Message, symbol, ulong
+
+from core.management import codec
+from core.management.agent import Agent
+from core.management.log import Recent
+from core.management.request import ManagementError, Request, request_of
+from core.management.view import View
+from core.router import Core
+from routerd.config import parse
+from routerd.management import management
+from shm import native, segment
+from shm.control import (
+    C_ATTACH,
+    C_CLOSE,
+    C_CONNECTION_OPENED,
+    AddressSetup,
+    Attach,
+    Close,
+    ConnectionOpened,
+    Setup,
+)
+from shm.management import PREFIX
+
+CONFIG = """
+router {
+ id: me
+}
+listener {
+ host: 127.0.0.1
+ port: 0
+ name: here
+}
+sslProfile {
+ name: secure
+ password: tell-nobody
+}
+address {
+ prefix: news
+ distribution: multicast
+ name: wide
+}
+"""
+COLUMNS = {
+    "connection": 25,
+    "router.link": 29,
+    "router.address": 21,
+    "router": 33,
+    "router.config.address": 11,
+}
+
+
+class Bed:
+    """An agent beside a core with one worker, whose connection 4 has a sender and a receiver."""
+
+    def __init__(self, segments: segment.Segments) -> None:
+        config = parse(CONFIG, "test.conf")
+        news = AddressSetup(prefix="news", distribution="multicast")
+        setup = Setup(
+            "core", 1, 1, "/none", "me", "0.1", 1, [-1], addresses=[news], management=management(config)
+        )
+        self.core = Core(setup, segments, b"seed")
+        self.arena = native.ArenaOwner(segments.arenas[0])
+        self.core_arena = native.Arena(segments.arenas[1])
+        self.actions = native.Producer(segments.rings, native.action_ring_offset(0))
+        self.work = native.Consumer(segments.rings, native.work_ring_offset(0))
+        self.recent = Recent()
+        self.agent = Agent(View(self.core, setup, segments, lambda action: action()), self.recent)
+        self.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "box", "10.0.0.1:99", number=4))
+        self.say(C_ATTACH, Attach(0, 1, 0, "to", False, "news.uk"))
+        self.say(C_ATTACH, Attach(1, 1, 0, "from", True, "news.uk"))
+        self.core.step(1)
+        self.heard()
+
+    def say(self, kind: int, payload: msgspec.Struct) -> None:
+        block = self.arena.write(msgspec.msgpack.encode(payload))
+        assert block is not None
+        record = native.pack(type=native.A_CONTROL, state=kind, arena=0, block=block)
+        assert self.actions.push(record)
+        self.actions.publish()
+
+    def heard(self) -> list[dict[str, int]]:
+        return [native.unpack(record) for record in iter(self.work.pop, None)]
+
+    def ask(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, Any]:
+        properties = {"operation": operation, "type": "org.amqp.management", "name": "self"} | properties
+        known = {key: value for key, value in properties.items() if value is not None}
+        response = self.agent.handle(request_of(known, body))
+        return response.status, response.body
+
+    def crud(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, Any]:
+        return self.ask(operation, body, **({"type": None, "name": None} | properties))
+
+    def query(self, entity_type: str, *names: str, **properties: Any) -> list[dict[str, Any]]:
+        status, body = self.ask(
+            "QUERY", {"attributeNames": list(names)}, entityType=entity_type, **properties
+        )
+        assert status == 200, body
+        return [dict(zip(body["attributeNames"], row, strict=True)) for row in body["results"]]
+
+
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    segments = segment.create(segment.segment_prefix("test-management", os.getpid()), 1, 4)
+    try:
+        yield Bed(segments)
+    finally:
+        segments.unlink()  # what refers to the mappings goes with the test, and they with it
+
+
+def test_links(bed: Bed) -> None:
+    """Both directions, with connection and address."""
+    rows = bed.query(PREFIX + "router.link")
+    told = [
+        (r["linkName"], r["linkDir"], r["owningAddr"], r["connectionId"], r["creditAvailable"]) for r in rows
+    ]
+    assert told == [("to", "in", "M0news.uk", "4", 250), ("from", "out", "M0news.uk", "4", 0)]
+    assert [r["identity"] for r in rows] == ["1", "2"]
+
+
+def test_addresses(bed: Bed) -> None:
+    """The key, its treatment and its receivers."""
+    (row,) = bed.query(PREFIX + "router.address")
+    assert (row["key"], row["distribution"], row["subscriberCount"], row["inProcess"]) == (
+        "M0news.uk",
+        "multicast",
+        1,
+        0,
+    )
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_standard_columns(bed: Bed, name: str) -> None:
+    """A QUERY without names gives as many columns as qdrouterd's, whose tools count on their order."""
+    _, body = bed.ask("QUERY", {}, entityType=PREFIX + name)
+    assert len(body["attributeNames"]) == COLUMNS[name]
+    assert body["attributeNames"][:2] == ["name", "identity"]
+
+
+def test_every_entity_type_answers(bed: Bed) -> None:
+    """QUERY of each type that GET-TYPES names; all values can be encoded."""
+    _, types = bed.ask("GET-TYPES")
+    assert len(types) > 20
+    for name in types:
+        status, body = bed.ask("QUERY", {}, entityType=name)
+        assert status == 200
+        codec.encode(codec.Envelope("x"), codec.Response(status, body))
+
+
+def test_pages(bed: Bed) -> None:
+    """Offset and count cut a page out; beyond the end it is empty."""
+    pages = [bed.query("router.link", "linkName", offset=i, count=1) for i in range(3)]
+    assert pages == [[{"linkName": "to"}], [{"linkName": "from"}], []]
+
+
+def test_query_over_all_types(bed: Bed) -> None:
+    """Without a type, every entity that has one of the attributes."""
+    status, body = bed.ask("QUERY", {"attributeNames": ["linkName", "module"]})
+    assert status == 200
+    assert ["to", None] in body["results"]
+    assert [None, "DEFAULT"] in body["results"]
+
+
+def test_secrets_are_told_to_nobody(bed: Bed) -> None:
+    """A password in the configuration stays there."""
+    (profile,) = bed.query("sslProfile")
+    assert profile["name"] == "secure"
+    assert "tell-nobody" not in str(bed.query("sslProfile")) + str(bed.core)
+
+
+def test_what_is_configured(bed: Bed) -> None:
+    """Listeners and logs as the file and its defaults say; a log entity for every module."""
+    (listener,) = bed.query("listener", "name", "identity", "port", "role")
+    assert listener == {
+        "name": "here",
+        "identity": "listener/127.0.0.1:0:here",
+        "port": "0",
+        "role": "normal",
+    }
+    logs = {row["module"]: row["enable"] for row in bed.query("log")}
+    assert logs["DEFAULT"] == "info+"
+    assert len(logs) == 17
+
+
+def test_read(bed: Bed) -> None:
+    """By identity or by name, with the type or without."""
+    for properties in (
+        {"type": PREFIX + "connection", "identity": "4"},
+        {"identity": "4", "type": "connection"},
+    ):
+        status, body = bed.crud("READ", **properties)
+        assert (status, body["container"]) == (200, "box")
+    assert bed.crud("READ", name="wide")[1]["prefix"] == "news"
+    assert bed.crud("READ", type=PREFIX + "router")[0] == 403
+    assert bed.crud("READ", identity="router/me")[1]["id"] == "me"
+
+
+@pytest.mark.parametrize(
+    ("status", "properties", "body"),
+    [
+        (400, {"operation": "QUERY", "entityType": "no.such"}, {}),
+        (400, {"operation": "QUERY", "entityType": 7}, {}),
+        (400, {"operation": "QUERY", "offset": -1}, {}),
+        (400, {"operation": "QUERY", "count": "ten"}, {}),
+        (400, {"operation": "QUERY", "count": True}, {}),
+        (400, {"operation": "QUERY"}, {"attributeNames": "name"}),
+        (400, {"operation": "QUERY"}, {"attributeNames": [1]}),
+        (400, {"operation": "QUERY"}, [1, 2]),
+        (400, {"operation": "QUERY"}, {1: 2}),
+        (404, {"operation": "QUERY"}, {"attributeNames": ["noSuch"]}),
+        (404, {"operation": "QUERY", "entityType": "listener"}, {"attributeNames": ["noSuch"]}),
+        (501, {"operation": "NONSENSE"}, {}),
+        (501, {"operation": "NONSENSE", "type": "listener"}, {}),
+        (400, {"operation": 5}, {}),
+        (400, {}, {}),
+        (400, {"operation": "READ", "type": "connection"}, {}),
+        (400, {"operation": "READ", "type": "no.such", "identity": "4"}, {}),
+        (404, {"operation": "READ", "type": "connection", "identity": "5"}, {}),
+        (404, {"operation": "READ", "identity": "no such"}, {}),
+        (400, {"operation": "READ", "type": "connection", "identity": {"a": 1}}, {}),
+        (400, {"operation": "CREATE", "name": "x"}, {}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "pattern": "b"}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "news"}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "name": "wide"}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "priority": 10}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "waypoint": "maybe"}),
+        (
+            400,
+            {"operation": "CREATE", "type": "router.config.address"},
+            {"prefix": "a", "distribution": "all"},
+        ),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "color": "red"}),
+        (
+            400,
+            {"operation": "CREATE", "type": "router.config.address", "name": "x"},
+            {"prefix": "a", "name": "y"},
+        ),
+        (501, {"operation": "CREATE", "type": "listener"}, {"port": 1}),
+        (501, {"operation": "CREATE", "type": "connection"}, {}),
+        (501, {"operation": "DELETE", "type": "connection", "identity": "4"}, {}),
+        (404, {"operation": "DELETE", "type": "router.config.address", "name": "no such"}, {}),
+        (501, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {}),
+        (400, {"operation": "UPDATE", "type": "connection", "identity": "4"}, {"adminStatus": "sleepy"}),
+        (400, {"operation": "UPDATE", "type": "connection", "identity": "4"}, {"host": "elsewhere"}),
+        (400, {"operation": "UPDATE", "type": "connection", "identity": "4"}, {"noSuch": 1}),
+        (403, {"operation": "READ", "type": PREFIX + "console"}, {}),
+        (400, {"operation": "GET-LOG", "limit": "many"}, {}),
+        (400, {"operation": "GET-SCHEMA", "type": "org.amqp.management", "name": {"a": 1}}, {}),
+    ],
+)
+def test_refusals(bed: Bed, status: int, properties: dict[str, Any], body: Any) -> None:
+    """What cannot be served is refused with the status that says whose fault it is, and a text."""
+    message = Message(reply_to="back", properties=properties, body=body)
+    _, request = codec.decode(bytes(message.encode()))
+    response = bed.agent.handle(request) if isinstance(request, Request) else request
+    assert (response.status, bool(response.text)) == (status, True)
+
+
+def test_an_address_is_configured_and_forgotten(bed: Bed) -> None:
+    """CREATE and DELETE change how addresses in use are treated."""
+    create = {"pattern": "news.*", "distribution": "closest", "priority": "7"}
+    status, made = bed.crud("CREATE", create, type=PREFIX + "router.config.address", name="near")
+    assert (status, made["name"], made["pattern"], made["priority"]) == (201, "near", "news.*", 7)
+    (row,) = bed.query("router.address", "distribution", "priority")
+    assert row == {"distribution": "closest", "priority": 7}
+    assert [r["name"] for r in bed.query("router.config.address")] == ["wide", "near"]
+    status, body = bed.crud("DELETE", type="router.config.address", identity=made["identity"])
+    assert (status, body) == (204, {})
+    (row,) = bed.query("router.address", "distribution", "priority")
+    assert row == {"distribution": "multicast", "priority": -1}
+
+
+def test_a_connection_is_closed(bed: Bed) -> None:
+    """UPDATE of adminStatus tells its worker to close it."""
+    status, body = bed.crud("UPDATE", {"adminStatus": "deleted"}, type="connection", identity="4")
+    assert (status, body["adminStatus"], body["operStatus"]) == (200, "deleted", "closing")
+    (record,) = [r for r in bed.heard() if r["type"] == native.W_CONTROL]
+    assert record["state"] == C_CLOSE
+    close = msgspec.msgpack.decode(bed.core_arena.read(record["block"]), type=Close)
+    assert (close.connection, close.generation, close.error.condition) == (0, 1, "amqp:connection:forced")
+
+
+def test_about_the_agent(bed: Bed) -> None:
+    """GET-… operations, for all types or for one; the operation's case does not matter."""
+    assert bed.ask("GET-ATTRIBUTES", entityType="allocator")[1].keys() == {PREFIX + "allocator"}
+    assert bed.ask("GET-OPERATIONS", entityType="router.config.address")[1] == {
+        PREFIX + "router.config.address": ["READ", "CREATE", "DELETE"]
+    }
+    assert bed.ask("get-annotations") == (200, {})
+    assert bed.ask("GET-MGMT-NODES") == (200, [])
+    schema = bed.ask("GET-SCHEMA")[1]
+    assert schema["prefix"] == PREFIX.rstrip(".")
+    assert (
+        schema["entityTypes"]["vhostUserGroupSettings"]["attributes"]["maxSenders"]["default"] == 2147483647
+    )
+    assert msgspec.json.decode(bed.ask("GET-JSON-SCHEMA")[1]) == msgspec.json.decode(
+        msgspec.json.encode(schema)
+    )
+    assert bed.ask("READ")[1]["identity"] == "self"
+
+
+@pytest.mark.parametrize("correlation", [ulong(7), "seven", b"seven", UUID(int=7), None])
+def test_correlation_id_keeps_its_type(correlation: Any) -> None:
+    """It comes back as it came."""
+    sent = Message(reply_to="back", properties={"operation": "QUERY"}, body={})
+    sent.correlation_id = correlation
+    envelope, request = codec.decode(bytes(sent.encode()))
+    assert isinstance(request, Request)
+    reply = Message()
+    reply.decode(codec.encode(envelope, codec.Response(200, {"a": 1})))
+    assert (reply.address, reply.correlation_id, reply.body) == ("back", correlation, {"a": 1})
+    assert type(reply.correlation_id) is type(sent.correlation_id)  # bytes are seen through a memoryview
+    assert reply.properties == {"statusCode": 200, "statusDescription": "OK"}
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", bytes(Message(body={}).encode()), b"\x00\x53\x73\x45"])
+def test_what_cannot_be_answered(content: bytes) -> None:
+    """No AMQP message, or nobody to tell."""
+    with pytest.raises(codec.NoReplyError):
+        codec.decode(content)
+
+
+@pytest.mark.parametrize(
+    ("properties", "body"), [(None, {}), ({"operation": None}, {}), ({"operation": b"QUERY"}, {})]
+)
+def test_a_request_without_operation(properties: Any, body: Any) -> None:
+    """It is answered: bad request."""
+    message = Message(reply_to="back", body=body, properties=properties)
+    _, request = codec.decode(bytes(message.encode()))
+    assert isinstance(request, ManagementError)
+    assert request.status == 400
+
+
+def test_symbols_are_as_good_as_strings(bed: Bed) -> None:
+    """Some clients send them."""
+    status, body = bed.ask(
+        symbol("QUERY"), {"attributeNames": [symbol("name")]}, entityType=symbol("listener")
+    )
+    assert (status, body["results"]) == (200, [["here"]])
