@@ -89,15 +89,16 @@ def _listen(listener: Listener, passed: Passed) -> tuple[list[socket.socket], in
     port = listener.port_number
     wanted = _addresses(listener, where)
     sockets: list[socket.socket] = []
-    for entry in wanted[:]:
-        if taken := passed.take(listener.name, entry[0], (str(entry[1][0]), port)):
+    for entry in reversed(wanted[:]):  # IPv6 first: its socket may serve IPv4 as well
+        place = entry[0], (str(entry[1][0]), port)
+        if any(covers(sock, *place) for sock in sockets):
+            wanted.remove(entry)
+        elif taken := passed.take(listener.name, *place):
             sockets.append(taken)
             wanted.remove(entry)
     held = len(sockets)
     unusable: OSError | None = None
     for family, address in wanted:
-        if any(covers(sock, family, (str(address[0]), port)) for sock in sockets):
-            continue
         try:
             sock = _bound(family, (address[0], port, *address[2:]))
         except OSError as error:

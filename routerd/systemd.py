@@ -76,12 +76,16 @@ class Passed:
     def take(
         self, name: str | None, family: socket.AddressFamily, address: tuple[str, int]
     ) -> socket.socket | None:
-        """The socket that listens on this address; port 0 takes the one of that name. None: there is none."""
-        for one in self._left:
-            if _fits(one, name, family, address):
-                self._left.remove(one)
-                return one[1]
-        return None
+        """The socket that listens on this address; port 0 takes the one of that name. None: there is none.
+
+        Where IPv4 alone is asked for, a socket for both families does.
+        """
+        fitting = [one for one in self._left if _fits(one, name, family, address)]
+        fitting += [one for one in self._left if covers(one[1], family, address) and _listens(one[1])]
+        if not fitting:
+            return None
+        self._left.remove(fitting[0])
+        return fitting[0][1]
 
     def unused(self) -> list[str]:
         """Where the sockets listen that no listener took; they are closed."""
@@ -126,12 +130,15 @@ def _fits(
     one: tuple[str, socket.socket], name: str | None, family: socket.AddressFamily, address: tuple[str, int]
 ) -> bool:
     given, sock = one
-    if sock.family != family or sock.type != socket.SOCK_STREAM:
-        return False
-    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+    if sock.family != family or not _listens(sock):
         return False
     bound = sock.getsockname()[:2]
     return bound == address or (address[1] == 0 and given == name and bound[0] == address[0])
+
+
+def _listens(sock: socket.socket) -> bool:
+    stream = sock.type == socket.SOCK_STREAM
+    return stream and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 def _where(sock: socket.socket) -> str:

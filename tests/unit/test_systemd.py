@@ -139,6 +139,14 @@ def test_one_socket_for_both_families_is_enough() -> None:
         assert listening[0].sockets == [sock]
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_a_socket_for_both_families_serves_a_listener_for_ipv4() -> None:
+    """Host 0.0.0.0 and ListenStream=5672 are what people write."""
+    with server(socket.AF_INET6, "::", dualstack_ipv6=True) as sock:
+        listener = Listener(host="0.0.0.0", port=str(sock.getsockname()[1]))
+        assert listen_all([listener], Passed([("amqp", sock)]))[0].sockets == [sock]
+
+
 def test_what_is_missing_is_bound() -> None:
     """Passed sockets for some listeners, new ones for the others."""
     with server(socket.AF_INET, "127.0.0.1") as sock:

@@ -1,0 +1,87 @@
+"""A container with a real systemd: the host's programs, the project's units, and a driver that uses them."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+UNITS = ROOT / "systemd"
+CACHE = Path(sys.prefix) / "systemd-container"  # in the virtual environment: it goes when that goes
+
+TARGET = """[Unit]
+Requires=basic.target driver.service
+After=basic.target
+AllowIsolate=yes
+"""
+DRIVER = """[Unit]
+After=basic.target
+[Service]
+Type=oneshot
+ExecStart=/opt/routerd/bin/python /opt/test/systemd_driver.py /opt/result
+ExecStopPost=/bin/systemctl --no-block --force poweroff
+StandardOutput=file:/opt/result/output
+StandardError=file:/opt/result/output
+TimeoutStartSec=90
+"""
+WRAPPER = '#!/bin/sh\nPYTHONPATH=/opt/routerd/source:/opt/routerd/packages exec {python} {arguments} "$@"\n'
+
+
+def nspawn() -> str:
+    """The program that starts the container; the test is skipped where there is none."""
+    if os.geteuid() != 0:
+        pytest.skip("a container with systemd needs root")
+    if not Path("/usr/lib/systemd/systemd").exists():
+        pytest.skip("install the Debian package systemd to test the units")
+    found = shutil.which("systemd-nspawn", path=f"{os.environ['PATH']}:{CACHE}/usr/bin")
+    if found is None and shutil.which("apt-get") and shutil.which("dpkg"):
+        CACHE.mkdir(exist_ok=True)
+        download = [shutil.which("apt-get") or "", "download", "-q", "systemd-container"]
+        subprocess.run(download, cwd=CACHE, capture_output=True, check=False)
+        for package in CACHE.glob("*.deb"):
+            subprocess.run([shutil.which("dpkg") or "", "-x", package, CACHE], check=True)
+        found = shutil.which("systemd-nspawn", path=f"{CACHE}/usr/bin")
+    if found is None:
+        pytest.skip("install the Debian package systemd-container to test the units")
+    return found
+
+
+def boot(folder: Path, drop_in: str) -> tuple[Path, str]:
+    """Boot, let the driver do its work, and end. Returns the folder of its results, and what was printed."""
+    program = nspawn()
+    result = folder / "result"
+    result.mkdir()
+    units, programs = folder / "units", folder / "bin"
+    for place in (units, programs, units / "routerd.service.d"):
+        place.mkdir()
+    (units / "rt.target").write_text(TARGET)
+    (units / "driver.service").write_text(DRIVER)
+    (units / "routerd.service.d" / "test.conf").write_text(drop_in)
+    for unit in UNITS.glob("*.s[eo]*"):
+        shutil.copy(unit, units)
+    python = f"/opt/python/bin/{Path(sys.executable).resolve().name}"
+    for name, arguments in (("python", ""), ("routerd", "-m routerd")):
+        (programs / name).write_text(WRAPPER.format(python=python, arguments=arguments))
+        (programs / name).chmod(0o755)
+    bound = {
+        Path(sys.base_prefix): "/opt/python",
+        ROOT: "/opt/routerd/source",
+        Path(sysconfig.get_path("platlib")): "/opt/routerd/packages",
+        programs: "/opt/routerd/bin",
+        Path(__file__).parent: "/opt/test",
+        **{path: f"/etc/systemd/system/{path.name}" for path in units.iterdir()},
+    }
+    command = [
+        program, "--register=no", "--keep-unit", "--private-network", "--volatile=yes", "-D", "/",
+        f"--bind={result}:/opt/result", *(f"--bind-ro={source}:{place}" for source, place in bound.items()),
+        "-b", "systemd.unit=rt.target", "systemd.firstboot=no",
+        "systemd.mask=systemd-networkd-wait-online.service", "systemd.mask=network-online.target",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=150, check=False, stdin=subprocess.DEVNULL
+    )
+    return result, done.stdout + done.stderr

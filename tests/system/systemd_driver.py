@@ -1,0 +1,185 @@
+"""Runs inside the container: starts, reloads, hangs, kills and stops the service while a client connects."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+UNITS = Path("/opt/routerd/source/systemd")
+CONFIG = Path("/etc/routerd/routerd.conf")
+LISTENER = "listener {\n port: 5672\n}\n"
+HEADER = b"AMQP\x03\x01\x00\x00"
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def shown(name: str) -> str:
+    return run("systemctl", "show", "--value", "-p", name, "routerd.service")
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+class Client:
+    """Connects again and again; what became of each attempt is counted."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.longest = 0.0
+        self._end = False
+        self._thread = threading.Thread(target=self._run)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._end:
+            began = time.monotonic()
+            self.outcomes[self._attempt()] += 1
+            self.longest = max(self.longest, time.monotonic() - began)
+            time.sleep(0.01)
+
+    def _attempt(self) -> str:
+        try:
+            with socket.create_connection(("127.0.0.1", 5672), timeout=15) as sock:
+                sock.sendall(HEADER)
+                return "served" if sock.recv(8) == HEADER else "cut off"
+        except OSError as error:
+            return type(error).__name__
+
+    def served_more(self) -> None:
+        """Until it is served again."""
+        before = self.outcomes["served"]
+        until(lambda: self.outcomes["served"] > before + 3, f"served again: {self.outcomes}")
+
+    def end(self) -> None:
+        self._end = True
+        self._thread.join()
+
+
+class Steps:
+    """What is done with the service, one step after the other; `done` is written even if one fails."""
+
+    def __init__(self) -> None:
+        self.done: dict[str, object] = {}
+        self.client = Client()
+
+    def all(self) -> None:
+        self.prepare()
+        self.start()
+        for step in (self.reload, self.refused_reload, self.restart, self.worker_hangs, self.hang, self.kill):
+            before = dict(self.client.outcomes)
+            step()
+            self.client.served_more()
+            after = Counter(self.client.outcomes)
+            after.subtract(before)
+            self.done[step.__name__] = {name: count for name, count in after.items() if count}
+        self.client.end()
+        self.done["outcomes"] = dict(self.client.outcomes)
+        self.done["longest"] = self.client.longest
+        self.stop()
+
+    def prepare(self) -> None:
+        run("systemd-sysusers", str(UNITS / "sysusers.conf"))
+        run("systemd-tmpfiles", "--create", str(UNITS / "tmpfiles.conf"))
+        self.configure()
+        run("ip", "link", "set", "lo", "up")
+
+    def configure(self, more: str = "") -> None:
+        CONFIG.write_text(f"router {{\n id: contained\n workers: 2\n arenaSize: 4\n}}\n{LISTENER}{more}")
+        shutil.chown(CONFIG, group="routerd")
+        CONFIG.chmod(0o640)
+
+    def start(self) -> None:
+        run("systemctl", "start", "routerd.socket")
+        self.client.start()
+        run("systemctl", "start", "routerd.service")
+        self.client.served_more()
+        self.done["start"] = shown("StatusText")
+        pid = shown("MainPID")
+        children = run("pgrep", "-P", pid).split()
+        self.done["user"] = {run("ps", "-o", "user=", "-p", one) for one in (pid, *children)} == {"routerd"}
+        self.done["children"] = len(children)
+        self.done["shared memory"] = {oct(path.stat().st_mode & 0o777) for path in shared()} == {"0o600"}
+
+    def reload(self) -> None:
+        pid, workers = shown("MainPID"), run("pgrep", "-f", "routerd.process")
+        self.configure("listener {\n host: 127.0.0.1\n port: 5673\n}\n")
+        run("systemctl", "reload", "routerd.service")
+        until(lambda: can_connect(5673), "the added listener")
+        until(lambda: shown("ActiveState") == "active", "the end of the reload")
+        assert (pid, workers) == (shown("MainPID"), run("pgrep", "-f", "routerd.process"))
+
+    def refused_reload(self) -> None:
+        self.configure("nonsense {\n}\n")
+        run("systemctl", "reload", "routerd.service")
+        until(lambda: "refused" in shown("StatusText"), "the refusal")
+        self.configure()
+
+    def restart(self) -> None:
+        before = shown("MainPID")
+        run("systemctl", "restart", "routerd.service")
+        assert before != shown("MainPID")
+
+    def worker_hangs(self) -> None:
+        pid = shown("MainPID")
+        hung = run("pgrep", "-f", "routerd.process worker 0")
+        os.kill(int(hung), signal.SIGSTOP)
+        until(lambda: not Path(f"/proc/{hung}").exists(), "end of the hung worker")
+        assert pid == shown("MainPID")
+
+    def hang(self) -> None:
+        before = shown("MainPID")
+        os.kill(int(before), signal.SIGSTOP)
+        until(lambda: shown("MainPID") not in (before, "0"), "the watchdog")
+        self.done["watchdog"] = "watchdog" in run("journalctl", "-u", "routerd.service").lower()
+
+    def kill(self) -> None:
+        before = shown("MainPID")
+        os.kill(int(before), signal.SIGKILL)
+        until(lambda: shown("MainPID") not in (before, "0"), "the next start")
+
+    def stop(self) -> None:
+        run("systemctl", "stop", "routerd.socket", "routerd.service")
+        self.done["stopped"] = [shown("Result"), shown("ExecMainStatus")]
+        self.done["left in shared memory"] = [path.name for path in shared()]
+
+
+def shared() -> list[Path]:
+    return [path for path in Path("/dev/shm").iterdir() if "routerd" in path.name]
+
+
+def can_connect(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    steps = Steps()
+    result = Path(sys.argv[1])
+    try:
+        steps.all()
+    except BaseException as error:
+        steps.done["error"] = repr(error)
+        steps.client.end()
+        raise
+    finally:
+        (result / "done.json").write_text(json.dumps(steps.done))
+        (result / "journal").write_text(run("journalctl", "--no-pager"))

@@ -1,0 +1,84 @@
+"""The units in systemd/: checked by systemd's own tools, and used by a real systemd in a container."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from container import ROOT, UNITS, boot
+
+OPERATIONS = ROOT / "docs" / "operations.md"
+ANALYZE = shutil.which("systemd-analyze")
+analyze = pytest.mark.skipif(ANALYZE is None, reason="install the Debian package systemd to test the units")
+
+
+def run(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([ANALYZE or "", *arguments], capture_output=True, text=True, check=False)
+
+
+def units(folder: Path) -> list[Path]:
+    """The units as installed, but for the program, which need not be installed for this."""
+    for unit in UNITS.glob("routerd*"):
+        name = unit.name.replace("@.", "@one.")
+        (folder / name).write_text(unit.read_text().replace("/opt/routerd/bin/routerd", "/bin/true"))
+    return sorted(folder.iterdir())
+
+
+@analyze
+def test_systemd_finds_nothing_to_complain_about(tmp_path: Path) -> None:
+    """No unknown key, no wrong value, in none of them."""
+    files = units(tmp_path)
+    assert [file.name for file in files] == ["routerd.service", "routerd.socket", "routerd@one.service"]
+    verify = run("verify", *files)
+    assert (verify.returncode, verify.stdout + verify.stderr) == (0, "")
+
+
+@analyze
+@pytest.mark.parametrize("name", ["routerd.service", "routerd@one.service"])
+def test_the_exposure_is_what_the_documentation_says(tmp_path: Path, name: str) -> None:
+    """The tighter the better: a looser unit fails here."""
+    units(tmp_path)
+    security = run("security", "--offline=true", "--threshold=15", tmp_path / name)
+    assert security.returncode == 0, security.stdout
+    score = re.search(r"Overall exposure level for \S+: ([\d.]+)", security.stdout)
+    assert score is not None
+    assert f"exposure level of {score[1]} " in OPERATIONS.read_text()
+
+
+def test_the_template_differs_in_its_configuration_only() -> None:
+    """What is right for one instance is right for several."""
+    one, several = ((UNITS / f"routerd{at}.service").read_text().splitlines() for at in ("", "@"))
+    differing = [line for line in set(one) ^ set(several) if not line.startswith("#")]
+    assert sorted(differing) == [
+        "Description=Message router for AMQP 1.0",
+        "Description=Message router for AMQP 1.0: %i",
+        "ExecStart=/opt/routerd/bin/routerd run --config /etc/routerd/%i.conf",
+        "ExecStart=/opt/routerd/bin/routerd run --config /etc/routerd/routerd.conf",
+    ]
+
+
+def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
+    """Start, reload, restart, hung worker, hung supervisor, kill -9, stop; a client connects all the time."""
+    result, printed = boot(tmp_path, "[Service]\nWatchdogSec=8\n")
+    file = result / "done.json"
+    assert file.exists(), printed
+    done = json.loads(file.read_text())
+    journal = (result / "journal").read_text()
+    assert "error" not in done, f"{done}\n{(result / 'output').read_text()}\n{journal}"
+    steps = ("reload", "refused_reload", "restart", "worker_hangs", "hang", "kill")
+    assert all(done[step]["served"] > 0 for step in steps), done
+    outcomes = done["outcomes"]
+    assert outcomes.pop("served") > 0
+    # Whoever had just been accepted by a process that was killed loses the connection; nobody is refused.
+    assert outcomes.keys() <= {"cut off", "ConnectionResetError"}, done
+    assert sum(outcomes.values()) <= 3, done
+    assert done["start"].startswith("2 of 2 workers serve")
+    assert (done["user"], done["children"], done["shared memory"]) == (True, 3, True)
+    assert done["watchdog"]
+    assert done["stopped"] == ["success", "0"]
+    assert done["left in shared memory"] == []
+    assert "Removed what a killed router left in shared memory" in journal
+    assert "hung: its loop has not turned for" in journal
+    assert "Traceback" not in journal
