@@ -216,24 +216,35 @@ static inline enum serve_result egress_serve(pump *p, wlink *k)
     return result;
 }
 
-/* Serve a connection's links with work, most urgent first.  True: something is left that only the engine holds up. */
-static inline bool egress_turn(pump *p, wconn *c)
+/* Has the peer closed the session's window, and is the engine full of what waits for it? */
+static inline bool session_shut(pn_session_t *session)
 {
-    while (c->work_mask) {
-        uint32_t q = 31u - (uint32_t) __builtin_clz(c->work_mask);
-        wlink *k = (wlink *) pool_at(&p->links, c->work_first[q]);
-        if (!k->open) { work_remove(p, k); continue; }
-        if (egress_serve(p, k) == SERVE_BUSY) {
-            if (k->work_next != ROUTERD_NIL) {                  /* the others of this priority come first next time */
+    return pn_session_outgoing_bytes(session) >= SESSION_HIGH && !pn_session_remote_incoming_window(session);
+}
+
+/* Serve a connection's links with work, most urgent first.  BUSY: something is left that only the engine holds up;
+ * BLOCKED: what is left waits for its session's window, which opens when the peer says so: there is no need to try again
+ * before something has been read. */
+static inline enum serve_result egress_turn(pump *p, wconn *c)
+{
+    enum serve_result result = SERVE_EMPTY;
+    for (uint32_t mask = c->work_mask; mask;) {
+        uint32_t q = 31u - (uint32_t) __builtin_clz(mask), index = c->work_first[q];
+        mask &= ~(1u << q);
+        while (index != ROUTERD_NIL) {
+            wlink *k = (wlink *) pool_at(&p->links, index);
+            index = k->work_next;
+            if (!k->open || egress_serve(p, k) != SERVE_BUSY) { work_remove(p, k); continue; }
+            if (session_shut(pn_link_session(k->engine))) { result = SERVE_BLOCKED; continue; }
+            if (index != ROUTERD_NIL) {                         /* the others of this priority come first next time */
                 work_remove(p, k);
                 k->queue_priority = (uint8_t) q;
                 work_add(p, k);
             }
-            return true;
+            return SERVE_BUSY;
         }
-        work_remove(p, k);
     }
-    return false;
+    return result;
 }
 
 /* The receiver said something of a delivery. */

@@ -93,6 +93,7 @@ void pn_session_free(pn_session_t *session);
 int pn_session_state(pn_session_t *session);
 pn_connection_t *pn_session_connection(pn_session_t *session);
 size_t pn_session_outgoing_bytes(pn_session_t *session);
+uint32_t pn_session_remote_incoming_window(pn_session_t *session);
 int pn_session_set_incoming_window_and_lwm(pn_session_t *session, uint32_t window, uint32_t lwm);
 
 pn_link_t *pn_sender(pn_session_t *session, const char *name);

@@ -192,11 +192,11 @@ static inline void conn_free(pump *p, wconn *c)
 static inline void conn_serve(pump *p, wconn *c)
 {
     for (int i = 0; i < 16; i++) {
-        bool more = !c->want_write && egress_turn(p, c);
+        enum serve_result left = c->want_write ? SERVE_EMPTY : egress_turn(p, c);
         bool flowing = conn_write(p, c);
         events_drain(p);
         if (pn_transport_closed(c->transport)) { conn_free(p, c); return; }
-        if (!flowing || (!more && !c->work_mask)) return;
+        if (!flowing || left == SERVE_BLOCKED || (left == SERVE_EMPTY && !c->work_mask)) return;
     }
     if (c->work_mask) mark_dirty(p, c);                         /* others get their turn first */
 }

@@ -94,6 +94,7 @@ class Peer:
         self.arrivals: list[Arrived] = []  # complete ones of all links, in the order they came
         self.deaf = False  # leave what comes in the socket
         self.frozen = False  # leave messages in the engine: their session's window closes
+        self.free: set[str] = set()  # links that this does not concern
         self.expect_error = False
         self.default_session: Session | None = None
         self.names = 0
@@ -150,7 +151,9 @@ class Peer:
 
     def arrive(self, link: Receiver) -> None:
         """Take all bytes there are into the link's inbox."""
-        while not self.frozen and (delivery := link.current) is not None and delivery.readable:
+        if self.frozen and link.name not in self.free:
+            return
+        while (delivery := link.current) is not None and delivery.readable:
             arrived = self.incoming.get(link.name)
             if arrived is None or arrived.abandoned:
                 arrived = self.incoming[link.name] = Arrived(delivery)
