@@ -24,6 +24,8 @@ CORE = {
     "STAT_STALE": "stale_records",
     "STAT_RECLAIMED": "workers_reclaimed",
     "STAT_LIVE": "live_deliveries",
+    "STAT_DELAYED_1": "delayed_1s",
+    "STAT_DELAYED_10": "delayed_10s",
     "STAT_BAD": "bad_records",
 }
 
