@@ -22,7 +22,7 @@ _BLOCKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def command(role: str, index: int) -> list[str]:
     """The command line of a child, without the control socket: operators find the role in it."""
-    arguments = ["core"] if role == "core" else ["worker", str(index)]
+    arguments = ["worker", str(index)] if role == "worker" else [role]
     return [sys.executable, "-P", "-m", "routerd.process", *arguments]
 
 
@@ -112,7 +112,7 @@ class Child:
 
 
 class Place:
-    """The core's place or a worker's: at most one child at a time, generation after generation."""
+    """Of the core, a worker or the exporter: at most one child at a time, generation after generation."""
 
     def __init__(self, role: str, index: int, cpus: list[int]) -> None:
         self.role = role
@@ -127,7 +127,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        return self.role if self.role == "core" else f"{self.role} {self.index}"
+        return f"{self.role} {self.index}" if self.role == "worker" else self.role
 
     @property
     def serving(self) -> bool:

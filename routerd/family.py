@@ -1,4 +1,4 @@
-"""The core and its workers: who lives, who is to be started, and what follows when one dies.
+"""The children: who lives, who is to be started, and what follows when one dies.
 
     place:  vacant --start--> starting --Ready--> serving --death--> (reclaiming --WorkerReclaimed-->) vacant
 
@@ -65,6 +65,7 @@ class Family:
         self._renewing = False  # the core is dead: nothing starts before every worker is gone, too
         self.core = Place("core", blueprint.router.workers, pinning.core)
         self.workers = [Place("worker", i, cpus) for i, cpus in enumerate(pinning.workers)]
+        self.exporter = Place("exporter", 0, [])  # looks on: nobody depends on it
         self.operational = False  # every place has served once
         self.failure = ""  # why the first start failed
         self.stopping: Stopping | None = None
@@ -72,6 +73,10 @@ class Family:
     @property
     def places(self) -> list[Place]:
         return [self.core, *self.workers]
+
+    @property
+    def everybody(self) -> list[Place]:
+        return [*self.places, self.exporter]
 
     @property
     def empty(self) -> bool:
@@ -122,7 +127,7 @@ class Family:
     def change(self, blueprint: Blueprint) -> None:
         """Children are set up by this from now on; those that live are told what is new."""
         before, self._blueprint = self._blueprint, blueprint
-        for place in self.places:
+        for place in self.everybody:
             if place.child is not None:
                 for message, descriptors in blueprint.news(place.role, before):
                     place.child.send(message, descriptors)
@@ -142,9 +147,9 @@ class Family:
                 worker = self.workers[index]
                 if generation == worker.generation:
                     worker.reclaim_by = None
-            case Drained() if self.stopping is not None and place is not self.core:
+            case Drained() if self.stopping is not None and place.role == "worker":
                 self.stopping.answered(place.index, Phase.DRAINING)
-            case Closed() if self.stopping is not None and place is not self.core:
+            case Closed() if self.stopping is not None and place.role == "worker":
                 self.stopping.answered(place.index, Phase.CLOSING)
             case Fatal():
                 pass  # the child has kept it for its death report
@@ -154,7 +159,8 @@ class Family:
     def died(self, place: Place, now: float) -> None:
         """A child's pidfd became readable."""
         assert place.child is not None
-        child, wanted = place.child, self._renewing or self.stopping is not None
+        child = place.child
+        wanted = self.stopping is not None or (self._renewing and place is not self.exporter)
         death = child.reap()
         place.child = None
         if not wanted:
@@ -174,12 +180,12 @@ class Family:
             why=death.why or ("told to" if wanted else "unknown"),
             next=self._following(place, now),
         )
-        if place is not self.core:
+        if place.role == "worker":
             self._worker_died(place, now)
 
     def end(self) -> None:
         """Kill and reap whatever is left: the last resort of a supervisor that leaves."""
-        for place in self.places:
+        for place in self.everybody:
             if place.child is not None:
                 place.child.kill("the supervisor left")
                 place.child.reap()
@@ -188,7 +194,7 @@ class Family:
     def _following(self, place: Place, now: float) -> str:
         if self.stopping is not None or self.failure:
             return "stopping"
-        if self._renewing:
+        if self._renewing and place is not self.exporter:
             return "all restart"
         delay = place.delay(now)
         return f"restart in {delay:.1f} s" if delay else "restart at once"
@@ -213,6 +219,10 @@ class Family:
 
     def _startable(self) -> list[Place]:
         """Vacant places for which nothing but their back-off remains to be waited for."""
+        wanted = self.operational and self._blueprint.serves_http and self.exporter.child is None
+        return [*self._startable_routing(), *([self.exporter] if wanted else [])]
+
+    def _startable_routing(self) -> list[Place]:
         if self._renewing and not self.empty:
             return []
         if self.core.child is None:
@@ -242,15 +252,15 @@ class Family:
             Phase.CLOSING: CloseConnections(),
             Phase.EXITING: Exit(),
         }
-        for place in self.places:
+        for place in self.everybody:
             if place.child is None:
                 continue
             if phase is Phase.KILLING:
                 place.child.kill("did not exit in time")
-            elif phase is Phase.EXITING or place is not self.core:
+            elif phase is Phase.EXITING or place.role == "worker":
                 place.child.send(messages[phase])
         if phase is Phase.EXITING:
             self._memory.wake_core()
 
     def _children(self) -> Iterator[Child]:
-        return (place.child for place in self.places if place.child is not None)
+        return (place.child for place in self.everybody if place.child is not None)

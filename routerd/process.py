@@ -1,4 +1,4 @@
-"""Entry point of every child: `python -P -m routerd.process core|worker INDEX --control-fd N`.
+"""Entry point of every child: `python -P -m routerd.process core|worker INDEX|exporter --control-fd N`.
 
 The role stands in the command line so that operators find it there. What else a child needs to know comes
 as the first message on the control socket. Imports stay few: every module loaded here is paid for in each
@@ -22,12 +22,13 @@ from shm.control import Fatal, LogSetup, Setup, ToChild
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 SETUP_SECONDS = 10.0
+ROLES = {"core": "core.main", "worker": "workers.main", "exporter": "routerd.exporter.main"}
 
 LOGGER = logging.getLogger("SERVER")
 
 
 class Role(Protocol):
-    """What `core.main` and `workers.main` offer."""
+    """What the modules of `ROLES` offer."""
 
     def run(self, setup: Setup, channel: Channel[ToChild]) -> None:
         """Serve until told to exit."""
@@ -47,8 +48,8 @@ def main(argv: list[str]) -> int:
 def _arguments(argv: list[str]) -> tuple[str, int]:
     """The name the kernel shows for this process (15 characters at most), and the control socket."""
     match argv:
-        case ["core", "--control-fd", control] if control.isdecimal():
-            return "routerd-core", int(control)
+        case ["core" | "exporter" as role, "--control-fd", control] if control.isdecimal():
+            return f"routerd-{role}"[:15], int(control)
         case ["worker", index, "--control-fd", control] if index.isdecimal() and control.isdecimal():
             return f"routerd-w{index}", int(control)
     sys.exit("routerd.process is started by the supervisor; start a router with: routerd run")
@@ -85,7 +86,7 @@ def _serve(setup: Setup, channel: ChildEnd) -> int:
         configure(setup.logs, _title(setup))
         channel.set_logs = lambda logs: _configure_again(logs, _title(setup))
         _pin(setup.cpus)
-        cast(Role, importlib.import_module("core.main" if setup.role == "core" else "workers.main")).run(
+        cast(Role, importlib.import_module(ROLES[setup.role])).run(
             setup, channel
         )
     except ChannelClosedError:
@@ -108,7 +109,7 @@ def _configure_again(logs: list[LogSetup], title: str) -> None:
 
 
 def _title(setup: Setup) -> str:
-    return "core" if setup.role == "core" else f"worker-{setup.index}"
+    return f"worker-{setup.index}" if setup.role == "worker" else setup.role
 
 
 def reason(error: BaseException) -> str:

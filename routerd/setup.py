@@ -24,6 +24,11 @@ class Blueprint(msgspec.Struct, frozen=True):
     doorbells: Sequence[int]  # eventfds of the workers
     management: Management | None = None
 
+    @property
+    def serves_http(self) -> bool:
+        """Whether there is anything for an exporter to do."""
+        return any(one.listener.http for one in self.listening)
+
     def setup(self, role: str, index: int, generation: int, cpus: list[int], segments: str) -> Setup:
         """The first message of a child. A worker knows its own doorbell only."""
         core = role == "core"
@@ -35,7 +40,9 @@ class Blueprint(msgspec.Struct, frozen=True):
             router_id=self.router_id,
             version=self.version,
             workers=self.router.workers,
-            doorbells=[fd if core or i == index else -1 for i, fd in enumerate(self.doorbells)],
+            doorbells=[
+                fd if core or (role == "worker" and i == index) else -1 for i, fd in enumerate(self.doorbells)
+            ],
             cpus=cpus,
             listeners=self._listeners(role),
             addresses=self._addresses() if core else [],
@@ -45,6 +52,11 @@ class Blueprint(msgspec.Struct, frozen=True):
             busy_poll_us=self.router.busy_poll,
             management=self.management if core else None,
         )
+
+    def inherited(self, setup: Setup) -> list[int]:
+        """The file descriptors that the child named by `setup` must inherit."""
+        sockets = [fd for listener in setup.listeners for fd in listener.fds]
+        return sockets + [fd for fd in setup.doorbells if fd >= 0]
 
     def news(self, role: str, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
         """What a child set up by `before` must be told now, and the descriptors that go with each message."""
@@ -64,14 +76,11 @@ class Blueprint(msgspec.Struct, frozen=True):
         return [_address(address) for address in self.addresses]
 
     def _listeners(self, role: str) -> list[ListenerSetup]:
-        if role == "core":
-            return []
-        return [_listener(one, self.router.link_capacity) for one in self.listening]
-
-    def inherited(self, setup: Setup) -> list[int]:
-        """The file descriptors that the child named by `setup` must inherit."""
-        sockets = [fd for listener in setup.listeners for fd in listener.fds]
-        return sockets + [fd for fd in setup.doorbells if fd >= 0]
+        """Those that speak AMQP are the workers', those that speak HTTP the exporter's."""
+        http = {"worker": False, "exporter": True}.get(role)
+        return [
+            _listener(one, self.router.link_capacity) for one in self.listening if one.listener.http is http
+        ]
 
 
 def log_setups(logs: Sequence[Log]) -> list[LogSetup]:
@@ -103,6 +112,8 @@ def _listener(listening: Listening, link_capacity: int) -> ListenerSetup:
         sasl_mechanisms=listener.sasl_mechanisms or "ANONYMOUS",
         authenticate_peer=listener.authenticate_peer,
         strip_annotations=listener.strip_annotations,
+        metrics=listener.metrics,
+        healthz=listener.healthz,
     )
 
 

@@ -179,7 +179,7 @@ class Supervisor:
         poll.register(self._signals, select.POLLIN)
         actions: dict[int, Callable[[], None]] = {self._signals.fileno(): self._take_signals}
         deaths: dict[int, Place] = {}
-        for place in self._family.places:
+        for place in self._family.everybody:
             if place.child is None:
                 continue
             poll.register(place.child.pidfd, select.POLLIN)

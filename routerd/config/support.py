@@ -39,6 +39,7 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
         "openProperties": "they are not added to OPEN",
         "messageLoggingComponents": "no message is logged",
         "policyVhost": "no vhost policy is enforced",
+        "httpRootDir": "no files are served, but the router's own page",
     },
     Address: {
         "waypoint": "messages go straight to receivers",
@@ -60,14 +61,14 @@ _PROTECTING_NAMES = ("sslProfile", "saslPlugin", "trustedCertsFile")
 # What of a listener is not served, and what happens then, for the documentation.
 UNSERVED_LISTENER = dict.fromkeys((*_PROTECTING, *_PROTECTING_NAMES), "refused when set") | {
     "saslMechanisms": "any but ANONYMOUS; refused without it",
-    "http": "such a listener is not opened",
+    "websockets": "AMQP is not served over websockets",
     "role": "listeners for inter-router and edge are not opened, route-container is opened as normal",
 }
 
 
 def is_served(listener: Listener) -> bool:
     """Whether this version opens the listener at all."""
-    return not listener.http and listener.role in ("normal", "route-container")
+    return listener.http or listener.role in ("normal", "route-container")
 
 
 def check_support(checked: list[Checked]) -> Iterator[Mistake]:
@@ -85,7 +86,18 @@ def check_support(checked: list[Checked]) -> Iterator[Mistake]:
             yield at.mistake("enableVhostPolicy", f"{NOT_YET}, so clients would not be held back; give no")
 
 
+def _http(at: Checked, listener: Listener) -> Iterator[Mistake]:
+    """Whoever reaches an HTTP listener is answered, in clear text."""
+    for name in (*_PROTECTING, *_PROTECTING_NAMES):
+        if getattr(listener, at.type.attributes[name].field):
+            text = "an HTTP listener is neither encrypted nor protected by this version"
+            yield at.mistake(name, f"{text}; remove it, listen on 127.0.0.1, and put a proxy in front")
+
+
 def _listener(at: Checked, listener: Listener) -> Iterator[Mistake]:
+    if listener.http:
+        yield from _http(at, listener)
+        return
     for name in (*_PROTECTING, *_PROTECTING_NAMES):
         if getattr(listener, at.type.attributes[name].field):
             instead = "give no" if name in _PROTECTING else "remove it"
@@ -96,9 +108,7 @@ def _listener(at: Checked, listener: Listener) -> Iterator[Mistake]:
         yield at.mistake("saslMechanisms", text)
     elif len(mechanisms) > 1:
         yield at.mistake("saslMechanisms", "only ANONYMOUS is served by this version", warning=True)
-    if listener.http:
-        yield at.mistake("http", f"{NOT_YET}; the listener is not opened", warning=True)
-    elif not is_served(listener):
+    if not is_served(listener):
         yield at.mistake("role", f"{listener.role} {NOT_YET}; the listener is not opened", warning=True)
     elif listener.role == "route-container":
         yield at.mistake("role", f"route-container {NOT_YET}; the listener is opened as normal", warning=True)

@@ -303,7 +303,6 @@ def test_vhost_policy_is_a_mistake() -> None:
         "exchange {\naddress: a\n}\n",
         "listener {\nport: 1\nrole: inter-router\n}\n",
         "listener {\nport: 1\nrole: edge\n}\n",
-        "listener {\nport: 1\nhttp: yes\n}\n",
         "router {\nmode: interior\n}\n",
         "policy {\nmaxConnections: 5\n}\n",
         "address {\nprefix: a\nwaypoint: yes\n}\n",
@@ -314,6 +313,16 @@ def test_unserved_feature_is_a_warning(text: str) -> None:
     config = parse("listener {\n}\n" + text, "f.conf")
     assert any("not served by this version" in warning.text for warning in config.warnings)
     assert [listener.port for listener in config.listeners] == ["amqp"]
+
+
+def test_an_http_listener_is_opened_and_never_believed_to_be_protected() -> None:
+    """It is served in clear text to everybody, so what asks for protection is a mistake."""
+    config = parse("listener {\nport: 1\nhttp: yes\nhttpRootDir: /tmp\n}\n", "f.conf")
+    assert [listener.http for listener in config.listeners] == [True]
+    assert ["no files are served" in warning.text for warning in config.warnings] == [True]
+    with pytest.raises(ConfigError) as refused:
+        parse("listener {\nport: 1\nhttp: yes\nauthenticatePeer: yes\n}\n", "f.conf")
+    assert "neither encrypted nor protected" in str(refused.value)
 
 
 def test_old_names_and_statistics_are_warnings() -> None:

@@ -40,6 +40,7 @@ STARTED = {
     "routerd.process": "every child's entry point",
     "core.main": "imported by routerd.process",
     "workers.main": "imported by routerd.process",
+    "routerd.exporter.main": "imported by routerd.process",
     "bench.run": "make bench",
     "bench.client": "started by the bench",
     "bench.baseline": "started by the bench",

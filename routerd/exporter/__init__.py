@@ -1,0 +1,1 @@
+"""The exporter: metrics, health and a live page over HTTP, in a process of its own that only reads."""

@@ -1,0 +1,226 @@
+"""Every metric by name: what it is, which labels it has, and which number of a statistics page it shows.
+
+Names follow Prometheus: base units, `_total` for counters, labels instead of families of names. A number of
+`shm.stats` that is not named here gets a name made from its own, so none is ever missing.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from shm.stats import COUNTERS
+
+PREFIX: Final = "routerd_"
+NS: Final = 1e-9
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A family of time series; ``name`` is without the `_total` of counters."""
+
+    name: str
+    kind: str  # counter, gauge, histogram, info
+    help: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The name of its series, as queries have it; a histogram's base name."""
+        return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
+
+
+class Number(msgspec.Struct, frozen=True):
+    """How one number of a statistics page is shown; ``labels`` beside `process`."""
+
+    metric: Metric
+    labels: dict[str, str] = {}
+    scale: float = 1
+
+
+def _family(kind: str, name: str, text: str, *labels: str) -> Metric:
+    return Metric(PREFIX + name, kind, text, labels)
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return _family("counter", name, text, "process", *labels)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return _family("gauge", name, text, "process", *labels)
+
+
+SETTLED: Final = _counter(
+    "settled_deliveries", "Unsettled deliveries that ended, by what their sender was told", "outcome"
+)
+DROPPED: Final = _counter(
+    "dropped_deliveries", "Presettled deliveries that reached nobody, by reason", "reason"
+)
+DELAYED: Final = _counter(
+    "delayed_deliveries", "Deliveries that took long to settle, by how many seconds at least", "least"
+)
+IGNORED: Final = _counter(
+    "ignored_records", "Records in shared memory that were dropped, by reason", "reason"
+)
+FREE_BLOCKS: Final = _gauge("arena_free_blocks", "Free blocks of the process's arena, by size", "size")
+
+# Numbers whose own name would not do.
+NUMBERS: Final[dict[str, Number]] = {
+    "loops": Number(_counter("loop_turns", "Turns of the main loop")),
+    "sleeps": Number(_counter("loop_sleeps", "Times the main loop found nothing to do and blocked")),
+    "longest_turn_ns": Number(
+        _gauge("loop_longest_turn_seconds", "Longest turn of the main loop since its start"), {}, NS
+    ),
+    "connections": Number(_gauge("connections", "Open connections")),
+    "connections_accepted": Number(_counter("accepted_connections", "Connections accepted")),
+    "connections_failed": Number(
+        _counter("failed_connections", "Connections ended by garbage, a protocol error or a timeout")
+    ),
+    "links": Number(_gauge("links", "Attached links")),
+    "bytes_in": Number(_counter("received_bytes", "Bytes read from connections")),
+    "bytes_out": Number(_counter("sent_bytes", "Bytes written to connections")),
+    "deliveries_in": Number(_counter("ingress_deliveries", "Deliveries that arrived on connections")),
+    "deliveries_out": Number(_counter("egress_deliveries", "Deliveries sent on connections")),
+    "decode_errors": Number(
+        _counter("malformed_deliveries", "Deliveries rejected because the message was malformed")
+    ),
+    "aborted_in": Number(_counter("aborted_deliveries", "Deliveries that their sender aborted")),
+    "pauses": Number(
+        _counter("read_pauses", "Times reading from connections stopped because blocks ran low")
+    ),
+    "paused": Number(
+        _gauge("read_paused", "1 while reading from connections is stopped because blocks are low")
+    ),
+    "small_free": Number(FREE_BLOCKS, {"size": "small"}),
+    "large_free": Number(FREE_BLOCKS, {"size": "large"}),
+    "dropped_presettled_out": Number(DROPPED, {"reason": "slow_receiver"}),
+    "dropped_presettled": Number(DROPPED, {"reason": "no_receiver"}),
+    "accepting": Number(_gauge("accepting", "1 while the worker takes new connections")),
+    "bad_records": Number(IGNORED, {"reason": "nonsense"}),
+    "stale_records": Number(IGNORED, {"reason": "stale"}),
+    "unsettled": Number(_gauge("unsettled_deliveries", "Deliveries in and out that are not settled yet")),
+    "addresses": Number(_gauge("addresses", "Addresses known")),
+    "received": Number(_counter("received_deliveries", "Deliveries that the core was given to route")),
+    "forwarded": Number(
+        _counter("forwarded_deliveries", "Copies of deliveries that the core passed on to receivers")
+    ),
+    "accepted": Number(SETTLED, {"outcome": "accepted"}),
+    "rejected": Number(SETTLED, {"outcome": "rejected"}),
+    "released": Number(SETTLED, {"outcome": "released"}),
+    "modified": Number(SETTLED, {"outcome": "modified"}),
+    "presettled": Number(
+        _counter("presettled_deliveries", "Presettled deliveries that the core was given to route")
+    ),
+    "overflow": Number(_gauge("overflow_records", "Work waiting because a worker's ring is full")),
+    "workers_reclaimed": Number(
+        _counter("reclaimed_workers", "Dead workers whose blocks and links were taken back")
+    ),
+    "live_deliveries": Number(_gauge("live_deliveries", "Deliveries in the core's tables")),
+    "delayed_1s": Number(DELAYED, {"least": "1"}),
+    "delayed_10s": Number(DELAYED, {"least": "10"}),
+}
+
+_UNITS: Final = {
+    "_ns": ("_seconds", NS),
+    "_us": ("_seconds", 1e-6),
+    "_ms": ("_seconds", 1e-3),
+    "_kib": ("_bytes", 1024),
+}
+
+
+def number(name: str) -> Number:
+    """How a number of `shm.stats.COUNTERS` is shown."""
+    if name in NUMBERS:
+        return NUMBERS[name]
+    _, kind, text = COUNTERS[name]
+    unit, scale = next((to for end, to in _UNITS.items() if name.endswith(end)), ("", 1))
+    made = re.sub("_(?:ns|us|ms|kib)$", unit, name) if unit else name.removesuffix("_total")
+    return Number((_counter if kind == "counter" else _gauge)(made, text[:1].upper() + text[1:]), {}, scale)
+
+
+def is_written_by(name: str, process: str) -> bool:
+    """Whether a process keeps that number: indices below 8 are everybody's, from 40 on the core's."""
+    index = COUNTERS[name][0]
+    if process == "supervisor":
+        return False
+    if index < 8 or name == "bad_records":
+        return True
+    return (index >= 40) == (process == "core")
+
+
+BUILD: Final = _family("info", "build", "Version of this router", "version", "python")
+ROUTER: Final = _family("info", "router", "Who this router is", "id", "workers")
+START: Final = _family("gauge", "start_time_seconds", "When the router was started, in seconds since 1970")
+UPTIME: Final = _family("gauge", "uptime_seconds", "How long the router runs")
+UP: Final = _gauge("process_up", "1 if the process lives and its main loop turns")
+RESTARTS: Final = _counter("process_restarts", "Times the process was started again")
+BORN: Final = _gauge("process_start_time_seconds", "When the process was started, in seconds since 1970")
+CPU: Final = _counter("process_cpu_seconds", "Processor time of the process")
+RESIDENT: Final = _gauge(
+    "process_resident_memory_bytes", "Memory of the process, shared memory that it touched included"
+)
+SHARED: Final = _gauge(
+    "process_shared_memory_bytes", "Shared part of the process's memory: arenas, rings, libraries"
+)
+STALLED: Final = _gauge(
+    "loop_stalled_seconds", "How long the main loop has not turned; an idle one turns every second"
+)
+RING: Final = _gauge("ring_records", "Records that wait in the rings between worker and core", "ring")
+RING_SIZE: Final = _gauge(
+    "ring_capacity_records", "Records that a ring between worker and core holds", "ring"
+)
+BLOCKS: Final = _gauge("arena_blocks", "Blocks of the process's arena, by size", "size")
+LATENCY: Final = _family(
+    "histogram", "delivery_latency_seconds", "From a delivery's arrival to its settlement"
+)
+SIZE: Final = _family("histogram", "message_size_bytes", "Size of messages")
+ADDRESS_DELIVERIES: Final = _family(
+    "counter",
+    "address_deliveries",
+    "Copies forwarded to receivers of one of the busiest addresses; all others: (other)",
+    "address",
+)
+ADDRESS_RECEIVERS: Final = _family(
+    "gauge", "address_receivers", "Receivers of one of the busiest addresses", "address"
+)
+ADDRESS_SENDERS: Final = _family(
+    "gauge", "address_senders", "Senders to one of the busiest addresses", "address"
+)
+CONNECTION: Final = _family(
+    "info", "connection", "One of the newest connections; only with ?connections=1",
+    "process", "container", "host", "role", "user",
+)  # fmt: skip
+HTTP_ANSWERS: Final = _family("counter", "http_responses", "Answers of the exporter, by HTTP status", "code")
+HTTP_REFUSED: Final = _family(
+    "counter", "http_refused", "HTTP clients the exporter ended, by reason", "reason"
+)
+
+# The names of qdrouterd for what is the same, so that its dashboards go on working. Its gauges end in
+# `_total`, which Prometheus keeps for counters: those have no second name here.
+QDR: Final[dict[str, tuple[str, ...]]] = {
+    "accepted_deliveries": ("accepted",),
+    "rejected_deliveries": ("rejected",),
+    "released_deliveries": ("released",),
+    "modified_deliveries": ("modified",),
+    "presettled_deliveries": ("presettled",),
+    "dropped_presettled_deliveries": ("dropped_presettled", "dropped_presettled_out"),
+    "deliveries_ingress": ("deliveries_in",),
+    "deliveries_egress": ("deliveries_out",),
+    "deliveries_delayed_1sec": ("delayed_1s",),
+    "deliveries_delayed_10sec": ("delayed_10s",),
+}
+
+
+def qdr(name: str) -> Metric:
+    """A metric by qdrouterd's name."""
+    return Metric(f"qdr_{name}", "counter", "As in qdrouterd: " + name.replace("_", " "))
+
+
+def catalogue() -> list[Metric]:
+    """All metrics, each once, in the order of the documentation."""
+    named = [
+        BUILD, ROUTER, START, UPTIME, UP, RESTARTS, BORN, CPU, RESIDENT, SHARED, STALLED,
+        *(number(name).metric for name in COUNTERS),
+        BLOCKS, RING, RING_SIZE, LATENCY, SIZE, ADDRESS_DELIVERIES, ADDRESS_RECEIVERS, ADDRESS_SENDERS,
+        CONNECTION, HTTP_ANSWERS, HTTP_REFUSED, *(qdr(name) for name in QDR),
+    ]  # fmt: skip
+    return list({metric.name: metric for metric in named}.values())

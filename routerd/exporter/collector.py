@@ -1,0 +1,201 @@
+"""The one collector: what a scrape gets, made from shared memory when it asks.
+
+Nothing here is counted twice or kept: counters live in the statistics pages of the processes that count.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.metrics_core import Metric as Family
+
+from routerd.exporter import catalogue
+from routerd.exporter.catalogue import Metric, number
+from routerd.exporter.observer import Observer, State
+from shm.board import AddressRow
+from shm.native import BUCKET_FLOORS, RING_CAPACITY, arena_split
+from shm.onlooker import Histogram
+from shm.stats import COUNTERS
+
+OTHER: Final = "(other)"
+# Where classic buckets end, as powers of two: every one of them is the floor of a log-linear bucket.
+LATENCY_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(13, 36))  # 8 us to 34 s
+SIZE_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(6, 27, 2))  # 63 bytes to 64 MiB - 1
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What is told about the router itself."""
+
+    router_id: str
+    version: str
+    python: str
+    workers: int
+
+
+class Families:
+    """Metric families under way, each made when its first sample comes."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Family] = {}
+
+    def add(self, metric: Metric, value: float, **labels: str) -> None:
+        """A sample; ``labels`` are all of the metric's, by name."""
+        family = self._family(metric)
+        values = [labels[label] for label in metric.labels]
+        family.add_metric(values, value)  # type: ignore[attr-defined]  # each family has it, their base has not
+
+    def info(self, metric: Metric, **labels: str) -> None:
+        self._family(metric).add_metric([], labels)  # type: ignore[attr-defined]  # likewise
+
+    def histogram(self, metric: Metric, buckets: list[tuple[str, int]], total: float) -> None:
+        self._family(metric).add_metric([], buckets, total)  # type: ignore[attr-defined]  # likewise
+
+    def __iter__(self) -> Iterator[Family]:
+        return iter(self._families.values())
+
+    def _family(self, metric: Metric) -> Family:
+        family = self._families.get(metric.name)
+        if family is None:
+            family = self._families[metric.name] = _MAKERS[metric.kind](metric)
+        return family
+
+
+_MAKERS: Final[dict[str, Callable[[Metric], Family]]] = {
+    "counter": lambda m: CounterMetricFamily(m.name, m.help, labels=m.labels),
+    "gauge": lambda m: GaugeMetricFamily(m.name, m.help, labels=m.labels),
+    "info": lambda m: InfoMetricFamily(m.name, m.help),
+    "histogram": lambda m: HistogramMetricFamily(m.name, m.help),
+}
+
+
+class Collector:
+    """Collects a router's metrics. ``connections``: the newest connections, too."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        identity: Identity,
+        answered: Mapping[int, int],
+        refused: Mapping[str, int],
+        connections: bool = False,
+    ) -> None:
+        self._observer = observer
+        self._identity = identity
+        self._answered = answered
+        self._refused = refused
+        self._connections = connections
+
+    def collect(self) -> Iterator[Family]:
+        """All families; called by prometheus_client for each scrape."""
+        families = Families()
+        self._router(families)
+        states = self._observer.states()
+        for state in states:
+            self._process(families, state)
+        self._shared_memory(families)
+        self._histograms(families)
+        self._addresses(families)
+        for code, count in self._answered.items():
+            families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
+        for reason, count in self._refused.items():
+            families.add(catalogue.HTTP_REFUSED, count, reason=reason)
+        _as_qdrouterd(families, states)
+        if self._connections:
+            self._newest(families)
+        return iter(families)
+
+    def _router(self, families: Families) -> None:
+        me = self._identity
+        families.info(catalogue.BUILD, version=me.version, python=me.python)
+        families.info(catalogue.ROUTER, id=me.router_id, workers=str(me.workers))
+        supervisor = self._observer.figures(self._observer.onlooker.page("supervisor").pid)
+        if supervisor is not None:
+            families.add(catalogue.START, supervisor.born)
+            families.add(catalogue.UPTIME, max(0.0, time.time() - supervisor.born))
+
+    def _process(self, families: Families, state: State) -> None:
+        page, process = state.page, state.page.process
+        families.add(catalogue.UP, state.works, process=process)
+        families.add(catalogue.RESTARTS, max(0, page.generation - 1), process=process)
+        families.add(catalogue.STALLED, state.stalled, process=process)
+        if state.alive and (figures := self._observer.figures(page.pid)) is not None:
+            families.add(catalogue.BORN, figures.born, process=process)
+            families.add(catalogue.CPU, figures.cpu, process=process)
+            families.add(catalogue.RESIDENT, figures.resident, process=process)
+            families.add(catalogue.SHARED, figures.shared, process=process)
+        for name, value in page.counters.items():
+            if value or catalogue.is_written_by(name, process):
+                shown = number(name)
+                families.add(shown.metric, value * shown.scale, process=process, **shown.labels)
+
+    def _shared_memory(self, families: Families) -> None:
+        onlooker = self._observer.onlooker
+        small, large = arena_split(onlooker.arena_bytes)
+        for worker in range(onlooker.workers):
+            for size, blocks in (("small", small), ("large", large)):
+                families.add(catalogue.BLOCKS, blocks, process=f"worker-{worker}", size=size)
+        for ring in onlooker.rings():
+            families.add(catalogue.RING, ring.records, process=ring.process, ring=ring.ring)
+            families.add(catalogue.RING_SIZE, RING_CAPACITY, process=ring.process, ring=ring.ring)
+
+    def _histograms(self, families: Families) -> None:
+        core = self._observer.onlooker.histogram
+        latency, size = core("core", "delivery_latency_ns"), core("core", "message_bytes")
+        families.histogram(
+            catalogue.LATENCY,
+            buckets(latency, LATENCY_ENDS, lambda floor: floor * catalogue.NS),
+            latency.sum * catalogue.NS,
+        )
+        families.histogram(catalogue.SIZE, buckets(size, SIZE_ENDS, lambda floor: floor - 1), size.sum)
+
+    def _addresses(self, families: Families) -> None:
+        board = self._observer.board()
+        rows: dict[str, list[AddressRow]] = {}
+        for row in board.addresses:
+            rows.setdefault(row.address, []).append(row)
+        for address, same in rows.items():
+            families.add(catalogue.ADDRESS_DELIVERIES, sum(row.deliveries for row in same), address=address)
+            families.add(catalogue.ADDRESS_RECEIVERS, sum(row.receivers for row in same), address=address)
+            families.add(catalogue.ADDRESS_SENDERS, sum(row.senders for row in same), address=address)
+        families.add(catalogue.ADDRESS_DELIVERIES, board.other, address=OTHER)
+
+    def _newest(self, families: Families) -> None:
+        for row in dict.fromkeys(self._observer.board().connections):
+            families.info(
+                catalogue.CONNECTION,
+                process=f"worker-{row.worker}",
+                container=row.container,
+                host=row.host,
+                role=row.role,
+                user=row.user,
+            )
+
+
+def buckets(
+    histogram: Histogram, ends: tuple[int, ...], bound: Callable[[int], float]
+) -> list[tuple[str, int]]:
+    """Classic cumulative buckets: what lies below the floor of each of ``ends``, and all.
+
+    ``bound`` makes the largest value that belongs to a bucket of the floor behind it: buckets include their
+    bound.
+    """
+    classic, below, seen = [], 0, 0
+    for end in ends:
+        below += sum(histogram.counts[seen:end])
+        seen = end
+        classic.append((f"{bound(BUCKET_FLOORS[end]):.10g}", below))
+    return [*classic, ("+Inf", below + sum(histogram.counts[seen:]))]
+
+
+def _as_qdrouterd(families: Families, states: list[State]) -> None:
+    for name, sources in catalogue.QDR.items():
+        if all(source in COUNTERS for source in sources):
+            total = sum(state.page.counters[source] for state in states for source in sources)
+            families.add(catalogue.qdr(name), total)

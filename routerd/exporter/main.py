@@ -1,0 +1,75 @@
+"""The exporter process: serve HTTP, look at the router once a second, and listen to the supervisor."""
+
+import contextlib
+import logging
+import os
+import platform
+import socket
+import time
+from typing import Protocol
+
+from routerd.exporter.collector import Identity
+from routerd.exporter.observer import TICK_SECONDS, Observer
+from routerd.exporter.server import Server
+from routerd.exporter.site import Pages
+from shm.control import Exit, FromChild, ListenerSetup, Ready, SetListeners, Setup, StopAccepting, ToChild
+from shm.onlooker import Onlooker
+from shm.segment import SegmentError
+
+LOGGER = logging.getLogger("HTTP")
+NICENESS = 10  # a flood of requests takes what the router's own processes leave
+
+
+class Channel(Protocol):
+    """The control socket, never blocking; it raises when the supervisor is gone, and the process ends."""
+
+    def fileno(self) -> int: ...
+    def send(self, message: FromChild) -> None: ...
+    def receive(self) -> ToChild | None: ...
+    def take_descriptors(self) -> list[int]: ...
+
+
+def run(setup: Setup, channel: Channel) -> None:
+    """Serve until told to exit."""
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    server = Server()
+    identity = Identity(setup.router_id, setup.version, platform.python_version(), setup.workers)
+    observer = Observer(Onlooker(setup.segments), time.monotonic)
+    pages = Pages(observer, identity, server.answered, server.refused)
+    _listen(server, pages, setup.listeners, [fd for one in setup.listeners for fd in one.fds])
+    server.watch(channel.fileno())
+    channel.send(Ready(os.getpid()))
+    serve(server, pages, observer, channel)
+    server.close()
+
+
+def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) -> None:
+    """Turn after turn, until the supervisor says Exit."""
+    due = 0.0
+    while True:
+        now = time.monotonic()
+        if now >= due:
+            due = now + TICK_SECONDS
+            with contextlib.suppress(
+                SegmentError
+            ):  # it is being made anew, or the router stops: seen next time
+                observer.tick()
+        server.turn(now, max(0.0, due - now))
+        while (message := channel.receive()) is not None:
+            match message:
+                case Exit():
+                    return
+                case SetListeners(listeners):
+                    _listen(server, pages, listeners, channel.take_descriptors())
+                case StopAccepting():
+                    pass  # health and metrics are asked for to the end
+                case _:
+                    LOGGER.debug("the supervisor said %r, which is not for the exporter", message)
+
+
+def _listen(server: Server, pages: Pages, listeners: list[ListenerSetup], descriptors: list[int]) -> None:
+    """Serve these from now on; ``descriptors`` are the sockets of all of them in turn, and ours."""
+    sites = [pages.site(one.metrics, one.healthz) for one in listeners for _ in one.fds]
+    sockets = [socket.socket(fileno=fd) for fd in descriptors]
+    server.listen(dict(zip(sockets, sites, strict=True)))

@@ -1,0 +1,193 @@
+"""What the exporter knows of the router: figures of this moment, and what only time tells.
+
+``tick`` looks once a second: whose heartbeat moves, and how fast the counters grow.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import psutil
+
+from shm.board import Board
+from shm.onlooker import Onlooker, Page
+
+TICK_SECONDS: Final = 1.0
+HUNG_SECONDS: Final = 5.0  # a loop turns every second even when there is nothing to do
+MISSING_SECONDS: Final = 5.0  # a killed child is back long before
+HISTORY: Final = 120  # ticks
+_SUPERVISOR: Final = "supervisor"
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What the operating system says of a process."""
+
+    born: float  # seconds since 1970
+    cpu: float  # seconds
+    resident: int  # bytes
+    shared: int  # bytes
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Sums over all processes at a moment of the clock."""
+
+    time: float
+    counters: dict[str, int]
+    cpu: dict[str, float]
+    generations: dict[str, int]
+    addresses: dict[str, int]
+
+
+class Pulse(msgspec.Struct):
+    """When a process was last seen alive, and when its heartbeat last moved."""
+
+    pid: int = 0
+    heartbeat: int = -1
+    lived: float = 0.0
+    moved: float = 0.0
+
+
+class State(msgspec.Struct, frozen=True):
+    """How a process is: ``missing`` and ``stalled`` in seconds, 0 if it is there and turns."""
+
+    page: Page
+    alive: bool
+    missing: float
+    stalled: float
+
+    @property
+    def works(self) -> bool:
+        return self.alive and self.stalled < HUNG_SECONDS
+
+
+class Observer:
+    """Watches a router from outside. ``clock`` is monotonic, in seconds."""
+
+    def __init__(self, onlooker: Onlooker, clock: Callable[[], float]) -> None:
+        self.onlooker = onlooker
+        self._clock = clock
+        self._pulses: dict[str, Pulse] = {}
+        self._processes: dict[int, psutil.Process] = {}
+        self.history: deque[Tick] = deque(maxlen=HISTORY)
+
+    def tick(self) -> None:
+        """Look at everything once. Raises SegmentError when the router is gone."""
+        self.onlooker.look_again()
+        states = self.states()
+        counters: dict[str, int] = {}
+        for state in states:
+            for name, value in state.page.counters.items():
+                counters[name] = counters.get(name, 0) + value
+        found = {state.page.process: self.figures(state.page.pid) for state in states if state.alive}
+        cpu = {process: figures.cpu for process, figures in found.items() if figures}
+        addresses = {row.address: row.deliveries for row in self.onlooker.board().addresses}
+        generations = {state.page.process: state.page.generation for state in states}
+        self.history.append(Tick(self._clock(), counters, cpu, generations, addresses))
+        living = {state.page.pid for state in states}
+        self._processes = {pid: process for pid, process in self._processes.items() if pid in living}
+
+    def states(self) -> list[State]:
+        """How each process is now: the workers, the core, the supervisor."""
+        now = self._clock()
+        return [self._state(page, now) for page in self.onlooker.pages()]
+
+    def board(self) -> Board:
+        return self.onlooker.board()
+
+    def _state(self, page: Page, now: float) -> State:
+        pulse = self._pulses.setdefault(page.process, Pulse(lived=now, moved=now))
+        alive = bool(page.pid) and psutil.pid_exists(page.pid)
+        if alive:
+            pulse.lived = now
+        if pulse.heartbeat != page.heartbeat or pulse.pid != page.pid or not alive:
+            pulse.heartbeat, pulse.pid, pulse.moved = page.heartbeat, page.pid, now
+        # the supervisor's loop turns when something happens; if it ends, so does this process
+        stalled = 0.0 if page.process == _SUPERVISOR else now - pulse.moved
+        return State(page, alive, now - pulse.lived, stalled)
+
+    def figures(self, pid: int) -> Figures | None:
+        """What the operating system says; None if there is no such process any more."""
+        with suppress(psutil.Error):
+            if pid not in self._processes:
+                self._processes[pid] = psutil.Process(pid)
+            process = self._processes[pid]
+            with process.oneshot():
+                memory, times = process.memory_info(), process.cpu_times()
+                return Figures(process.create_time(), times.user + times.system, memory.rss, memory.shared)
+        self._processes.pop(pid, None)
+        return None
+
+    def rate(self, name: str, seconds: float = 5.0) -> float:
+        """How fast a counter has grown lately, per second, all processes together."""
+        return self._growth(seconds, lambda tick: tick.counters.get(name, 0))
+
+    def cpu(self, process: str, seconds: float = 5.0) -> float:
+        """Which part of a CPU a process has used lately."""
+        return self._growth(seconds, lambda tick: tick.cpu.get(process, 0.0))
+
+    def address_rate(self, address: str, seconds: float = 5.0) -> float:
+        """Deliveries to one of the busiest addresses lately, per second."""
+        if not self.history or address not in self._before(seconds).addresses:
+            return 0.0
+        return self._growth(seconds, lambda tick: tick.addresses.get(address, 0))
+
+    def recently(self, name: str, seconds: float = 60.0) -> int:
+        """By how much a counter has grown lately."""
+        if not self.history:
+            return 0
+        before = self._before(seconds)
+        return max(0, self.history[-1].counters.get(name, 0) - before.counters.get(name, 0))
+
+    def restarts_before(self, process: str, seconds: float) -> int:
+        """How often a process had been started again that long ago, as far as is known."""
+        if not self.history:
+            return 0
+        return max(0, self._before(seconds).generations.get(process, 0) - 1)
+
+    def _before(self, seconds: float) -> Tick:
+        last = self.history[-1].time
+        return next((tick for tick in self.history if tick.time >= last - seconds), self.history[-1])
+
+    def _growth(self, seconds: float, value: Callable[[Tick], float]) -> float:
+        if not self.history:
+            return 0.0
+        before, last = self._before(seconds), self.history[-1]
+        return (
+            max(0.0, (value(last) - value(before)) / (last.time - before.time))
+            if last.time > before.time
+            else 0.0
+        )
+
+
+def unhealthy(states: list[State]) -> list[str]:
+    """Why the router is not healthy, one reason a process; empty if it is."""
+    return [
+        f"{state.page.process}: {why}"
+        for state in states
+        if (
+            why := f"missing for {state.missing:.0f} s"
+            if state.missing >= MISSING_SECONDS
+            else f"its loop has not turned for {state.stalled:.0f} s"
+            if state.alive and state.stalled >= HUNG_SECONDS
+            else ""
+        )
+    ]
+
+
+def unready(states: list[State]) -> list[str]:
+    """Why the router does not take traffic, one reason a process; empty if it does."""
+    return [
+        f"{state.page.process}: {why}"
+        for state in states
+        if (
+            why := "not there"
+            if not state.alive
+            else "its loop does not turn"
+            if not state.works
+            else "takes no connections"
+            if state.page.process.startswith("worker-") and not state.page.counters["accepting"]
+            else ""
+        )
+    ]

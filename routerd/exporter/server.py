@@ -1,0 +1,237 @@
+"""An HTTP server for a few small answers: one thread, bounded connections, no patience.
+
+    accepted --whole head--> answering --all sent--> closing --peer closes, or time--> gone
+    accepted --deadline, bad or long head--> answering (an error) or gone
+
+Every connection gets one answer and is closed. Prohibited: waiting for anybody; a slow or silent client
+costs a place in a table until its deadline, or until the table is full and the oldest must go.
+"""
+
+import contextlib
+import selectors
+import socket
+from collections import Counter
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+MOST = 128  # connections at once
+AT_ONCE = 16  # of them accepted in one turn
+HEAD_BYTES = 8192
+HEAD_SECONDS = 5.0
+ANSWER_SECONDS = 10.0
+CLOSING_SECONDS = 1.0
+CROWDED_SECONDS = 1.0  # when there is no place left, whoever has been here for so long makes room
+REFUSALS: Final = ("slow", "crowded", "malformed", "reset")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What was asked for: ``parameters`` of the query, ``accept`` is that header."""
+
+    path: str
+    parameters: dict[str, list[str]] = {}
+    accept: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What is answered; ``headers`` beside type and length."""
+
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+Site = Callable[[Request], Answer]
+
+
+class _Head(BaseHTTPRequestHandler):
+    """The library's parser, fed with a head that is there already."""
+
+    def __init__(self, head: bytes) -> None:
+        self.error = 0
+        self.rfile = BytesIO(head)
+        self.raw_requestline = self.rfile.readline(HEAD_BYTES + 1)
+        if not self.parse_request():
+            self.error = self.error or HTTPStatus.BAD_REQUEST
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        self.error = code
+
+
+class Connection:
+    """A client: what came so far, and what is still to be sent."""
+
+    def __init__(self, sock: socket.socket, site: Site, now: float) -> None:
+        self.sock = sock
+        self.site = site
+        self.born = now
+        self.deadline = now + HEAD_SECONDS
+        self.head = b""
+        self.rest: memoryview | None = None  # of the answer
+        self.closing = False
+
+
+class Server:
+    """Serves sites on listening sockets; ``turn`` is called again and again. Time is an argument."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._connections: dict[socket.socket, Connection] = {}  # the oldest first
+        self._listening: dict[socket.socket, Site] = {}
+        self._accepting = False
+        self.answered: Counter[int] = Counter()
+        self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def watch(self, fd: int) -> None:
+        """Return from ``turn`` when this descriptor has something to read."""
+        self._selector.register(fd, selectors.EVENT_READ)
+
+    def listen(self, sites: Mapping[socket.socket, Site]) -> None:
+        """Accept connections from these listening sockets, and from no others any more."""
+        self._accept_from_all(False)
+        for sock in self._listening.keys() - sites.keys():
+            sock.close()
+        self._listening = dict(sites)
+        self._accept_from_all(True)
+
+    def turn(self, now: float, seconds: float) -> None:
+        """Serve whoever is ready; wait at most so long if nobody is."""
+        self._expire(now)
+        due = min((c.deadline for c in self._connections.values()), default=now + seconds)
+        wait = min(seconds, max(0.0, due - now), seconds if self._accepting else CROWDED_SECONDS / 10)
+        for key, _ in self._selector.select(wait):
+            if isinstance(key.fileobj, int):
+                continue
+            if key.fileobj in self._listening:
+                self._accept(key.fileobj, now)
+            elif connection := self._connections.get(key.fileobj):  # type: ignore[call-overload]  # likewise
+                self._serve(connection, now)
+
+    def close(self) -> None:
+        """Drop all connections and stop listening."""
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        self.listen({})
+        self._selector.close()
+
+    def _accept_from_all(self, accepting: bool) -> None:
+        if accepting == self._accepting:
+            return
+        self._accepting = accepting
+        for sock in self._listening:
+            if accepting:
+                self._selector.register(sock, selectors.EVENT_READ)
+            else:
+                self._selector.unregister(sock)
+
+    def _accept(self, listening: socket.socket, now: float) -> None:
+        for _ in range(AT_ONCE):
+            if len(self._connections) >= MOST:
+                self._accept_from_all(False)
+                return
+            try:
+                sock, _ = listening.accept()
+            except (
+                OSError
+            ):  # none left, or it is gone already, or there are no descriptors: the next turn tells
+                return
+            sock.setblocking(False)
+            self._connections[sock] = Connection(sock, self._listening[listening], now)
+            self._selector.register(sock, selectors.EVENT_READ)
+
+    def _expire(self, now: float) -> None:
+        for connection in [c for c in self._connections.values() if now >= c.deadline]:
+            self._drop(connection, None if connection.closing else "slow")
+        if not self._accepting and len(self._connections) >= MOST:
+            oldest = next(iter(self._connections.values()))
+            if now - oldest.born >= CROWDED_SECONDS:
+                self._drop(oldest, None if oldest.closing else "crowded")
+        if len(self._connections) < MOST:
+            self._accept_from_all(True)
+
+    def _serve(self, connection: Connection, now: float) -> None:
+        try:
+            if connection.rest is None:
+                self._read(connection, now)
+            elif connection.closing:
+                if not connection.sock.recv(HEAD_BYTES):
+                    self._drop(connection)
+            else:
+                self._write(connection, now)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._drop(connection, None if connection.closing else "reset")
+
+    def _read(self, connection: Connection, now: float) -> None:
+        part = connection.sock.recv(HEAD_BYTES)
+        connection.head += part
+        if b"\r\n\r\n" in connection.head or b"\n\n" in connection.head:
+            self._answer(connection, now)
+        elif len(connection.head) > HEAD_BYTES:
+            self._refuse(connection, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, now)
+        elif not part:
+            self._drop(connection, "reset" if connection.head else None)
+
+    def _answer(self, connection: Connection, now: float) -> None:
+        head = _Head(connection.head)
+        if head.error:
+            self._refuse(connection, head.error, now)
+            return
+        if head.command not in ("GET", "HEAD"):
+            answer = Answer(b"only GET is served here\n", status=405, headers={"Allow": "GET, HEAD"})
+        else:
+            try:
+                url = urlsplit(head.path)
+            except ValueError:
+                self._refuse(connection, HTTPStatus.BAD_REQUEST, now)
+                return
+            answer = connection.site(Request(url.path, parse_qs(url.query), head.headers.get("Accept", "")))
+        self._send(connection, answer, head.command != "HEAD", now)
+
+    def _refuse(self, connection: Connection, status: int, now: float) -> None:
+        self.refused["malformed"] += 1
+        self._send(connection, Answer(f"{HTTPStatus(status).phrase}\n".encode(), status=status), True, now)
+
+    def _send(self, connection: Connection, answer: Answer, with_body: bool, now: float) -> None:
+        self.answered[answer.status] += 1
+        lines = [
+            f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
+            f"Content-Type: {answer.content_type}",
+            f"Content-Length: {len(answer.body)}",
+            "Connection: close",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
+            *(f"{name}: {value}" for name, value in answer.headers.items()),
+        ]
+        head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+        connection.rest = memoryview(head + (answer.body if with_body else b""))
+        connection.deadline = now + ANSWER_SECONDS
+        self._selector.modify(connection.sock, selectors.EVENT_WRITE)
+        self._write(connection, now)
+
+    def _write(self, connection: Connection, now: float) -> None:
+        assert connection.rest is not None
+        connection.rest = connection.rest[connection.sock.send(connection.rest) :]
+        if not connection.rest:
+            connection.sock.shutdown(socket.SHUT_WR)  # a close with unread bytes would take the answer back
+            connection.closing = True
+            connection.deadline = now + CLOSING_SECONDS
+            self._selector.modify(connection.sock, selectors.EVENT_READ)
+
+    def _drop(self, connection: Connection, why: str | None = None) -> None:
+        if why is not None:
+            self.refused[why] += 1
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(connection.sock)
+        connection.sock.close()
+        self._connections.pop(connection.sock, None)

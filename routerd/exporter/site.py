@@ -1,0 +1,92 @@
+"""What stands under which path of an HTTP listener."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Final
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from routerd.exporter.collector import Collector, Identity
+from routerd.exporter.observer import Observer, unhealthy, unready
+from routerd.exporter.server import Answer, Request, Site
+from routerd.exporter.status import status
+from shm.segment import SegmentError
+
+LOGGER = logging.getLogger("HTTP")
+
+PAGE_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+}
+NOT_HERE: Final = "there is nothing here; see / or /metrics, /healthz, /readyz, /status.json\n"
+
+
+class Pages:
+    """Everything an exporter can answer with."""
+
+    def __init__(
+        self, observer: Observer, identity: Identity, answered: Counter[int], refused: Counter[str]
+    ) -> None:
+        self._observer = observer
+        self._identity = identity
+        self._answered = answered
+        self._refused = refused
+        self._page = files("routerd.exporter").joinpath("page.html").read_bytes()
+        self._encode = msgspec.json.Encoder().encode
+
+    def site(self, metrics: bool, healthz: bool) -> Site:
+        """The paths of one listener; its attributes switch some of them off."""
+        paths: dict[str, Callable[[Request], Answer]] = {"/": self.page, "/status.json": self.status}
+        if metrics:
+            paths["/metrics"] = self.metrics
+        if healthz:
+            paths |= {"/healthz": self.healthz, "/readyz": self.readyz}
+
+        def answer(request: Request) -> Answer:
+            page = paths.get(request.path)
+            if page is None:
+                return Answer(NOT_HERE.encode(), status=404)
+            try:
+                return page(request)
+            except SegmentError as error:
+                return Answer(f"{error}\n".encode(), status=503)
+
+        return answer
+
+    def metrics(self, request: Request) -> Answer:
+        """For Prometheus; `name[]` chooses series, `connections=1` adds the newest connections."""
+        names = request.parameters.get("name[]")
+        registry = CollectorRegistry(auto_describe=bool(names))  # to choose, it has to know the names
+        wanted = request.parameters.get("connections", ["0"])[-1] not in ("", "0", "no")
+        registry.register(Collector(self._observer, self._identity, self._answered, self._refused, wanted))
+        encode, content_type = choose_encoder(request.accept)
+        if names:
+            return Answer(encode(registry.restricted_registry(names)), content_type)
+        return Answer(encode(registry), content_type)
+
+    def healthz(self, request: Request) -> Answer:
+        """Whether all processes are there and their loops turn."""
+        return _verdict("live", unhealthy(self._observer.states()))
+
+    def readyz(self, request: Request) -> Answer:
+        """Whether the router takes traffic."""
+        return _verdict("ready", unready(self._observer.states()))
+
+    def status(self, request: Request) -> Answer:
+        """What the page shows."""
+        return Answer(self._encode(status(self._observer, self._identity)), "application/json")
+
+    def page(self, request: Request) -> Answer:
+        """The router, live, in a browser."""
+        return Answer(self._page, "text/html; charset=utf-8", headers=PAGE_HEADERS)
+
+
+def _verdict(word: str, reasons: list[str]) -> Answer:
+    if not reasons:
+        return Answer(f"{word}\n".encode())
+    return Answer("".join(f"{reason}\n" for reason in [f"not {word}", *reasons]).encode(), status=503)

@@ -1,0 +1,184 @@
+"""What the live page shows, as one structure: /status.json."""
+
+import time
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from routerd.exporter.collector import Identity
+from routerd.exporter.observer import Observer, State, unhealthy, unready
+from shm.board import ConnectionRow
+from shm.native import RING_CAPACITY, arena_split
+
+LOW: Final = 0.1  # of an arena's blocks
+FULL: Final = 0.8  # of a ring
+RECENT_SECONDS: Final = 60.0
+_RATES: Final = (
+    "deliveries_in", "deliveries_out", "bytes_in", "bytes_out",
+    "accepted", "rejected", "released", "modified", "presettled", "connections_accepted",
+)  # fmt: skip
+# Counters whose growth somebody should look at, and what it means.
+_WORRIES: Final = {
+    "dropped_presettled": "presettled deliveries had no receiver",
+    "dropped_presettled_out": "presettled deliveries were dropped because a receiver was slow",
+    "decode_errors": "malformed messages were rejected",
+    "connections_failed": "connections ended by garbage, a protocol error or a timeout",
+    "bad_records": "records in shared memory made no sense",
+    "pauses": "times reading stopped because blocks ran low",
+}
+
+
+class Process(msgspec.Struct, rename="camel"):
+    """One process; memory in bytes, times in seconds, fills from 0 to 1, None for what it does not have."""
+
+    name: str
+    pid: int
+    up: bool
+    restarts: int
+    stalled: float
+    cpu: float
+    memory: int = 0
+    shared_memory: int = 0
+    longest_turn: float = 0.0
+    connections: int | None = None
+    links: int | None = None
+    unsettled: int | None = None
+    arena_fill: float | None = None
+    ring_fill: float | None = None
+
+
+class Address(msgspec.Struct, rename="camel"):
+    """One of the busiest addresses; ``rate`` in deliveries per second."""
+
+    address: str
+    distribution: str
+    deliveries: int
+    rate: float
+    receivers: int
+    senders: int
+
+
+class Status(msgspec.Struct, rename="camel"):
+    """The router at a moment; ``rates`` per second, ``history`` the deliveries in and out per tick."""
+
+    router: str
+    version: str
+    time: float
+    uptime: float
+    live: bool
+    ready: bool
+    alarms: list[str]
+    processes: list[Process]
+    rates: dict[str, float]
+    history: list[tuple[int, int]]
+    addresses: list[Address]
+    other_deliveries: int
+    address_count: int
+    open_connections: int
+    links: int
+    connections: list[ConnectionRow]
+
+
+def status(observer: Observer, identity: Identity) -> Status:
+    """All of it, from shared memory and the ticks so far."""
+    states = observer.states()
+    by_name = {state.page.process: state for state in states}
+    board = observer.board()
+    supervisor = observer.figures(by_name["supervisor"].page.pid)
+    processes = _processes(observer, states)
+    workers = [state.page for state in states if state.page.process.startswith("worker-")]
+    return Status(
+        router=identity.router_id,
+        version=identity.version,
+        time=time.time(),
+        uptime=time.time() - supervisor.born if supervisor else 0.0,
+        live=not unhealthy(states),
+        ready=not unready(states),
+        alarms=alarms(observer, states, processes),
+        processes=processes,
+        rates={name: round(observer.rate(name), 1) for name in _RATES},
+        history=_history(observer),
+        addresses=[
+            Address(
+                row.address,
+                row.distribution,
+                row.deliveries,
+                round(observer.address_rate(row.address), 1),
+                row.receivers,
+                row.senders,
+            )
+            for row in board.addresses
+        ],
+        other_deliveries=board.other,
+        address_count=by_name["core"].page.counters["addresses"],
+        open_connections=sum(page.counters["connections"] for page in workers),
+        links=sum(page.counters["links"] for page in workers),
+        connections=board.connections,
+    )
+
+
+def _processes(observer: Observer, states: list[State]) -> list[Process]:
+    small, large = arena_split(observer.onlooker.arena_bytes)
+    fullest: dict[str, int] = {}
+    for ring in observer.onlooker.rings():
+        fullest[ring.process] = max(fullest.get(ring.process, 0), ring.records)
+    processes = []
+    for state in states:
+        page = state.page
+        process = Process(
+            page.process,
+            page.pid,
+            state.works,
+            max(0, page.generation - 1),
+            round(state.stalled, 1),
+            round(observer.cpu(page.process), 3),
+            longest_turn=page.counters["longest_turn_ns"] * 1e-9,
+        )
+        figures = observer.figures(page.pid) if state.alive else None
+        if figures is not None:
+            process.memory, process.shared_memory = figures.resident, figures.shared
+        if page.process in fullest:
+            process.connections = page.counters["connections"]
+            process.links = page.counters["links"]
+            process.unsettled = page.counters["unsettled"]
+            free = min(page.counters["small_free"] / small, page.counters["large_free"] / large)
+            process.arena_fill = round(max(0.0, 1 - free), 4) if state.alive else None
+            process.ring_fill = round(fullest[page.process] / RING_CAPACITY, 4)
+        processes.append(process)
+    return processes
+
+
+def _history(observer: Observer) -> list[tuple[int, int]]:
+    ticks = [tick.counters for tick in observer.history]
+    return [
+        (
+            max(0, after["deliveries_in"] - before["deliveries_in"]),
+            max(0, after["deliveries_out"] - before["deliveries_out"]),
+        )
+        for before, after in pairwise(ticks)
+    ]
+
+
+def alarms(observer: Observer, states: list[State], processes: list[Process]) -> list[str]:
+    """What an operator should look at now, the worst first."""
+    found = unhealthy(states)
+    found += [reason for reason in unready(states) if reason.partition(":")[0] not in " ".join(found)]
+    for state in states:
+        if state.page.counters["paused"]:
+            found.append(f"{state.page.process}: reads nothing until blocks are free; see arenaSize")
+        if state.page.counters["overflow"]:
+            found.append(
+                f"{state.page.process}: {state.page.counters['overflow']} records wait for a full ring"
+            )
+    for process in processes:
+        if process.arena_fill is not None and process.arena_fill > 1 - LOW:
+            found.append(f"{process.name}: its arena is {process.arena_fill:.0%} full; see arenaSize")
+        if process.ring_fill is not None and process.ring_fill > FULL:
+            found.append(f"{process.name}: a ring is {process.ring_fill:.0%} full")
+        if process.restarts and process.restarts > observer.restarts_before(process.name, RECENT_SECONDS):
+            found.append(f"{process.name}: started again within the last minute")
+    for name, meaning in _WORRIES.items():
+        if count := observer.recently(name, RECENT_SECONDS):
+            found.append(f"{count} {meaning} within the last minute")
+    return found

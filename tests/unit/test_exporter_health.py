@@ -1,0 +1,204 @@
+"""What only time tells: hung loops, missing processes, rates, alarms; the clock is the test's."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from routerd.exporter.collector import Identity
+from routerd.exporter.observer import HUNG_SECONDS, MISSING_SECONDS, Observer
+from routerd.exporter.server import Answer, Request
+from routerd.exporter.site import Pages
+from shm import board, native, segment, stats
+from shm.board import AddressRow, Board, ConnectionRow
+from shm.onlooker import Onlooker
+
+ME = Identity("me", "1.2", "3.11", 2)
+WORKING = ("worker-0", "worker-1", "core")
+
+
+class Bed:
+    """A router of two workers and a core, all played by the test; one tick is a second."""
+
+    def __init__(self, segments: segment.Segments) -> None:
+        self.segments = segments
+        self.now = 1000.0
+        self.page("supervisor").own(os.getpid(), 1)
+        for process in WORKING:
+            self.page(process).own(os.getpid(), 1)
+            self.set(process, accepting=1)
+            self.set(process, small_free=1000, large_free=1000)
+        self.observer = Observer(Onlooker(segments.names.prefix), lambda: self.now)
+        self.pages = Pages(self.observer, ME, Counter(), Counter())
+        self.tick()
+
+    def page(self, process: str) -> native.StatsPage:
+        match process:
+            case "core":
+                return self.segments.core_stats()
+            case "supervisor":
+                return self.segments.supervisor_stats()
+            case _:
+                return self.segments.worker_stats(int(process[-1]))
+
+    def set(self, process: str, **numbers: int) -> None:
+        for name, number in numbers.items():
+            self.page(process).set(stats.COUNTERS[name][0], number)
+
+    def tick(self, beating: tuple[str, ...] = WORKING, seconds: int = 1) -> None:
+        for _ in range(seconds):
+            self.now += 1
+            for process in beating:
+                self.page(process).beat()
+            self.observer.tick()
+
+    def asked(self, path: str, metrics: bool = True, healthz: bool = True) -> Answer:
+        return self.pages.site(metrics, healthz)(Request(path))
+
+    @property
+    def alarms(self) -> str:
+        return "\n".join(json.loads(self.asked("/status.json").body)["alarms"])
+
+
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    with segment.create(segment.segment_prefix("test-health", os.getpid()), 2, 1) as segments:
+        yield Bed(segments)
+
+
+def test_a_router_that_works_is_live_and_ready(bed: Bed) -> None:
+    """Both say so, and there is no alarm."""
+    bed.tick(seconds=3)
+    assert (bed.asked("/healthz").status, bed.asked("/healthz").body) == (200, b"live\n")
+    assert (bed.asked("/readyz").status, bed.asked("/readyz").body) == (200, b"ready\n")
+    assert bed.alarms == ""
+
+
+@pytest.mark.parametrize("hung", WORKING)
+def test_a_loop_that_does_not_turn_is_noticed(bed: Bed, hung: str) -> None:
+    """After 5 s, not before; a beat makes it well again."""
+    others = tuple(process for process in WORKING if process != hung)
+    bed.tick(others, int(HUNG_SECONDS) - 1)
+    assert bed.asked("/healthz").status == 200
+    bed.tick(others, 2)
+    for path in ("/healthz", "/readyz"):
+        answer = bed.asked(path)
+        assert answer.status == 503
+        assert hung in answer.body.decode()
+        assert not any(other in answer.body.decode() for other in others)
+    assert f"{hung}: its loop has not turned for" in bed.alarms
+    assert b'routerd_process_up{process="%b"} 0.0' % hung.encode() in bed.asked("/metrics").body
+    bed.tick()
+    assert bed.asked("/healthz").status == 200
+
+
+def test_a_killed_worker_is_forgiven_for_a_while(bed: Bed) -> None:
+    """Not ready at once; not healthy after 5 s; its successor is well, and that it started is told."""
+    bed.page("worker-1").own(0, 1)
+    bed.tick(("worker-0", "core"))
+    assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (200, 503)
+    assert bed.asked("/readyz").body == b"not ready\nworker-1: not there\n"
+    bed.tick(("worker-0", "core"), int(MISSING_SECONDS))
+    assert bed.asked("/healthz").status == 503
+    assert "worker-1: missing for" in bed.alarms
+    bed.page("worker-1").own(os.getpid(), 2)
+    bed.tick()
+    assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (200, 200)
+    assert bed.alarms == "worker-1: started again within the last minute"
+    bed.tick(seconds=61)
+    assert bed.alarms == ""
+
+
+def test_a_process_whose_number_is_nobodys_is_missing(bed: Bed) -> None:
+    """A page that a killed process left behind does not count."""
+    bed.page("core").own(2**22 + 1, 1)  # beyond what the kernel gives
+    bed.tick(seconds=int(MISSING_SECONDS) + 1)
+    assert b"core: missing" in bed.asked("/healthz").body
+
+
+def test_a_stopping_router_is_live_but_not_ready(bed: Bed) -> None:
+    """Its workers take no connections any more."""
+    bed.set("worker-0", accepting=0)
+    assert bed.asked("/healthz").status == 200
+    assert bed.asked("/readyz").body == b"not ready\nworker-0: takes no connections\n"
+
+
+def test_rates_are_per_second_of_the_last_ones(bed: Bed) -> None:
+    """All processes together; a counter that was set back is no negative rate."""
+    for second in range(1, 11):
+        bed.set("worker-0", deliveries_in=100 * second)
+        bed.set("worker-1", deliveries_in=20 * second)
+        bed.segments.board().write(board.encode(Board([AddressRow("a", "balanced", 7 * second, 1, 1)])))
+        bed.tick()
+    status = json.loads(bed.asked("/status.json").body)
+    assert status["rates"]["deliveries_in"] == 120
+    assert status["addresses"][0]["rate"] == 7
+    assert status["history"][-1] == [120, 0]
+    bed.set("worker-0", deliveries_in=0)
+    bed.tick()
+    status = json.loads(bed.asked("/status.json").body)
+    assert min(status["rates"].values()) == 0
+    assert status["history"][-1] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("process", "numbers", "said"),
+    [
+        ("worker-0", {"paused": 1}, "worker-0: reads nothing until blocks are free"),
+        ("worker-1", {"small_free": 1}, "worker-1: its arena is 100% full; see arenaSize"),
+        ("core", {"overflow": 3}, "core: 3 records wait for a full ring"),
+        ("core", {"dropped_presettled": 2}, "2 presettled deliveries had no receiver within the last minute"),
+        ("worker-0", {"bad_records": 1}, "1 records in shared memory made no sense within the last minute"),
+    ],
+)
+def test_what_an_operator_should_look_at_is_an_alarm(
+    bed: Bed, process: str, numbers: dict[str, int], said: str
+) -> None:
+    """Each with where, what, and for how long."""
+    bed.set(process, **numbers)
+    bed.tick()
+    assert said in bed.alarms
+
+
+def test_a_full_ring_is_an_alarm(bed: Bed) -> None:
+    """The process that reads it does not keep up."""
+    producer = native.Producer(bed.segments.rings, native.work_ring_offset(1))
+    for _ in range(native.RING_CAPACITY - 1):
+        producer.push(native.pack(type=1))
+    producer.publish()
+    del producer
+    assert bed.alarms == "worker-1: a ring is 100% full"
+
+
+def test_status_has_what_the_page_shows(bed: Bed) -> None:
+    """Names in camel case, numbers of all processes, connections as rows."""
+    row = ConnectionRow(1, "client", "10.0.0.1:1", "normal", "joe")
+    bed.segments.board().write(board.encode(Board([], 5, [row], 1)))
+    bed.set("worker-1", connections=1, links=2)
+    status = json.loads(bed.asked("/status.json").body)
+    assert [process["name"] for process in status["processes"]] == [*WORKING, "supervisor"]
+    assert (status["openConnections"], status["links"]) == (1, 2)
+    assert status["connections"] == [[1, "client", "10.0.0.1:1", "normal", "joe"]]
+    assert status["otherDeliveries"] == 5
+    assert all(process["memory"] > 0 for process in status["processes"])
+
+
+def test_listeners_switch_pages_off(bed: Bed) -> None:
+    """`metrics: no` and `healthz: no`."""
+    assert bed.asked("/metrics", metrics=False).status == 404
+    assert bed.asked("/healthz", healthz=False).status == bed.asked("/readyz", healthz=False).status == 404
+    assert bed.asked("/metrics", healthz=False).status == bed.asked("/healthz", metrics=False).status == 200
+
+
+def test_the_page_is_self_contained(bed: Bed) -> None:
+    """It asks only for its own status; a browser is told to load nothing else."""
+    answer = bed.asked("/")
+    page = answer.body.decode()
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "innerHTML" not in page
+    shown = json.loads(bed.asked("/status.json").body)
+    assert {word for word in shown if word not in page} <= {"time"}  # every other figure is used

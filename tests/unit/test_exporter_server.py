@@ -1,0 +1,207 @@
+"""The HTTP server against clients that behave and clients that do not; time is the test's."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from routerd.exporter import server as http
+from routerd.exporter.server import Answer, Request, Server
+
+LARGE = 8 * 1024 * 1024  # more than socket buffers take
+
+
+def site(request: Request) -> Answer:
+    if request.path == "/large":
+        return Answer(b"x" * LARGE)
+    return Answer(f"{request.path} {request.parameters} {request.accept}".encode(), headers={"X-Own": "1"})
+
+
+class Bed:
+    """A server on a free port and its clients; a turn takes no time unless it is told."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setblocking(False)
+        self.address = listening.getsockname()
+        self.server.listen({listening: site})
+        self.now = 0.0
+        self.clients: list[socket.socket] = []
+
+    def client(self, says: bytes = b"") -> socket.socket:
+        client = socket.create_connection(self.address, timeout=20)
+        self.clients.append(client)
+        client.sendall(says)
+        return client
+
+    def turn(self, turns: int = 4, seconds: float = 0.0) -> None:
+        for _ in range(turns):
+            self.server.turn(self.now, 0)
+        self.now += seconds
+
+    def answer(self, client: socket.socket) -> bytes:
+        """All that comes until the server says it is done."""
+        client.setblocking(False)
+        data = b""
+        for _ in range(10_000):
+            self.turn(1)
+            try:
+                part = client.recv(1 << 20)
+            except BlockingIOError:
+                continue
+            if not part:
+                return data
+            data += part
+        raise AssertionError(f"no end after {data[:80]!r}")
+
+    def ask(self, says: bytes) -> bytes:
+        return self.answer(self.client(says))
+
+
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    bed = Bed()
+    yield bed
+    bed.server.close()
+    for client in bed.clients:
+        client.close()
+
+
+def get(path: str, more: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: router\r\n{more}\r\n".encode()
+
+
+def test_a_request_is_answered_and_the_connection_closed(bed: Bed) -> None:
+    """Path, parameters and Accept header reach the site; the answer has its length and cannot be misread."""
+    head, _, body = bed.ask(get("/a?b=1&b=2", "Accept: text/x\r\n")).partition(b"\r\n\r\n")
+    assert body == b"/a {'b': ['1', '2']} text/x"
+    lines = head.split(b"\r\n")
+    assert lines[0] == b"HTTP/1.1 200 OK"
+    expected = {f"Content-Length: {len(body)}".encode(), b"Connection: close", b"X-Own: 1"}
+    assert expected | {b"X-Content-Type-Options: nosniff"} <= set(lines)
+    assert bed.server.answered == {200: 1}
+
+
+def test_a_request_may_come_in_pieces(bed: Bed) -> None:
+    """Byte by byte, also with bare line feeds."""
+    client = bed.client()
+    for i in range(len(request := b"GET /a HTTP/1.0\n\n")):
+        client.sendall(request[i : i + 1])
+        bed.turn(1)
+    assert b"/a {}" in bed.answer(client)
+
+
+def test_large_answers_wait_for_the_client(bed: Bed) -> None:
+    """Nothing is lost, and others are served meanwhile."""
+    slow = bed.client(get("/large"))
+    bed.turn()
+    assert b"/quick" in bed.ask(get("/quick"))
+    assert len(bed.answer(slow).partition(b"\r\n\r\n")[2]) == LARGE
+
+
+def test_head_gets_no_body(bed: Bed) -> None:
+    """But its length."""
+    answer = bed.ask(b"HEAD /a HTTP/1.1\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\n")
+    assert b"Content-Length: 6" in answer
+
+
+@pytest.mark.parametrize(
+    ("says", "status"),
+    [
+        (b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 405),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"AMQP\x00\x01\x00\x00\r\n\r\n", 400),
+        (b"\r\n\r\n", 400),
+        (b"GET\r\n\r\n", 400),
+        (b"GET / HTTP/9.9\r\n\r\n", 505),
+        (b"GET http://[x HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431),
+        (b"GET /" + b"x" * 20_000, 431),
+    ],
+)
+def test_what_is_no_request_gets_an_error(bed: Bed, says: bytes, status: int) -> None:
+    """The right status, a counter, and nobody else is troubled."""
+    assert bed.ask(says).startswith(f"HTTP/1.1 {status} ".encode())
+    assert bed.server.refused["malformed"] == (status != 405)
+    assert b"200 OK" in bed.ask(get("/"))
+
+
+def test_silent_and_trickling_clients_are_dropped(bed: Bed) -> None:
+    """The whole head is due 5 s after the connection came: a byte now and then does not help."""
+    silent, trickling = bed.client(), bed.client(b"GET / HTT")
+    for _ in range(int(http.HEAD_SECONDS)):
+        trickling.sendall(b"P")
+        bed.turn(2, 1.0)
+    bed.turn()
+    assert len(bed.server) == 0
+    assert silent.recv(10) == b""
+    assert bed.server.refused["slow"] == 2
+
+
+def test_a_client_that_takes_nothing_is_dropped(bed: Bed) -> None:
+    """10 s after the answer was ready."""
+    bed.client(get("/large"))
+    bed.turn(4, http.ANSWER_SECONDS - 0.1)
+    bed.turn()
+    assert len(bed.server) == 1
+    bed.turn(4, 0.2)
+    bed.turn()
+    assert len(bed.server) == 0
+    assert bed.server.refused["slow"] == 1
+
+
+def test_a_client_that_does_not_close_is_not_waited_for(bed: Bed) -> None:
+    """A second after its answer its place is free, whatever it goes on saying; that is no offence."""
+    client = bed.client(get("/"))
+    bed.turn(4, http.CLOSING_SECONDS + 0.1)
+    client.sendall(b"x" * 1000)
+    bed.turn()
+    assert len(bed.server) == 0
+    assert sum(bed.server.refused.values()) == 0
+
+
+def test_a_flood_is_bounded_and_the_oldest_make_room(bed: Bed) -> None:
+    """128 silent clients take all places; after a second a new one gets in at the oldest one's cost."""
+    for _ in range(http.MOST + 20):
+        bed.client()
+        bed.turn(1)
+    bed.turn(20)
+    assert len(bed.server) == http.MOST
+    late = bed.client(get("/late"))
+    bed.turn(20)
+    assert len(bed.server) == http.MOST
+    bed.now += http.CROWDED_SECONDS
+    for _ in range(60):
+        bed.turn(1)
+    assert bed.server.refused["crowded"] >= 21
+    assert len(bed.server) <= http.MOST
+    assert b"/late" in bed.answer(late)
+
+
+def test_clients_that_vanish_leave_nothing(bed: Bed) -> None:
+    """Resets in every state."""
+    for says in (b"", b"GET /", get("/large")):
+        client = bed.client(says)
+        bed.turn(2)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        client.close()
+    bed.turn()
+    assert len(bed.server) == 0
+    assert b"200 OK" in bed.ask(get("/"))
+
+
+def test_listening_sockets_can_change(bed: Bed) -> None:
+    """The old one is closed, connections that it brought are still answered, and the new one serves."""
+    waiting = bed.client(b"GET /old ")
+    bed.turn()
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    old, bed.address = bed.address, listening.getsockname()
+    bed.server.listen({listening: site})
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(old, timeout=20)
+    waiting.sendall(b"HTTP/1.1\r\n\r\n")
+    assert b"/old" in bed.answer(waiting)
+    assert b"/new" in bed.ask(get("/new"))

@@ -1,0 +1,157 @@
+"""The exporter's place in the family: started when there is HTTP to serve, and never in anybody's way."""
+
+import socket
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import pytest
+
+from routerd import family as family_module
+from routerd.child import Death
+from routerd.config import Listener, Router
+from routerd.family import Family
+from routerd.listeners import Listening
+from routerd.pinning import Pinning
+from routerd.setup import Blueprint
+from shm.control import Closed, Exit, Ready, SetListeners, Setup
+
+
+class FakeChild:
+    """Does nothing but remember."""
+
+    def __init__(self, argv: list[str], setup: Setup, fds: Sequence[int], now: float) -> None:
+        self.argv, self.setup, self.fds, self.born = argv, setup, list(fds), now
+        self.pid, self.generation = 1, setup.generation
+        self.ready: float | None = None
+        self.kill_at: float | None = None
+        self.why = self.killed = ""
+        self.sent: list[msgspec.Struct] = []
+
+    def is_ready(self, now: float) -> None:
+        self.ready = now
+
+    def send(self, message: msgspec.Struct, descriptors: Sequence[int] = ()) -> None:
+        self.sent.append(message)
+
+    def kill(self, why: str) -> None:
+        self.killed = why
+
+    def reap(self) -> Death:
+        return Death(self.pid, self.generation, "SIGKILL", self.killed)
+
+
+class FakeMemory:
+    prefix = "/routerd-test-1"
+
+    def renew(self) -> None: ...
+    def wake_core(self) -> None: ...
+    def worker_gone(self, index: int) -> None: ...
+
+
+class Home:
+    """A family of two workers."""
+
+    def __init__(self, amqp: Listening, http: Listening) -> None:
+        self.amqp, self.http = amqp, http
+        self.family = Family(
+            self.blueprint(http), FakeMemory(), Pinning([], [[], []]), lambda role, _: [role]
+        )
+
+    def blueprint(self, *more: Listening) -> Blueprint:
+        router = Router(id="test", workers=2)
+        return Blueprint(router, "test", "1", [self.amqp, *more], [], [], doorbells=[70, 71])
+
+    def up(self, now: float = 0.0) -> None:
+        for places in ([self.family.core], self.family.workers):
+            self.family.step(now)
+            for place in places:
+                self.family.said(place, Ready(1), now)
+
+    def child(self, place: family_module.Place) -> FakeChild:
+        assert isinstance(place.child, FakeChild)
+        return place.child
+
+    @property
+    def exporter(self) -> FakeChild:
+        return self.child(self.family.exporter)
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    monkeypatch.setattr(family_module, "Child", FakeChild)
+    with socket.socket() as one, socket.socket() as two:
+        yield Home(Listening(Listener(), [one]), Listening(Listener(http=True, metrics=False), [two]))
+
+
+def test_it_starts_when_the_router_is_up(home: Home) -> None:
+    """With the sockets that speak HTTP and no others; workers get the rest; no doorbell is its own."""
+    home.family.step(0.0)
+    assert home.family.exporter.child is None
+    home.up()
+    home.family.step(0.0)
+    (listener,) = home.exporter.setup.listeners
+    assert (listener.fds, listener.metrics, listener.healthz) == (
+        [home.http.sockets[0].fileno()],
+        False,
+        True,
+    )
+    assert home.exporter.fds == listener.fds
+    assert home.exporter.argv == ["exporter"]
+    (served,) = home.child(home.family.workers[0]).setup.listeners
+    assert served.fds == [home.amqp.sockets[0].fileno()]
+
+
+def test_without_http_there_is_none(home: Home) -> None:
+    """It would cost memory for nothing; a reload that brings HTTP brings it."""
+    home.family.change(home.blueprint())
+    home.up()
+    home.family.step(0.0)
+    assert home.family.exporter.child is None
+    assert home.family.next_step(0.0) is None
+    home.family.change(home.blueprint(home.http))
+    home.family.step(0.0)
+    assert home.exporter.setup.listeners
+    home.family.change(home.blueprint())
+    assert home.exporter.sent == [SetListeners([])]
+
+
+def test_its_deaths_are_its_own(home: Home) -> None:
+    """It is started again with the same patience; nobody is told, and the router does not stop."""
+    home.up()
+    home.family.step(0.0)
+    for _ in range(3):
+        home.family.died(home.family.exporter, 0.0)
+        assert home.family.failure == ""
+        home.family.step(30.0)
+        assert home.family.exporter.generation > 1
+    assert all(home.child(place).sent == [] and not home.child(place).killed for place in home.family.places)
+    home.family.died(home.family.exporter, 30.0)
+    due = home.family.next_step(30.0)
+    assert due is not None
+    assert due > 30.0
+
+
+def test_a_worker_s_words_from_it_mean_nothing(home: Home) -> None:
+    """It is number 0 of its kind, and no worker."""
+    home.up()
+    home.family.step(0.0)
+    home.family.stop(1.0, 3.0)
+    home.family.said(home.family.exporter, Closed(), 1.0)
+    assert home.family.stopping is not None
+    assert home.family.stopping.awaited == {0, 1}
+
+
+def test_it_is_asked_to_the_end(home: Home) -> None:
+    """Readiness is told while the router stops; then it is told to exit, and nobody waits for it."""
+    home.up()
+    home.family.step(0.0)
+    home.family.stop(1.0, 3.0)
+    assert home.exporter.sent == []
+    home.family.step(4.0)
+    home.family.step(10.0)
+    assert Exit() in home.exporter.sent
+    for place in home.family.places:
+        home.family.died(place, 10.0)
+    assert home.family.empty
+    home.family.end()
+    assert home.family.exporter.child is None
