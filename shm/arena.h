@@ -43,7 +43,8 @@ typedef struct {
 
 typedef struct {
     _Atomic uint32_t next;     /* block index, ROUTERD_NIL at the end */
-    uint32_t reserved[3];
+    uint32_t note[2];          /* of a head block, its owner's own business: a worker notes the link that fills it */
+    uint32_t reserved;
     uint8_t data[];
 } arena_block;
 
@@ -200,6 +201,7 @@ static inline uint32_t arena_alloc_head(arena_owner *o, enum arena_class want)
     uint32_t index = arena_alloc(o, want);
     arena_content *c = arena_content_of(&o->view, index);
     if (!c) return ROUTERD_NIL;                             /* none left */
+    arena_at(&o->view, index)->note[0] = ROUTERD_NIL;
     atomic_store_explicit(&c->length, 0, memory_order_relaxed);
     atomic_store_explicit(&c->state, CONTENT_RECEIVING, memory_order_relaxed);
     c->key_block = ROUTERD_NIL;

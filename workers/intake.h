@@ -12,9 +12,10 @@
 #ifndef ROUTERD_WORKERS_INTAKE_H
 #define ROUTERD_WORKERS_INTAKE_H
 
+#include "describe.h"
 #include "disposition.h"
 #include "pump.h"
-#include "scan.h"
+#include "sockets.h"
 
 static inline void win_link(wlink *k, win *s)
 {
@@ -49,7 +50,7 @@ static inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
     return s;
 }
 
-/* No block is left: the link waits; the engine's session window bounds what piles up behind it. */
+/* No block is left for it: the link waits; the engine's session window bounds what piles up behind it. */
 static inline void intake_stall(pump *p, wlink *k)
 {
     if (k->stalled) return;
@@ -66,20 +67,6 @@ static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char
     pn_delivery_update(d, S_REJECTED);
     stats_add(p->stats, N_DECODE_ERRORS, 1);
     mark_dirty(p, k->conn);
-}
-
-static inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)
-{
-    c->delivery_annotations = found->delivery_annotations;
-    c->message_annotations = found->message_annotations;
-    c->properties = found->properties;
-    c->application_properties = found->application_properties;
-    c->annotations_end = found->annotations_end;
-    c->body = found->body;
-    c->to_offset = found->to;
-    c->to_length = found->to_length;
-    c->priority = found->priority;
-    c->arrived = now;
 }
 
 static inline void post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
@@ -104,6 +91,7 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
         arena_free_chain(&p->arena, head);
         return false;
     }
+    note_link(p, k, head);
     arena_content *c = arena_content_of(&p->arena.view, head);
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
     scan_found found;
@@ -126,46 +114,6 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
     if (settled) pn_delivery_settle(d);
     return true;
-}
-
-/* Scan what there is of a long message: in its first block, or gathered when the sections reach further. */
-static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found)
-{
-    arena_view *v = &p->arena.view;
-    arena_content *c = arena_content_of(v, s->writer.head);
-    const uint8_t *bytes = (const uint8_t *) c + sizeof *c;
-    uint64_t size = s->writer.written;
-    uint32_t first = arena_capacity(v, s->writer.head, true);
-    enum scan_result result = scan_message(bytes, size < first ? size : first, complete && size <= first, found);
-    if (result != SCAN_MORE || size <= first) return result;
-    if (size > SCAN_LIMIT) size = SCAN_LIMIT;
-    uint8_t *gathered = (uint8_t *) malloc(size);
-    if (!gathered) return scan_bad(found, "the router is out of memory");
-    arena_reader reader;
-    chain_open(&reader, s->writer.head);
-    while (reader.position < size) {
-        uint32_t n;
-        const uint8_t *from = chain_read(v, &reader, size, &n);
-        if (!from) break;
-        memcpy(gathered + reader.position, from, n);
-        chain_advance(&reader, n);
-    }
-    result = scan_message(gathered, size, complete && size == s->writer.written, found);
-    if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
-    if (result == SCAN_DONE && found->to != SCAN_ABSENT && (uint64_t) found->to + found->to_length > first) {
-        /* `to` lies across blocks: keep a copy in one piece for the core */
-        uint32_t key = arena_alloc(&p->arena, ARENA_LARGE);
-        if (key == ROUTERD_NIL || found->to_length > arena_capacity(v, key, false)) {
-            if (key != ROUTERD_NIL) arena_free_one(&p->arena, key);
-            result = scan_bad(found, "properties.to is too long");
-        } else {
-            memcpy(arena_at(v, key)->data, gathered + found->to, found->to_length);
-            c->key_block = key;
-            found->to = 0;
-        }
-    }
-    free(gathered);
-    return result;
 }
 
 /* Nobody wants the rest, but it is read all the same, so that the session window stays true.
@@ -282,7 +230,7 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
         uint32_t room;
         uint8_t *to = NULL;
         if (blocks_left(p)) {
-            if (s->writer.head == ROUTERD_NIL) chain_begin(&p->arena, &s->writer, ARENA_LARGE);
+            if (s->writer.head == ROUTERD_NIL) { chain_begin(&p->arena, &s->writer, ARENA_LARGE); note_link(p, k, s->writer.head); }
             to = chain_room(&p->arena, &s->writer, ARENA_LARGE, &room);
         }
         if (!to) { intake_stall(p, k); break; }
@@ -300,6 +248,7 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
 static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
 {
     win *s = k->current;
+    const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     if (k->held || k->stalled) return;
     if (!s) {
         if (pn_delivery_aborted(d)) {
@@ -310,12 +259,15 @@ static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
         }
         size_t pending = pn_delivery_pending(d);
         bool partial = pn_delivery_partial(d);
-        if (!partial && pending <= ARENA_LARGE_BYTES && intake_whole(p, k, d, pending)) return;
         if (partial && !pending) return;
+        if (over_share(p, k)) { intake_stall(p, k); return; }
+        if (!partial && pending <= ARENA_LARGE_BYTES && intake_whole(p, k, d, pending)) { kept_change(p, k, before); return; }
         if (!(s = win_new(p, k, d))) { intake_stall(p, k); return; }
         k->current = s;
     }
     intake_stream(p, k, s, d);
+    kept_change(p, k, before);
+    if (p->paused && k->current && !k->held && !k->stalled) conn_resume(p, k->conn);     /* it cannot end without its rest */
 }
 
 /* The sender changed or settled a delivery that it had sent unsettled. */
@@ -371,8 +323,10 @@ static inline void intake_resume(pump *p, wlink *k)
 static inline void intake_consumed(pump *p, win *s, uint64_t length)
 {
     if (s->discard || s->whole || s->writer.head == ROUTERD_NIL || length > s->writer.written || length <= s->read_to) return;
+    const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     s->read_to = length;
     if (chain_trim(&p->arena, &s->writer, length)) p->freed = true;
+    kept_change(p, s->link, before);
     if (s->link->held && s->link->current == s && s->writer.written - s->read_to < HOLD_LOW) {
         s->link->held = false;
         intake_resume(p, s->link);

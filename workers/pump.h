@@ -72,12 +72,13 @@ typedef struct {
     uint32_t next, previous;       /* on the connection */
     uint32_t capacity;             /* credit its listener gives */
     bool outgoing, open;
-    bool stalled, held;            /* in: no block was left; in: a streamed message has run ahead of its readers */
+    bool stalled, held;            /* in: no block was left for it; in: a streamed message has run ahead of its readers */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
     int8_t on_list;                /* out: links_with_work priority, -1: on none */
     uint32_t work_next, work_previous;
     uint32_t owed;                 /* in: credit to give with the next flow */
+    uint32_t kept[2];              /* in: blocks of each class that its messages occupy */
     uint32_t stalled_next;
     struct win *current;           /* in: the message being received, if not in one piece */
     struct win *in_first;          /* in: unsettled */
@@ -189,6 +190,32 @@ static inline void publish_actions(pump *p)
 
 /* Is there a block beyond those kept back for control payloads? */
 static inline bool blocks_left(const pump *p) { return p->arena.free_count[0] + p->arena.free_count[1] > p->reserve; }
+
+/* A link may keep half as many blocks of each class as are free of it, or else one message.  The more links have slow
+ * readers, the less each may keep: something is always left for the others. */
+static inline bool over_share(const pump *p, const wlink *k)
+{
+    return k->kept[0] > p->arena.free_count[0] / 2 || k->kept[1] > p->arena.free_count[1] / 2;
+}
+
+/* Some of a link's blocks were taken or came back since `before`, the free blocks then.  Never below none: a restarted
+ * worker may be given blocks back that it never gave away. */
+static inline void kept_change(const pump *p, wlink *k, const uint32_t before[2])
+{
+    for (uint32_t c = 0; c < 2; c++) {
+        int64_t kept = (int64_t) k->kept[c] + before[c] - p->arena.free_count[c];
+        k->kept[c] = kept > 0 ? (uint32_t) kept : 0;
+    }
+}
+
+/* Whose message a chain is stands in its head block. */
+static inline void note_link(pump *p, const wlink *k, uint32_t head)
+{
+    arena_block *b = arena_at(&p->arena.view, head);
+    if (!b) return;
+    b->note[0] = pool_index(&p->links, k);
+    b->note[1] = k->slot.generation;
+}
 
 static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
 {

@@ -33,7 +33,7 @@ static inline void listener_arm(pump *p, wlistener *l, bool armed)
 
 static inline void listeners_arm(pump *p, bool armed)
 {
-    for (uint32_t i = 0; i < p->listener_count; i++) listener_arm(p, &p->listeners[i], armed && p->accepting && !p->paused);
+    for (uint32_t i = 0; i < p->listener_count; i++) listener_arm(p, &p->listeners[i], armed && p->accepting);
 }
 
 static inline bool listener_used(const pump *p, uint32_t place)
@@ -115,7 +115,7 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
 
 static inline void sockets_accept(pump *p, wlistener *l)
 {
-    while (p->accepting && !p->paused) {
+    while (p->accepting) {
         if (!my_turn(p)) {
             if (!p->accept_waiting) {
                 p->accept_waiting = true;
@@ -206,7 +206,7 @@ static inline bool conn_write(pump *p, wconn *c)
     return true;
 }
 
-/* ---- blocks run low: read from nobody who can only send ---- */
+/* ---- blocks run low: read from nobody who can only send, and keeps some of them ---- */
 
 /* A connection that is not listened to cannot be found silent: its idle timeout rests, and so does the check just after,
  * until what has piled up in the socket was read. */
@@ -218,6 +218,11 @@ static inline void conn_listen(pump *p, wconn *c, bool listen)
     if (listen) c->tick_at = p->now_ms + RESUME_TICK_MS;
 }
 
+static inline void conn_resume(pump *p, wconn *c)
+{
+    if (!c->reading && !c->failed && pn_transport_capacity(c->transport) > 0) conn_listen(p, c, true);
+}
+
 static inline void pressure_check(pump *p)
 {
     uint32_t small = p->arena.free_count[0], large = p->arena.free_count[1];
@@ -227,25 +232,29 @@ static inline void pressure_check(pump *p)
         p->paused = true;
         stats_add(p->stats, N_PAUSES, 1);
         stats_set(p->stats, N_PAUSED, 1);
-        listeners_arm(p, false);
     } else if (p->paused && small >= 2 * p->low_small && large >= 2 * p->low_large) {
         p->paused = false;
         stats_set(p->stats, N_PAUSED, 0);
-        listeners_arm(p, true);
         for (uint32_t i = 0; i < p->conns.high; i++) {
             wconn *c = (wconn *) pool_at(&p->conns, i);
-            if (c->slot.next_free != SLOT_USED || c->reading || c->failed || pn_transport_capacity(c->transport) <= 0) continue;
-            conn_listen(p, c, true);
+            if (c->slot.next_free == SLOT_USED) conn_resume(p, c);
         }
     }
 }
 
-/* Must this connection wait?  Receivers are read on: their dispositions are what frees blocks. */
+/* Must this connection wait?  Receivers are read on: their dispositions are what frees blocks.  So are the rests of
+ * messages: nothing they have begun to take up can be freed without them. */
 static inline bool conn_waits(pump *p, wconn *c)
 {
-    if (!p->paused || c->links_out || !c->links_in) return false;
-    conn_listen(p, c, false);
-    return true;
+    if (!p->paused || c->links_out) return false;
+    for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
+        const wlink *k = (const wlink *) pool_at(&p->links, index);
+        index = k->next;
+        if ((!k->kept[0] && !k->kept[1]) || (k->current && !k->held)) continue;
+        conn_listen(p, c, false);
+        return true;
+    }
+    return false;
 }
 
 #endif

@@ -8,8 +8,14 @@
 static inline void work_release(pump *p, uint32_t block)
 {
     if (block == ROUTERD_NIL) return;
-    if (arena_free_chain(&p->arena, block)) p->freed = true;
-    else stats_add(p->stats, N_BAD_RECORDS, 1);
+    const arena_block *b = arena_at(&p->arena.view, block);
+    wlink *k = b ? (wlink *) pool_find2(&p->links, b->note[0], b->note[1]) : NULL;
+    const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
+    if (!arena_free_chain(&p->arena, block)) { stats_add(p->stats, N_BAD_RECORDS, 1); return; }
+    p->freed = true;
+    if (!k) return;
+    kept_change(p, k, before);
+    if (p->paused && !k->kept[0] && !k->kept[1]) conn_resume(p, k->conn);
 }
 
 /* Credit for an incoming link, if it is still there. */
@@ -129,16 +135,24 @@ static inline void work_record(pump *p, const routerd_record *r)
     }
 }
 
-/* Links that found no block go on, now that some came back. */
+/* Links that found no block go on, now that some came back.  Those that keep too much wait on; while blocks are few, all
+ * that keep some. */
 static inline void work_unstall(pump *p)
 {
     uint32_t index = p->stalled_first;
     p->freed = false;
-    if (index == ROUTERD_NIL || p->arena.free_count[0] + p->arena.free_count[1] <= 2 * p->reserve) return;
+    if (index == ROUTERD_NIL || !blocks_left(p)) return;
+    bool low = p->arena.free_count[0] + p->arena.free_count[1] <= 2 * p->reserve;
     p->stalled_first = ROUTERD_NIL;
     while (index != ROUTERD_NIL) {
         wlink *k = (wlink *) pool_at(&p->links, index);
+        uint32_t here = index;
         index = k->stalled_next;
+        if (!k->current && (over_share(p, k) || (low && (k->kept[0] || k->kept[1])))) {
+            k->stalled_next = p->stalled_first;
+            p->stalled_first = here;
+            continue;
+        }
         k->stalled = false;
         if (k->engine) intake_resume(p, k);
     }

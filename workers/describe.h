@@ -1,0 +1,62 @@
+/* What the scan of an arriving message found, as its content header tells it to the core and to other workers. */
+#ifndef ROUTERD_WORKERS_DESCRIBE_H
+#define ROUTERD_WORKERS_DESCRIBE_H
+
+#include "pump.h"
+#include "scan.h"
+
+static inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)
+{
+    c->delivery_annotations = found->delivery_annotations;
+    c->message_annotations = found->message_annotations;
+    c->properties = found->properties;
+    c->application_properties = found->application_properties;
+    c->annotations_end = found->annotations_end;
+    c->body = found->body;
+    c->to_offset = found->to;
+    c->to_length = found->to_length;
+    c->priority = found->priority;
+    c->arrived = now;
+}
+
+/* Scan what there is of a long message: in its first block, or gathered when the sections reach further. */
+static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found)
+{
+    arena_view *v = &p->arena.view;
+    arena_content *c = arena_content_of(v, s->writer.head);
+    const uint8_t *bytes = (const uint8_t *) c + sizeof *c;
+    uint64_t size = s->writer.written;
+    uint32_t first = arena_capacity(v, s->writer.head, true);
+    enum scan_result result = scan_message(bytes, size < first ? size : first, complete && size <= first, found);
+    if (result != SCAN_MORE || size <= first) return result;
+    if (size > SCAN_LIMIT) size = SCAN_LIMIT;
+    uint8_t *gathered = (uint8_t *) malloc(size);
+    if (!gathered) return scan_bad(found, "the router is out of memory");
+    arena_reader reader;
+    chain_open(&reader, s->writer.head);
+    while (reader.position < size) {
+        uint32_t n;
+        const uint8_t *from = chain_read(v, &reader, size, &n);
+        if (!from) break;
+        memcpy(gathered + reader.position, from, n);
+        chain_advance(&reader, n);
+    }
+    result = scan_message(gathered, size, complete && size == s->writer.written, found);
+    if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
+    if (result == SCAN_DONE && found->to != SCAN_ABSENT && (uint64_t) found->to + found->to_length > first) {
+        /* `to` lies across blocks: keep a copy in one piece for the core */
+        uint32_t key = arena_alloc(&p->arena, ARENA_LARGE);
+        if (key == ROUTERD_NIL || found->to_length > arena_capacity(v, key, false)) {
+            if (key != ROUTERD_NIL) arena_free_one(&p->arena, key);
+            result = scan_bad(found, "properties.to is too long");
+        } else {
+            memcpy(arena_at(v, key)->data, gathered + found->to, found->to_length);
+            c->key_block = key;
+            found->to = 0;
+        }
+    }
+    free(gathered);
+    return result;
+}
+
+#endif
