@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from ledger import Ledger, Message
 from memory import Memory
+from tally import Ledger, Message
 
 from shm import native as n
 

@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from ledger import Ledger
 from memory import Memory
 from speaker import Incoming, Link, Outgoing
+from tally import Ledger
 from worker import Worker
 
 from core.router import Core
