@@ -1,8 +1,8 @@
 """A worker's side of the contract, as a model: it keeps what a worker keeps and checks what it is told."""
 
 import msgspec
-from ledger import Message
 from speaker import Incoming, Link, Outgoing, Speaker
+from tally import Message
 
 from shm import native as n
 from shm.control import (
