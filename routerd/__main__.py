@@ -1,9 +1,11 @@
-"""The command line: `routerd run` and `routerd check`."""
+"""The command line: run and check a router, look at a running one, change it."""
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,6 +44,94 @@ def check(file: Path) -> None:
     for warning in config.warnings:
         click.echo(warning, err=True)
     click.echo(f"{file}: ok ({config.count} {'entity' if config.count == 1 else 'entities'})")
+
+
+def _place(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which router is meant."""
+    options = (
+        click.option("-b", "--bus", default="amqp://127.0.0.1:5672", show_default=True, metavar="URL"),
+        click.option(
+            "-r", "--router", metavar="ID", help="Another router of the network than that at the URL."
+        ),
+        click.option("-t", "--timeout", default=5.0, show_default=True, metavar="SECONDS"),
+        click.option("--ssl-trustfile", metavar="FILE", help="Certificates that are trusted."),
+        click.option("--ssl-certificate", metavar="FILE", help="Our certificate."),
+        click.option("--ssl-key", metavar="FILE", help="Its key."),
+        click.option("--sasl-mechanisms", metavar="NAMES", help="SASL mechanisms that may be used."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.option("-g", "--general", "view", flag_value="router", default="router", help="The router (default).")
+@click.option("-c", "--connections", "view", flag_value="connections", help="Connections.")
+@click.option("-l", "--links", "view", flag_value="links", help="Links.")
+@click.option("-a", "--addresses", "view", flag_value="addresses", help="Addresses.")
+@click.option("-n", "--nodes", "view", flag_value="nodes", help="Routers of the network.")
+@click.option("-w", "--workers", "view", flag_value="workers", help="Processes, and which is the bottleneck.")
+@click.option("-m", "--memory", "view", flag_value="memory", help="Blocks of shared memory.")
+@click.option("--json", is_flag=True, help="All attributes, as JSON.")
+@click.option(
+    "--watch", type=float, is_flag=False, flag_value=2.0, metavar="[SECONDS]", help="Look again and again."
+)
+@click.option("--sort", metavar="COLUMN", help="Sort by a column of the table.")
+@click.option("--reverse", is_flag=True, help="The largest, or last, first.")
+@click.option("--limit", type=click.IntRange(1), help="So many at most.")
+@_place
+def stat(
+    view: str,
+    json: bool,
+    watch: float | None,
+    sort: str | None,
+    reverse: bool,
+    limit: int | None,
+    **place: Any,
+) -> None:
+    """Show what a running router does."""
+    tool = import_module("routerd.stat")  # late: it needs the engine
+    sys.exit(tool.run(_to(place), tool.Options(view, json, watch, sort, reverse, limit)))
+
+
+@main.command()
+@click.argument("operation")
+@click.argument("arguments", nargs=-1)
+@click.option("--type", "type_", metavar="TYPE", help="Entity type: listener, address, log, link, ….")
+@click.option("--name", help="Name of the entity.")
+@click.option("--identity", help="Identity of the entity.")
+@click.option("--limit", type=click.IntRange(1), help="So many at most.")
+@_place
+def manage(
+    operation: str,
+    arguments: tuple[str, ...],
+    type_: str | None,
+    name: str | None,
+    identity: str | None,
+    limit: int | None,
+    **place: Any,
+) -> None:
+    """Ask a running router, or change it: query [ATTRIBUTE…], create NAME=VALUE…, read, update NAME=VALUE…,
+    delete, get-types, get-attributes, get-operations, get-schema, get-mgmt-nodes, get-log."""
+    tool = import_module("routerd.manage")  # late: it needs the engine
+    if operation.lower() not in tool.OPERATIONS:
+        raise click.UsageError(
+            f"there is no operation {operation!r}; give one of {', '.join(tool.OPERATIONS)}"
+        )
+    sys.exit(tool.run(_to(place), tool.Ask(operation.lower(), arguments, type_, name, identity, limit)))
+
+
+def _to(place: dict[str, Any]) -> Any:
+    client = import_module("routerd.client")
+    return client.Place(
+        place["bus"],
+        place["router"],
+        place["timeout"],
+        place["ssl_trustfile"],
+        place["ssl_certificate"],
+        place["ssl_key"],
+        place["sasl_mechanisms"],
+    )
 
 
 def _loaded(file: Path) -> Config:

@@ -1,0 +1,186 @@
+"""`routerd stat` and `routerd manage` without a router: tables, numbers, arguments."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from routerd.client import ClientError, long_type
+from routerd.manage import attributes
+from routerd.stat import Options, show, with_cpu_use
+from routerd.views import VIEWS, duration, remark, short_bytes, short_number
+
+BIG = 123_456_789
+CONNECTION = {
+    "identity": "123456",
+    "host": "[2001:db8::1234:5678]:65535",
+    "container": "a-container-with-a-name-that-goes-on-and-on",
+    "role": "route-container",
+    "dir": "out",
+    "isAuthenticated": True,
+    "user": "somebody@example.org",
+    "isEncrypted": True,
+    "sslProto": "TLSv1.3",
+    "lastDlvSeconds": BIG,
+    "uptimeSeconds": BIG,
+}
+LINK = {
+    "identity": "1234",
+    "linkDir": "out",
+    "connectionId": "1234",
+    "owningAddr": "M0a.long.address.of.somebody.who.likes.words",
+    **dict.fromkeys(
+        ("creditAvailable", "unsettledCount", "deliveryCount", "acceptedCount", "settleRate"), BIG
+    ),
+}
+ADDRESS = {
+    "key": "M0a.long.address.of.somebody.who.likes.words.and.more.words.than.fit",
+    "distribution": "multicast",
+    **dict.fromkeys(("inProcess", "subscriberCount", "deliveriesIngress", "deliveriesEgress"), BIG),
+}
+WORKER = {
+    "name": "worker-63",
+    "pid": 4194304,
+    "cpuPercent": 100,
+    "cpus": [63],
+    "memory": BIG,
+    "connections": 10_000,
+    "links": 20_000,
+    "actionsWaiting": 8192,
+    "workWaiting": 0,
+    "ringSize": 8192,
+    "smallBlocks": 100,
+    "smallBlocksFree": 100,
+    "largeBlocks": 100,
+    "largeBlocksFree": 50,
+    "restarts": 0,
+    "longestLoopNanoseconds": BIG,
+}
+POOL = {
+    "typeName": "worker-63_large_block",
+    "typeSize": 16384,
+    "totalAllocFromHeap": BIG,
+    "heldByThreads": BIG,
+}
+
+
+def shown(view: str, rows: list[dict[str, Any]], width: int = 80) -> list[str]:
+    """The lines that a terminal of that width shows."""
+    out = io.StringIO()
+    show(Console(file=out, width=width, highlight=False), Options(view=view), rows)
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("view", "row"),
+    [
+        ("connections", CONNECTION),
+        ("links", LINK),
+        ("addresses", ADDRESS),
+        ("workers", WORKER),
+        ("memory", POOL),
+    ],
+)
+def test_tables_fit_80_columns(view: str, row: dict[str, Any]) -> None:
+    """Long names are cut off; no column, header or number is."""
+    header, line, *rows = shown(view, [row])
+    (text,) = [one for one in rows if one.strip()]
+    assert max(map(len, (header, line, text))) <= 80
+    for cell in VIEWS[view].cells:
+        if not cell.optional or cell.value(row):
+            assert cell.header in header
+            if cell.least is None:
+                assert cell.text(row) in text
+
+
+def test_empty_tables_say_so() -> None:
+    """A sentence, not an empty frame."""
+    assert shown("nodes", []) == ["the router stands alone"]
+    assert shown("links", []) == ["no links"]
+
+
+def test_columns_of_zeros_are_left_out() -> None:
+    """What never happened takes no room; when it happens, it is there."""
+    assert "rej" not in shown("links", [LINK])[0]
+    assert "rej" in shown("links", [LINK, LINK | {"rejectedCount": 1}], 120)[0]
+
+
+def test_markup_in_names_is_text() -> None:
+    """A container cannot colour the table."""
+    assert any("[red]" in line for line in shown("connections", [CONNECTION | {"container": "[red]x"}]))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (99_999, "99999"), (100_000, "100k"), (12_345_678, "12.3M"), (BIG, "123M"), (10**13, "10.0T")],
+)
+def test_short_numbers(number: int, text: str) -> None:
+    """At most five characters."""
+    assert short_number(number) == text
+
+
+def test_units() -> None:
+    """Bytes and durations as people read them."""
+    assert [short_bytes(n) for n in (5, 16384, 200 << 20, 3 << 30)] == ["5", "16.0K", "200M", "3.0G"]
+    assert [duration(n) for n in (5, 185, 7380, 90_000)] == ["5s", "3m05s", "2h03m", "1d01h"]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"cpuPercent": 95}, "bottleneck"),
+        ({"cpuPercent": 5}, "ring filling"),
+        ({"cpuPercent": 5, "largeBlocksFree": 3}, "arena full"),
+        ({"cpuPercent": 5, "actionsWaiting": 9}, None),
+        ({"pid": 0}, "down"),
+    ],
+)
+def test_remarks(change: dict[str, Any], text: str | None) -> None:
+    """What an operator should look at first."""
+    assert remark(WORKER | change) == text
+
+
+def test_cpu_use_is_of_one_process() -> None:
+    """The difference of two looks; a process that was started in between has used nothing yet."""
+    before = [{"name": "a", "pid": 1, "cpuSeconds": 1.0}, {"name": "b", "pid": 2, "cpuSeconds": 9.0}]
+    after = [{"name": "a", "pid": 1, "cpuSeconds": 1.25}, {"name": "b", "pid": 3, "cpuSeconds": 0.1}]
+    assert [row["cpuPercent"] for row in with_cpu_use(before, after, 0.5)] == [50, 0]
+
+
+def test_an_unknown_column_to_sort_by() -> None:
+    """The columns there are, are named."""
+    with pytest.raises(ClientError, match=r"'colour'.*id, host"):
+        VIEWS["connections"].cell("colour")
+
+
+def test_attributes() -> None:
+    """JSON is what it says, the rest is text."""
+    given = ("name=x", "port=5672", "http=true", 'groups={"a": 1}', "pattern=a.#", "enable=info+", "text=a=b")
+    assert attributes(given) == {
+        "name": "x",
+        "port": 5672,
+        "http": True,
+        "groups": {"a": 1},
+        "pattern": "a.#",
+        "enable": "info+",
+        "text": "a=b",
+    }
+    with pytest.raises(ClientError, match="name=value"):
+        attributes(("name",))
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("link", "org.apache.qpid.dispatch.router.link"),
+        ("address", "org.apache.qpid.dispatch.router.config.address"),
+        ("router.address", "org.apache.qpid.dispatch.router.address"),
+        ("org.apache.qpid.dispatch.log", "org.apache.qpid.dispatch.log"),
+        ("org.amqp.management", "org.amqp.management"),
+        (None, None),
+    ],
+)
+def test_short_type_names(name: str | None, full: str | None) -> None:
+    """As the tools of qdrouterd have them."""
+    assert long_type(name) == full
