@@ -56,7 +56,7 @@ DROPPED: Final = _counter(
     "dropped_deliveries", "Presettled deliveries that reached nobody, by reason", "reason"
 )
 DELAYED: Final = _counter(
-    "delayed_deliveries", "Deliveries that took long to settle, by how many seconds at least", "least"
+    "delayed_deliveries", "Deliveries that took long to settle, by seconds: from 1 to 10, or more", "least"
 )
 IGNORED: Final = _counter(
     "ignored_records", "Records in shared memory that were dropped, by reason", "reason"
@@ -93,7 +93,7 @@ NUMBERS: Final[dict[str, Number]] = {
     "small_free": Number(FREE_BLOCKS, {"size": "small"}),
     "large_free": Number(FREE_BLOCKS, {"size": "large"}),
     "dropped_presettled_out": Number(DROPPED, {"reason": "slow_receiver"}),
-    "dropped_presettled": Number(DROPPED, {"reason": "no_receiver"}),
+    "dropped_presettled": Number(DROPPED, {"reason": "undeliverable"}),
     "accepting": Number(_gauge("accepting", "1 while the worker takes new connections")),
     "bad_records": Number(IGNORED, {"reason": "nonsense"}),
     "stale_records": Number(IGNORED, {"reason": "stale"}),

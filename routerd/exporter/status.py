@@ -20,7 +20,7 @@ _RATES: Final = (
 )  # fmt: skip
 # Counters whose growth somebody should look at, and what it means.
 _WORRIES: Final = {
-    "dropped_presettled": "presettled deliveries had no receiver",
+    "dropped_presettled": "presettled deliveries had no receiver that kept up",
     "dropped_presettled_out": "presettled deliveries were dropped because a receiver was slow",
     "decode_errors": "malformed messages were rejected",
     "connections_failed": "connections ended by garbage, a protocol error or a timeout",
