@@ -8,6 +8,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ from proton import (
 )
 
 LONG = 20.0  # far beyond what anything here takes; it only ends a broken test
+CHUNK = 200_000  # bytes of a long message at once
 CREDIT = 250  # linkCapacity when nothing else is configured
 
 ACCEPTED, REJECTED, RELEASED, MODIFIED = (
@@ -45,7 +47,7 @@ class Arrived:
         self.data = bytearray()
         self.complete = self.aborted = self.abandoned = False
 
-    @property
+    @cached_property
     def message(self) -> Message:
         assert self.complete
         message = Message()
@@ -54,7 +56,9 @@ class Arrived:
 
     @property
     def body(self) -> Any:
-        return self.message.body
+        """Binary bodies are views of the message's memory, which nobody must keep longer than the message."""
+        body = self.message.body
+        return bytes(body) if isinstance(body, memoryview) else body
 
     def settle(self, state: int = Delivery.ACCEPTED) -> None:
         """Settle with an outcome; of what comes after that the engine tells nothing."""
@@ -355,6 +359,15 @@ class Net:
         self.tags += 1
         delivery = link.delivery(f"tag-{self.tags}")
         link.stream(data)
+        return delivery
+
+    def stream(self, link: Sender, data: bytes) -> Delivery:
+        """A whole long message, given to the engine as the router takes it."""
+        delivery = self.begin(link, data[:CHUNK])
+        for start in range(CHUNK, len(data), CHUNK):
+            self.until(lambda: link.session.outgoing_bytes < CHUNK, "the router's readiness for more")
+            link.stream(data[start : start + CHUNK])
+        link.advance()
         return delivery
 
     def settled(self, *deliveries: Delivery) -> list[int]:
