@@ -20,7 +20,7 @@ WINDOW = 50  # unsettled deliveries of a sender and of a receiver
 AGAIN = 0.02  # seconds until the next attempt to connect
 TURN = 0.05  # seconds between acceptances: most deliveries are unsettled at any time
 SIZES = (0, 100, 330, 700, 4_000, 16_100, 40_000, 300_000)  # bytes; the last ones are rare
-WEIGHTS = (10, 200, 40, 40, 20, 10, 5, 1)
+WEIGHTS = (10, 200, 40, 40, 20, 10, 5, 4)
 
 
 def filling(name: str, number: int, size: int) -> bytes:

@@ -17,7 +17,7 @@ SECONDS = float(os.environ.get("CRASH_SECONDS", "60"))
 CORE_KILLS = 3
 WORKERS = 3
 CONFIGURATION = Configuration(
-    router=f"workers: {WORKERS}",
+    router=f"workers: {WORKERS}\n arenaSize: 4",  # little: blocks run low at times, too
     sections="address {\n prefix: closest\n distribution: closest\n}\n"
     "address {\n prefix: multicast\n distribution: multicast\n}",
 )

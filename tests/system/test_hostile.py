@@ -13,9 +13,9 @@ from typing import Self
 import psutil
 import pytest
 from peer import ACCEPTED, Net, Peer
-from proton import Message
+from proton import Message, symbol, ubyte
 from running import Configuration, RunningRouter, until
-from wire import AMQP_HEADER, BEGIN, OPEN, described, frame, symbol, ubyte
+from wire import AMQP_HEADER, BEGIN, OPEN, described, frame
 
 HANDSHAKE = 2  # seconds that the router gives a client to say OPEN
 SILENCE = 2  # and seconds until an open connection that says nothing is closed

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from peer import ACCEPTED, Net
-from proton import Message, uint
+from proton import Described, Message, uint, ulong
 from running import Configuration, RunningRouter, until
 from wire import (
     AMQP_HEADER,
@@ -22,11 +22,9 @@ from wire import (
     SOURCE,
     TARGET,
     TRANSFER,
-    Described,
     Wire,
     described,
     frame,
-    ulong,
 )
 
 from bench.processes import processes, pss_bytes
