@@ -206,14 +206,14 @@ cdef class Forwarder:
     # ---- links ----
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
-                 uint32_t capacity, bint settles=False) -> bool:
-        """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous.
-        Grants credit where it should flow. False: its index is taken or absurd."""
+                 uint32_t capacity, bint settles=False, int64_t granted=0) -> bool:
+        """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous;
+        ``granted``: credit its sender has already. Grants more where it should flow. False: its index is taken or absurd."""
         self.place_known(worker)
         cdef core_address *a = NULL
         if address:
             a = self.address(address)
-        return link_add(self.core, worker, link, generation, outgoing, a, capacity, settles) is not NULL
+        return link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted) is not NULL
 
     def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:
         """Settle what is on it and forget it; False: unknown."""

@@ -81,8 +81,13 @@ class Links:
         return list(self._links.values())
 
     def attach(self, worker: int, attach: Attach, known_connection: bool) -> None:
-        """Answer a first attach."""
-        terminus = decide(attach, self._me, self._names) if known_connection else NO_CONNECTION
+        """Answer a first attach, or take a link that an earlier core has let in as it is."""
+        if not known_connection:
+            terminus: Terminus | Error = NO_CONNECTION
+        elif attach.restored:
+            terminus = Terminus(attach.address or None)
+        else:
+            terminus = decide(attach, self._me, self._names)
         if isinstance(terminus, Error):
             self._refuse(worker, attach, terminus)
             return
@@ -94,13 +99,14 @@ class Links:
         self._accept(worker, attach, address, terminus.text if terminus.generated else None)
 
     def _accept(self, worker: int, attach: Attach, address: Address | None, generated: str | None) -> None:
-        # the answer goes first: the link is open before credit or messages reach it
-        self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, generated))
+        if not attach.restored:  # the answer goes first: the link is open before credit or messages reach it
+            self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, generated))
         capacity = max(1, min(attach.capacity, MAX_CAPACITY))
         settles = attach.outgoing and attach.snd_settle_mode == SETTLED
         handle = 0 if address is None else address.handle
+        granted = max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
         if not self._forwarder.add_link(
-            worker, attach.link, attach.generation, attach.outgoing, handle, capacity, settles
+            worker, attach.link, attach.generation, attach.outgoing, handle, capacity, settles, granted
         ):
             self._forwarder.bad()
             self._post(worker, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
@@ -119,10 +125,11 @@ class Links:
             self._identity,
         )
         LOGGER.debug(
-            "link %r of worker %d connection %d attached: %s %s",
+            "link %r of worker %d connection %d %s: %s %s",
             attach.name,
             worker,
             attach.connection,
+            "restored" if attach.restored else "attached",
             "from" if attach.outgoing else "to",
             "anonymous" if address is None else address.key,
         )

@@ -86,7 +86,7 @@ cdef extern from "setup.h" nogil:
     void address_free(core_router *, core_address *)
     bint alias_insert(core_router *, const uint8_t *, uint32_t, core_address *, core_address **)
     core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
-    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint)
+    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint, int64_t)
     void link_remove(core_router *, core_link *, bint)
     bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)
     void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)

@@ -48,9 +48,10 @@ static void address_free(core_router *c, core_address *a)
     pool_give(&c->addresses, a);
 }
 
-/* NULL: the index is taken or beyond all bounds, or memory is used up.  Credit flows at once where it should. */
+/* NULL: the index is taken or beyond all bounds, or memory is used up.  `granted`: credit that the sender has already, from
+ * an earlier core (below 0: it overran).  The rest flows at once where it should. */
 static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a,
-                           uint32_t capacity, bool settles)
+                           uint32_t capacity, bool settles, int64_t granted)
 {
     core_worker *k = &c->worker[w];
     if (link >= CORE_MAX_LINKS || (outgoing && !a)) return NULL;
@@ -74,7 +75,8 @@ static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t g
         if (a->out_count == 1) credit_grant_all(c, a);
         return l;
     }
-    l->withheld = capacity;
+    l->granted = granted < capacity ? granted : capacity;
+    l->withheld = (uint32_t) (capacity - l->granted);
     if (a) {
         l->next = a->in_links;
         if (l->next) l->next->prev = l;

@@ -123,6 +123,8 @@ class Place:
         self.reclaim_by: float | None = (
             None  # a worker's: until when the core takes back what the dead one held
         )
+        self.quiet = False  # a worker's: it has let go of the dead core, and waits for the next one
+        self.dismissed = False  # a worker's: killed through no fault of its own
         self.lives: deque[Life] = deque(maxlen=HISTORY)
 
     @property

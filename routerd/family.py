@@ -4,8 +4,15 @@
 
 What a child says is taken for what it is, the word of a process that may be broken: a report of an older
 generation, or one that makes no sense from that place, is ignored. When a worker dies, the core takes back
-what it held before the next one starts. When the core dies, all workers are ended, the shared memory is
-made anew, and all start again.
+what it held before the next one starts.
+
+When the core dies, the workers stay, and their connections with them:
+
+    worker:  serving --CoreGone--> letting go --Quiesced--> quiet --(next core: Ready) CoreBack--> serving
+
+The next core starts when every worker is quiet or gone: until then somebody may touch a ring or read a block,
+and both are emptied for it. Prohibited: emptying them while a worker is letting go; a worker that starts
+before the core serves. One that had not served yet, or does not let go in time, is killed and starts anew.
 """
 
 import logging
@@ -23,10 +30,13 @@ from routerd.stopping import Phase, Stopping
 from shm.control import (
     CloseConnections,
     Closed,
+    CoreBack,
+    CoreGone,
     Drained,
     Exit,
     Fatal,
     FromChild,
+    Quiesced,
     Ready,
     StopAccepting,
     WorkerGone,
@@ -34,6 +44,7 @@ from shm.control import (
 )
 
 RECLAIM_SECONDS = 30.0  # the core needs milliseconds; one that needs this long hangs
+QUIESCE_SECONDS = 3.0  # a worker lets go of a dead core in one turn of its loop
 
 LOGGER = logging.getLogger("SERVER")
 
@@ -45,8 +56,8 @@ class Memory(Protocol):
     def prefix(self) -> str:
         """The common prefix of the segments' names."""
 
-    def renew(self) -> None:
-        """Replace all segments by empty ones of the same names."""
+    def reset(self) -> None:
+        """Empty rings, free blocks and a core that does not sleep; nobody may be using any of them."""
 
     def wake_core(self) -> None:
         """Let the core look at its control socket."""
@@ -62,7 +73,7 @@ class Family:
         self._blueprint = blueprint
         self._memory = memory
         self._command = command
-        self._renewing = False  # the core is dead: nothing starts before every worker is gone, too
+        self._orphaned = False  # the core is dead: its memory is to be reset before there is another one
         self.core = Place("core", blueprint.router.workers, pinning.core)
         self.workers = [Place("worker", i, cpus) for i, cpus in enumerate(pinning.workers)]
         self.exporter = Place("exporter", 0, [])  # looks on: nobody depends on it
@@ -97,9 +108,6 @@ class Family:
                 self.core.child.kill(
                     f"did not take back what {worker.name} held within {RECLAIM_SECONDS:g} s"
                 )
-        if self._renewing and self.empty and self.core.delay(now) <= 0:
-            self._memory.renew()
-            self._renewing = False
         for place in self._startable():
             if place.delay(now) <= 0:
                 self._start(place, now)
@@ -143,10 +151,15 @@ class Family:
                     LOGGER, logging.INFO, f"{place.name} serves", pid=child.pid, generation=child.generation
                 )
                 self.operational = self.operational or all(one.serving for one in self.places)
+                if place is self.core:
+                    self._core_back()
             case WorkerReclaimed(index, generation) if place is self.core and index < len(self.workers):
                 worker = self.workers[index]
                 if generation == worker.generation:
                     worker.reclaim_by = None
+            case Quiesced(generation) if place.role == "worker" and child is not None:
+                if generation == self.core.generation:
+                    place.quiet, child.kill_at = True, None
             case Drained() if self.stopping is not None and place.role == "worker":
                 self.stopping.answered(place.index, Phase.DRAINING)
             case Closed() if self.stopping is not None and place.role == "worker":
@@ -159,8 +172,7 @@ class Family:
     def died(self, place: Place, now: float) -> None:
         """A child's pidfd became readable."""
         assert place.child is not None
-        child = place.child
-        wanted = self.stopping is not None or (self._renewing and place is not self.exporter)
+        child, wanted = place.child, place.dismissed or self.stopping is not None
         death = child.reap()
         place.child = None
         if not wanted:
@@ -168,7 +180,7 @@ class Family:
             if not self.operational and child.ready is None:
                 self.failure = self.failure or f"{place.name} did not start: {death.cause}"
         if place is self.core:
-            self._core_died()
+            self._core_died(now)
         level, verb = (logging.INFO, "ended") if wanted else (logging.ERROR, "died")
         event(
             LOGGER,
@@ -194,19 +206,31 @@ class Family:
     def _following(self, place: Place, now: float) -> str:
         if self.stopping is not None or self.failure:
             return "stopping"
-        if self._renewing and place is not self.exporter:
-            return "all restart"
         delay = place.delay(now)
         return f"restart in {delay:.1f} s" if delay else "restart at once"
 
-    def _core_died(self) -> None:
+    def _core_died(self, now: float) -> None:
         if self.stopping is not None:
             return
-        self._renewing = True
+        self._orphaned = True
         for worker in self.workers:
             worker.reclaim_by = None
-            if worker.child is not None:
-                worker.child.kill("the core died")
+            worker.quiet = False
+            if worker.child is None:
+                continue
+            if worker.serving:
+                worker.child.kill_at = now + QUIESCE_SECONDS
+                worker.child.why = f"did not let go of the dead core within {QUIESCE_SECONDS:g} s"
+                worker.child.send(CoreGone(self.core.generation))
+            else:
+                worker.dismissed = True
+                worker.child.kill("the core died before it served")
+
+    def _core_back(self) -> None:
+        for worker in self.workers:
+            if worker.child is not None and worker.quiet:
+                worker.quiet = False
+                worker.child.send(CoreBack())
 
     def _worker_died(self, worker: Place, now: float) -> None:
         self._memory.worker_gone(worker.index)
@@ -223,16 +247,19 @@ class Family:
         return [*self._startable_routing(), *([self.exporter] if wanted else [])]
 
     def _startable_routing(self) -> list[Place]:
-        if self._renewing and not self.empty:
-            return []
         if self.core.child is None:
-            return [self.core]
+            quiet = all(worker.child is None or worker.quiet for worker in self.workers)
+            return [self.core] if quiet or not self._orphaned else []
         if not self.core.serving:
             return []
         return [worker for worker in self.workers if worker.child is None and worker.reclaim_by is None]
 
     def _start(self, place: Place, now: float) -> None:
+        if place is self.core and self._orphaned:
+            self._memory.reset()
+            self._orphaned = False
         place.generation += 1
+        place.dismissed = False
         setup = self._blueprint.setup(
             place.role, place.index, place.generation, place.cpus, self._memory.prefix
         )

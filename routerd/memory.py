@@ -1,4 +1,4 @@
-"""The supervisor's hold on the router's shared memory: made, renewed after a core's death, removed."""
+"""The supervisor's hold on the router's shared memory: made, reset after a core's death, removed."""
 
 import os
 from typing import Final
@@ -9,6 +9,7 @@ from shm.stats import COUNTERS
 _OF_THE_LIVING: Final = tuple(
     COUNTERS[name][0] for name in ("connections", "links", "accepting", "unsettled", "paused")
 )
+_OF_THE_CORE: Final = tuple(COUNTERS[name][0] for name in ("addresses", "overflow", "live_deliveries"))
 
 
 class SharedMemory:
@@ -20,10 +21,13 @@ class SharedMemory:
         self._arena_mib = arena_mib
         self._segments = self._create()
 
-    def renew(self) -> None:
-        """Replace all segments by empty ones of the same names; no child may be attached any more."""
-        self._segments.close()
-        self._segments = self._create()
+    def reset(self) -> None:
+        """Make everything ready for a new core; no child may use a ring or a block now."""
+        page = self._segments.core_stats()
+        page.own(0, page.generation)
+        for counter in _OF_THE_CORE:
+            page.set(counter, 0)
+        self._segments.reset()
 
     def wake_core(self) -> None:
         """Let the core look at its control socket: it may sleep on its semaphore, which no poll can watch."""

@@ -124,6 +124,17 @@ class Exit(msgspec.Struct, tag=True, frozen=True):
     """Leave the main loop and exit with status 0."""
 
 
+class CoreGone(msgspec.Struct, tag=True, frozen=True):
+    """To a worker: the core is dead. End what was on its way, touch no ring and no block, and answer
+    ``Quiesced``."""
+
+    generation: int
+
+
+class CoreBack(msgspec.Struct, tag=True, frozen=True):
+    """To a worker that has quiesced: a new core serves, rings and arenas are empty. Tell it of your links."""
+
+
 class WorkerGone(msgspec.Struct, tag=True, frozen=True):
     """To the core: this worker is dead. Settle what it owed, mark its blocks, answer ``WorkerReclaimed``."""
 
@@ -155,6 +166,12 @@ class Closed(msgspec.Struct, tag=True, frozen=True):
     """From a worker after ``CloseConnections``: no connection is left."""
 
 
+class Quiesced(msgspec.Struct, tag=True, frozen=True):
+    """From a worker after ``CoreGone``: it has let go of everything that the core of that generation knew."""
+
+    generation: int
+
+
 class Fatal(msgspec.Struct, tag=True, frozen=True):
     """The child cannot serve: what happened and what to do. The supervisor logs it as the exit's reason."""
 
@@ -162,9 +179,18 @@ class Fatal(msgspec.Struct, tag=True, frozen=True):
 
 
 ToChild = (
-    Setup | StopAccepting | CloseConnections | SetLogs | SetListeners | SetAddresses | Exit | WorkerGone
+    Setup
+    | StopAccepting
+    | CloseConnections
+    | SetLogs
+    | SetListeners
+    | SetAddresses
+    | Exit
+    | CoreGone
+    | CoreBack
+    | WorkerGone
 )
-FromChild = Ready | WorkerReclaimed | Drained | Closed | Fatal
+FromChild = Ready | WorkerReclaimed | Drained | Closed | Quiesced | Fatal
 
 # --- payloads of control records ---------------------------------------------------------------------------
 
@@ -206,11 +232,13 @@ class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Attach(msgspec.Struct, array_like=True, frozen=True):
-    """C_ATTACH: a peer attached (first attach).
+    """C_ATTACH: a peer attached (first attach), or ``restored``: a link that is open already, for a new core.
 
     ``outgoing`` is the router's view: true for a link whose peer is the receiver. ``address`` is the source's
     (outgoing) or target's (incoming) address, None for null. Settle modes as in AMQP 2.8.2 and 2.8.3.
-    ``capacity`` is the listener's linkCapacity.
+    ``capacity`` is the listener's linkCapacity. A restored link is answered only if it is refused; its
+    ``address`` is the one it has, generated or not, and ``granted`` the credit that its sender still has
+    (below 0: it overran).
     """
 
     link: int
@@ -225,6 +253,8 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     snd_settle_mode: int = 2
     rcv_settle_mode: int = 0
     capacity: int = 250
+    restored: bool = False
+    granted: int = 0
 
 
 class Attached(msgspec.Struct, array_like=True, frozen=True):

@@ -135,6 +135,23 @@ class Segments:
             raise IndexError(f"there is no worker {worker}; there are {self.workers}")
         return worker
 
+    def reset(self) -> None:
+        """After the core's death: empty rings, every block free, nobody asleep in the core.
+
+        What the core may have damaged is mended; counters and the workers' doorbells stay. Nobody may use any
+        of it meanwhile.
+        """
+        _, arena_bytes = native.control_header(self.control)
+        native.format_control(self.control, self.workers, arena_bytes, os.getpid())
+        native.format_rings(self.rings, self.workers)
+        for arena in self.arenas:
+            native.format_arena_segment(arena)
+            native.Arena(arena).mark_none()
+        self.core_doorbell().wake()
+        with contextlib.suppress(posix_ipc.BusyError):
+            while True:
+                self.semaphore.acquire(0)
+
     def unlink(self) -> None:
         """Remove every name; mappings stay usable until ``close``."""
         for i in range(self.workers + 1):

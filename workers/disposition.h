@@ -71,7 +71,7 @@ static inline ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block,
 /* The reader of a payload is done with it. */
 static inline void payload_done(pump *p, uint8_t arena, uint32_t block)
 {
-    routerd_record *r = outbox_post(&p->actions);
+    routerd_record *r = post_action(p);
     r->type = A_FREE;
     r->arena = arena;
     r->block = block;

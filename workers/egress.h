@@ -247,12 +247,23 @@ static inline enum serve_result egress_turn(pump *p, wconn *c)
     return result;
 }
 
+/* The receiver said something of a delivery that went with an earlier core: it has its way, and nobody is told. */
+static inline void egress_forgotten(pump *p, wlink *k, pn_delivery_t *d)
+{
+    bool over = pn_delivery_settled(d) || pn_delivery_remote_state(d) >= PN_ACCEPTED;
+    pn_delivery_clear(d);
+    if (!over) return;
+    pn_delivery_settle(d);
+    mark_dirty(p, k->conn);
+}
+
 /* The receiver said something of a delivery. */
 static inline void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
 {
     wout *o = (wout *) pn_delivery_get_context(d);
     bool settled = pn_delivery_settled(d);
-    if (!o || !pn_delivery_updated(d)) return;
+    if (!pn_delivery_updated(d)) return;
+    if (!o) { egress_forgotten(p, k, d); return; }
     if (!settled && !pn_delivery_remote_state(d)) { pn_delivery_clear(d); return; }
     routerd_record *r = post_update(p, o);
     disposition_read(p, d, r);

@@ -75,6 +75,7 @@ class Handler:
             Close: self._close,
         }
         self._number = setup.index  # of the last connection: unique in the router, for logs and qd.conn-id
+        self.numbers: dict[int, int] = {}  # by connection
         self.peers: dict[int, str] = {}
         self._accept_told = -ACCEPT_TELL_SECONDS
 
@@ -82,22 +83,30 @@ class Handler:
 
     def connection_open(self, index: int, generation: int) -> None:
         """The peer's OPEN has come: answer it and tell the core."""
-        container, hostname, user, mechanism, properties, config, fd = self.pump.connection_info(index)
-        listener = self.listeners[config]
         self._number += self.setup.workers
-        host = peer_name(fd)
-        self.peers[index] = host
+        self.numbers[index] = self._number & 0x7FFFFFFF
         self.pump.connection_open(
             index,
             self.setup.router_id,
             CAPABILITIES,
-            {"product": PRODUCT, "version": self.setup.version, "qd.conn-id": self._number & 0x7FFFFFFF},
+            {"product": PRODUCT, "version": self.setup.version, "qd.conn-id": self.numbers[index]},
         )
+        opened = self.connection_present(index, generation)
+        SERVER.info(
+            "[C%d] connection from %s opened, container %r", opened.number, opened.host, opened.container
+        )
+
+    def connection_present(self, index: int, generation: int) -> ConnectionOpened:
+        """Tell the core, or a new core, of an open connection."""
+        container, hostname, user, mechanism, properties, config, fd = self.pump.connection_info(index)
+        listener = self.listeners[config]
+        if index not in self.peers:
+            self.peers[index] = peer_name(fd)
         opened = ConnectionOpened(
             connection=index,
             generation=generation,
             container=container,
-            host=host,
+            host=self.peers[index],
             hostname=hostname,
             role=listener.role,
             listener=listener.name,
@@ -105,11 +114,11 @@ class Handler:
             sasl=mechanism,
             product=properties.get("product", ""),
             product_version=properties.get("version", ""),
-            number=self._number & 0x7FFFFFFF,
+            number=self.numbers[index],
             properties=dict(properties),
         )
         self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
-        SERVER.info("[C%d] connection from %s opened, container %r", self._number, host, container)
+        return opened
 
     def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
         """The peer's CLOSE has come: follow."""
@@ -121,6 +130,7 @@ class Handler:
         self, index: int, generation: int, opened: bool, error: AmqpError | None, fd: int
     ) -> None:
         """The socket is closed and every link has been reported lost."""
+        self.numbers.pop(index, None)
         host = self.peers.pop(index, None) or peer_name(fd)
         if error is not None:
             SERVER.info("connection of %s ended: %s: %s", host, *error)
@@ -160,8 +170,11 @@ class Handler:
         snd_settle_mode: int,
         rcv_settle_mode: int,
         capacity: int,
+        restored: bool,
+        granted: int,
     ) -> None:
-        """A peer attaches: the core decides (the link is not opened before it did)."""
+        """A peer attaches: the core decides (the link is not opened before it did). Or, ``restored``: a link
+        that an earlier core has let in, with the credit that its sender has."""
         message = Attach(
             link=link,
             generation=generation,
@@ -175,6 +188,8 @@ class Handler:
             snd_settle_mode=snd_settle_mode,
             rcv_settle_mode=rcv_settle_mode,
             capacity=capacity,
+            restored=bool(restored),
+            granted=granted,
         )
         self._post(C_ATTACH, message, link=link, link_generation=generation)
 

@@ -50,7 +50,7 @@ static inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
     return s;
 }
 
-/* No block is left for it: the link waits; the engine's session window bounds what piles up behind it. */
+/* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind it. */
 static inline void intake_stall(pump *p, wlink *k)
 {
     if (k->stalled) return;
@@ -250,6 +250,7 @@ static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
     win *s = k->current;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     if (k->held || k->stalled) return;
+    if (p->resting && !(s && s->discard)) { intake_stall(p, k); return; }
     if (!s) {
         if (pn_delivery_aborted(d)) {
             stats_add(p->stats, N_ABORTED, 1);

@@ -10,7 +10,7 @@
 #include <sched.h>
 
 #include "layout.h"
-#include "work.h"
+#include "away.h"
 
 #define EPOLL_BATCH 64
 #define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */
@@ -65,7 +65,7 @@ static inline void link_lost(pump *p, wlink *k, int event)
 {
     if (k->outgoing) egress_lost(p, k);
     else intake_lost(p, k);
-    p->on_event(p->self, event, k->conn, k, k->engine, NULL);
+    if (k->known) p->on_event(p->self, event, k->conn, k, k->engine, NULL);
     link_free(p, k);
 }
 
@@ -116,6 +116,7 @@ static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
     if (!c) return;
     if (open) {
         c->opened = true;
+        c->known = !p->away;
         c->deadline = 0;
         c->tick_at = p->now_ms;
     }
@@ -277,9 +278,9 @@ static inline int busy_poll(pump *p, struct epoll_event *events)
 {
     uint64_t end = clock_ns() + p->busy_poll_ns;
     do {
-        for (int i = 0; i < 64 && !ring_pending(&p->work); i++) __builtin_ia32_pause();
+        for (int i = 0; i < 64 && !work_pending(p); i++) __builtin_ia32_pause();
         int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
-        if (n || ring_pending(&p->work)) return n;
+        if (n || work_pending(p)) return n;
     } while (clock_ns() < end);
     return -1;
 }
@@ -294,9 +295,9 @@ static inline int turn_wait(pump *p, struct epoll_event *events, int timeout)
     /* Let whoever shares this CPU go first: what it has for us then comes in one batch, and nobody has to wake us. */
     sched_yield();
     int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
-    if (n || ring_pending(&p->work)) return n;
+    if (n || work_pending(p)) return n;
     doorbell_sleep(p->own_bell);
-    if (ring_pending(&p->work)) timeout = 0;                    /* the second look: see doorbell.h */
+    if (work_pending(p)) timeout = 0;                    /* the second look: see doorbell.h */
     else stats_add(p->stats, N_SLEEPS, 1);
     n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, timeout);
     doorbell_wake(p->own_bell);
@@ -321,7 +322,7 @@ static inline void pump_turn(pump *p, int64_t until)
     struct epoll_event events[EPOLL_BATCH];
     int n = 0;
     if (p->actions.waiting) nanosleep(&(struct timespec) { .tv_nsec = CROWDED_NS }, NULL);
-    else n = turn_wait(p, events, ring_pending(&p->work) ? 0 : turn_timeout(p, until));
+    else n = turn_wait(p, events, work_pending(p) ? 0 : turn_timeout(p, until));
     uint64_t began = clock_ns();
     p->now_ns = began;
     p->now_ms = (int64_t) (began / 1000000u);

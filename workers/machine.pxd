@@ -23,7 +23,7 @@ cdef extern from "sys/epoll.h" nogil:
         epoll_data_t data
 
 cdef extern from "loop.h" nogil:
-    uint32_t ROUTERD_NIL
+    uint32_t ROUTERD_NIL, SLOT_USED
     uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
@@ -34,7 +34,7 @@ cdef extern from "loop.h" nogil:
         uint32_t next_free
         uint32_t generation
     ctypedef struct pool:
-        uint32_t used
+        uint32_t used, high
     ctypedef struct wconn:
         slot_head slot
         pn_connection_t *engine
@@ -42,6 +42,7 @@ cdef extern from "loop.h" nogil:
         int fd
         uint16_t listener
         bint opened
+        bint known
         bint failed
         int64_t deadline
     ctypedef struct wlink:
@@ -51,6 +52,7 @@ cdef extern from "loop.h" nogil:
         uint32_t capacity
         bint outgoing
         bint open
+        bint known
     ctypedef struct win:
         pass
     ctypedef struct wout:
@@ -104,7 +106,7 @@ cdef extern from "loop.h" nogil:
         pn_collector_t *collector
         wlistener listeners[64]
         uint32_t listener_count, dirty_first, stalled_first, low_small, low_large, reserve
-        bint accepting, withhold, woken, paused
+        bint accepting, withhold, woken, paused, away
         int64_t now_ms
         uint64_t busy_poll_ns
         uint32_t unsettled
@@ -130,6 +132,13 @@ cdef extern from "loop.h" nogil:
     void listener_arm(native_pump *, wlistener *, bint)
     wlistener *listener_new(native_pump *)
     void listener_close(native_pump *, wlistener *)
+    bint blocks_left(const native_pump *)
+    void publish_actions(native_pump *)
+    void pump_leave(native_pump *)
+    bint pump_return(native_pump *, routerd_ring *, routerd_ring *)
+    void pump_present(native_pump *)
+    int away_credit(wlink *)
+    void away_told(native_pump *, wlink *)
     void mark_dirty(native_pump *, wconn *)
     void conn_broken(native_pump *, wconn *)
     void stats_set(stats_page *, uint32_t, uint64_t)

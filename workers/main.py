@@ -8,9 +8,12 @@ from shm import segment
 from shm.control import (
     CloseConnections,
     Closed,
+    CoreBack,
+    CoreGone,
     Drained,
     Exit,
     FromChild,
+    Quiesced,
     Ready,
     SetListeners,
     Setup,
@@ -23,7 +26,7 @@ from workers.listeners import Listeners
 
 SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
-STOPPING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
+WAITING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
 FORCED = ("amqp:connection:forced", "the router is shutting down")
 
 
@@ -61,13 +64,14 @@ class Worker:
             self._listeners.add(listener)
         self._segments.worker_stats(setup.index).own(os.getpid(), setup.generation)
         self._pump.accept(setup.accepting)
-        self._draining = self._closing = self._exit = False
+        self._draining = self._closing = self._telling = self._exit = False
 
     def serve(self) -> None:
         """Run the pump until told to exit."""
         self._channel.send(Ready(os.getpid()))
         while not self._exit:
-            self._pump.run(STOPPING_ROUND_SECONDS if self._draining or self._closing else ROUND_SECONDS)
+            waiting = self._draining or self._closing or self._telling
+            self._pump.run(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS)
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
             self._report()
@@ -84,12 +88,21 @@ class Worker:
                 for index, generation in self._pump.connection_generations():
                     self._pump.connection_close(index, generation, FORCED)
                 self._closing = True
+            case CoreGone(generation):
+                self._pump.leave()
+                self._telling = False
+                self._channel.send(Quiesced(generation))
+            case CoreBack():
+                self._pump.come_back()
+                self._telling = True
             case Exit():
                 self._exit = True
             case _:
                 SERVER.warning("the supervisor said %r, which is not for a worker", message)
 
     def _report(self) -> None:
+        if self._telling:
+            self._telling = not self._pump.present()
         if self._draining and self._pump.unsettled == 0:
             self._draining = False
             self._channel.send(Drained())

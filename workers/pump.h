@@ -58,6 +58,7 @@ typedef struct {
     uint16_t work_mask;            /* priorities whose list is not empty */
     bool opened;                   /* the peer's OPEN has been seen */
     bool reading, want_write, dirty, failed, output_done;
+    bool known;                    /* the core has been told of it */
     uint32_t dirty_next;
     uint32_t link_first;           /* all its links */
     uint32_t links_in, links_out;
@@ -72,6 +73,7 @@ typedef struct {
     uint32_t next, previous;       /* on the connection */
     uint32_t capacity;             /* credit its listener gives */
     bool outgoing, open;
+    bool known;                    /* the core has been told of it */
     bool stalled, held;            /* in: no block was left for it; in: a streamed message has run ahead of its readers */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
@@ -98,6 +100,7 @@ typedef struct win {
     uint64_t read_to;              /* every reader has got this far */
     bool whole;                    /* arrived in one piece: no writer */
     bool posted, settled, complete, discard, refund, grown;
+    bool told;                     /* its sender knows an outcome and is to settle */
 } win;
 
 typedef struct wout {
@@ -148,6 +151,9 @@ struct pump {
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */
     uint32_t reserve;              /* blocks kept back for dispositions and control payloads */
     bool paused, accepting, withhold, woken, accept_waiting, freed;
+    bool away;                     /* there is no core: what is posted goes nowhere, the rings are not touched (away.h) */
+    bool resting;                  /* away, or the core does not know all links yet: incoming messages wait in the engine */
+    routerd_record nowhere;
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;
     uint64_t busy_poll_ns;
@@ -171,9 +177,19 @@ static inline void mark_dirty(pump *p, wconn *c)
     p->dirty_first = pool_index(&p->conns, c);
 }
 
+/* An action to fill in before the next one. */
+static inline routerd_record *post_action(pump *p)
+{
+    if (__builtin_expect(!p->away, 1)) return outbox_post(&p->actions);
+    memset(&p->nowhere, 0, sizeof p->nowhere);
+    return &p->nowhere;
+}
+
+static inline bool work_pending(const pump *p) { return !p->away && ring_pending(&p->work); }
+
 static inline routerd_record *post_link(pump *p, uint8_t type, const wlink *k)
 {
-    routerd_record *r = outbox_post(&p->actions);
+    routerd_record *r = post_action(p);
     r->type = type;
     r->arena = (uint8_t) p->index;
     r->block = ROUTERD_NIL;
@@ -185,7 +201,7 @@ static inline routerd_record *post_link(pump *p, uint8_t type, const wlink *k)
 /* Make what was posted seen, and wake the core if it sleeps. */
 static inline void publish_actions(pump *p)
 {
-    if (outbox_publish(&p->actions) && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
+    if (!p->away && outbox_publish(&p->actions) && doorbell_should_ring(p->core_bell)) sem_post(p->core_semaphore);
 }
 
 /* Is there a block beyond those kept back for control payloads? */
@@ -221,7 +237,7 @@ static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
 {
     k->owed += credit;
     uint32_t threshold = k->capacity / 8 < 32 ? k->capacity / 8 : 32;
-    if (k->owed && k->owed >= threshold && k->open && !p->withhold) {
+    if (k->owed && k->owed >= threshold && k->open && !p->withhold && !p->resting) {
         pn_link_flow(k->engine, (int) k->owed);
         k->owed = 0;
         mark_dirty(p, k->conn);

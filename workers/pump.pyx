@@ -206,24 +206,73 @@ cdef class Pump:
 
     cdef attach(self, wconn *c, pn_link_t *engine):
         cdef wlink *k = link_new(&self.p, c, engine)
-        cdef pn_terminus_t *t
-        cdef const char *address
         if k == NULL:
             self.refuse(engine, "amqp:resource-limit-exceeded", "this router has no room for another link")
             mark_dirty(&self.p, c)
-            return
-        t = pn_link_remote_source(engine) if k.outgoing else pn_link_remote_target(engine)
-        address = pn_terminus_get_address(t)
-        self.handler.attach(
-            pool_index(&self.p.conns, c), pool_index(&self.p.links, k), k.slot.generation, text(pn_link_name(engine)), k.outgoing,
-            None if address == NULL else text(address), pn_terminus_is_dynamic(t), pn_terminus_get_type(t) == PN_COORDINATOR,
-            symbols(pn_terminus_capabilities(t)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity)
+        elif c.known and not self.p.away:   # otherwise it is told with the others: present()
+            self.tell(k)
 
     cdef refuse(self, pn_link_t *engine, str name, str description):
         """AMQP 2.6.3: attach with a null terminus, then detach with the error."""
         pn_link_open(engine)
         set_condition(pn_link_condition(engine), name, description)
         pn_link_close(engine)
+
+    # ---- a dead core, a new core ----
+
+    def leave(self) -> None:
+        """The core is dead: end what was on its way through it, and keep the connections and links."""
+        pump_leave(&self.p)
+
+    def come_back(self) -> None:
+        """A new core is there, with empty rings and no block in use; ``present`` until that is True."""
+        cdef uintptr_t rings = self.segments.address("rings")
+        if self.p.away and not pump_return(&self.p, <routerd_ring *> (rings + layout_action_ring(self.p.index)),
+                                           <routerd_ring *> (rings + layout_work_ring(self.p.index))):
+            raise MemoryError("the worker cannot begin anew with the new core: no memory, or broken rings")
+
+    def present(self) -> bool:
+        """Tell the new core of connections, then of links. False: blocks ran out, call again when the core has read some."""
+        done = self.tell_all()
+        publish_actions(&self.p)
+        return done
+
+    cdef bint tell_all(self) except -1:
+        cdef uint32_t i
+        cdef wconn *c
+        cdef wlink *k
+        for i in range(self.p.conns.high):
+            c = <wconn *> pool_at(&self.p.conns, i)
+            if c.slot.next_free != SLOT_USED or c.known or not c.opened:
+                continue
+            if not blocks_left(&self.p):
+                return False
+            c.known = True
+            self.handler.connection_present(i, c.slot.generation)
+        for i in range(self.p.links.high):
+            k = <wlink *> pool_at(&self.p.links, i)
+            if k.slot.next_free != SLOT_USED or k.known:
+                continue
+            if not blocks_left(&self.p):
+                return False
+            self.tell(k)
+            away_told(&self.p, k)
+        pump_present(&self.p)
+        return True
+
+    cdef tell(self, wlink *k):
+        """Ask the core for an attach; of a link that is open: say what it is."""
+        cdef pn_link_t *engine = k.engine
+        cdef pn_terminus_t *t = pn_link_remote_source(engine) if k.outgoing else pn_link_remote_target(engine)
+        cdef const char *address = pn_terminus_get_address(t)
+        if k.open:
+            address = pn_terminus_get_address(pn_link_source(engine) if k.outgoing else pn_link_target(engine))
+        k.known = True
+        self.handler.attach(
+            pool_index(&self.p.conns, k.conn), pool_index(&self.p.links, k), k.slot.generation, text(pn_link_name(engine)), k.outgoing,
+            None if address == NULL else text(address), pn_terminus_is_dynamic(t), pn_terminus_get_type(t) == PN_COORDINATOR,
+            symbols(pn_terminus_capabilities(t)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity,
+            k.open, 0 if k.outgoing or not k.open else away_credit(k))
 
     # ---- what the handler asks for ----
 
@@ -333,7 +382,9 @@ cdef class Pump:
 
     def post(self, int kind, bytes payload, uint32_t link=0xffffffff, uint32_t link_generation=0,
              uint32_t connection=0, uint32_t connection_generation=0):
-        """Post a control action to the core (record.h, A_CONTROL)."""
+        """Post a control action to the core (record.h, A_CONTROL), if there is one."""
+        if self.p.away:
+            return
         cdef routerd_record *r = outbox_post(&self.p.actions)
         r.type = A_CONTROL
         r.state = kind

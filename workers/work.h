@@ -34,7 +34,10 @@ static inline void work_update_in(pump *p, const routerd_record *r)
     if (s) {
         pn_delivery_t *d = s->engine;
         if (r->peer) s->core = r->peer;
-        if (r->state && !s->settled) disposition_write(p, d, r);
+        if (r->state && !s->settled) {
+            disposition_write(p, d, r);
+            s->told |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED;
+        }
         mark_dirty(p, s->link->conn);
         if (settled && s->complete) {
             win_free(p, s);
@@ -163,6 +166,7 @@ static inline bool work_turn(pump *p)
 {
     const routerd_record *r;
     int n = 0;
+    if (p->away) return false;
     while (n < WORK_BATCH && (r = ring_peek(&p->work))) {
         routerd_record copy = *r;                               /* shared memory is read once */
         ring_advance(&p->work);

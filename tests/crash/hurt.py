@@ -6,11 +6,11 @@ import signal
 import psutil
 from running import LONG, RunningRouter, until
 
-from shm.segment import DIRECTORY, attach, segment_prefix
+from shm.segment import DIRECTORY
 
 
 class HurtRouter(RunningRouter):
-    """Its log may complain, and its shared memory may be made anew."""
+    """Its log may complain."""
 
     @property
     def children(self) -> dict[str, int]:
@@ -46,12 +46,6 @@ class HurtRouter(RunningRouter):
 
     def hit(self, role: str) -> None:
         os.kill(self.children[role], signal.SIGKILL)
-
-    def attach_again(self) -> None:
-        """Map the segments that a new core has been given."""
-        assert self._segments is not None
-        self._segments.close()
-        self._segments = attach(segment_prefix(self.id, self.process.pid))
 
     def come_to_rest(self) -> None:
         """Without clients nothing is left of them."""

@@ -16,13 +16,19 @@ class Memory:
         self.workers = workers
         self.control = mmap.mmap(-1, native.control_bytes(workers))
         native.format_control(self.control, workers, arena_bytes, 1)
+        self.capacity = capacity
         self.rings = mmap.mmap(-1, native.rings_bytes(workers))
-        for w in range(workers):
-            native.format_ring(self.rings, capacity, native.action_ring_offset(w))
-            native.format_ring(self.rings, capacity, native.work_ring_offset(w))
         self.arenas = [mmap.mmap(-1, arena_bytes) for _ in range(workers + 1)]
+        self.reset()
+
+    def reset(self) -> None:
+        """Empty rings and free blocks, as a new core finds them."""
+        for w in range(self.workers):
+            native.format_ring(self.rings, self.capacity, native.action_ring_offset(w))
+            native.format_ring(self.rings, self.capacity, native.work_ring_offset(w))
         for arena in self.arenas:
             native.format_arena_segment(arena)
+            native.Arena(arena).mark_none()
 
     def block_place(self, arena: int, block: int) -> tuple[int, int]:
         """Offset and size of a block in its segment (arena.h: header, map, small blocks, large blocks)."""

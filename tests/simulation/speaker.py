@@ -70,18 +70,22 @@ class Speaker:
         self.memory = memory
         self.ledger = ledger
         self.log = log
-        self.inherited = set(n.Arena(memory.arenas[index]).marked())
-        self.arena = n.ArenaOwner(memory.arenas[index])
         self.views = [n.Arena(arena) for arena in memory.arenas]
-        self.actions = n.Producer(memory.rings, n.action_ring_offset(index))
-        self.work = n.Consumer(memory.rings, n.work_ring_offset(index))
-        self.backlog: deque[bytes] = deque()
         self.links: dict[int, Link] = {}
         self.connections: dict[int, int] = {}
         self.incoming: dict[int, Incoming] = {}
-        self.owned: set[int] = set()
         self.handles = FIRST_GENERATION * generation
         self.generations = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Take hold of the rings and of all blocks that nobody else reads."""
+        self.inherited = set(n.Arena(self.memory.arenas[self.index]).marked())
+        self.owned: set[int] = set()
+        self.arena = n.ArenaOwner(self.memory.arenas[self.index])
+        self.actions = n.Producer(self.memory.rings, n.action_ring_offset(self.index))
+        self.work = n.Consumer(self.memory.rings, n.work_ring_offset(self.index))
+        self.backlog: deque[bytes] = deque()
         self.posted = self.pushed = 0  # records in all; what is pushed is published with the next batch
         self.claims: list[tuple[int, Message, int, bool]] = []  # outcomes in records not published yet
 

@@ -55,6 +55,13 @@ class Ledger:
         assert not known or state == known[-1], f"message {number}: told {known[-1]:#x}, settled {state:#x}"
         self.check_truth(message, state)
 
+    def forget_untold(self) -> None:
+        """The core died: outcomes that it had not passed on are nobody's any more."""
+        for message in self.messages:
+            if not message.told and not message.settled:
+                message.outcomes.clear()
+                message.pending.clear()
+
     def check_truth(self, message: Message, state: int) -> None:
         """An outcome told to a sender is one that a receiver gave, or what the router says of its own."""
         given = {*message.outcomes, *message.pending}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from memory import Memory
 from test_simulation import MOVES, schedule
-from world import setup
+from world import core_seed, setup
 
 from core.router import Core
 from shm import native as n
@@ -14,9 +14,15 @@ from shm.control import WorkerGone
 
 def replay(log: list[tuple[Any, ...]], memory: Memory, seed: int) -> list[tuple[int, bytes]]:
     """The work that a new core makes of a log's actions."""
-    core = Core(setup(memory.workers), memory, seed.to_bytes(8, "big"))
-    actions = [n.Producer(memory.rings, n.action_ring_offset(w)) for w in range(memory.workers)]
-    work = [n.Consumer(memory.rings, n.work_ring_offset(w)) for w in range(memory.workers)]
+
+    def ends() -> tuple[list[n.Producer], list[n.Consumer]]:
+        return (
+            [n.Producer(memory.rings, n.action_ring_offset(w)) for w in range(memory.workers)],
+            [n.Consumer(memory.rings, n.work_ring_offset(w)) for w in range(memory.workers)],
+        )
+
+    core = Core(setup(memory.workers), memory, core_seed(seed, 1))
+    actions, work = ends()
     made: list[tuple[int, bytes]] = []
     for kind, *what in log:
         if kind == "write":
@@ -34,6 +40,10 @@ def replay(log: list[tuple[Any, ...]], memory: Memory, seed: int) -> list[tuple[
             made.append((what[0], record))
         elif kind == "read":
             work[what[0]].give_back()
+        elif kind == "core":
+            memory.reset()
+            core = Core(setup(memory.workers), memory, core_seed(seed, what[0]))
+            actions, work = ends()
         else:
             index, generation, now = what
             core.worker_gone(WorkerGone(index, generation), now)

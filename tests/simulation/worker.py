@@ -43,22 +43,26 @@ class Worker(Speaker):
     ) -> None:
         index = next(i for i in range(1000) if i not in self.links)
         self.generations += 1
-        self.links[index] = Link(index, self.generations, connection, outgoing, address, capacity, settles)
-        dynamic = address == "dynamic"
-        self.control(
-            C_ATTACH,
-            Attach(
-                index,
-                self.generations,
-                connection,
-                f"l{self.generations}",
-                outgoing,
-                None if dynamic else address,
-                dynamic=dynamic,
-                snd_settle_mode=1 if settles else 2,
-                capacity=capacity,
-            ),
+        link = Link(index, self.generations, connection, outgoing, address, capacity, settles)
+        self.links[index] = link
+        self.ask(link)
+
+    def ask(self, link: Link, restored: bool = False) -> None:
+        dynamic = link.address == "dynamic"
+        attach = Attach(
+            link.index,
+            link.generation,
+            link.connection,
+            f"l{link.generation}",
+            link.outgoing,
+            None if dynamic else link.address,
+            dynamic=dynamic,
+            snd_settle_mode=1 if link.settles else 2,
+            capacity=link.capacity,
+            restored=restored,
+            granted=link.credit if restored else 0,
         )
+        self.control(C_ATTACH, attach)
 
     def detach(self, link: Link) -> None:
         for out in list(link.outs.values()):

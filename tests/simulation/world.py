@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from memory import Memory
 from speaker import Incoming, Link, Outgoing
+from survivor import come_back, leave
 from tally import Ledger
 from worker import Worker
 
@@ -28,6 +29,11 @@ def setup(workers: int) -> Setup:
     return Setup("core", workers, 1, "/none", "me", "0", workers, [-1] * workers, addresses=RULES)
 
 
+def core_seed(seed: int, generation: int) -> bytes:
+    """Each core makes names of its own."""
+    return (seed << 16 | generation).to_bytes(8, "big")
+
+
 class World:
     """One run; everything that happens is a function of its seed."""
 
@@ -35,7 +41,8 @@ class World:
         self.random = random.Random(seed)  # noqa: S311 - a schedule, no secret
         self.capacity = capacity
         self.memory = Memory(workers, capacity)
-        self.core = Core(setup(workers), self.memory, seed.to_bytes(8, "big"))
+        self.seed, self.cores = seed, 1
+        self.core = Core(setup(workers), self.memory, core_seed(seed, 1))
         self.pristine = self.core.forwarder.counts()
         self.ledger = Ledger()
         self.log: list[tuple[Any, ...]] = []
@@ -56,6 +63,7 @@ class World:
             (self.read, 30),
             (self.step, 30),
             (self.die, 1 if deaths else 0),
+            (self.core_dies, 1 if deaths else 0),
         ]
 
     def _born(self, index: int, generation: int) -> Worker:
@@ -220,6 +228,30 @@ class World:
         self.log.append(("gone", dead.index, dead.generation, self.now))
         self.core.worker_gone(WorkerGone(dead.index, dead.generation), self.now)
         self.workers[dead.index] = self._born(dead.index, dead.generation + 1)
+
+    def core_dies(self) -> None:
+        """The core is killed, perhaps twice, perhaps a worker as well before the next core serves."""
+        for message in self.ledger.messages:
+            message.disturbed = True
+        for _ in range(self.random.choice([1, 1, 1, 2])):
+            for worker in self.workers:
+                worker.read(1 << 30)  # what the core still said counts
+            self.ledger.forget_untold()
+            for worker in self.workers:
+                leave(worker)
+            self.memory.reset()
+            self.cores += 1
+            self.log.append(("core", self.cores))
+            self.core = Core(setup(len(self.workers)), self.memory, core_seed(self.seed, self.cores))
+            for i, worker in enumerate(self.workers):
+                if self.random.random() < 0.1:
+                    worker.killed()
+                    self.workers[i] = self._born(i, worker.generation + 1)
+                else:
+                    come_back(worker)
+                    worker.publish()
+            if self.random.random() < 0.5:
+                self._step()
 
     # ---- the end ----
 

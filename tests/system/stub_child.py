@@ -12,9 +12,11 @@ from shm import segment
 from shm.control import (
     CloseConnections,
     Closed,
+    CoreGone,
     Drained,
     Exit,
     Fatal,
+    Quiesced,
     Ready,
     Setup,
     StopAccepting,
@@ -65,6 +67,8 @@ def serve(setup: Setup, channel: Channel[ToChild], *, deaf: bool) -> None:
                 case WorkerGone(index, generation):
                     channel.send(WorkerReclaimed(index, generation - 1))  # stale: to be ignored
                     channel.send(WorkerReclaimed(index, generation))
+                case CoreGone(generation):
+                    channel.send(Quiesced(generation))
                 case Exit():
                     return
 

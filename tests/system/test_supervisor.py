@@ -231,14 +231,19 @@ def test_a_hung_worker_is_killed_and_replaced(router: Router) -> None:
     assert router.wait() == 0
 
 
-def test_a_dead_core_restarts_everything_behind_open_sockets(router: Router) -> None:
-    """All processes are new, and a client that connects meanwhile is served when they are up."""
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_dead_core_is_replaced_and_the_workers_live_on(router: Router, deaf: bool) -> None:
+    """Only the core is new, and a worker that does not let go of the dead one; clients are served."""
+    if deaf:
+        router.behave("worker-0", "deaf")
     router.start()
     before = {name: router.pid_of(name) for name in ("core", "worker 0", "worker 1")}
     os.kill(before["core"], signal.SIGKILL)
-    until(lambda: not psutil.pid_exists(before["worker 0"]), "end of the workers")
-    assert router.served_by() not in before.values()
-    until(lambda: all(router.pid_of(n) not in (0, pid) for n, pid in before.items()), "restart")
+    assert router.served_by() in before.values()
+    until(lambda: router.log.count("worker 0 serves" if deaf else "core serves") == 2, "service")
+    same = {name for name, pid in before.items() if router.pid_of(name) == pid}
+    assert same == ({"worker 1"} if deaf else {"worker 0", "worker 1"})
+    assert deaf == ("did not let go of the dead core" in router.log)
     router.signal(signal.SIGTERM)
     assert router.wait() == 0
     assert router.segments == []

@@ -2,18 +2,14 @@
 
 import re
 import socket
-from collections.abc import Sequence
 
-import msgspec
 import pytest
+from household import FakeChild, Home, blueprint
 
 from routerd import family as family_module
-from routerd.child import Death
-from routerd.config import Address, Listener, Log, Router
-from routerd.family import RECLAIM_SECONDS, Family
+from routerd.config import Address, Listener, Log
+from routerd.family import RECLAIM_SECONDS
 from routerd.listeners import Listening
-from routerd.pinning import Pinning
-from routerd.setup import Blueprint
 from shm.control import (
     AddressSetup,
     CloseConnections,
@@ -25,95 +21,10 @@ from shm.control import (
     SetAddresses,
     SetListeners,
     SetLogs,
-    Setup,
     StopAccepting,
     WorkerGone,
     WorkerReclaimed,
 )
-
-
-class FakeChild:
-    """Does nothing but remember; the pid is unique."""
-
-    count = 0
-
-    def __init__(self, argv: list[str], setup: Setup, fds: Sequence[int], now: float) -> None:
-        FakeChild.count += 1
-        self.pid = FakeChild.count
-        self.setup, self.fds, self.born = setup, list(fds), now
-        self.generation = setup.generation
-        self.ready: float | None = None
-        self.kill_at: float | None = None
-        self.why = ""
-        self.sent: list[msgspec.Struct] = []
-        self.killed = ""
-
-    def is_ready(self, now: float) -> None:
-        self.ready = now
-
-    def send(self, message: msgspec.Struct, descriptors: Sequence[int] = ()) -> None:
-        self.sent.append(message)
-        self.got = list(descriptors)
-
-    def kill(self, why: str) -> None:
-        self.killed = self.killed or why
-
-    def reap(self) -> Death:
-        return Death(self.pid, self.generation, "SIGKILL", self.killed)
-
-
-class FakeMemory:
-    prefix = "/routerd-test-1"
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    def renew(self) -> None:
-        self.done.append("renew")
-
-    def wake_core(self) -> None:
-        self.done.append("wake core")
-
-    def worker_gone(self, index: int) -> None:
-        self.done.append(f"worker {index} gone")
-
-
-def blueprint(
-    addresses: Sequence[Address] = (), listening: Sequence[Listening] = (), logs: Sequence[Log] = ()
-) -> Blueprint:
-    router = Router(id="test", workers=2)
-    return Blueprint(router, "test", "1", listening, addresses, logs, doorbells=[70, 71])
-
-
-class Home:
-    """A family with short names for what tests do to it."""
-
-    def __init__(self) -> None:
-        self.memory = FakeMemory()
-        self.family = Family(
-            blueprint(), self.memory, Pinning([], [[], []]), lambda role, index: [role, str(index)]
-        )
-        self.core, self.workers = self.family.core, self.family.workers
-
-    def child(self, place: family_module.Place) -> FakeChild:
-        assert isinstance(place.child, FakeChild)
-        return place.child
-
-    def ready(self, place: family_module.Place, now: float) -> None:
-        self.family.said(place, Ready(self.child(place).pid), now)
-
-    def up(self, now: float = 0.0) -> None:
-        self.family.step(now)
-        self.ready(self.core, now)
-        self.family.step(now)
-        for worker in self.workers:
-            self.ready(worker, now)
-
-
-@pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setattr(family_module, "Child", FakeChild)
-    return Home()
 
 
 def test_workers_start_when_the_core_serves(home: Home) -> None:
@@ -191,45 +102,6 @@ def test_a_core_that_does_not_reclaim_is_replaced(home: Home) -> None:
     assert home.family.next_step(1.0) == pytest.approx(1.0 + RECLAIM_SECONDS)
     home.family.step(1.0 + RECLAIM_SECONDS)
     assert "worker 0" in home.child(home.core).killed
-
-
-def test_a_dead_core_renews_everything_after_the_last_worker_is_gone(home: Home) -> None:
-    """Nobody may be attached to the old memory when the new one is made."""
-    home.up()
-    home.family.died(home.core, 40.0)
-    assert [home.child(worker).killed for worker in home.workers] == ["the core died"] * 2
-    home.family.died(home.workers[0], 40.0)
-    home.family.step(40.0)
-    assert "renew" not in home.memory.done
-    assert home.core.child is None
-    home.family.died(home.workers[1], 40.1)
-    home.family.step(40.1)
-    assert home.memory.done[-1] == "renew"
-    assert home.child(home.core).generation == 2
-    home.ready(home.core, 40.2)
-    home.family.step(40.2)
-    assert [home.child(worker).generation for worker in home.workers] == [2, 2]
-
-
-def test_workers_killed_for_the_core_are_not_blamed(home: Home) -> None:
-    """Their places keep a clean sheet."""
-    home.up()
-    home.family.died(home.core, 1.0)
-    for worker in home.workers:
-        home.family.died(worker, 1.0)
-        assert list(worker.lives) == []
-
-
-def test_a_dead_core_owes_nothing_any_more(home: Home) -> None:
-    """A worker that was being reclaimed starts with the new core."""
-    home.up()
-    home.family.died(home.workers[0], 1.0)
-    home.family.died(home.core, 1.0)
-    home.family.died(home.workers[1], 1.0)
-    home.family.step(1.0)
-    home.ready(home.core, 1.1)
-    home.family.step(1.1)
-    assert home.child(home.workers[0]).generation == 2
 
 
 def test_a_first_start_that_fails_says_why(home: Home) -> None:

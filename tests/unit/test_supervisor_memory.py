@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from routerd.memory import SharedMemory
+from shm import native
 from shm.segment import DIRECTORY, attach
 from shm.stats import COUNTERS
 
@@ -42,16 +43,42 @@ def test_a_dead_worker_has_no_connections_and_accepts_none(memory: SharedMemory)
         del page, pages
 
 
-def test_renewed_memory_is_new_under_the_same_names(memory: SharedMemory) -> None:
-    """Nothing of the old state is left, and children find it as before."""
-    before = names(memory)
+def test_reset_memory_is_as_new_under_everybodys_feet(memory: SharedMemory) -> None:
+    """Mappings stay valid; rings are empty, blocks free, nobody sleeps; what was counted stays counted."""
     with attach(memory.prefix) as segments:
-        segments.worker_stats(0).set(8, 5)
-        memory.renew()
-        assert names(memory) == before
-        with attach(memory.prefix) as renewed:
-            assert renewed.worker_stats(0).get(8) == 0
-            assert renewed.supervisor_stats().pid == os.getpid()
+        page = segments.core_stats()
+        page.own(4711, 3)
+        for name in ("forwarded", "live_deliveries"):
+            page.set(COUNTERS[name][0], 5)
+        actions = native.Producer(segments.rings, native.action_ring_offset(1))
+        for _ in range(3):
+            assert actions.push(bytes(native.RECORD_SIZE))
+        actions.publish()
+        arenas = [native.Arena(arena) for arena in segments.arenas]
+        assert arenas[0].mark_chain(7) > 0
+        segments.core_doorbell().sleep()
+        segments.semaphore.release()
+        segments.semaphore.release()
+        memory.reset()
+        assert not native.Consumer(segments.rings, native.action_ring_offset(1)).pending()
+        assert [arena.marked() for arena in arenas] == [[], [], []]
+        assert not segments.core_doorbell().should_ring()
+        assert segments.semaphore.value == 0
+        assert (page.pid, page.generation, page.get(COUNTERS["forwarded"][0])) == (0, 3, 5)
+        assert page.get(COUNTERS["live_deliveries"][0]) == 0
+        assert segments.supervisor_stats().pid == os.getpid()
+        del actions, arenas, page
+
+
+def test_reset_mends_what_a_mad_core_has_damaged(memory: SharedMemory) -> None:
+    """Otherwise no later core could start."""
+    with attach(memory.prefix) as segments:
+        segments.rings[:4096] = b"\xff" * 4096
+        for arena in segments.arenas:
+            arena[:64] = b"\xff" * 64
+        memory.reset()
+    with attach(memory.prefix):
+        pass
 
 
 def test_the_core_is_woken_through_its_semaphore(memory: SharedMemory) -> None:

@@ -1,0 +1,19 @@
+"""What tests of one thing share; the module beside the tests becomes importable."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from household import FakeChild, Home
+
+from routerd import family as family_module
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A family whose children are fakes."""
+    monkeypatch.setattr(family_module, "Child", FakeChild)
+    return Home()

@@ -1,0 +1,92 @@
+"""A family of fake children, with short names for what tests do to it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from routerd import family as family_module
+from routerd.child import Death
+from routerd.config import Address, Log, Router
+from routerd.family import Family
+from routerd.listeners import Listening
+from routerd.pinning import Pinning
+from routerd.setup import Blueprint
+from shm.control import Ready, Setup
+
+
+class FakeChild:
+    """Does nothing but remember; the pid is unique."""
+
+    count = 0
+
+    def __init__(self, argv: list[str], setup: Setup, fds: Sequence[int], now: float) -> None:
+        FakeChild.count += 1
+        self.pid = FakeChild.count
+        self.setup, self.fds, self.born = setup, list(fds), now
+        self.generation = setup.generation
+        self.ready: float | None = None
+        self.kill_at: float | None = None
+        self.why = ""
+        self.sent: list[msgspec.Struct] = []
+        self.killed = ""
+
+    def is_ready(self, now: float) -> None:
+        self.ready = now
+
+    def send(self, message: msgspec.Struct, descriptors: Sequence[int] = ()) -> None:
+        self.sent.append(message)
+        self.got = list(descriptors)
+
+    def kill(self, why: str) -> None:
+        self.killed = self.killed or why
+
+    def reap(self) -> Death:
+        return Death(self.pid, self.generation, "SIGKILL", self.killed)
+
+
+class FakeMemory:
+    prefix = "/routerd-test-1"
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def reset(self) -> None:
+        self.done.append("reset")
+
+    def wake_core(self) -> None:
+        self.done.append("wake core")
+
+    def worker_gone(self, index: int) -> None:
+        self.done.append(f"worker {index} gone")
+
+
+def blueprint(
+    addresses: Sequence[Address] = (), listening: Sequence[Listening] = (), logs: Sequence[Log] = ()
+) -> Blueprint:
+    router = Router(id="test", workers=2)
+    return Blueprint(router, "test", "1", listening, addresses, logs, doorbells=[70, 71])
+
+
+class Home:
+    """A family with short names for what tests do to it."""
+
+    def __init__(self) -> None:
+        self.memory = FakeMemory()
+        self.family = Family(
+            blueprint(), self.memory, Pinning([], [[], []]), lambda role, index: [role, str(index)]
+        )
+        self.core, self.workers = self.family.core, self.family.workers
+
+    def child(self, place: family_module.Place) -> FakeChild:
+        assert isinstance(place.child, FakeChild)
+        return place.child
+
+    def ready(self, place: family_module.Place, now: float) -> None:
+        self.family.said(place, Ready(self.child(place).pid), now)
+
+    def up(self, now: float = 0.0) -> None:
+        self.family.step(now)
+        self.ready(self.core, now)
+        self.family.step(now)
+        for worker in self.workers:
+            self.ready(worker, now)
