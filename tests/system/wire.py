@@ -1,17 +1,20 @@
 """A sender that writes its frames itself, for what an engine would never send (AMQP 1.0 parts 2.2 to 2.8)."""
 
+import contextlib
 import socket
 import struct
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from proton import Array, Data, Described, symbol, ubyte, uint, ulong, ushort
+from peer import Net
+from proton import Data, Described, uint, ulong, ushort
 
 LONG = 20.0  # far beyond what anything here takes; it only ends a broken test
 
 AMQP_HEADER = b"AMQP\0\1\0\0"
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 SOURCE, TARGET = 0x28, 0x29
+WINDOW = 2**31 - 1
 
 
 def encode(value: Any) -> bytes:
@@ -32,6 +35,33 @@ def frame(channel: int, performative: bytes = b"", payload: bytes = b"") -> byte
     return struct.pack(">IBBH", 8 + len(body), 2, 0, channel) + body
 
 
+def error_in(close: "Frame") -> tuple[str, str]:
+    """Condition and description in a CLOSE."""
+    error = close.fields[-1].value
+    return str(error[0]), str(error[1])
+
+
+class Frame(NamedTuple):
+    """A frame that has come: the kind of its performative, its fields, and the size of it all."""
+
+    code: int
+    fields: list[Any]
+    size: int
+
+
+def parse(data: bytes) -> Frame | None:
+    """A whole frame, header included; None: a heartbeat."""
+    body = data[4 * data[4] :]
+    if not body:
+        return None
+    decoder = Data()
+    decoder.decode(body)
+    decoder.rewind()
+    decoder.next()
+    performative: Any = decoder.get_object()
+    return Frame(int(performative.descriptor), list(performative.value), len(data))
+
+
 class Wire:
     """A connection without SASL and one session, opened; what the router says is read frame by frame."""
 
@@ -46,9 +76,8 @@ class Wire:
         limits += [ushort(self.limits["channel_max"]) if "channel_max" in self.limits else None]
         limits += [uint(self.limits["idle"]) if "idle" in self.limits else None]
         self.write(frame(0, described(OPEN, "wire", "", *limits)))
-        self.write(frame(0, described(BEGIN, None, uint(0), uint(2**31 - 1), uint(2**31 - 1))))
-        self.opened = self.expect(OPEN)
-        self.begun = self.expect(BEGIN)
+        self.begin(0)
+        self.expect(BEGIN)
         return self
 
     def __exit__(
@@ -68,32 +97,62 @@ class Wire:
             data += part
         return data
 
-    def read(self) -> tuple[int, int, list[Any]] | None:
-        """The next frame's channel, descriptor and fields; None: a heartbeat. EOFError at the end."""
-        size, doff, _, channel = struct.unpack(">IBBH", self.exactly(8))
-        body = self.exactly(size - 8)[4 * doff - 8 :]
-        if not body:
-            return None
-        data = Data()
-        data.decode(body)
-        data.rewind()
-        data.next()
-        performative: Any = data.get_object()
-        return channel, int(performative.descriptor), list(performative.value)
+    def read(self) -> Frame | None:
+        """The next frame; None: a heartbeat. EOFError at the end."""
+        size = self.exactly(4)
+        return parse(size + self.exactly(struct.unpack(">I", size)[0] - 4))
 
-    def expect(self, code: int) -> list[Any]:
-        """The fields of the next frame of that kind; others in front of it are skipped."""
-        while (got := self.read()) is None or got[1] != code:
+    def expect(self, *codes: int) -> Frame:
+        """The next frame of one of those kinds; others in front of it are skipped."""
+        while (got := self.read()) is None or got.code not in codes:
             pass
-        return got[2]
+        return got
 
-    def attach_sender(self, address: str, handle: int = 0) -> list[Any]:
-        """A sending link; returns the router's flow with its credit."""
-        source, target = Described(ulong(SOURCE), []), Described(ulong(TARGET), [address])
-        fields = (f"link-{handle}", uint(handle), False, None, None, source, target, None, None, uint(0))
+    def error(self) -> tuple[str, str]:
+        """Condition and description with which the router closes the connection."""
+        return error_in(self.expect(CLOSE))
+
+    def await_end(self, net: Net) -> tuple[str, str]:
+        """The same, while other clients are served and this one says nothing."""
+        self.socket.setblocking(False)
+        data = b""
+
+        def ended() -> bool:
+            nonlocal data
+            with contextlib.suppress(BlockingIOError):
+                part = self.socket.recv(65_536)
+                data += part
+                return not part
+            return False
+
+        net.until(ended, "end of the connection")
+        frames = []
+        while data:
+            size = struct.unpack(">I", data[:4])[0]
+            frames, data = [*frames, parse(data[:size])], data[size:]
+        return error_in(next(got for got in frames if got is not None and got.code == CLOSE))
+
+    def attach_sender(self, address: str, handle: int = 0) -> None:
+        """A sending link; returns when it has credit."""
+        self._attach(handle, False, "", address)
+        self.expect(FLOW)
+
+    def attach_receiver(self, address: str, credit: int, handle: int = 0) -> None:
+        """A receiving link with credit."""
+        self._attach(handle, True, address, "")
+        fields = (uint(0), uint(WINDOW), uint(0), uint(WINDOW), uint(handle), uint(0), uint(credit))
+        self.write(frame(0, described(FLOW, *fields)))
+
+    def _attach(self, handle: int, receives: bool, source: str, target: str) -> None:
+        ends = Described(ulong(SOURCE), [source]), Described(ulong(TARGET), [target])
+        count = None if receives else uint(0)
+        fields = (f"link-{handle}", uint(handle), receives, None, None, *ends, None, None, count)
         self.write(frame(0, described(ATTACH, *fields)))
         self.expect(ATTACH)
-        return self.expect(FLOW)
+
+    def begin(self, channel: int) -> None:
+        """A session, on its way."""
+        self.write(frame(channel, described(BEGIN, None, uint(0), uint(WINDOW), uint(WINDOW))))
 
     def transfer(
         self, delivery: int, data: bytes, settled: bool = False, more: bool = False, handle: int = 0
@@ -102,6 +161,3 @@ class Wire:
         tag = str(delivery).encode()
         fields = (uint(handle), uint(delivery), tag, uint(0), settled, more)
         self.write(frame(0, described(TRANSFER, *fields), data))
-
-
-__all__ = ["Array", "Wire", "described", "encode", "frame", "symbol", "ubyte"]
