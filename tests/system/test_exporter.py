@@ -158,6 +158,18 @@ def test_a_killed_worker_is_counted(hurt: RunningRouter) -> None:
     )
 
 
+def test_a_killed_core_is_counted_and_its_successor_is_seen(hurt: RunningRouter) -> None:
+    """Restart, readiness, and what the new core shows of addresses."""
+    os.kill(pids(hurt)["core"], signal.SIGKILL)
+    name = 'routerd_process_restarts_total{process="core"}'
+    until(lambda: series(get(site(hurt) + "/metrics").body).get(name) == 1, "restart")
+    until(lambda: get(site(hurt) + "/readyz").status == 200, "readiness")
+    with Net(hurt.address) as net:
+        pass_one(net, "after", 3)
+        shown = 'routerd_address_deliveries_total{address="after"}'
+        until(lambda: series(get(site(hurt) + "/metrics").body).get(shown) == 3, "the address's row")
+
+
 def test_a_hung_worker_is_not_ready(hurt: RunningRouter) -> None:
     """Until it is replaced; which one it is, is said."""
     os.kill(pids(hurt)["worker-1"], signal.SIGSTOP)
