@@ -13,7 +13,7 @@ from core.display import Display
 from core.management.service import Service
 from core.router import Core
 from shm import segment
-from shm.control import Exit, Ready, SetAddresses, Setup, ToChild, WorkerGone
+from shm.control import Exit, Ready, SetAddresses, SetManagement, Setup, ToChild, WorkerGone
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -35,14 +35,22 @@ def run(setup: Setup, channel: Channel) -> None:
     display = Display(core.forwarder, core.addresses, core.connections, segments.board())
     segments.core_stats().own(os.getpid(), setup.generation)
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
-    if setup.management is not None:
-        core.errands.append(Service(core, setup, segments).step)
+    service = None if setup.management is None else Service(core, setup, segments)
+    if service is not None:
+        core.errands.append(service.step)
     channel.send(Ready(os.getpid()))
-    serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000)
+    serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000, service)
     LOGGER.info("Router %s core stopped", setup.router_id)
 
 
-def serve(core: Core, display: Display, channel: Channel, clock: Callable[[], int], busy: int) -> None:
+def serve(
+    core: Core,
+    display: Display,
+    channel: Channel,
+    clock: Callable[[], int],
+    busy: int,
+    service: Service | None = None,
+) -> None:
     """Forward, show what is going on, and do as the supervisor says, until that is to exit."""
     pause = 0
     while True:
@@ -58,6 +66,8 @@ def serve(core: Core, display: Display, channel: Channel, clock: Callable[[], in
                     return
                 case SetAddresses():
                     core.set_addresses(message)
+                case SetManagement() if service is not None:
+                    service.set_management(message.management)
                 case WorkerGone():
                     channel.send(core.worker_gone(message, clock()))
                 case _:

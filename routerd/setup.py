@@ -8,7 +8,16 @@ from routerd.config.router import Log, Router
 from routerd.config.routing import Address
 from routerd.config.transport import Listener
 from routerd.listeners import Listening
-from shm.control import AddressSetup, ListenerSetup, LogSetup, SetAddresses, SetListeners, SetLogs, Setup
+from shm.control import (
+    AddressSetup,
+    ListenerSetup,
+    LogSetup,
+    SetAddresses,
+    SetListeners,
+    SetLogs,
+    SetManagement,
+    Setup,
+)
 from shm.management import Management
 
 
@@ -65,8 +74,13 @@ class Blueprint(msgspec.Struct, frozen=True):
             news.append((SetLogs(log_setups(self.logs)), []))
         if (listeners := self._listeners(role)) != before._listeners(role):
             news.append((SetListeners(listeners), [fd for one in listeners for fd in one.fds]))
-        if role == "core" and self._treatment() != before._treatment():
+        if role != "core":
+            return news
+        # Management may have made addresses since: after a reload the file is what counts.
+        if self.management != before.management or self._treatment() != before._treatment():
             news.append((self._treatment(), []))
+        if self.management is not None and self.management != before.management:
+            news.append((SetManagement(self.management), []))
         return news
 
     def _treatment(self) -> SetAddresses:

@@ -279,6 +279,7 @@ class Supervisor:
             listening=tuple(reloaded.listening),
             addresses=self._config.addresses,
             logs=self._config.logs,
+            management=management(self._config),
         )
         self._family.change(self._blueprint)
         retire(reloaded.retired)

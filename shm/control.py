@@ -120,6 +120,12 @@ class SetAddresses(msgspec.Struct, tag=True, frozen=True):
     default_distribution: str = "balanced"
 
 
+class SetManagement(msgspec.Struct, tag=True, frozen=True):
+    """To the core: what its management agent says of the configuration from now on."""
+
+    management: Management
+
+
 class Exit(msgspec.Struct, tag=True, frozen=True):
     """Leave the main loop and exit with status 0."""
 
@@ -185,9 +191,8 @@ ToChild = (
     | SetLogs
     | SetListeners
     | SetAddresses
+    | SetManagement
     | Exit
-    | CoreGone
-    | CoreBack
     | WorkerGone
 )
 FromChild = Ready | WorkerReclaimed | Drained | Closed | Quiesced | Fatal

@@ -27,6 +27,7 @@ from core.management.self_node import NAME, TYPES, SelfNode
 from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
+from shm.management import Management
 
 LOGGER = logging.getLogger("AGENT")
 
@@ -49,6 +50,12 @@ class Agent:
                     nouns.append(Configured(view, schema))
         self._nouns = {noun.schema.name: noun for noun in nouns}
         self._self = SelfNode(self._nouns, recent)
+
+    def configure(self, management: Management) -> None:
+        """Entities as the configuration has them now, in place of those there are."""
+        for noun in self._nouns.values():
+            if isinstance(noun, Configured):
+                noun.configure(management.entities.get(noun.schema.name, []))
 
     def handle(self, request: Request) -> Response:
         """The response to a request; it always has one."""

@@ -26,6 +26,10 @@ class Configured(Noun):
         super().__init__(schema, columns | {"type": lambda row: schema.long_name})
         self._entities = view.management.entities.setdefault(schema.name, [])
 
+    def configure(self, entities: list[dict[str, Any]]) -> None:
+        """The entities of a configuration that has been read again."""
+        self._entities = entities
+
     def rows(self) -> list[dict[str, Any]]:
         return list(self._entities)
 
@@ -66,6 +70,12 @@ class ConfigAddresses(Configured):
         if entity.get("name") == entity.get("identity"):
             entity.pop("name", None)  # made up, where the file gives none
         entity["identity"] = str(self._identity)
+
+    def configure(self, entities: list[dict[str, Any]]) -> None:
+        """Those that were made by requests are gone: the file is what counts."""
+        for entity in entities:
+            self._identify(entity)
+        super().configure(entities)
 
     def create(self, request: Request) -> Response:
         """Add a prefix or pattern."""

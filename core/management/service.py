@@ -21,6 +21,7 @@ from core.management.request import BAD_REQUEST, INTERNAL, ManagementError, Resp
 from core.management.view import View
 from core.router import Core
 from shm.control import Setup
+from shm.management import Management
 from shm.segment import Segments
 
 LOGGER = logging.getLogger("AGENT")
@@ -67,7 +68,7 @@ class Service:
         self._requests: SimpleQueue[bytes] = SimpleQueue()
         self._mailbox: deque[tuple[str, bytes] | _Command] = deque()
         self._thread: threading.Thread | None = None
-        view = View(core, setup, segments, self._command)
+        self._view = view = View(core, setup, segments, self._command)
         recent = keep_recent([entity["module"] for entity in view.management.entities.get("log", ())])
         self._agent = Agent(view, recent)
         for address in ADDRESSES:
@@ -83,6 +84,11 @@ class Service:
             sys.setswitchinterval(SWITCH_SECONDS)
             self._thread = threading.Thread(target=self._serve, name="management", daemon=True)
             self._thread.start()
+
+    def set_management(self, management: Management) -> None:
+        """The configuration has been read again: what it says stands for what was there, entity by entity."""
+        self._view.configure(management)
+        self._agent.configure(management)
 
     def step(self) -> None:
         """Do what the agent has put in the mailbox."""

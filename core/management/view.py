@@ -37,6 +37,13 @@ class View:
         self.management = setup.management or Management([], {})
         self.started = time.monotonic_ns()
 
+    def configure(self, management: Management) -> None:
+        """The configuration has been read again."""
+        self.management.entities.update(management.entities)
+        router = next(iter(management.entities.get("router", ())), {})
+        distribution = router.get("defaultDistribution", self.setup.default_distribution)
+        self.setup = msgspec.structs.replace(self.setup, default_distribution=distribution)
+
     @property
     def links(self) -> Links:
         return self.core.links

@@ -198,3 +198,22 @@ def _worker_pids(router: RunningRouter) -> list[dict[str, int]]:
     segments = router._segments
     assert segments is not None
     return [{"pid": segments.worker_stats(i).pid} for i in range(segments.workers)]
+
+
+def test_management_tells_the_new_configuration(reloading: Reloading) -> None:
+    """Whoever asks hears what holds now."""
+    sections = "address {\n prefix: news\n distribution: multicast\n}\n"
+    reloading.reload("Reload: address prefix news added", sections=sections)
+    connection = reloading.connect()
+    answers = connection.create_receiver(None, dynamic=True)
+    requests = connection.create_sender("$management", name="requests")
+    query = {"operation": "QUERY", "entityType": "org.apache.qpid.dispatch.router.config.address"}
+
+    def told() -> bool:
+        request = Message({"attributeNames": ["prefix", "distribution"]}, properties=query)
+        request.reply_to = answers.link.remote_source.address
+        requests.link.send(request)
+        return answers.receive(timeout=LONG).body["results"] == [["news", "multicast"]]
+
+    until(told, "the new address")
+    connection.close()

@@ -1,0 +1,116 @@
+"""A worker's listeners as the supervisor changes them, with a pump that only remembers."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from shm.control import ListenerSetup
+from workers.listeners import Listeners, Terms, terms
+
+
+class FakePump:
+    """Places by number, with descriptor and terms; has room for three."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, tuple[int, Terms]] = {}
+
+    def add_listener(self, fd: int, *terms: *Terms) -> int:
+        place = next((i for i in range(3) if i not in self.places), None)
+        if place is None:
+            raise ValueError("full")
+        self.places[place] = fd, terms
+        return place
+
+    def change_listener(self, place: int, *terms: *Terms) -> None:
+        self.places[place] = self.places[place][0], terms
+
+    def remove_listener(self, place: int) -> None:
+        os.close(self.places.pop(place)[0])
+
+
+class Home:
+    """Listeners with real descriptors that the test can count."""
+
+    def __init__(self) -> None:
+        self.pump = FakePump()
+        self.known: dict[int, ListenerSetup] = {}
+        self.listeners = Listeners(self.pump, self.known)
+        self.given: list[int] = []
+
+    def give(self, count: int) -> list[int]:
+        """So many descriptors as they come with a packet."""
+        fresh = [os.open(os.devnull, os.O_RDONLY) for _ in range(count)]
+        self.given += fresh
+        return fresh
+
+    def open(self) -> set[int]:
+        return {fd for fd in self.given if _is_open(fd)}
+
+    def served(self) -> set[int]:
+        return {terms[0] for _, terms in self.pump.places.values()}
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    home = Home()
+    yield home
+    for fd in home.open():
+        os.close(fd)
+
+
+def one(number: int, sockets: int = 1, **more: int) -> ListenerSetup:
+    return ListenerSetup(name=f"l{number}", fds=[-1] * sockets, number=number, **more)
+
+
+def test_a_new_listener_gets_its_sockets(home: Home) -> None:
+    """In the order of the packet, each one its place."""
+    fds = home.give(3)
+    home.listeners.change([one(1), one(2, sockets=2)], fds)
+    assert [(fd, terms[0]) for fd, terms in home.pump.places.values()] == [
+        (fds[0], 1),
+        (fds[1], 2),
+        (fds[2], 2),
+    ]
+    assert home.known.keys() == {1, 2}
+
+
+def test_what_stays_keeps_its_socket_and_gets_new_terms(home: Home) -> None:
+    """The duplicate that came again is closed."""
+    (first,) = home.give(1)
+    home.listeners.change([one(1)], [first])
+    home.listeners.change([one(1, link_capacity=7)], home.give(1))
+    assert home.pump.places == {0: (first, terms(one(1, link_capacity=7)))}
+    assert home.known[1].link_capacity == 7
+    assert home.open() == {first}
+
+
+def test_what_is_not_named_is_closed(home: Home) -> None:
+    """Its connections still find what they were accepted on."""
+    home.listeners.change([one(1), one(2)], home.give(2))
+    home.listeners.change([one(2)], home.give(1))
+    assert home.served() == {2}
+    assert 1 in home.known
+    assert len(home.open()) == 1
+
+
+def test_a_full_pump_leaves_a_listener_to_others(home: Home) -> None:
+    """It does not take the worker down."""
+    home.listeners.change([one(n) for n in range(5)], home.give(5))
+    assert len(home.pump.places) == 3
+    assert len(home.open()) == 3
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_a_wrong_number_of_descriptors_leaks_none(home: Home, count: int) -> None:
+    """Those that nobody wants are closed; a listener without one is not served."""
+    home.listeners.change([one(1), one(2)], home.give(count))
+    assert len(home.pump.places) == len(home.open()) == min(count, 2)
