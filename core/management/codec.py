@@ -22,6 +22,10 @@ class NoReplyError(Exception):
     """The request cannot be answered: it is no AMQP message, or does not say to whom."""
 
 
+class TooManyValuesError(Exception):
+    """The response has more values than the engine puts into one message: 65,535."""
+
+
 def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
     """The request in a message, or what is wrong with it. Raises NoReplyError."""
     message = Message()
@@ -55,7 +59,10 @@ def encode(envelope: Envelope, response: Response) -> bytes:
         },
         body={} if response.body is None else response.body,
     )
-    return bytes(message.encode())
+    try:
+        return bytes(message.encode())
+    except ProtonException as error:
+        raise TooManyValuesError(str(error)) from error
 
 
 def _status(status: int) -> Any:

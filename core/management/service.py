@@ -38,7 +38,7 @@ NICE: Final = 5  # of the agent's thread: on a CPU of its own core's process it 
 _TOO_LONG = Response(
     BAD_REQUEST,
     {},
-    f"the response is longer than {REPLY_LIMIT} bytes; ask for fewer entities with offset and count",
+    f"the response has more than {REPLY_LIMIT} bytes or 65,535 values; ask in pages, with offset and count",
 )
 
 
@@ -125,6 +125,8 @@ class Service:
             encoded: bytes = codec.encode(envelope, response)
             if len(encoded) > REPLY_LIMIT:
                 encoded = codec.encode(envelope, _TOO_LONG)
+        except codec.TooManyValuesError:
+            encoded = codec.encode(envelope, _TOO_LONG)
         except Exception as error:  # what an entity holds is not all ours: say so instead of saying nothing
             LOGGER.exception("a management response cannot be encoded")
             encoded = codec.encode(

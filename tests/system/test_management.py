@@ -1,0 +1,175 @@
+"""A running router asked and changed by ordinary clients of the management protocol, and by our own tool."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from peer import ACCEPTED, REJECTED, RELEASED, Net, is_open
+from proton import ConnectionException, Message
+from proton.utils import BlockingConnection
+from running import Configuration, RunningRouter, until
+
+from routerd.client import NODE, Client, Place, RefusedError
+
+NAMES = ("$management", "_local/$management", "amqp:/_local/$management")
+
+
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    """With one configured address."""
+    return Configuration(sections="address {\n prefix: wide\n distribution: multicast\n name: wide\n}")
+
+
+@pytest.fixture
+def client(router: RunningRouter) -> Iterator[Client]:
+    """A client of the router's agent."""
+    with Client(Place(router.url)) as client:
+        yield client
+
+
+def tool(router: RunningRouter, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("routerd")), *arguments, "--bus", router.url]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+
+
+@pytest.mark.parametrize("name", [*NAMES, None])
+def test_the_agent_has_several_addresses(router: RunningRouter, name: str | None) -> None:
+    """Of the router one is connected to, and of the router by its id."""
+    address = name or f"_topo/0/{router.id}/$management"
+    connection = BlockingConnection(router.url, timeout=20)
+    receiver = connection.create_receiver(None, dynamic=True)
+    request = Message(
+        address=address if name is None else None,
+        reply_to=receiver.remote_source.address,
+        properties={"operation": "QUERY", "entityType": "org.apache.qpid.dispatch.router"} | NODE,
+        body={"attributeNames": ["id"]},
+    )
+    connection.create_sender(None if name is None else address).send(request)
+    reply = receiver.receive()
+    assert reply.body == {"attributeNames": ["id"], "results": [[router.id]]}
+    connection.close()
+
+
+def test_what_clients_do_is_seen(router: RunningRouter, client: Client, net: Net) -> None:
+    """Links with their counts, the address, the connection and its container."""
+    receiver = net.peer().receiver("seen")
+    net.peer().ready_sender("seen")
+    container = receiver.connection.container
+    rows = {
+        (r["linkDir"], r["owningAddr"]): r for r in client.query("link") if "seen" in r.get("owningAddr", "")
+    }
+    assert set(rows) == {("in", "M0seen"), ("out", "M0seen")}
+    assert rows["in", "M0seen"]["creditAvailable"] == 250
+    (address,) = [r for r in client.query("router.address") if r["key"] == "M0seen"]
+    assert (address["subscriberCount"], address["distribution"]) == (1, "balanced")
+    connections = {r["container"]: r["identity"] for r in client.query("connection")}
+    assert rows["out", "M0seen"]["connectionId"] == connections[container]
+
+
+def test_counts_of_links(client: Client, net: Net) -> None:
+    """Every outcome is counted on the links where it happened."""
+    peer = net.peer()
+    receiver, sender = peer.receiver("counted"), peer.ready_sender("counted")
+    receiver.flow(10)
+    for outcome in (ACCEPTED, ACCEPTED, REJECTED, RELEASED):
+        delivery = net.send(sender, Message(body="x"))
+        (arrived,) = peer.take(receiver)
+        arrived.settle(outcome)
+        assert net.settled(delivery) == [outcome]
+    for row in client.query("link"):
+        if row.get("owningAddr") == "M0counted":
+            told = [
+                row[f"{name}Count"] for name in ("delivery", "accepted", "rejected", "released", "presettled")
+            ]
+            assert told == [4, 2, 1, 1, 0]
+
+
+def test_rules_change_at_run_time(client: Client) -> None:
+    """An address is made multicast, and is what it was before when the rule is deleted."""
+    made = client.call(
+        "CREATE", {"prefix": "late", "distribution": "closest"}, type="router.config.address", name="l"
+    )
+    assert made["identity"]
+    assert {r["name"] for r in client.query("address")} == {"wide", "l"}
+    client.call("DELETE", type="org.apache.qpid.dispatch.router.config.address", name="l")
+    assert [r["name"] for r in client.query("address")] == ["wide"]
+    with pytest.raises(RefusedError, match="404"):
+        client.call("DELETE", type="org.apache.qpid.dispatch.router.config.address", name="l")
+
+
+def test_a_connection_is_closed(router: RunningRouter, client: Client) -> None:
+    """Its client is told so, others are not."""
+    victim = BlockingConnection(router.url, timeout=20)
+    container = victim.container.container_id
+    (row,) = [r for r in client.query("connection") if r["container"] == container]
+    answer = client.call(
+        "UPDATE",
+        {"adminStatus": "deleted"},
+        type="org.apache.qpid.dispatch.connection",
+        identity=row["identity"],
+    )
+    assert answer["operStatus"] == "closing"
+    with pytest.raises(ConnectionException, match="forced"):
+        victim.wait(lambda: False, timeout=20)
+    until(
+        lambda: container not in {r["container"] for r in client.query("connection")}, "the connection's end"
+    )
+
+
+def test_pages_over_many_links(router: RunningRouter, client: Client, net: Net) -> None:
+    """All links come once, in pages; a page that would be too long is refused, with what to ask instead."""
+    peer = net.peer()
+    links = [peer.begin_receiver(f"many.{i}") for i in range(1500)]
+    net.until(lambda: all(map(is_open, links)), "the links")
+    rows = [
+        r["owningAddr"] for r in client.query("link", ["owningAddr"]) if r["owningAddr"].startswith("M0many.")
+    ]
+    assert sorted(rows) == sorted(f"M0many.{i}" for i in range(1500))
+    big = {"attributeNames": ["owningAddr"] * 63}
+    with pytest.raises(RefusedError, match="offset and count") as refused:
+        client.call("QUERY", big, **NODE, entityType="org.apache.qpid.dispatch.router.link")
+    assert refused.value.status == 400
+
+
+def test_nobody_waits_for_the_reply(router: RunningRouter, client: Client) -> None:
+    """Requesters that go before they are answered, or never take an answer, leave nothing and stop nobody."""
+    for _ in range(20):
+        connection = BlockingConnection(router.url, timeout=20)
+        receiver = connection.create_receiver(None, dynamic=True, credit=0)
+        sender = connection.create_sender("$management")
+        for _ in range(30):
+            request = Message(
+                reply_to=receiver.remote_source.address,
+                properties={"operation": "GET-SCHEMA"} | NODE,
+            )
+            sender.send(request)
+        connection.close()
+        assert list(client.query("router"))
+
+
+def test_the_tool_shows_and_changes(router: RunningRouter) -> None:
+    """routerd stat and routerd manage, as a user runs them."""
+    shown = tool(router, "stat", "--workers")
+    assert shown.returncode == 0, shown.stderr
+    assert all(name in shown.stdout for name in ("supervisor", "core", "worker-0", "worker-1"))
+    data = json.loads(tool(router, "stat", "--json").stdout)
+    assert data[0]["id"] == router.id
+    made = tool(
+        router, "manage", "create", "--type", "address", "--name", "t", "pattern=tool.#", "priority=3"
+    )
+    assert json.loads(made.stdout)["priority"] == 3
+    assert tool(router, "manage", "delete", "--type", "address", "--name", "t").returncode == 0
+    again = tool(router, "manage", "delete", "--type", "address", "--name", "t")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "404" in again.stderr
+
+
+def test_a_router_that_is_not_there() -> None:
+    """What is wrong and what to do, in one line."""
+    command = [str(Path(sys.executable).with_name("routerd")), "stat", "--bus", "amqp://127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    assert "is the router running?" in done.stderr
