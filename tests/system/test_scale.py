@@ -22,6 +22,7 @@ from wire import (
     SOURCE,
     TARGET,
     TRANSFER,
+    Frame,
     Wire,
     described,
     frame,
@@ -126,12 +127,25 @@ PREFIX = b"\0\x53\x75\xb0" + struct.pack(">I", LENGTH)  # a data section
 MORE = described(TRANSFER, uint(0), None, None, None, False, True)
 
 
+class WindowedWire(Wire):
+    """Knows how many transfers the router takes."""
+
+    window = 0  # the number of the first one that it does not
+
+    def read(self) -> Frame | None:
+        got = super().read()
+        if got is not None and got.code == BEGIN:
+            self.window = int(got.fields[2])
+        if got is not None and got.code == FLOW:
+            self.window = int(got.fields[0]) + int(got.fields[1])
+        return got
+
+
 class LongSender:
     """Writes one message of LENGTH bytes as far as the router's session window is open."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: WindowedWire) -> None:
         self.wire = wire
-        self.window = int(wire.begun[2])
         self.written = 0  # transfers
         self.outcome: list[object] = []
         self.failed: BaseException | None = None
@@ -148,20 +162,12 @@ class LongSender:
         self.wire.transfer(0, PREFIX, more=True)
         self.written = 1
         for _ in range(ROUNDS):
-            while self.window - self.written < CHUNKS:
-                self.listen()
+            while self.wire.window - self.written < CHUNKS:
+                self.wire.read()
             self.wire.write(frames)
             self.written += CHUNKS
         self.wire.write(frame(0, described(TRANSFER, uint(0), None, None, None, False, False)))
-        while not self.outcome:
-            self.listen()
-
-    def listen(self) -> None:
-        got = self.wire.read()
-        if got is not None and got[1] == FLOW:
-            self.window = int(got[2][0]) + int(got[2][1])
-        elif got is not None and got[1] == DISPOSITION:
-            self.outcome = got[2]
+        self.outcome = self.wire.expect(DISPOSITION).fields
 
 
 class LongReceiver:
@@ -169,8 +175,7 @@ class LongReceiver:
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
-        wire.write(receiver(0, "scale.long") + credit(0, 1))
-        wire.expect(ATTACH)
+        wire.attach_receiver("scale.long", credit=1)
         self.reader = wire.socket.makefile("rb", buffering=MIB)
         self.position = -len(PREFIX)
         self.twice = memoryview(PATTERN + PATTERN)
@@ -201,7 +206,7 @@ class LongReceiver:
 
 def test_a_message_of_two_gigabytes(router: RunningRouter) -> None:
     """Passes whole and unchanged, and needs no more memory than a long one."""
-    with Wire(router.address) as at, Wire(router.address) as to:
+    with Wire(router.address) as at, WindowedWire(router.address) as to:
         receiving, sending = LongReceiver(at), LongSender(to)
         before, peak = memory(router), 0
         thread = threading.Thread(target=sending.run, daemon=True)
