@@ -96,8 +96,11 @@ class Service:
             item = self._mailbox.popleft()
             if isinstance(item, _Command):
                 item.run()
-            else:
+                continue
+            try:
                 self._core.local.send(*item)
+            except Exception:  # an address that a requester made up must not end the core
+                LOGGER.exception("a management response could not be sent")
         self._core.forwarder.publish()
 
     # ---- the agent's thread ----

@@ -1,0 +1,76 @@
+"""Requests of any shape: an answer that says whose fault it is, never a failure of the agent's own."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from proton import Message
+
+from core.management import codec
+from core.management.agent import Agent
+from core.management.log import Recent
+from core.management.request import Request
+from core.management.view import View
+from core.router import Core
+from routerd.config import default_config
+from routerd.management import management
+from shm import segment
+from shm.control import Setup
+
+WORDS = (
+    "QUERY", "READ", "CREATE", "UPDATE", "DELETE", "GET-LOG", "GET-SCHEMA", "GET-TYPES", "self", "name",
+    "identity", "org.amqp.management", "router", "router.link", "router.config.address", "log", "listener",
+    "prefix", "pattern", "distribution", "attributeNames", "module", "DEFAULT", "", "x",
+)  # fmt: skip
+TEXT = st.sampled_from(WORDS) | st.text(max_size=5)
+SIMPLE = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | TEXT | st.binary(max_size=5)
+)
+VALUES = st.recursive(
+    SIMPLE,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = ("operation", "type", "name", "identity", "entityType", "offset", "count", "limit", "indent")
+PROPERTIES = st.fixed_dictionaries(
+    {}, optional={key: TEXT | st.integers(-5, 5) | st.none() | st.booleans() for key in KEYS}
+)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[Agent]:
+    """An agent beside a core without workers' messages."""
+    segments = segment.create(segment.segment_prefix("test-requests", os.getpid()), 1, 4)
+    try:
+        setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], management=management(default_config()))
+        core = Core(setup, segments, b"seed")
+        yield Agent(View(core, setup, segments, lambda action: action()), Recent())
+    finally:
+        segments.unlink()
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(properties=PROPERTIES, body=VALUES)
+def test_every_request_has_an_answer(agent: Agent, properties: dict[str, Any], body: Any) -> None:
+    """Success, or 4xx or 501; and the answer can be encoded."""
+    message = Message(reply_to="back", properties=properties, body=body)
+    envelope, request = codec.decode(bytes(message.encode()))
+    response = agent.handle(request) if isinstance(request, Request) else None
+    if response is not None:
+        assert response.status != 500, response.text
+        codec.encode(envelope, response)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=60), st.integers(0, 80), st.integers(0, 255))
+def test_no_bytes_hurt_the_decoder(rest: bytes, at: int, value: int) -> None:
+    """Bytes of any kind, and a request with one byte changed: decoded, or dropped with a reason."""
+    whole = bytearray(Message(reply_to="back", properties={"operation": "QUERY"}, body={"a": [1]}).encode())
+    whole[at % len(whole)] = value
+    for content in (rest, bytes(whole), bytes(whole[: at % len(whole)])):
+        with contextlib.suppress(codec.NoReplyError):
+            codec.decode(content)
