@@ -194,6 +194,8 @@ ToChild = (
     | SetManagement
     | Exit
     | WorkerGone
+    | CoreGone
+    | CoreBack
 )
 FromChild = Ready | WorkerReclaimed | Drained | Closed | Quiesced | Fatal
 

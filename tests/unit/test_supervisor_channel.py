@@ -5,11 +5,14 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
+from typing import get_args
 
+import msgspec
 import pytest
 
 from routerd import channel
 from routerd.channel import FRAGMENT, Channel, ChannelClosedError, ChildEnd, of_child, pair
+from shm import control
 from shm.control import AddressSetup, Exit, FromChild, LogSetup, Ready, SetLogs, Setup, ToChild
 
 Ends = tuple[Channel[FromChild], Channel[ToChild]]
@@ -161,3 +164,13 @@ def test_the_log_is_set_before_the_role_sees_anything(ends: Ends) -> None:
     ours.send(Exit())
     assert received(child) == Exit()
     assert heard == [[LogSetup("SERVER", "debug+")]]
+
+
+def test_every_structure_said_to_a_child_is_one_that_it_takes() -> None:
+    """One that is missing in the union would end the child that gets it."""
+    tagged = {
+        one
+        for one in vars(control).values()
+        if isinstance(one, type) and issubclass(one, msgspec.Struct) and one.__struct_config__.tag
+    }
+    assert tagged == {*get_args(ToChild), *get_args(FromChild)}
