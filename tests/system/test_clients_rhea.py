@@ -1,0 +1,91 @@
+"""rhea, a client for node with an engine of its own: what it hears from the router is what it expects."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import Configuration, RunningRouter
+
+HERE = Path(__file__).parent
+MODULES = HERE.parents[1] / ".venv" / "node" / "node_modules"
+MISSING = "node with rhea is missing; `make test` installs it, or: make .venv/.node"
+
+
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    return Configuration(sections="address {\n prefix: closed\n distribution: unavailable\n}")
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    """Where node is. Whoever can install it has no excuse."""
+    program = shutil.which("node")
+    if program is not None and (MODULES / "rhea").is_dir():
+        return program
+    if os.geteuid() == 0:
+        pytest.fail(MISSING)
+    pytest.skip(MISSING)
+
+
+def run(node: str, router: RunningRouter, scenario: str, address: str = "") -> dict[str, Any]:
+    """What a scenario of rhea_client.js saw."""
+    host, port = router.address
+    done = subprocess.run(
+        [node, HERE / "rhea_client.js", host, str(port), scenario, address or f"rhea.{scenario}"],
+        env={**os.environ, "NODE_PATH": str(MODULES)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+def test_exchange(node: str, router: RunningRouter) -> None:
+    """More messages than credit, in order, all accepted."""
+    seen = run(node, router, "exchange")
+    assert seen["bodies"] == list(range(500))
+    assert seen["accepted"] == 500
+
+
+def test_request_and_reply(node: str, router: RunningRouter) -> None:
+    """Over a dynamic reply address and an anonymous sender."""
+    seen = run(node, router, "reply")
+    assert seen["answers"] == ["ONE", "TWO", "THREE"]
+    assert seen["reply_to"].startswith(f"amqp:/_topo/0/{router.id}/temp.")
+
+
+def test_outcomes(node: str, router: RunningRouter) -> None:
+    """With error, flags and annotations; what is settled without an outcome has none."""
+    outcomes = run(node, router, "outcomes")["outcomes"]
+    assert [one["name"] for one in outcomes] == ["accepted", "rejected", "released", "released", "modified"]
+    assert outcomes[1]["error"] == {"condition": "app:wrong", "description": "not this one"}
+    modified = outcomes[4]  # which rhea tells as released, too
+    assert (modified["failed"], modified["undeliverable"]) == (True, True)
+    assert modified["annotations"] == {"key": "value"}
+
+
+def test_content(node: str, router: RunningRouter) -> None:
+    """Every section and kind of body comes back equal, up to a megabyte."""
+    assert run(node, router, "content")["same"] == [True] * 8
+
+
+def test_presettled(node: str, router: RunningRouter) -> None:
+    """Settled at the receiver, too."""
+    assert run(node, router, "presettled") == {"received": 100, "settled": True}
+
+
+def test_drain(node: str, router: RunningRouter) -> None:
+    """What is queued comes first, then the credit is gone."""
+    assert run(node, router, "drain") == {"bodies": [0, 1, 2], "credit": 0}
+
+
+def test_refused_links(node: str, router: RunningRouter) -> None:
+    """Sender and receiver, with their condition."""
+    assert run(node, router, "refused", "closed.shop")["errors"] == ["amqp:not-found"] * 2
