@@ -60,18 +60,37 @@ class World:
         self.setup = Setup(
             "worker", 0, 1, self.segments.names.prefix, "r", "0", 1, [-1], listeners=[listener]
         )
+        self.take_up()
+        self.links: list[tuple[int, int]] = [(0, 1)]
+        self.handles: list[int] = [0]
+        self.blocks: list[int] = [0]
+        self.count = 0
+        self.refusing = 0.0  # the share of attaches
+
+    def take_up(self) -> None:
+        """Begin as a core: empty rings, no block in use, nothing known."""
         self.actions = n.Consumer(self.segments.rings, n.action_ring_offset(0))
         self.work = n.Producer(self.segments.rings, n.work_ring_offset(0))
         self.arenas = [n.Arena(arena) for arena in self.segments.arenas]
         self.own = n.ArenaOwner(self.segments.arenas[1])
-        self.links: list[tuple[int, int]] = [(0, 1)]
-        self.handles: list[int] = [0]
-        self.blocks: list[int] = [0]
         self.delivered: list[dict[str, int]] = []
         self.outgoing: list[tuple[int, int]] = []
         self.sent: list[tuple[int, int, int, int]] = [(0, 1, 0, 0)]  # link, generation, its handle, ours
-        self.count = 0
-        self.refusing = 0.0  # the share of attaches
+
+    def die(self, meanwhile: Callable[[], None]) -> None:
+        """The core dies in the middle of what it says, and another one begins."""
+        self.work.publish()
+        self.pump.leave()
+        for _ in range(3):
+            self.pump.run(0.0)
+            meanwhile()
+        n.format_rings(self.segments.rings, 1)
+        for arena in self.arenas:
+            arena.mark_none()
+        self.take_up()
+        self.pump.come_back()
+        while not self.pump.present():
+            self.turn()
 
     def start(self) -> None:
         self.handler = Handler(self.setup)
@@ -257,6 +276,12 @@ class Clients(Net):
         self.world.turn()
         super().turn(0.0)
 
+    def stir(self) -> None:
+        """What clients do while there is no core."""
+        for peer in list(self.peers):
+            self.act(peer)
+        super().turn(0.0)
+
     def until(self, condition: Callable[[], object], what: str, seconds: float = 0.0) -> None:
         """Time is counted in turns: an answer may have been lost to the nonsense."""
         for _ in range(TURNS):
@@ -328,6 +353,8 @@ def live(chance: random.Random) -> None:
             world.damage()
         if chance.random() < 0.02:
             world.break_index()
+        if chance.random() < 0.02:
+            world.die(clients.stir)
         for _ in range(3):
             clients.turn(0)
         if world.paused:
