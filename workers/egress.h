@@ -163,7 +163,8 @@ static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_sess
     const arena_content *c = arena_content_of(v, o->reader.head);
     uint32_t state = chain_state(c);       /* before the length: complete means that the length is final */
     uint64_t length = chain_length(c);
-    if (state == CONTENT_ABORTED || o->aborted) { out_abort(p, o); return SERVE_EMPTY; }
+    if (o->aborted) { out_abort(p, o); return SERVE_EMPTY; }
+    if (state == CONTENT_ABORTED) return SERVE_BLOCKED;         /* the core does not know yet: our answer waits for its CONTINUE */
     if (!o->engine) {
         uint64_t tag = ++k->tag;
         o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { sizeof tag, (const char *) &tag });
