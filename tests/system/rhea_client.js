@@ -160,7 +160,7 @@ const scenarios = {
         seen.errors = [];
         const note = (context) => {
             seen.errors.push((context.sender || context.receiver).error.condition);
-            if (seen.errors.length === 2) finish(connection);
+            if (seen.errors.length === 2) setImmediate(finish, connection); // rhea has to answer the detach first
         };
         container.on('sender_error', note);
         container.on('receiver_error', note);
