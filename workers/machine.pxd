@@ -140,6 +140,7 @@ cdef extern from "loop.h" nogil:
     int away_credit(wlink *)
     void away_told(native_pump *, wlink *)
     void mark_dirty(native_pump *, wconn *)
+    void pressure_check(native_pump *)
     void conn_broken(native_pump *, wconn *)
     void stats_set(stats_page *, uint32_t, uint64_t)
     void stats_add(stats_page *, uint32_t, uint64_t)

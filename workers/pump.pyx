@@ -152,6 +152,7 @@ cdef class Pump:
         self.p.accepting = accepting
         listeners_arm(&self.p, accepting)
         stats_set(self.p.stats, N_ACCEPTING, accepting)
+        pressure_check(&self.p)             # the free blocks are known from the start
 
     def withhold_credit(self):
         """Grant no more credit: senders come to rest (orderly stop)."""

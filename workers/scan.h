@@ -141,13 +141,13 @@ static inline uint8_t scan_descriptor(const uint8_t *p, const uint8_t *end, uint
 /* size: bytes at hand; complete: there will be no more. */
 static inline enum scan_result scan_message(const uint8_t *start, size_t size, bool complete, scan_found *found)
 {
+    if (size >= SCAN_ABSENT) size = SCAN_ABSENT - 1;
     const uint8_t *p = start, *end = start + size;
     uint8_t previous = 0;
     found->delivery_annotations = found->message_annotations = found->properties = found->application_properties = found->to = SCAN_ABSENT;
     found->annotations_end = found->body = found->to_length = 0;
     found->priority = 4;
     found->why = NULL;
-    if (size >= SCAN_ABSENT) size = SCAN_ABSENT - 1;
     if (!size && complete) return scan_bad(found, "the message is empty");
     for (;;) {
         uint32_t descriptor = 0;

@@ -1,5 +1,7 @@
 """Blocks run low: reading pauses, nothing is lost, and what does not cause it hardly notices."""
 
+from pathlib import Path
+
 import psutil
 import pytest
 from peer import ACCEPTED, Net, Peer
@@ -66,6 +68,15 @@ class Flow:
         self.net.until(done, "the rest of the messages", seconds=60)
         assert self.got == list(range(len(self.sent)))
         assert set(self.net.settled(*self.sent)) == {ACCEPTED}
+
+
+def test_free_blocks_are_told_from_the_start(tmp_path: Path) -> None:
+    """Nobody is alarmed by a router that has just begun."""
+    router = RunningRouter(tmp_path, Configuration(router=f"workers: 2\n arenaSize: {ARENA_MIB}"))
+    try:
+        assert all(worker["small_free"] and worker["large_free"] for worker in router.workers)
+    finally:
+        router.kill()
 
 
 @pytest.mark.parametrize("size", [300, 15_000, 40_000, 200_000])
