@@ -11,13 +11,13 @@ import msgspec
 
 from routerd.channel import Channel, ChannelClosedError, pair
 from routerd.policy import HISTORY, Life, restart_delay
+from routerd.signals import HANDLED
 from shm.control import Fatal, FromChild, Setup
 
 READY_SECONDS = 20.0  # a slow machine starting many workers at once needs a few; more is a hang
 CLOSING_SECONDS = 1.0  # between a child's closing its control socket and its exit
 
 Command = Callable[[str, int], list[str]]
-_BLOCKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def command(role: str, index: int) -> list[str]:
@@ -124,7 +124,7 @@ class Place:
             None  # a worker's: until when the core takes back what the dead one held
         )
         self.quiet = False  # a worker's: it has let go of the dead core, and waits for the next one
-        self.dismissed = False  # a worker's: killed through no fault of its own
+        self.dismissed = False  # told to go, or killed through no fault of its own
         self.lives: deque[Life] = deque(maxlen=HISTORY)
 
     @property
@@ -142,7 +142,7 @@ class Place:
 
 def _start(argv: list[str], fds: Sequence[int]) -> "subprocess.Popen[bytes]":
     """Start with signals blocked: they stay so in the child until it has said that it ignores them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds)  # noqa: S603  our own argv
     finally:

@@ -19,26 +19,22 @@ import logging
 from collections.abc import Iterator
 from typing import Protocol
 
-import msgspec
-
 from routerd.child import Child, Command, Place
 from routerd.log import NOTICE, event
 from routerd.pinning import Pinning
 from routerd.policy import Life
+from routerd.rolling import Rolling
 from routerd.setup import Blueprint
-from routerd.stopping import Phase, Stopping
+from routerd.stopping import ORDERS, Phase, Stopping
 from shm.control import (
-    CloseConnections,
     Closed,
     CoreBack,
     CoreGone,
     Drained,
-    Exit,
     Fatal,
     FromChild,
     Quiesced,
     Ready,
-    StopAccepting,
     WorkerGone,
     WorkerReclaimed,
 )
@@ -80,6 +76,7 @@ class Family:
         self.operational = False  # every place has served once
         self.failure = ""  # why the first start failed
         self.stopping: Stopping | None = None
+        self.rolling: Rolling | None = None
 
     @property
     def places(self) -> list[Place]:
@@ -102,6 +99,8 @@ class Family:
             while phase := self.stopping.step(now):
                 self._tell(phase)
             return
+        if self.rolling is not None and self.rolling.step(now):
+            self.rolling = None
         for worker in self.workers:
             if worker.reclaim_by is not None and now >= worker.reclaim_by and self.core.child is not None:
                 worker.reclaim_by = None
@@ -119,6 +118,7 @@ class Family:
             times.append(None if self.stopping.phase is Phase.KILLING else self.stopping.deadline)
         else:
             times += [worker.reclaim_by for worker in self.workers]
+            times.append(self.rolling.deadline if self.rolling else None)
             times += [now + place.delay(now) for place in self._startable()]
         return min((time for time in times if time is not None), default=None)
 
@@ -127,10 +127,18 @@ class Family:
         if self.stopping is not None:
             self.stopping.hurry(now)
             return
+        self.rolling = None
         self.stopping = Stopping(now, grace, {worker.index for worker in self.workers if worker.serving})
         self._tell(Phase.DRAINING)
         if not self.operational:
             self.stopping.hurry(now)
+
+    def roll(self, grace: float) -> bool:
+        """Begin to replace the workers one at a time, then the core; False: that is going on, or a stop."""
+        if self.rolling is not None or self.stopping is not None:
+            return False
+        self.rolling = Rolling(self.core, self.workers, grace, self._memory.wake_core)
+        return True
 
     def change(self, blueprint: Blueprint) -> None:
         """Children are set up by this from now on; those that live are told what is new."""
@@ -164,6 +172,10 @@ class Family:
                 self.stopping.answered(place.index, Phase.DRAINING)
             case Closed() if self.stopping is not None and place.role == "worker":
                 self.stopping.answered(place.index, Phase.CLOSING)
+            case Drained() if self.rolling is not None and self.rolling.answered(place, Phase.DRAINING):
+                pass
+            case Closed() if self.rolling is not None and self.rolling.answered(place, Phase.CLOSING):
+                pass
             case Fatal():
                 pass  # the child has kept it for its death report
             case _:
@@ -274,18 +286,13 @@ class Family:
 
     def _tell(self, phase: Phase) -> None:
         event(LOGGER, NOTICE, f"Stopping: {phase.value}")
-        messages: dict[Phase, msgspec.Struct] = {
-            Phase.DRAINING: StopAccepting(),
-            Phase.CLOSING: CloseConnections(),
-            Phase.EXITING: Exit(),
-        }
         for place in self.everybody:
             if place.child is None:
                 continue
             if phase is Phase.KILLING:
                 place.child.kill("did not exit in time")
             elif phase is Phase.EXITING or place.role == "worker":
-                place.child.send(messages[phase])
+                place.child.send(ORDERS[phase])
         if phase is Phase.EXITING:
             self._memory.wake_core()
 

@@ -61,7 +61,7 @@ def _belong_to_supervisor(name: str) -> None:
     A terminal sends Ctrl-C to the whole process group; a service manager, SIGTERM to all. The supervisor
     starts a child with these signals blocked, so none is lost or fatal before they are ignored here.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     libc = ctypes.CDLL(None)

@@ -6,7 +6,8 @@ import socket
 from types import FrameType
 
 STOP = (signal.SIGINT, signal.SIGTERM)
-HANDLED = (*STOP, signal.SIGHUP)
+ROLL = signal.SIGUSR1
+HANDLED = (*STOP, signal.SIGHUP, ROLL)
 
 
 class Signals:

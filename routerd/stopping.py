@@ -8,6 +8,11 @@ times below: together they make the 5 s within which a router has stopped.
 """
 
 from enum import Enum
+from typing import Final
+
+import msgspec
+
+from shm.control import CloseConnections, Exit, StopAccepting
 
 DRAIN_SECONDS = 3.0  # the most that is granted to open deliveries, whatever the configuration says
 CLOSE_SECONDS = 1.0
@@ -22,6 +27,14 @@ class Phase(Enum):
     CLOSING = "closing"
     EXITING = "exiting"
     KILLING = "killing"
+
+
+# What is told to a process when a phase begins; in the last one it is killed.
+ORDERS: Final[dict[Phase, msgspec.Struct]] = {
+    Phase.DRAINING: StopAccepting(),
+    Phase.CLOSING: CloseConnections(),
+    Phase.EXITING: Exit(),
+}
 
 
 class Stopping:

@@ -30,7 +30,7 @@ from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
 from routerd.reload import RefusedError, Reloaded, reload, retire, tell, tell_refused
 from routerd.setup import Blueprint, log_setups
-from routerd.signals import STOP, Signals
+from routerd.signals import ROLL, STOP, Signals
 from routerd.systemd import Manager, passed_sockets
 from routerd.watch import LOOK_SECONDS, Watch
 from shm.segment import SegmentError, sweep
@@ -246,6 +246,8 @@ class Supervisor:
                     LOGGER, NOTICE, f"{number.name}: stopping" + (" at once" if self._family.stopping else "")
                 )
                 self._stop()
+            elif number == ROLL:
+                self._roll()
             elif number == signal.SIGHUP and self._signals.terminal_is_gone():
                 event(LOGGER, NOTICE, "SIGHUP: the terminal is gone, stopping")
                 self._stop()
@@ -284,6 +286,12 @@ class Supervisor:
         self._family.change(self._blueprint)
         retire(reloaded.retired)
         tell(reloaded.difference, warnings)
+
+    def _roll(self) -> None:
+        if self._family.roll(self._config.router.stop_grace_seconds):
+            event(LOGGER, NOTICE, "Rolling restart: the workers are replaced one at a time, then the core")
+        else:
+            event(LOGGER, logging.WARNING, "Rolling restart refused: one is going on, or the router stops")
 
     def _stop(self) -> None:
         self._family.stop(self._clock(), self._config.router.stop_grace_seconds)

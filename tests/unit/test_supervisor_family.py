@@ -17,6 +17,7 @@ from shm.control import (
     Drained,
     Exit,
     LogSetup,
+    Quiesced,
     Ready,
     SetAddresses,
     SetListeners,
@@ -222,3 +223,46 @@ def test_the_next_generation_is_set_up_by_what_is_new(home: Home) -> None:
     home.family.step(1.1)
     assert home.child(home.workers[0]).setup.logs == [LogSetup("SERVER", "debug+")]
     assert home.child(home.workers[0]).sent == []
+
+
+def test_a_rolling_restart_replaces_everybody_and_blames_nobody(home: Home) -> None:
+    """Each leaves because it was told to: the workers one after the other, then the core."""
+    home.up()
+    assert home.family.roll(2.0)
+    assert not home.family.roll(2.0)
+    for worker in home.workers:
+        home.family.step(1.0)
+        assert home.child(worker).sent == [StopAccepting()]
+        home.family.said(worker, Drained(), 1.0)
+        home.family.step(1.0)
+        home.family.said(worker, Closed(), 1.0)
+        home.family.step(1.0)
+        assert home.child(worker).sent[-1] == Exit()
+        home.family.died(worker, 1.0)
+        home.family.said(home.core, WorkerReclaimed(worker.index, 1), 1.0)
+        home.family.step(1.0)
+        home.ready(worker, 1.0)
+    home.family.step(1.0)
+    assert home.child(home.core).sent[-1] == Exit()
+    home.family.died(home.core, 1.1)
+    for worker in home.workers:
+        home.family.said(worker, Quiesced(1), 1.1)
+    home.family.step(1.1)
+    home.ready(home.core, 1.2)
+    home.family.step(1.2)
+    assert home.family.rolling is None
+    assert [place.generation for place in home.family.places] == [2, 2, 2]
+    assert all(not place.lives for place in home.family.places)
+
+
+def test_a_stop_ends_a_rolling_restart(home: Home) -> None:
+    """Nobody is started any more, and no other begins."""
+    home.up()
+    home.family.roll(2.0)
+    home.family.step(1.0)
+    home.family.stop(1.1, grace=2.0)
+    assert not home.family.roll(2.0)
+    for worker in home.workers:
+        home.family.said(worker, Drained(), 1.2)
+    home.family.step(1.2)
+    assert home.child(home.workers[1]).sent[-1] == CloseConnections()

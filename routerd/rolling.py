@@ -1,0 +1,90 @@
+"""Workers replaced one at a time, then the core: new code takes over while the others serve.
+
+    waiting --all serve--> leaving --its process is gone--> waiting --...--> (over)
+
+A worker that leaves goes through the phases of a stop for itself (routerd.stopping): it accepts nobody, lets
+deliveries settle, closes its connections, exits. The others accept meanwhile, and if it is the only one,
+clients wait in the sockets' queues. The core exits at once; the workers keep their connections and wait for
+the next one. Prohibited: somebody leaving before the successor of the last one serves. So new code that does
+not start costs one process, not all.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from routerd.child import Place
+from routerd.log import NOTICE, event
+from routerd.stopping import ORDERS, Phase, Stopping
+
+LOGGER = logging.getLogger("SERVER")
+
+
+class Rolling:
+    """One pass over all workers and the core. Time is an argument; nothing here blocks."""
+
+    def __init__(
+        self, core: Place, workers: Sequence[Place], grace: float, wake_core: Callable[[], None]
+    ) -> None:
+        self._everybody = [*workers, core]
+        self._left = [*workers, core]
+        self._grace = grace
+        self._wake_core = wake_core
+        self._leaving: Place | None = None
+        self._generation = 0
+        self._stopping: Stopping | None = None
+
+    def step(self, now: float) -> bool:
+        """Do what is due; True when it is over."""
+        if self._leaving is not None and not self._asked(self._leaving):
+            self._leaving = self._stopping = None
+        if self._leaving is not None:
+            self._go_on(self._leaving, now)
+        elif all(place.serving and not place.quiet for place in self._everybody):
+            if not self._left:
+                event(LOGGER, NOTICE, "Rolling restart: all processes are new")
+                return True
+            self._begin(self._left.pop(0), now)
+        return False
+
+    @property
+    def deadline(self) -> float | None:
+        """When `step` has something to do, if nothing happens before."""
+        if self._stopping is None or self._stopping.phase is Phase.KILLING:
+            return None
+        return self._stopping.deadline
+
+    def answered(self, place: Place, phase: Phase) -> bool:
+        """A worker has done what a phase asks of it; False: it was not asked."""
+        if self._stopping is None or not self._asked(place):
+            return False
+        self._stopping.answered(place.index, phase)
+        return True
+
+    def _asked(self, place: Place) -> bool:
+        """Whether this very generation is the one that was told to leave."""
+        return place is self._leaving and place.generation == self._generation and place.child is not None
+
+    def _begin(self, place: Place, now: float) -> None:
+        event(LOGGER, NOTICE, f"Rolling restart: {place.name} leaves", generation=place.generation)
+        self._leaving, self._generation = place, place.generation
+        if place.role == "worker":
+            self._stopping = Stopping(now, self._grace, {place.index})
+            self._order(place, Phase.DRAINING)
+        else:
+            self._stopping = Stopping(now, 0.0, set())  # nobody's connections are the core's
+            self._go_on(place, now)
+
+    def _go_on(self, place: Place, now: float) -> None:
+        while self._stopping is not None and (phase := self._stopping.step(now)):
+            self._order(place, phase)
+
+    def _order(self, place: Place, phase: Phase) -> None:
+        assert place.child is not None
+        if phase is Phase.KILLING:
+            place.child.kill("did not exit in time")
+            return
+        place.dismissed = place.dismissed or phase is Phase.EXITING
+        if place.role == "worker" or phase is Phase.EXITING:
+            place.child.send(ORDERS[phase])
+        if place.role == "core":
+            self._wake_core()
