@@ -7,7 +7,7 @@ Configured prefixes and patterns give mobile addresses their treatment.
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -162,7 +162,7 @@ class Tables(Protocol):
     def add_address(self, treatment: int, priority: int = -1, listed: bool = True) -> int: ...
     def remove_address(self, handle: int) -> bool: ...
     def set_treatment(self, handle: int, treatment: int, priority: int = -1) -> None: ...
-    def add_alias(self, text: bytes, handle: int) -> int: ...
+    def add_alias(self, text: bytes, handle: int, scope: int = 0) -> int: ...
 
 
 class Addresses:
@@ -226,11 +226,11 @@ class Addresses:
         """All addresses as they are now, oldest first."""
         return list(self._by_key.values())
 
-    def learn(self, text: bytes) -> None:
-        """Let anonymous messages to this spelling find their address without us."""
-        evicted = self._forwarder.add_alias(
-            text, self.resolve(text.decode("utf-8", "surrogateescape")).handle
-        )
+    def learn(self, spelling: bytes, scope: int = 0, allow: Callable[[int, str], bool] | None = None) -> None:
+        """Let anonymous messages to this spelling find their address, or their refusal, without us."""
+        text = spelling.decode("utf-8", "surrogateescape")
+        allowed = allow is None or allow(scope, text)
+        evicted = self._forwarder.add_alias(spelling, self.resolve(text).handle if allowed else 0, scope)
         if evicted:
             self.forget_idle(self._by_handle[evicted])
 

@@ -1,6 +1,7 @@
-/* Addresses as senders spell them, for anonymous links: text -> address.
+/* Addresses as senders spell them, for anonymous links: scope and text -> address, or that the scope has no right to it.
  *
- * Python resolves a text once (normalisation, patterns) and inserts it here; later messages find it without Python.
+ * A scope stands for the rights of some links (vhost policy); its number is never used again, so what was found out for it
+ * cannot be taken for another's.  Python resolves a text once (normalisation, patterns) and inserts it here; later messages find it without Python.
  * Bounded: when the table is full, a sweep takes out what was not looked up since the last one.  An address that has
  * neither links nor aliases is unused and may be forgotten.
  */
@@ -28,16 +29,16 @@ static inline uint64_t alias_hash(uint64_t seed, const uint8_t *text, uint32_t l
     return h ^ h >> 29;
 }
 
-static inline core_address *alias_find(core_alias_table *t, const uint8_t *text, uint32_t length)
+static inline core_alias *alias_find(core_alias_table *t, uint32_t scope, const uint8_t *text, uint32_t length)
 {
     if (!t->room) return NULL;
-    uint64_t hash = alias_hash(t->seed, text, length);
+    uint64_t hash = alias_hash(t->seed + scope, text, length);
     for (uint32_t i = (uint32_t) hash & (t->room - 1);; i = (i + 1) & (t->room - 1)) {
         core_alias *a = t->slot[i];
         if (!a) return NULL;
-        if (a->hash == hash && a->length == length && !memcmp(a->text, text, length)) {
+        if (a->hash == hash && a->length == length && a->scope == scope && !memcmp(a->text, text, length)) {
             a->used = true;
-            return a->address;
+            return a;
         }
     }
 }
@@ -65,7 +66,8 @@ static bool alias_grow(core_alias_table *t)
 static void alias_remove_at(core_alias_table *t, uint32_t at)
 {
     core_alias *a = t->slot[at];
-    if (a->prev) a->prev->next = a->next; else a->address->aliases = a->next;
+    if (a->prev) a->prev->next = a->next;
+    else if (a->address) a->address->aliases = a->next;
     if (a->next) a->next->prev = a->prev;
     free(a);
     t->slot[at] = NULL;
@@ -104,27 +106,29 @@ static core_address *alias_evict(core_alias_table *t)
         if (!a->used) {
             core_address *address = a->address;
             alias_remove_at(t, at);
-            return address_idle(address) ? address : NULL;
+            return address && address_idle(address) ? address : NULL;
         }
         a->used = false;
     }
     return NULL;
 }
 
-/* False only when memory is used up.  `evicted`: an address that has become idle to make room, or NULL. */
-static bool alias_insert(core_router *c, const uint8_t *text, uint32_t length, core_address *address, core_address **evicted)
+/* `address` NULL: the scope has no right to it.  False only when memory is used up.  `evicted`: an address that has become
+ * idle to make room, or NULL. */
+static bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address, core_address **evicted)
 {
     core_alias_table *t = &c->aliases;
-    if (alias_find(t, text, length)) return true;
+    if (alias_find(t, scope, text, length)) return true;
     if (t->count >= ALIAS_LIMIT) *evicted = alias_evict(t);
     if (*evicted == address) *evicted = NULL;   /* about to be used again */
     if (t->count * 2 >= t->room && !alias_grow(t)) return false;
     core_alias *a = (core_alias *) malloc(sizeof *a + length);
     if (!a) return false;
-    *a = (core_alias) {.hash = alias_hash(t->seed, text, length), .address = address, .next = address->aliases, .used = true, .length = length};
+    *a = (core_alias) {.hash = alias_hash(t->seed + scope, text, length), .address = address, .scope = scope, .next = address ? address->aliases : NULL,
+                       .used = true, .length = length};
     memcpy(a->text, text, length);
     if (a->next) a->next->prev = a;
-    address->aliases = a;
+    if (address) address->aliases = a;
     alias_place(t, a);
     return true;
 }

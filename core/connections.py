@@ -4,8 +4,11 @@ import logging
 from collections.abc import Iterator
 from itertools import islice
 
+import msgspec
+
+from core.admission import REFUSED_CONNECTIONS, Admissions
 from core.forward import Forwarder
-from shm.control import ConnectionClosed, ConnectionOpened
+from shm.control import C_CLOSE, Close, ConnectionClosed, ConnectionOpened
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -13,8 +16,10 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 class Connections:
     """All open connections, by worker and index."""
 
-    def __init__(self, forwarder: Forwarder) -> None:
+    def __init__(self, forwarder: Forwarder, admissions: Admissions) -> None:
         self._forwarder = forwarder
+        self._admissions = admissions
+        self._encode = msgspec.msgpack.Encoder().encode
         self._connections: dict[tuple[int, int], ConnectionOpened] = {}
         self._since: dict[tuple[int, int], int] = {}
 
@@ -25,8 +30,15 @@ class Connections:
         return key in self._connections
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
-        """A worker has opened a connection; its index replaces whatever was there."""
+        """A worker has opened a connection; its index replaces whatever was there. One too many is closed."""
         self._connections.pop((worker, opened.connection), None)  # a newcomer stands behind all others
+        self._admissions.leave((worker, opened.connection))
+        error = self._admissions.enter((worker, opened.connection), opened, len(self._connections))
+        if error is not None:
+            self._forwarder.count(REFUSED_CONNECTIONS)
+            close = Close(opened.connection, opened.generation, error)
+            self._forwarder.post_control(worker, C_CLOSE, self._encode(close))
+            return
         self._connections[worker, opened.connection] = opened
         self._since[worker, opened.connection] = self._forwarder.now
         LOGGER.debug(
@@ -51,11 +63,14 @@ class Connections:
 
     def closed(self, worker: int, closed: ConnectionClosed) -> None:
         """A connection is gone; its links were detached before."""
+        if self._admissions.was_denied((worker, closed.connection), closed.generation):
+            return
         known = self._connections.get((worker, closed.connection))
         if known is None or known.generation != closed.generation:
             self._forwarder.stale()
             return
         del self._connections[worker, closed.connection], self._since[worker, closed.connection]
+        self._admissions.leave((worker, closed.connection))
         LOGGER.debug("worker %d connection %d closed %s", worker, closed.connection, closed.reason)
 
     def forget_worker(self, worker: int) -> int:
@@ -63,4 +78,5 @@ class Connections:
         gone = [key for key in self._connections if key[0] == worker]
         for key in gone:
             del self._connections[key], self._since[key]
+        self._admissions.forget_worker(worker)
         return len(gone)

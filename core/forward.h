@@ -23,7 +23,7 @@ static inline void *core_take(core_pool *p)
 
 /* ---- deliver ---- */
 
-enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_UNKNOWN };
+enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN };
 
 static enum core_route route_find(core_router *c, const core_link *l, const routerd_record *r, core_address **address)
 {
@@ -32,11 +32,13 @@ static enum core_route route_find(core_router *c, const core_link *l, const rout
         uint32_t length = content_to(&c->arena[l->worker], r->block, c->text);
         if (!length) return ROUTE_NO_ADDRESS;
         if (length > CORE_MAX_TEXT) return ROUTE_NOWHERE;
-        a = alias_find(&c->aliases, c->text, length);
-        if (!a) {
+        core_alias *known = alias_find(&c->aliases, l->scope, c->text, length);
+        if (!known) {
             c->text_length = length;
+            c->text_scope = l->scope;
             return ROUTE_UNKNOWN;
         }
+        if (!(a = known->address)) return ROUTE_FORBIDDEN;
     }
     *address = a;
     if (a->treatment == T_UNAVAILABLE) return ROUTE_UNAVAILABLE;
@@ -96,13 +98,14 @@ static inline void deliver_copy(core_router *c, core_in *in, core_link *to, uint
 static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why)
 {
     core_in *in = deliver_in(c, l, r);
+    if (why == ROUTE_FORBIDDEN) stats_add(c->stats, STAT_REFUSED_MESSAGES, 1);
     core_outcome o = outcome_plain(why == ROUTE_NOWHERE ? S_RELEASED : S_REJECTED, 0);
     if (in->flags & IN_PRESETTLED) {
         o.state = S_RELEASED;
         l->counts.dropped++;
         stats_add(c->stats, STAT_DROPPED, 1);
-    } else if (why == ROUTE_NO_ADDRESS || why == ROUTE_UNAVAILABLE) {
-        o.detail = why == ROUTE_NO_ADDRESS ? c->no_address : c->unavailable;
+    } else if (why != ROUTE_NOWHERE) {
+        o.detail = why == ROUTE_NO_ADDRESS ? c->no_address : why == ROUTE_UNAVAILABLE ? c->unavailable : c->forbidden;
         o.arena = (uint8_t) c->workers;
     }
     in_settle(c, in, o);
@@ -287,7 +290,7 @@ static void action_link(core_router *c, uint32_t w, const routerd_record *r)
 static void action_free(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_payload *p = payload_find(&c->payloads, r->arena, r->block);
-    bool constant = r->arena == c->workers && (r->block == c->no_address || r->block == c->unavailable);
+    bool constant = r->arena == c->workers && core_constant(c, r->block);
     if (!p || p->reader != w) {
         if (!constant) count_bad(c);
         return;

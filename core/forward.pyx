@@ -145,9 +145,9 @@ cdef class Forwarder:
         core_release(c, <uint8_t> w, c.control.block, NULL, 0)
         return w, c.control.state, payload
 
-    def unknown(self) -> bytes:
-        """After UNKNOWN: the `to` of a message that waits until ``add_alias`` has been called for it."""
-        return PyBytes_FromStringAndSize(<char *> self.core.text, self.core.text_length)
+    def unknown(self) -> tuple[bytes, int]:
+        """After UNKNOWN: the `to` of a message, and its link's scope; it waits until ``add_alias`` was called for both."""
+        return PyBytes_FromStringAndSize(<char *> self.core.text, self.core.text_length), self.core.text_scope
 
     # ---- addresses ----
 
@@ -180,11 +180,11 @@ cdef class Forwarder:
         address_free(self.core, a)
         return True
 
-    def add_alias(self, bytes text not None, uint64_t handle) -> int:
-        """Let messages to ``text`` go to an address. Returns the handle of an address that this made idle, or 0."""
+    def add_alias(self, bytes text not None, uint64_t handle, uint32_t scope=0) -> int:
+        """Let messages of a scope's links to ``text`` go to an address; 0: reject them, unauthorized. Returns the handle of an address that this made idle, or 0."""
         cdef core_address *evicted = NULL
-        if not alias_insert(self.core, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text),
-                            self.address(handle), &evicted):
+        if not alias_insert(self.core, scope, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text),
+                            self.address(handle) if handle else NULL, &evicted):
             raise MemoryError()
         return 0 if evicted is NULL else pool_handle(evicted)
 
@@ -206,14 +206,18 @@ cdef class Forwarder:
     # ---- links ----
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
-                 uint32_t capacity, bint settles=False, int64_t granted=0) -> bool:
-        """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous;
-        ``granted``: credit its sender has already. Grants more where it should flow. False: its index is taken or absurd."""
+                 uint32_t capacity, bint settles=False, int64_t granted=0, uint32_t scope=0) -> bool:
+        """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous, with the
+        rights of ``scope``; ``granted``: credit its sender has already. Grants more where it should flow. False: its
+        index is taken or absurd."""
         self.place_known(worker)
         cdef core_address *a = NULL
         if address:
             a = self.address(address)
-        return link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted) is not NULL
+        cdef core_link *l = link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted)
+        if l is not NULL:
+            l.scope = scope
+        return l is not NULL
 
     def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:
         """Settle what is on it and forget it; False: unknown."""
@@ -290,6 +294,10 @@ cdef class Forwarder:
         """Take back what a dead worker held. Its actions must have been handled (``drain``)."""
         self.worker_known(worker)
         core_reclaim(self.core, worker)
+
+    def count(self, uint32_t which) -> None:
+        """One more in a counter of shm/stats.py."""
+        stats_add(self.core.stats, which, 1)
 
     def bad(self) -> None:
         """Count a control record that made no sense."""

@@ -6,11 +6,13 @@ from typing import Final
 import msgspec
 
 from core.addresses import Address, Addresses, Identity
+from core.admission import Admissions, Guarded
 from core.forward import Forwarder
 from core.names import Names
 from shm.control import C_ATTACHED, C_DETACH, Attach, Attached, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
+POLICY = logging.getLogger("POLICY")
 
 SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
 MAX_CAPACITY: Final = 1_000_000  # of one link: more is a mistake, and credit is a promise of memory
@@ -37,6 +39,8 @@ class Link(msgspec.Struct):
     outgoing: bool
     address: Address | None
     identity: int = 0  # unique in this router
+    guarded: Guarded | None = None  # its connection, if under vhost policy
+    scope: int = 0  # of an anonymous sender's rights
 
 
 class Terminus(msgspec.Struct, frozen=True):
@@ -64,11 +68,19 @@ def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
 class Links:
     """All attached links, in step with the forwarder's table."""
 
-    def __init__(self, forwarder: Forwarder, addresses: Addresses, me: Identity, names: Names) -> None:
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        me: Identity,
+        names: Names,
+        admissions: Admissions,
+    ) -> None:
         self._forwarder = forwarder
         self._addresses = addresses
         self._me = me
         self._names = names
+        self._admissions = admissions
         self._links: dict[Key, Link] = {}
         self._identity = 0
         self._encode = msgspec.msgpack.Encoder().encode
@@ -82,6 +94,10 @@ class Links:
 
     def attach(self, worker: int, attach: Attach, known_connection: bool) -> None:
         """Answer a first attach, or take a link that an earlier core has let in as it is."""
+        guarded = self._admissions.guarded((worker, attach.connection))
+        if guarded is not None and not attach.restored and (refusal := guarded.refusal(attach)):
+            self._deny(worker, attach, guarded, *refusal)
+            return
         if not known_connection:
             terminus: Terminus | Error = NO_CONNECTION
         elif attach.restored:
@@ -96,18 +112,30 @@ class Links:
             self._refuse(worker, attach, NOT_FOUND)
             self._addresses.forget_idle(address)
             return
-        self._accept(worker, attach, address, terminus.text if terminus.generated else None)
+        self._accept(worker, attach, address, terminus.text if terminus.generated else None, guarded)
 
-    def _accept(self, worker: int, attach: Attach, address: Address | None, generated: str | None) -> None:
+    def _accept(
+        self,
+        worker: int,
+        attach: Attach,
+        address: Address | None,
+        generated: str | None,
+        guarded: Guarded | None,
+    ) -> None:
         if not attach.restored:  # the answer goes first: the link is open before credit or messages reach it
             self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, generated))
         capacity = max(1, min(attach.capacity, MAX_CAPACITY))
         settles = attach.outgoing and attach.snd_settle_mode == SETTLED
         handle = 0 if address is None else address.handle
         granted = max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
+        scope = 0
+        if guarded is not None and address is None:
+            scope = self._admissions.scopes.enter(guarded.admission, guarded.rights.targets)
         if not self._forwarder.add_link(
-            worker, attach.link, attach.generation, attach.outgoing, handle, capacity, settles, granted
+            worker, attach.link, attach.generation, attach.outgoing, handle, capacity, settles, granted, scope
         ):
+            if scope:
+                self._admissions.scopes.leave(scope)
             self._forwarder.bad()
             self._post(worker, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
             if address is not None:
@@ -123,7 +151,11 @@ class Links:
             attach.outgoing,
             address,
             self._identity,
+            guarded,
+            scope,
         )
+        if guarded is not None:
+            guarded.attached(attach.outgoing, 1)
         LOGGER.debug(
             "link %r of worker %d connection %d %s: %s %s",
             attach.name,
@@ -133,6 +165,20 @@ class Links:
             "from" if attach.outgoing else "to",
             "anonymous" if address is None else address.key,
         )
+
+    def _deny(self, worker: int, attach: Attach, guarded: Guarded, error: Error, counter: int) -> None:
+        """Refuse what the policy does not allow."""
+        guarded.denied(attach.outgoing)
+        self._forwarder.count(counter)
+        POLICY.info(
+            "link %r of %s (user %r, vhost %s) denied: %s",
+            attach.name,
+            guarded.peer,
+            guarded.admission.user,
+            guarded.admission.vhost,
+            error.description,
+        )
+        self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, error))
 
     def _refuse(self, worker: int, attach: Attach, error: Error) -> None:
         LOGGER.info(
@@ -166,6 +212,10 @@ class Links:
 
     def _forget(self, link: Link) -> None:
         del self._links[link.worker, link.link]
+        if link.guarded is not None:
+            link.guarded.attached(link.outgoing, -1)
+        if link.scope:
+            self._admissions.scopes.leave(link.scope)
         if link.address is not None:
             self._addresses.forget_idle(link.address)
         LOGGER.debug("link %r of worker %d connection %d detached", link.name, link.worker, link.connection)

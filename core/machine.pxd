@@ -52,14 +52,17 @@ cdef extern from "setup.h" nogil:
     ctypedef struct core_link:
         bint outgoing, draining
         uint8_t worker
-        uint32_t count, withheld, capacity
+        uint32_t scope, count, withheld, capacity
         int64_t granted
         uint64_t deliveries
         core_link_counts counts
     ctypedef struct core_worker:
         pass
+    ctypedef struct stats_page:
+        pass
     ctypedef struct core_router:
-        uint32_t workers, stop_worker, text_length
+        uint32_t workers, stop_worker, text_length, text_scope
+        stats_page *stats
         uint64_t now, to_core, from_core
         arena_view *arena
         arena_owner own
@@ -84,7 +87,7 @@ cdef extern from "setup.h" nogil:
     uint64_t pool_handle(const void *)
     bint address_idle(const core_address *)
     void address_free(core_router *, core_address *)
-    bint alias_insert(core_router *, const uint8_t *, uint32_t, core_address *, core_address **)
+    bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, core_address **)
     core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
     core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint, int64_t)
     void link_remove(core_router *, core_link *, bint)
@@ -96,4 +99,5 @@ cdef extern from "setup.h" nogil:
     uint64_t link_rate(const core_link_counts *, uint64_t)
     bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
     void count_bad(core_router *)
+    void stats_add(stats_page *, uint32_t, uint64_t)
     void count_stale(core_router *)

@@ -13,7 +13,16 @@ from core.display import Display
 from core.management.service import Service
 from core.router import Core
 from shm import segment
-from shm.control import Exit, Ready, SetAddresses, SetManagement, Setup, ToChild, WorkerGone
+from shm.control import (
+    Exit,
+    Ready,
+    SetAddresses,
+    SetManagement,
+    SetPolicy,
+    Setup,
+    ToChild,
+    WorkerGone,
+)
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -68,6 +77,8 @@ def serve(
                     core.set_addresses(message)
                 case SetManagement() if service is not None:
                     service.set_management(message.management)
+                case SetPolicy(policy):
+                    core.admissions.set_limit(policy.max_connections)
                 case WorkerGone():
                     channel.send(core.worker_gone(message, clock()))
                 case _:

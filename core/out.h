@@ -129,7 +129,7 @@ static inline void core_release_payload(core_router *c, uint8_t arena, uint32_t 
 {
     if (block == ROUTERD_NIL) return;
     if (arena < c->workers) core_release(c, arena, block, NULL, 0);
-    else if (block != c->no_address && block != c->unavailable) arena_free_chain(&c->own, block);
+    else if (!core_constant(c, block)) arena_free_chain(&c->own, block);
 }
 
 /* A control record; a payload that finds no block waits in the queue, and everything behind it too. */

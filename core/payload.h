@@ -47,7 +47,7 @@ static void payload_grow(core_payload_table *t)
 static void payload_track(core_router *c, uint8_t arena, uint32_t block, uint8_t reader)
 {
     core_payload_table *t = &c->payloads;
-    if (arena == c->workers && (block == c->no_address || block == c->unavailable)) return;   /* constant: never freed */
+    if (arena == c->workers && core_constant(c, block)) return;   /* constant: never freed */
     core_payload *known = payload_find(t, arena, block);
     if (known) {
         known->reader = reader;

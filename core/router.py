@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from core.addresses import Addresses, Identity, Rules
+from core.admission import Admissions
 from core.connections import Connections
 from core.forward import CONTROL, LOCAL, NOTHING, UNKNOWN, Forwarder
 from core.links import Links
@@ -63,9 +64,10 @@ class Core:
             semaphore,
             names.hash_seed(),
         )
+        self.admissions = Admissions(setup.policy.max_connections)
         self.addresses = Addresses(self.forwarder, me, Rules(setup.addresses, setup.default_distribution))
-        self.links = Links(self.forwarder, self.addresses, me, names)
-        self.connections = Connections(self.forwarder)
+        self.links = Links(self.forwarder, self.addresses, me, names, self.admissions)
+        self.connections = Connections(self.forwarder, self.admissions)
         self.local = Local(self.forwarder, self.addresses, setup.workers, memory.arenas)
         self.errands: list[
             Callable[[], None]
@@ -107,7 +109,8 @@ class Core:
 
     def _handle(self, stop: int) -> None:
         if stop == UNKNOWN:
-            self.addresses.learn(self.forwarder.unknown())
+            text, scope = self.forwarder.unknown()
+            self.addresses.learn(text, scope, self.admissions.scopes.allow)
         elif stop == CONTROL:
             self._control(*self.forwarder.control())
         elif stop == LOCAL:

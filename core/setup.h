@@ -38,7 +38,7 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
 {
     c->workers = workers;
     c->worker[workers].gone = true;
-    c->no_address = c->unavailable = ROUTERD_NIL;
+    c->no_address = c->unavailable = c->forbidden = ROUTERD_NIL;
     c->aliases.seed = seed;
     pool_open(&c->ins, sizeof(core_in));
     pool_open(&c->outs, sizeof(core_out));
@@ -49,7 +49,8 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
     if (!arena_own(&c->own, &c->arena[workers])) return "there is no memory for the core's free lists";
     c->no_address = setup_error(c, "amqp:precondition-failed", "Routing failure: no address present");
     c->unavailable = setup_error(c, "amqp:not-found", "Deliveries cannot be sent to an unavailable address");
-    return c->no_address == ROUTERD_NIL || c->unavailable == ROUTERD_NIL ? "the core's arena has no room" : NULL;
+    c->forbidden = setup_error(c, "amqp:unauthorized-access", "The policy does not allow messages to this address");
+    return c->no_address == ROUTERD_NIL || c->unavailable == ROUTERD_NIL || c->forbidden == ROUTERD_NIL ? "the core's arena has no room" : NULL;
 }
 
 static void core_close(core_router *c)

@@ -31,7 +31,8 @@ enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILA
 enum core_stat {
     STAT_LOOPS = 0, STAT_SLEEPS = 1, STAT_LONGEST = 2, STAT_ADDRESSES = 40, STAT_FORWARDED = 41, STAT_RECEIVED = 42, STAT_ACCEPTED = 43,
     STAT_REJECTED = 44, STAT_RELEASED = 45, STAT_MODIFIED = 46, STAT_PRESETTLED = 47, STAT_DROPPED = 48, STAT_OVERFLOW = 49,
-    STAT_STALE = 50, STAT_RECLAIMED = 51, STAT_LIVE = 52, STAT_DELAYED_1 = 53, STAT_DELAYED_10 = 54, STAT_BAD = 24
+    STAT_STALE = 50, STAT_RECLAIMED = 51, STAT_LIVE = 52, STAT_DELAYED_1 = 53, STAT_DELAYED_10 = 54, STAT_BAD = 24,
+    STAT_REFUSED_MESSAGES = 84
 };
 enum core_histogram { HIST_LATENCY = 0, HIST_BYTES = 1 };
 
@@ -121,6 +122,7 @@ typedef struct core_link {
     bool draining;             /* incoming: W_DRAIN is not answered yet */
     uint32_t capacity;
     core_address *address;     /* NULL: anonymous (incoming only) */
+    uint32_t scope;            /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
     struct core_link *next, *prev;         /* incoming: in the address's list */
     core_in *ins, *ins_tail;
     core_out *outs, *outs_tail;
@@ -150,8 +152,9 @@ typedef struct {
 
 typedef struct core_alias {    /* an address as senders spell it */
     uint64_t hash;
-    core_address *address;
+    core_address *address;     /* NULL: this scope has no right to it */
     struct core_alias *next, *prev;        /* of the same address */
+    uint32_t scope;            /* for links of this scope only */
     bool used;                 /* looked up since the last sweep */
     uint32_t length;
     uint8_t text[];
@@ -194,11 +197,13 @@ typedef struct core_router {
     routerd_record scratch;    /* where work for a worker that is gone is written */
     routerd_record control;    /* STOP_CONTROL: the record; its worker is stop_worker */
     uint32_t stop_worker;
-    uint32_t text_length;      /* STOP_UNKNOWN: the address nobody has resolved yet */
+    uint32_t text_length, text_scope;      /* STOP_UNKNOWN: the address nobody has resolved yet, and for whom */
     uint8_t text[CORE_MAX_TEXT];
-    uint32_t no_address, unavailable;      /* constant error payloads in our arena */
+    uint32_t no_address, unavailable, forbidden;   /* constant error payloads in our arena */
     uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
 } core_router;
+
+static inline bool core_constant(const core_router *c, uint32_t block) { return block == c->no_address || block == c->unavailable || block == c->forbidden; }
 
 /* ---- finding what a record names ---- */
 

@@ -7,11 +7,14 @@ import msgspec
 
 from routerd.config import Address, Config, Listener
 from routerd.config.attribute import Entity
+from routerd.config.policy import Vhost
 from routerd.config.schema import ENTITY_TYPES, EntityType
 from routerd.config.support import UNSERVED_ENTITIES
+from routerd.config.transport import SslProfile
 
 # What of the router entity takes effect at once; everything else is laid down when the processes start.
 LIVE = ("default_distribution", "link_capacity", "stop_grace_seconds")
+LIVE_ENTITIES = (SslProfile, Vhost)  # and the policy: for connections that come
 _UNTOLD = ("line", "identity")
 
 E = TypeVar("E", bound=Entity)
@@ -37,9 +40,10 @@ def difference(old: Config, new: Config) -> Difference:
         *_changed("address", _address, old.addresses, new.addresses),
         *_changed("log", lambda log: log.module, old.logs, new.logs),
         *(f"router changed: {text}" for name, text in router if name in LIVE),
+        *_others(old, new, live=True),
     ]
     restart = [f"router changed: {text}" for name, text in router if name not in LIVE]
-    return Difference(_effective(old, new), applied, [*restart, *_others(old, new)])
+    return Difference(_effective(old, new), applied, [*restart, *_others(old, new, live=False)])
 
 
 def places(listeners: Sequence[Listener]) -> dict[Place, Listener]:
@@ -58,12 +62,16 @@ def places(listeners: Sequence[Listener]) -> dict[Place, Listener]:
 
 def _effective(old: Config, new: Config) -> Config:
     live = {name: getattr(new.router, name) for name in LIVE}
+    entities = [one for one in old.entities if not isinstance(one, LIVE_ENTITIES)]
+    entities += [one for one in new.entities if isinstance(one, LIVE_ENTITIES)]
     return msgspec.structs.replace(
         old,
         router=msgspec.structs.replace(old.router, **live),
         listeners=new.listeners,
         addresses=new.addresses,
         logs=new.logs,
+        policy=new.policy,
+        entities=tuple(entities),
         warnings=new.warnings,
         count=new.count,
     )
@@ -103,9 +111,9 @@ def _changes(old: Entity, new: Entity) -> Iterator[tuple[str, str]]:
             yield field.name, f"{field.encode_name} from {_value(before)} to {_value(after)}"
 
 
-def _others(old: Config, new: Config) -> Iterator[str]:
-    """Entities that are read at the start only. Their values may be secrets and are not told."""
-    before, after = _other_entities(old), _other_entities(new)
+def _others(old: Config, new: Config, *, live: bool) -> Iterator[str]:
+    """Other entities, either used at once or read at the start only; what may be a secret is not told."""
+    before, after = _other_entities(old, live), _other_entities(new, live)
     for key, one in before.items():
         if key not in after:
             yield f"{key} removed"
@@ -114,10 +122,12 @@ def _others(old: Config, new: Config) -> Iterator[str]:
     yield from (f"{key} added" for key in after if key not in before)
 
 
-def _other_entities(config: Config) -> dict[str, Entity]:
-    found: dict[str, Entity] = {"policy": config.policy}
+def _other_entities(config: Config, live: bool) -> dict[str, Entity]:
+    found: dict[str, Entity] = {"policy": config.policy} if live else {}
     for one in config.entities:
         kind = _TYPES[type(one)]
+        if isinstance(one, LIVE_ENTITIES) != live:
+            continue
         if kind.name not in UNSERVED_ENTITIES:
             key = f"{kind.short_name} {one.name or ''}".strip()
             found[key if key not in found else f"{key} of line {one.line}"] = one

@@ -46,7 +46,6 @@ class Listening(msgspec.Struct, frozen=True):
         scheme = "http" if self.listener.http else "amqps" if self.listener.ssl_profile else "amqp"
         return [f"{scheme}://{_place(sock)}" for sock in self.sockets]
 
-
     def pause(self) -> None:
         """Stop listening in every process that has the sockets; those of the service manager go on."""
         for sock in self.sockets[self.held :]:

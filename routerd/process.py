@@ -86,9 +86,7 @@ def _serve(setup: Setup, channel: ChildEnd) -> int:
         configure(setup.logs, _title(setup))
         channel.set_logs = lambda logs: _configure_again(logs, _title(setup))
         _pin(setup.cpus)
-        cast(Role, importlib.import_module(ROLES[setup.role])).run(
-            setup, channel
-        )
+        cast(Role, importlib.import_module(ROLES[setup.role])).run(setup, channel)
     except ChannelClosedError:
         raise
     except (

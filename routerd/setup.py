@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from routerd.config.policy import Policy, Vhost
 from routerd.config.router import Log, Router
 from routerd.config.routing import Address
-from routerd.config.transport import Listener
+from routerd.config.transport import Listener, SslProfile
 from routerd.listeners import Listening
+from routerd.security import mechanisms, policy_setup, tls_setup
 from shm.control import (
     AddressSetup,
     ListenerSetup,
@@ -16,6 +18,7 @@ from shm.control import (
     SetListeners,
     SetLogs,
     SetManagement,
+    SetPolicy,
     Setup,
 )
 from shm.management import Management
@@ -31,6 +34,9 @@ class Blueprint(msgspec.Struct, frozen=True):
     addresses: Sequence[Address]
     logs: Sequence[Log]
     doorbells: Sequence[int]  # eventfds of the workers
+    profiles: Sequence[SslProfile] = ()
+    policy: Policy = Policy()
+    vhosts: Sequence[Vhost] = ()
     management: Management | None = None
 
     @property
@@ -60,6 +66,9 @@ class Blueprint(msgspec.Struct, frozen=True):
             link_capacity=self.router.link_capacity,
             busy_poll_us=self.router.busy_poll,
             management=self.management if core else None,
+            policy=policy_setup(self.policy, self.vhosts),
+            sasl_config_dir=self.router.sasl_config_dir or "",
+            sasl_config_name=self.router.sasl_config_name,
         )
 
     def inherited(self, setup: Setup) -> list[int]:
@@ -74,6 +83,9 @@ class Blueprint(msgspec.Struct, frozen=True):
             news.append((SetLogs(log_setups(self.logs)), []))
         if (listeners := self._listeners(role)) != before._listeners(role):
             news.append((SetListeners(listeners), [fd for one in listeners for fd in one.fds]))
+        policy = policy_setup(self.policy, self.vhosts)
+        if role != "exporter" and policy != policy_setup(before.policy, before.vhosts):
+            news.append((SetPolicy(policy), []))
         if role != "core":
             return news
         # Management may have made addresses since: after a reload the file is what counts.
@@ -93,7 +105,9 @@ class Blueprint(msgspec.Struct, frozen=True):
         """Those that speak AMQP are the workers', those that speak HTTP the exporter's."""
         http = {"worker": False, "exporter": True}.get(role)
         return [
-            _listener(one, self.router.link_capacity) for one in self.listening if one.listener.http is http
+            _listener(one, self.router.link_capacity, self.profiles)
+            for one in self.listening
+            if one.listener.http is http
         ]
 
 
@@ -110,7 +124,7 @@ def log_setups(logs: Sequence[Log]) -> list[LogSetup]:
     ]
 
 
-def _listener(listening: Listening, link_capacity: int) -> ListenerSetup:
+def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslProfile]) -> ListenerSetup:
     listener: Listener = listening.listener
     return ListenerSetup(
         name=listener.name or "",
@@ -123,11 +137,14 @@ def _listener(listening: Listening, link_capacity: int) -> ListenerSetup:
         idle_timeout_seconds=listener.idle_timeout_seconds,
         initial_handshake_timeout_seconds=listener.initial_handshake_timeout_seconds,
         link_capacity=listener.link_capacity or link_capacity,
-        sasl_mechanisms=listener.sasl_mechanisms or "ANONYMOUS",
+        sasl_mechanisms=mechanisms(listener),
         authenticate_peer=listener.authenticate_peer,
         strip_annotations=listener.strip_annotations,
         metrics=listener.metrics,
         healthz=listener.healthz,
+        require_encryption=listener.require_encryption,
+        tls=tls_setup(listener, profiles),
+        policy_vhost=listener.policy_vhost or "",
     )
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,9 @@ from routerd.banner import banner
 from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
 from routerd.config import Config
+from routerd.config.policy import Vhost
 from routerd.config.source import Mistake
+from routerd.config.transport import SslProfile
 from routerd.family import Family
 from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, LogError, configure, event
@@ -84,6 +87,7 @@ def _assemble(
         logs=config.logs,
         doorbells=doorbells,
         management=management(config),
+        **_security(config),
     )
     family = Family(blueprint, memory, pinning, launch)
     stack.callback(family.end)  # whatever happens: no child outlives this
@@ -104,6 +108,13 @@ def _listen(config: Config) -> list[Listening]:
                 "give a listener this host and port, or take ListenStream out of the socket unit",
                 socket=where,
             )
+
+
+def _security(config: Config) -> dict[str, Any]:
+    """What a blueprint has of TLS and policy."""
+    profiles = tuple(entity for entity in config.entities if isinstance(entity, SslProfile))
+    vhosts = tuple(entity for entity in config.entities if isinstance(entity, Vhost))
+    return {"profiles": profiles, "policy": config.policy, "vhosts": vhosts}
 
 
 def _raise_descriptor_limit() -> None:
@@ -282,6 +293,7 @@ class Supervisor:
             addresses=self._config.addresses,
             logs=self._config.logs,
             management=management(self._config),
+            **_security(self._config),
         )
         self._family.change(self._blueprint)
         retire(reloaded.retired)

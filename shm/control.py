@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from shm.management import Management
+from shm.security import Admission, PolicySetup, TlsSetup
 
 # --- configuration that travels to the children ------------------------------------------------------------
 
@@ -30,6 +31,7 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     """One ``listener`` entity as a worker or the exporter needs it; ``fds`` are its sockets, inherited.
 
     ``number`` tells listeners apart that may share everything else, also from those of former configurations.
+    ``sasl_mechanisms`` are separated by blanks; empty: all that the engine has.
     """
 
     name: str
@@ -47,6 +49,9 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     strip_annotations: str = "both"
     metrics: bool = True
     healthz: bool = True
+    require_encryption: bool = False
+    tls: TlsSetup | None = None
+    policy_vhost: str = ""
 
 
 class AddressSetup(msgspec.Struct, frozen=True):
@@ -88,6 +93,9 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     busy_poll_us: int = 0
     accepting: bool = True
     management: Management | None = None  # the core's: what its management agent serves
+    policy: PolicySetup = PolicySetup()
+    sasl_config_dir: str = ""
+    sasl_config_name: str = "qdrouterd"
 
 
 class StopAccepting(msgspec.Struct, tag=True, frozen=True):
@@ -111,6 +119,12 @@ class SetListeners(msgspec.Struct, tag=True, frozen=True):
     """
 
     listeners: list[ListenerSetup]
+
+
+class SetPolicy(msgspec.Struct, tag=True, frozen=True):
+    """To workers and core: the policy from now on, for connections that open."""
+
+    policy: PolicySetup
 
 
 class SetAddresses(msgspec.Struct, tag=True, frozen=True):
@@ -192,6 +206,7 @@ ToChild = (
     | SetListeners
     | SetAddresses
     | SetManagement
+    | SetPolicy
     | Exit
     | WorkerGone
     | CoreGone
@@ -212,7 +227,8 @@ class Error(msgspec.Struct, array_like=True, frozen=True):
 class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     """C_CONNECTION_OPENED. ``connection`` and ``generation`` name it in its worker.
 
-    ``host`` is the peer's address:port, ``hostname`` what the peer's open frame said.
+    ``host`` is the peer's address:port, ``hostname`` what the peer's open frame said. ``tls_…`` are empty
+    without TLS, ``tls_strength`` is in bits. Without ``admission`` the connection is free of vhost policy.
     """
 
     connection: int
@@ -228,6 +244,12 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     product_version: str = ""
     number: int = 0  # unique in the router, as in the log's [C…] and the property qd.conn-id
     properties: dict[str, str | int] = {}  # of the peer's open frame
+    authenticated: bool = False
+    encrypted: bool = False
+    tls_protocol: str = ""
+    tls_cipher: str = ""
+    tls_strength: int = 0
+    admission: Admission | None = None
 
 
 class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):

@@ -52,6 +52,21 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "live_deliveries": (52, "gauge", "deliveries in the core's tables"),
     "delayed_1s": (53, "counter", "deliveries settled after more than 1 s, up to 10 s"),
     "delayed_10s": (54, "counter", "deliveries settled after more than 10 s"),
+    # refusals: workers
+    "refused_tls": (72, "counter", "connections that failed in the TLS handshake"),
+    "refused_authentication": (73, "counter", "connections with a wrong user, password or mechanism"),
+    "refused_unprotected": (74, "counter", "connections without the authentication or encryption required"),
+    "refused_vhost": (75, "counter", "connections whose vhost, user or host the policy does not know"),
+    "refused_sessions": (76, "counter", "sessions beyond the limit of their vhost"),
+    "refused_size": (77, "counter", "messages larger than the policy allows"),
+    "refused_user_id": (78, "counter", "messages whose user-id is not their connection's"),
+    "certificates_loaded": (79, "counter", "times changed certificates were taken into use"),
+    "certificates_failed": (80, "counter", "times changed certificates could not be used"),
+    # refusals: core
+    "refused_connections": (81, "counter", "connections beyond a limit of router, vhost, user or host"),
+    "refused_links": (82, "counter", "links beyond the limit of their connection"),
+    "refused_addresses": (83, "counter", "links to addresses, or of kinds, that the policy does not allow"),
+    "refused_messages": (84, "counter", "anonymous senders' messages to addresses they may not use"),
 }
 
 HISTOGRAMS: Final[dict[str, tuple[int, str]]] = {

@@ -4,6 +4,7 @@
 
 #include "pump.h"
 #include "scan.h"
+#include "security.h"
 
 static inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)
 {
@@ -28,7 +29,7 @@ static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_
     uint64_t size = s->writer.written;
     uint32_t first = arena_capacity(v, s->writer.head, true);
     enum scan_result result = scan_message(bytes, size < first ? size : first, complete && size <= first, found);
-    if (result != SCAN_MORE || size <= first) return result;
+    if (result != SCAN_MORE || size <= first) return security_user_id(s->link->conn, bytes, found, result);
     if (size > SCAN_LIMIT) size = SCAN_LIMIT;
     uint8_t *gathered = (uint8_t *) malloc(size);
     if (!gathered) return scan_bad(found, "the router is out of memory");
@@ -55,6 +56,7 @@ static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_
             found->to = 0;
         }
     }
+    result = security_user_id(s->link->conn, gathered, found, result);
     free(gathered);
     return result;
 }

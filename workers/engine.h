@@ -23,6 +23,8 @@ typedef struct pn_collector_t pn_collector_t;
 typedef struct pn_condition_t pn_condition_t;
 typedef struct pn_event_t pn_event_t;
 typedef struct pn_sasl_t pn_sasl_t;
+typedef struct pn_ssl_t pn_ssl_t;
+typedef struct pn_ssl_domain_t pn_ssl_domain_t;
 typedef struct pn_data_t pn_data_t;
 typedef struct pn_bytes_t { size_t size; const char *start; } pn_bytes_t;
 typedef pn_bytes_t pn_delivery_tag_t;
@@ -39,6 +41,12 @@ enum { PN_UNSPECIFIED = 0, PN_COORDINATOR = 3 };   /* pn_terminus_type_t */
 enum { PN_ACCEPTED = 0x24 };           /* the first terminal outcome (AMQP 1.0, 3.4) */
 enum { PN_STRING = 20, PN_SYMBOL = 21, PN_ARRAY = 23, PN_MAP = 25 };   /* pn_type_t */
 enum { PN_EOS = -1 };
+enum { PN_SASL_OK = 0, PN_SASL_AUTH = 1 };   /* pn_sasl_outcome_t */
+enum { PN_SSL_MODE_SERVER = 2 };       /* pn_ssl_mode_t */
+enum { PN_SSL_VERIFY_PEER = 1, PN_SSL_ANONYMOUS_PEER = 2 };   /* pn_ssl_verify_mode_t */
+enum { PN_SSL_CERT_SUBJECT_COUNTRY_NAME = 0, PN_SSL_CERT_SUBJECT_STATE_OR_PROVINCE = 1, PN_SSL_CERT_SUBJECT_CITY_OR_LOCALITY = 2,
+       PN_SSL_CERT_SUBJECT_ORGANIZATION_NAME = 3, PN_SSL_CERT_SUBJECT_ORGANIZATION_UNIT = 4, PN_SSL_CERT_SUBJECT_COMMON_NAME = 5 };
+enum { PN_SSL_SHA1 = 0, PN_SSL_SHA256 = 1, PN_SSL_SHA512 = 2 };   /* pn_ssl_hash_alg */
 
 pn_connection_t *pn_connection(void);
 void pn_connection_free(pn_connection_t *connection);
@@ -85,6 +93,30 @@ const char *pn_transport_get_user(pn_transport_t *transport);
 pn_sasl_t *pn_sasl(pn_transport_t *transport);
 void pn_sasl_allowed_mechs(pn_sasl_t *sasl, const char *mechs);
 const char *pn_sasl_get_mech(pn_sasl_t *sasl);
+bool pn_sasl_extended(void);
+int pn_sasl_outcome(pn_sasl_t *sasl);
+void pn_sasl_set_allow_insecure_mechs(pn_sasl_t *sasl, bool insecure);
+void pn_sasl_config_name(pn_sasl_t *sasl, const char *name);
+void pn_sasl_config_path(pn_sasl_t *sasl, const char *path);
+
+void pn_transport_require_encryption(pn_transport_t *transport, bool required);
+bool pn_transport_is_encrypted(pn_transport_t *transport);
+bool pn_transport_is_authenticated(pn_transport_t *transport);
+pn_ssl_domain_t *pn_ssl_domain(int mode);
+void pn_ssl_domain_free(pn_ssl_domain_t *domain);
+int pn_ssl_domain_set_credentials(pn_ssl_domain_t *domain, const char *certificate, const char *key, const char *password);
+int pn_ssl_domain_set_trusted_ca_db(pn_ssl_domain_t *domain, const char *certificates);
+int pn_ssl_domain_set_peer_authentication(pn_ssl_domain_t *domain, int mode, const char *announced);
+int pn_ssl_domain_set_protocols(pn_ssl_domain_t *domain, const char *protocols);
+int pn_ssl_domain_set_ciphers(pn_ssl_domain_t *domain, const char *ciphers);
+int pn_ssl_domain_allow_unsecured_client(pn_ssl_domain_t *domain);
+pn_ssl_t *pn_ssl(pn_transport_t *transport);
+int pn_ssl_init(pn_ssl_t *ssl, pn_ssl_domain_t *domain, const char *session);
+bool pn_ssl_get_cipher_name(pn_ssl_t *ssl, char *name, size_t size);
+bool pn_ssl_get_protocol_name(pn_ssl_t *ssl, char *name, size_t size);
+int pn_ssl_get_ssf(pn_ssl_t *ssl);
+const char *pn_ssl_get_remote_subject_subfield(pn_ssl_t *ssl, int field);
+int pn_ssl_get_cert_fingerprint(pn_ssl_t *ssl, char *text, size_t size, int hash);
 
 pn_session_t *pn_session(pn_connection_t *connection);
 void pn_session_open(pn_session_t *session);
@@ -92,6 +124,7 @@ void pn_session_close(pn_session_t *session);
 void pn_session_free(pn_session_t *session);
 int pn_session_state(pn_session_t *session);
 pn_connection_t *pn_session_connection(pn_session_t *session);
+pn_condition_t *pn_session_condition(pn_session_t *session);
 size_t pn_session_outgoing_bytes(pn_session_t *session);
 uint32_t pn_session_remote_incoming_window(pn_session_t *session);
 int pn_session_set_incoming_window_and_lwm(pn_session_t *session, uint32_t window, uint32_t lwm);
@@ -118,6 +151,7 @@ int pn_link_remote_snd_settle_mode(pn_link_t *link);
 int pn_link_remote_rcv_settle_mode(pn_link_t *link);
 void pn_link_set_snd_settle_mode(pn_link_t *link, int mode);
 void pn_link_set_rcv_settle_mode(pn_link_t *link, int mode);
+void pn_link_set_max_message_size(pn_link_t *link, uint64_t size);
 int pn_link_credit(pn_link_t *link);
 int pn_link_queued(pn_link_t *link);
 void pn_link_flow(pn_link_t *receiver, int credit);

@@ -17,3 +17,10 @@ def load() -> None:
         import cproton_ffi  # type: ignore[import-not-found]  # noqa: F401, PLC0415 - loading it is the point
     finally:
         sys.setdlopenflags(before)
+
+
+def sasl_extended() -> bool:
+    """Whether the engine was built with Cyrus SASL: without it there are ANONYMOUS and EXTERNAL only."""
+    import cproton_ffi  # noqa: PLC0415 - asked for only where SASL is configured
+
+    return bool(cproton_ffi.lib.pn_sasl_extended())

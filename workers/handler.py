@@ -5,7 +5,6 @@ action (shm/control.py), and what it decided comes back through ``control``.
 """
 
 import logging
-import socket
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -28,10 +27,14 @@ from shm.control import (
     ListenerSetup,
     Setup,
 )
+from workers.guard import Guard, Passed
+from workers.policy import DENIED, DeniedError
 
 SERVER = logging.getLogger("SERVER")
+POLICY = logging.getLogger("POLICY")
 PRODUCT = "routerd"
 ACCEPT_TELL_SECONDS = 10.0
+TOO_LARGE = ("amqp:connection:forced", "a message is larger than the policy allows")
 CAPABILITIES = ["ANONYMOUS-RELAY"]  # facts 1: senders without a target address are served
 
 AmqpError = tuple[str, str]
@@ -60,9 +63,10 @@ class Pump(Protocol):
 
 
 class Handler:
-    """Events of one worker's pump. ``attach_pump`` completes it: pump and handler know each other."""
+    """Events of one worker's pump; ``pump`` and ``guard`` are set when they exist."""
 
     pump: Pump
+    guard: Guard
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -78,6 +82,7 @@ class Handler:
         self.numbers: dict[int, int] = {}  # by connection
         self.peers: dict[int, str] = {}
         self._accept_told = -ACCEPT_TELL_SECONDS
+        self._passed: dict[int, Passed] = {}  # connections that the core knows
 
     # ---- connections ----
 
@@ -85,23 +90,38 @@ class Handler:
         """The peer's OPEN has come: answer it and tell the core."""
         self._number += self.setup.workers
         self.numbers[index] = self._number & 0x7FFFFFFF
+        _, hostname, user, _, _, config, _ = self.pump.connection_info(index)
+        self.peers[index] = self.guard.peer(index)
+        denied = ""
+        try:
+            self._passed[index] = self.guard.enter(
+                index, self.listeners[config], hostname, user, self.peers[index]
+            )
+        except DeniedError as error:
+            denied = str(error)
         self.pump.connection_open(
             index,
             self.setup.router_id,
             CAPABILITIES,
             {"product": PRODUCT, "version": self.setup.version, "qd.conn-id": self.numbers[index]},
         )
-        opened = self.connection_present(index, generation)
+        if denied:
+            POLICY.info("[C%d] connection from %s denied: %s", self._number, self.peers[index], denied)
+            self.pump.connection_close(index, generation, DENIED)
+            return
+        opened = self._present(index, generation, self._passed[index])
         SERVER.info(
             "[C%d] connection from %s opened, container %r", opened.number, opened.host, opened.container
         )
 
-    def connection_present(self, index: int, generation: int) -> ConnectionOpened:
-        """Tell the core, or a new core, of an open connection."""
-        container, hostname, user, mechanism, properties, config, fd = self.pump.connection_info(index)
+    def connection_present(self, index: int, generation: int) -> None:
+        """Tell a new core of an open connection; one that was denied is on its way out and none of its."""
+        if index in self._passed:
+            self._present(index, generation, self._passed[index])
+
+    def _present(self, index: int, generation: int, passed: Passed) -> ConnectionOpened:
+        container, hostname, _, mechanism, properties, config, _ = self.pump.connection_info(index)
         listener = self.listeners[config]
-        if index not in self.peers:
-            self.peers[index] = peer_name(fd)
         opened = ConnectionOpened(
             connection=index,
             generation=generation,
@@ -110,12 +130,18 @@ class Handler:
             hostname=hostname,
             role=listener.role,
             listener=listener.name,
-            user=user,
+            user=passed.user,
             sasl=mechanism,
             product=properties.get("product", ""),
             product_version=properties.get("version", ""),
             number=self.numbers[index],
             properties=dict(properties),
+            authenticated=passed.authenticated,
+            encrypted=passed.encrypted,
+            tls_protocol=passed.tls_protocol,
+            tls_cipher=passed.tls_cipher,
+            tls_strength=passed.tls_strength,
+            admission=passed.admission,
         )
         self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
         return opened
@@ -131,16 +157,32 @@ class Handler:
     ) -> None:
         """The socket is closed and every link has been reported lost."""
         self.numbers.pop(index, None)
-        host = self.peers.pop(index, None) or peer_name(fd)
+        host = self.peers.pop(index, None) or self.guard.peer(index)
+        known = self._passed.pop(index, None) is not None
+        if not opened and self.guard.refused(index, host, error):
+            return
         if error is not None:
             SERVER.info("connection of %s ended: %s: %s", host, *error)
         elif opened:
             SERVER.info("connection of %s closed", host)
         else:
             SERVER.debug("connection of %s ended before it was opened", host)  # a scan must not fill the log
-        if opened:
+        if opened and known:
             closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
             self._post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
+
+    def certificates_due(self, number: int) -> None:
+        """Somebody connects to a listening socket with TLS."""
+        self.guard.certificates_due(number)
+
+    def session_denied(self, index: int) -> None:
+        """A session beyond the limit of its connection was ended."""
+        POLICY.info("session of %s denied: it has as many as its vhost allows", self.peers.get(index, "?"))
+
+    def message_denied(self, index: int, generation: int) -> None:
+        """A message too large was rejected and its link closed; the connection follows (facts 7)."""
+        POLICY.info("message of %s denied: larger than the policy allows", self.peers.get(index, "?"))
+        self.pump.connection_close(index, generation, TOO_LARGE)
 
     def accept_failed(self, config: int) -> None:
         """accept() failed for want of descriptors or memory; it is tried again ten times a second."""
@@ -175,6 +217,9 @@ class Handler:
     ) -> None:
         """A peer attaches: the core decides (the link is not opened before it did). Or, ``restored``: a link
         that an earlier core has let in, with the credit that its sender has."""
+        if connection not in self._passed:
+            self.pump.link_refuse(link, generation, *DENIED)
+            return
         message = Attach(
             link=link,
             generation=generation,
@@ -228,18 +273,3 @@ class Handler:
 
     def _post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
         self.pump.post(kind, self._encode(message), **names)
-
-
-def peer_name(fd: int) -> str:
-    """``address:port`` of a socket's peer, or ``-`` when it is gone already."""
-    with socket.socket(fileno=fd) as sock:
-        try:
-            name = sock.getpeername()
-        except OSError:
-            return "-"
-        finally:
-            sock.detach()
-    if not isinstance(name, tuple):
-        return str(name) or "-"
-    host, port = name[0], name[1]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -16,6 +16,7 @@
 #include "disposition.h"
 #include "pump.h"
 #include "sockets.h"
+#include "security.h"
 
 static inline void win_link(wlink *k, win *s)
 {
@@ -62,10 +63,10 @@ static inline void intake_stall(pump *p, wlink *k)
 static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why)
 {
     pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
-    pn_condition_set_name(error, "amqp:decode-error");
+    pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : "amqp:decode-error");
     pn_condition_set_description(error, why);
     pn_delivery_update(d, S_REJECTED);
-    stats_add(p->stats, N_DECODE_ERRORS, 1);
+    stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
     mark_dirty(p, k->conn);
 }
 
@@ -96,7 +97,7 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
     scan_found found;
     if (size) pn_link_recv(k->engine, (char *) bytes, size);
-    enum scan_result result = scan_message(bytes, size, true, &found);
+    enum scan_result result = security_user_id(k->conn, bytes, &found, scan_message(bytes, size, true, &found));
     bool settled = pn_delivery_settled(d);
     win *s = NULL;
     if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
@@ -171,6 +172,31 @@ static inline void intake_grown(pump *p, win *s)
     p->grown[p->grown_count++] = pool_handle(&p->ins, s);
 }
 
+/* Longer than the vhost or the router allows (facts 7): rejected, the link closed; Python closes the connection. */
+static inline void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
+{
+    pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
+    pn_condition_set_name(error, "amqp:link:message-size-exceeded");
+    pn_condition_set_description(error, "the message is larger than the policy allows");
+    if (s) {
+        if (s->posted && !s->discard) {
+            chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
+            post_continue(p, s, F_ABORTED);
+        } else if (s->writer.head != ROUTERD_NIL) {
+            arena_free_chain(&p->arena, s->writer.head);
+        }
+        win_free(p, s);
+    }
+    pn_delivery_update(d, S_REJECTED);
+    pn_delivery_settle(d);
+    pn_condition_set_name(pn_link_condition(k->engine), "amqp:link:message-size-exceeded");
+    pn_link_close(k->engine);                                  /* the link itself ends with its connection, or the peer's DETACH */
+    k->conn->denied = true;
+    stats_add(p->stats, N_REFUSED_SIZE, 1);
+    mark_dirty(p, k->conn);
+    p->on_event(p->self, EV_MESSAGE_DENIED, k->conn, k, k->engine, NULL);
+}
+
 static inline void intake_aborted(pump *p, wlink *k, win *s)
 {
     stats_add(p->stats, N_ABORTED, 1);
@@ -226,6 +252,7 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
             mark_dirty(p, k->conn);
             continue;
         }
+        if (security_too_large(k->conn, s->writer.written + pending)) { intake_too_large(p, k, s, d); return; }
         if (s->posted && s->writer.written - s->read_to >= HOLD_HIGH) { k->held = true; break; }
         uint32_t room;
         uint8_t *to = NULL;
@@ -260,6 +287,7 @@ static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
         }
         size_t pending = pn_delivery_pending(d);
         bool partial = pn_delivery_partial(d);
+        if (security_too_large(k->conn, pending)) { intake_too_large(p, k, NULL, d); return; }
         if (partial && !pending) return;
         if (over_share(p, k)) { intake_stall(p, k); return; }
         if (!partial && pending <= ARENA_LARGE_BYTES && intake_whole(p, k, d, pending)) { kept_change(p, k, before); return; }
@@ -299,6 +327,7 @@ static inline void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
 
 static inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
 {
+    if (k->conn->denied) return;
     if (pn_delivery_readable(d)) {
         win *s = k->current;
         if (s && s->posted && !s->settled && !pn_delivery_aborted(d) && pn_delivery_settled(d)) intake_updated(p, k, d);
@@ -312,7 +341,7 @@ static inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
 static inline void intake_resume(pump *p, wlink *k)
 {
     pn_delivery_t *d;
-    while (!k->held && !k->stalled && (d = pn_link_current(k->engine)) && pn_delivery_readable(d)) {
+    while (!k->held && !k->stalled && !k->conn->denied && (d = pn_link_current(k->engine)) && pn_delivery_readable(d)) {
         if (pn_delivery_partial(d) && !pn_delivery_pending(d)) break;
         intake_read(p, k, d);
         if (k->current && pn_link_current(k->engine) == d) break;

@@ -17,6 +17,10 @@ cdef extern from "engine.h" nogil:
         pass
     ctypedef struct pn_data_t:
         pass
+    ctypedef struct pn_ssl_t:
+        pass
+    ctypedef struct pn_ssl_domain_t:
+        pass
     ctypedef struct pn_bytes_t:
         size_t size
         const char *start
@@ -36,6 +40,33 @@ cdef extern from "engine.h" nogil:
     const char *pn_transport_get_user(pn_transport_t *)
     pn_sasl_t *pn_sasl(pn_transport_t *)
     const char *pn_sasl_get_mech(pn_sasl_t *)
+    bint pn_sasl_extended()
+    int pn_sasl_outcome(pn_sasl_t *)
+    void pn_sasl_config_name(pn_sasl_t *, const char *)
+    void pn_sasl_config_path(pn_sasl_t *, const char *)
+    int PN_SASL_OK
+    pn_transport_t *pn_transport()
+    void pn_transport_free(pn_transport_t *)
+    void pn_transport_set_max_frame(pn_transport_t *, unsigned int)
+    int pn_transport_set_channel_max(pn_transport_t *, unsigned short)
+    bint pn_transport_is_encrypted(pn_transport_t *)
+    bint pn_transport_is_authenticated(pn_transport_t *)
+    int PN_SSL_MODE_SERVER, PN_SSL_VERIFY_PEER
+    pn_ssl_domain_t *pn_ssl_domain(int)
+    void pn_ssl_domain_free(pn_ssl_domain_t *)
+    int pn_ssl_domain_set_credentials(pn_ssl_domain_t *, const char *, const char *, const char *)
+    int pn_ssl_domain_set_trusted_ca_db(pn_ssl_domain_t *, const char *)
+    int pn_ssl_domain_set_peer_authentication(pn_ssl_domain_t *, int, const char *)
+    int pn_ssl_domain_set_protocols(pn_ssl_domain_t *, const char *)
+    int pn_ssl_domain_set_ciphers(pn_ssl_domain_t *, const char *)
+    int pn_ssl_domain_allow_unsecured_client(pn_ssl_domain_t *)
+    pn_ssl_t *pn_ssl(pn_transport_t *)
+    bint pn_ssl_get_cipher_name(pn_ssl_t *, char *, size_t)
+    bint pn_ssl_get_protocol_name(pn_ssl_t *, char *, size_t)
+    int pn_ssl_get_ssf(pn_ssl_t *)
+    const char *pn_ssl_get_remote_subject_subfield(pn_ssl_t *, int)
+    int pn_ssl_get_cert_fingerprint(pn_ssl_t *, char *, size_t, int)
+    void pn_link_set_max_message_size(pn_link_t *, unsigned long long)
     void pn_link_open(pn_link_t *)
     void pn_link_close(pn_link_t *)
     const char *pn_link_name(pn_link_t *)

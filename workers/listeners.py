@@ -6,13 +6,14 @@ again when its last connection is gone, so connections always find the terms the
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Protocol
 
 import msgspec
 
 from shm.control import ListenerSetup
+from workers.tls import CertificateError
 
 SERVER = logging.getLogger("SERVER")
 SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1)
@@ -29,10 +30,17 @@ class Pump(Protocol):
 
 
 class Listeners:
-    """All listeners of this worker. ``known`` is by number, and what connections look theirs up in."""
+    """All listeners of this worker. ``known`` is by number, and what connections look theirs up in;
+    ``protect`` gives a place in the pump what its listener asks for (workers.guard)."""
 
-    def __init__(self, pump: Pump, known: dict[int, ListenerSetup]) -> None:
+    def __init__(
+        self,
+        pump: Pump,
+        known: dict[int, ListenerSetup],
+        protect: Callable[[int, ListenerSetup], None] = lambda place, one: None,
+    ) -> None:
         self._pump = pump
+        self._protect = protect
         self._known = known
         self._places: dict[int, list[int]] = {}
 
@@ -49,25 +57,39 @@ class Listeners:
             if one.number in self._places:
                 self._keep(one)
             else:
-                self.add(one)
+                self._join(one)
         for left in given:
             os.close(left)
 
     def add(self, one: ListenerSetup) -> None:
-        """Listen. A pump that is full leaves the listener to the other workers."""
+        """Listen. A pump that is full leaves the listener to the other workers. Raises CertificateError."""
         places = self._places[one.number] = []
         for fd in one.fds:
             try:
                 places.append(self._pump.add_listener(fd, *terms(one)))
+                self._protect(places[-1], one)
             except ValueError as error:
                 SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, error)
                 os.close(fd)
+
+    def _join(self, one: ListenerSetup) -> None:
+        """Listen on another one while running; one that cannot be protected stays closed."""
+        try:
+            self.add(one)
+        except CertificateError as error:
+            SERVER.error("listener %s is not served by this worker: %s", one.name or one.number, error)
+            for place in self._places.pop(one.number):
+                self._pump.remove_listener(place)
 
     def _keep(self, one: ListenerSetup) -> None:
         for fd in one.fds:
             os.close(fd)
         for place in self._places[one.number]:
             self._pump.change_listener(place, *terms(one))
+            try:
+                self._protect(place, one)
+            except CertificateError as error:
+                SERVER.error("listener %s keeps its certificates: %s", one.name or one.number, error)
 
 
 def terms(one: ListenerSetup) -> Terms:

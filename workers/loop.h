@@ -101,13 +101,16 @@ static inline void event_session(pump *p, pn_session_t *session, bool open)
 {
     if (!open) {
         session_lost(p, session);
+        wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
+        if (c && c->sessions) c->sessions--;
         pn_session_close(session);
         pn_session_free(session);
         return;
     }
     wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
-    if (c) pn_session_set_incoming_window_and_lwm(session, p->listeners[c->listener].window, 0);
+    if (c) pn_session_set_incoming_window_and_lwm(session, c->window, 0);
     pn_session_open(session);
+    if (c) security_session(p, c, session);
 }
 
 static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
@@ -144,7 +147,7 @@ static inline void event_handle(pump *p, int type, void *object)
         return;
     case PN_LINK_REMOTE_OPEN: {
         wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(pn_link_session((pn_link_t *) object)));
-        if (c) p->on_event(p->self, EV_ATTACH, c, NULL, object, NULL);
+        if (c && pn_session_state(pn_link_session((pn_link_t *) object)) & PN_LOCAL_ACTIVE) p->on_event(p->self, EV_ATTACH, c, NULL, object, NULL);
         return;
     }
     case PN_LINK_REMOTE_CLOSE: event_link_closed(p, (pn_link_t *) object, true); return;
@@ -175,6 +178,7 @@ static inline void conn_free(pump *p, wconn *c)
     if (!c->opened || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
     close(c->fd);
+    free(c->user);
     pn_connection_set_context(c->engine, NULL);
     pn_transport_unbind(c->transport);
     events_drain(p);

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from workers.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_transport_t
+from workers.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_ssl_domain_t, pn_transport_t
 
 cdef extern from "semaphore.h" nogil:
     ctypedef struct sem_t:
@@ -27,6 +27,7 @@ cdef extern from "loop.h" nogil:
     uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
+    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
     int A_CONTROL
     int N_ACCEPTING, N_BAD_RECORDS
@@ -45,6 +46,10 @@ cdef extern from "loop.h" nogil:
         bint known
         bint failed
         int64_t deadline
+        char *user
+        bint secured
+        uint64_t max_message
+        uint32_t window, max_sessions
     ctypedef struct wlink:
         slot_head slot
         pn_link_t *engine
@@ -63,8 +68,9 @@ cdef extern from "loop.h" nogil:
         bint armed
         uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
         uint16_t channel_max
-        bint authenticate
-        char mechanisms[128]
+        bint authenticate, encrypt
+        char mechanisms[256]
+        pn_ssl_domain_t *tls
     ctypedef struct routerd_record:
         uint8_t type
         uint8_t arena
@@ -141,6 +147,7 @@ cdef extern from "loop.h" nogil:
     void away_told(native_pump *, wlink *)
     void mark_dirty(native_pump *, wconn *)
     void pressure_check(native_pump *)
+    void security_peer(const wconn *, char *, size_t)
     void conn_broken(native_pump *, wconn *)
     void stats_set(stats_page *, uint32_t, uint64_t)
     void stats_add(stats_page *, uint32_t, uint64_t)

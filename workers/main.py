@@ -16,17 +16,20 @@ from shm.control import (
     Quiesced,
     Ready,
     SetListeners,
+    SetPolicy,
     Setup,
     StopAccepting,
     ToChild,
 )
 from workers import engine
+from workers.guard import Guard
 from workers.handler import Handler
 from workers.listeners import Listeners
 
 SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
 WAITING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
+NO_CYRUS = ("ANONYMOUS", "EXTERNAL")  # mechanisms that need no configuration
 FORCED = ("amqp:connection:forced", "the router is shutting down")
 
 
@@ -44,7 +47,7 @@ class Worker:
 
     def __init__(self, setup: Setup, channel: Channel) -> None:
         engine.load()
-        from workers.pump import Pump  # noqa: PLC0415 - the engine must be loaded first
+        from workers.pump import Pump, Security  # noqa: PLC0415 - the engine must be loaded first
 
         self._channel = channel
         self._segments = segment.attach(setup.segments)
@@ -59,10 +62,13 @@ class Worker:
             setup.busy_poll_us,
         )
         handler.pump = self._pump
-        self._listeners = Listeners(self._pump, handler.listeners)
+        stats = self._segments.worker_stats(setup.index)
+        handler.guard = self._guard = Guard(setup.policy, Security(self._pump), stats)
+        configure_sasl(setup)
+        self._listeners = Listeners(self._pump, handler.listeners, self._guard.protect)
         for listener in setup.listeners:
             self._listeners.add(listener)
-        self._segments.worker_stats(setup.index).own(os.getpid(), setup.generation)
+        stats.own(os.getpid(), setup.generation)
         self._pump.accept(setup.accepting)
         self._draining = self._closing = self._telling = self._exit = False
 
@@ -84,6 +90,8 @@ class Worker:
                 self._draining = True
             case SetListeners(listeners):
                 self._listeners.change(listeners, self._channel.take_descriptors())
+            case SetPolicy(policy):
+                self._guard.set_policy(policy)
             case CloseConnections():
                 for index, generation in self._pump.connection_generations():
                     self._pump.connection_close(index, generation, FORCED)
@@ -109,6 +117,15 @@ class Worker:
         if self._closing and self._pump.connections == 0:
             self._closing = False
             self._channel.send(Closed())
+
+
+def configure_sasl(setup: Setup) -> None:
+    """Tell Cyrus SASL where its configuration is, unless nobody needs it."""
+    if all(listener.sasl_mechanisms in NO_CYRUS for listener in setup.listeners):
+        return
+    from workers.pump import sasl_configure  # noqa: PLC0415 - the engine must be loaded first
+
+    sasl_configure(setup.sasl_config_dir, setup.sasl_config_name)
 
 
 def run(setup: Setup, channel: Channel) -> None:

@@ -13,6 +13,7 @@
 #ifndef ROUTERD_WORKERS_PUMP_H
 #define ROUTERD_WORKERS_PUMP_H
 
+#include <netinet/in.h>
 #include <semaphore.h>
 #include <time.h>
 
@@ -46,7 +47,8 @@ enum counter {                     /* shm/stats.py names them; tests compare the
 };
 
 enum pump_event {                  /* what Python is called for */
-    EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
+    EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
+    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED
 };
 
 typedef struct {
@@ -64,6 +66,13 @@ typedef struct {
     uint32_t links_in, links_out;
     uint32_t work_first[ROUTERD_PRIORITIES], work_last[ROUTERD_PRIORITIES];
     int64_t tick_at, deadline;     /* milliseconds of CLOCK_MONOTONIC; 0: none */
+    char *user;                    /* whom user-id must name (security.h); NULL: not checked */
+    uint64_t max_message;          /* bytes; 0: no limit */
+    uint32_t window;               /* frames of each session */
+    uint32_t sessions, max_sessions;   /* max 0: no limit but the channels */
+    struct sockaddr_in6 peer;      /* or an IPv4 one: who connected */
+    bool secured;                  /* it was accepted with TLS to speak */
+    bool denied;                   /* being closed for a message that was too large: nothing more is taken */
 } wconn;
 
 typedef struct {
@@ -121,8 +130,10 @@ typedef struct {
     bool armed;
     uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window;
     uint16_t channel_max;
-    bool authenticate;
-    char mechanisms[128];
+    bool authenticate, encrypt;    /* what every connection must be */
+    char mechanisms[256];          /* empty: all the engine has */
+    pn_ssl_domain_t *tls;          /* NULL: none */
+    int64_t tls_checked;           /* when its files were last looked at */
 } wlistener;
 
 typedef struct pump pump;

@@ -21,15 +21,6 @@ cdef enum:
 include "values.pxi"
 
 
-cdef int listener_terms(wlistener *l, tuple terms) except -1:
-    l.config, l.max_frame, l.channel_max, l.idle_timeout_ms, l.handshake_ms, l.link_capacity, l.window, l.authenticate, name = terms
-    cdef bytes mechanisms = name.encode()
-    if len(mechanisms) >= 128:
-        raise ValueError("the list of SASL mechanisms is longer than 127 characters")
-    strncpy(l.mechanisms, mechanisms, 127)
-    return 0
-
-
 cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r) noexcept with gil:
     cdef Pump pump = <Pump> self
     try:
@@ -199,6 +190,10 @@ cdef class Pump:
             self.handler.connection_gone(index, c.slot.generation, c.opened, condition(pn_transport_condition(c.transport)), c.fd)
         elif event == EV_ACCEPT_FAILED:
             self.handler.accept_failed((<wlistener *> obj).config)
+        elif event == EV_CERTIFICATES:
+            self.handler.certificates_due(<wlistener *> obj - self.p.listeners)
+        elif event == EV_SESSION_DENIED: self.handler.session_denied(index)
+        elif event == EV_MESSAGE_DENIED: self.handler.message_denied(index, c.slot.generation)
 
     cdef bytes payload(self, const routerd_record *r):
         cdef bytes out = PyBytes_FromStringAndSize(NULL, PAYLOAD_LIMIT)
@@ -352,6 +347,8 @@ cdef class Pump:
             pn_terminus_set_address(pn_link_source(k.engine) if k.outgoing else pn_link_target(k.engine), b)
         pn_link_set_snd_settle_mode(k.engine, pn_link_remote_snd_settle_mode(k.engine))
         pn_link_set_rcv_settle_mode(k.engine, pn_link_remote_rcv_settle_mode(k.engine))
+        if not k.outgoing and k.conn.max_message:
+            pn_link_set_max_message_size(k.engine, k.conn.max_message)
         pn_link_open(k.engine)
         k.open = True
         mark_dirty(&self.p, k.conn)
@@ -397,3 +394,6 @@ cdef class Pump:
         if not payload_store(&self.p, <const char *> payload, len(payload), r):
             r.block = ROUTERD_NIL
             raise MemoryError("no block is left for a control message to the core; raise arenaSize")
+
+
+include "security.pxi"

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "pump.h"
+#include "security.h"
 
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
@@ -99,13 +99,13 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
     pn_transport_set_max_frame(c->transport, l->max_frame);
     pn_transport_set_channel_max(c->transport, l->channel_max);
     pn_transport_set_idle_timeout(c->transport, l->idle_timeout_ms);
-    pn_sasl_allowed_mechs(pn_sasl(c->transport), l->mechanisms);
-    pn_transport_require_auth(c->transport, l->authenticate);
+    c->window = l->window;
+    bool secured = security_begin(l, c);
     pn_connection_set_context(c->engine, c);
     pn_connection_collect(c->engine, p->collector);
     pn_transport_bind(c->transport, c->engine);
     c->tick_at = p->now_ms;
-    c->deadline = l->handshake_ms ? p->now_ms + l->handshake_ms : 0;
+    c->deadline = !secured ? p->now_ms : l->handshake_ms ? p->now_ms + l->handshake_ms : 0;
     struct epoll_event e = { .events = EPOLLIN, .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
     epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &e);
     stats_add(p->stats, N_ACCEPTED, 1);
@@ -124,7 +124,9 @@ static inline void sockets_accept(pump *p, wlistener *l)
                 return;
             }
         }
-        int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_in6 peer = { .sin6_family = AF_UNSPEC };       /* an IPv4 one fits, too */
+        socklen_t peer_size = sizeof peer;
+        int fd = accept4(l->fd, (struct sockaddr *) &peer, &peer_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
                 p->accept_retry = p->now_ms + ACCEPT_FAILED_MS;
@@ -134,7 +136,10 @@ static inline void sockets_accept(pump *p, wlistener *l)
             break;
         }
         p->accept_waiting = false;
-        if (!conn_new(p, fd, (uint16_t) (l - p->listeners))) close(fd);
+        security_refresh(p, l);
+        wconn *c = conn_new(p, fd, (uint16_t) (l - p->listeners));
+        if (c) c->peer = peer;
+        else close(fd);
         if (!my_turn(p)) break;
     }
     p->accept_waiting = false;

@@ -14,10 +14,12 @@ from routerd.config import conf_file, json_file, toml_file
 from routerd.config.attribute import Entity
 from routerd.config.check import Checked, check
 from routerd.config.policy import Policy
+from routerd.config.policy_dir import policy_sections
 from routerd.config.relations import check_relations
 from routerd.config.router import Log, Router
 from routerd.config.routing import Address
-from routerd.config.source import ConfigError, Mistake, Section
+from routerd.config.security import check_security
+from routerd.config.source import ConfigError, Mistake, Section, decode
 from routerd.config.support import check_support, is_served
 from routerd.config.transport import Listener
 
@@ -74,9 +76,10 @@ def parse(text: str, file: str, router_id: str = "") -> Config:
     """As `load`, from the text of a file; the ending of its name tells the spelling."""
     mistakes: list[Mistake] = []
     sections = _parser(file)(text, file, mistakes)
+    sections += policy_sections(sections, mistakes)
     checked = check(sections, mistakes)
     wrong = {_subject(mistake) for mistake in mistakes if not mistake.warning}
-    later = [*check_relations(checked), *check_support(checked)]
+    later = [*check_relations(checked), *check_security(checked), *check_support(checked)]
     mistakes.extend(mistake for mistake in later if _subject(mistake) not in wrong)
     if any(not mistake.warning for mistake in mistakes):
         raise ConfigError(mistakes)
@@ -140,13 +143,3 @@ def _read(file: str) -> str:
         text = f"cannot be read ({reason}); give a .conf, .json or .toml file"
         raise ConfigError([Mistake(file, 0, text)]) from error
     return decode(data, file)
-
-
-def decode(data: bytes, file: str) -> str:
-    """The text of a file. Raises ConfigError where it is not UTF-8."""
-    try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        text = f"byte {data[error.start]:#04x} is not UTF-8 text; save the file as UTF-8"
-        raise ConfigError([Mistake(file, line, text)]) from error

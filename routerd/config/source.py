@@ -99,3 +99,13 @@ def plain(value: object) -> object:
     if isinstance(value, Array):
         return [plain(element) for element in value.values]
     return value
+
+
+def decode(data: bytes, file: str) -> str:
+    """The text of a file. Raises ConfigError where it is not UTF-8."""
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        text = f"byte {data[error.start]:#04x} is not UTF-8 text; save the file as UTF-8"
+        raise ConfigError([Mistake(file, line, text)]) from error

@@ -7,7 +7,6 @@ door that the configuration meant to close, it is a mistake, and the router does
 from collections.abc import Iterator
 
 from routerd.config.check import Checked
-from routerd.config.policy import Policy
 from routerd.config.router import Router
 from routerd.config.routing import Address
 from routerd.config.source import Mistake
@@ -38,7 +37,6 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
         "failoverUrls": "clients are not told of them",
         "openProperties": "they are not added to OPEN",
         "messageLoggingComponents": "no message is logged",
-        "policyVhost": "no vhost policy is enforced",
         "httpRootDir": "no files are served, but the router's own page",
     },
     Address: {
@@ -47,20 +45,17 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
         "egressPhase": "addresses have one phase",
         "enableFallback": "undeliverable messages are released",
     },
-    Policy: {
-        "maxConnections": "connections are not limited",
-        "maxMessageSize": "messages are not limited",
-        "policyDir": "no vhost is read from it",
-    },
 }
 
 # Listener attributes whose silent absence would let in somebody or something that should stay out.
-_PROTECTING = ("authenticatePeer", "requireSsl", "requireEncryption", "multiTenant")
-_PROTECTING_NAMES = ("sslProfile", "saslPlugin", "trustedCertsFile")
+_PROTECTING_HTTP = (
+    "authenticatePeer", "requireSsl", "requireEncryption", "multiTenant", "sslProfile", "saslPlugin",
+    "trustedCertsFile",
+)  # fmt: skip
+_PROTECTING = {"multiTenant": "give no", "saslPlugin": "remove it"}
 
 # What of a listener is not served, and what happens then, for the documentation.
-UNSERVED_LISTENER = dict.fromkeys((*_PROTECTING, *_PROTECTING_NAMES), "refused when set") | {
-    "saslMechanisms": "any but ANONYMOUS; refused without it",
+UNSERVED_LISTENER = dict.fromkeys(_PROTECTING, "refused when set") | {
     "websockets": "AMQP is not served over websockets",
     "role": "listeners for inter-router and edge are not opened, route-container is opened as normal",
 }
@@ -82,13 +77,11 @@ def check_support(checked: list[Checked]) -> Iterator[Mistake]:
                 yield at.mistake(name, f"{NOT_YET}; {effect}", warning=True)
         if isinstance(at.entity, Listener):
             yield from _listener(at, at.entity)
-        if isinstance(at.entity, Policy) and at.entity.enable_vhost_policy:
-            yield at.mistake("enableVhostPolicy", f"{NOT_YET}, so clients would not be held back; give no")
 
 
 def _http(at: Checked, listener: Listener) -> Iterator[Mistake]:
     """Whoever reaches an HTTP listener is answered, in clear text."""
-    for name in (*_PROTECTING, *_PROTECTING_NAMES):
+    for name in _PROTECTING_HTTP:
         if getattr(listener, at.type.attributes[name].field):
             text = "an HTTP listener is neither encrypted nor protected by this version"
             yield at.mistake(name, f"{text}; remove it, listen on 127.0.0.1, and put a proxy in front")
@@ -98,16 +91,9 @@ def _listener(at: Checked, listener: Listener) -> Iterator[Mistake]:
     if listener.http:
         yield from _http(at, listener)
         return
-    for name in (*_PROTECTING, *_PROTECTING_NAMES):
+    for name, instead in _PROTECTING.items():
         if getattr(listener, at.type.attributes[name].field):
-            instead = "give no" if name in _PROTECTING else "remove it"
             yield at.mistake(name, f"{NOT_YET}, so the listener would be unprotected; {instead}")
-    mechanisms = (listener.sasl_mechanisms or "ANONYMOUS").replace(",", " ").split()
-    if "ANONYMOUS" not in mechanisms:
-        text = f"only ANONYMOUS is served by this version, not {' '.join(mechanisms)}; add ANONYMOUS"
-        yield at.mistake("saslMechanisms", text)
-    elif len(mechanisms) > 1:
-        yield at.mistake("saslMechanisms", "only ANONYMOUS is served by this version", warning=True)
     if not is_served(listener):
         yield at.mistake("role", f"{listener.role} {NOT_YET}; the listener is not opened", warning=True)
     elif listener.role == "route-container":

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from core.addresses import Addresses, Identity, Rules
+from core.admission import Admissions
 from core.connections import Connections
 from core.display import PERIOD_NS, Display, spelling
 from core.forward import Forwarder
@@ -28,7 +29,7 @@ class Bed:
             n.format_arena_segment(arena)
         self.forwarder = Forwarder(1, control, self.rings, arenas, [-1])
         self.addresses = Addresses(self.forwarder, Identity("me"), Rules([], "balanced"))
-        self.connections = Connections(self.forwarder)
+        self.connections = Connections(self.forwarder, Admissions(65535))
         self.board = n.Board(control, n.board_offset(1))
         self.display = Display(self.forwarder, self.addresses, self.connections, self.board)
         self.actions = n.Producer(self.rings, n.action_ring_offset(0))

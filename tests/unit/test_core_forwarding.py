@@ -202,7 +202,7 @@ def test_unknown_spelling_asks_once() -> None:
         )
     bed.actions[SENDER].publish()
     assert bed.step() == UNKNOWN
-    assert bed.forwarder.unknown() == b"queue.1"
+    assert bed.forwarder.unknown() == (b"queue.1", 0)
     assert bed.heard(RECEIVER, n.W_SEND) == []
     bed.forwarder.add_alias(b"queue.1", bed.address)
     assert bed.step() == NOTHING

@@ -139,5 +139,5 @@ def test_no_value_of_other_entities_is_told() -> None:
     """They may be passwords."""
     profile = "sslProfile {{\n name: s\n password: {}\n}}"
     applied, restart = lines(config(more=profile.format("old")), config(more=profile.format("new")))
-    assert applied == []
-    assert restart == ["sslProfile s changed: password"]
+    assert applied == ["sslProfile s changed: password"]
+    assert restart == []

@@ -12,7 +12,11 @@ import pytest
 HEADER = (Path(__file__).resolve().parents[2] / "workers" / "engine.h").read_text(encoding="ascii")
 PROTOTYPE = re.compile(r"^(?P<returns>[a-z_0-9 ]+[ *]+)(?P<name>pn_\w+)\((?P<takes>[^)]*)\);$", re.MULTILINE)
 CONSTANT = re.compile(r"\b(PN_\w+) = (0x[0-9a-f]+|\d+)")
-ENUMS = ("pn_event_type_t", "pn_snd_settle_mode_t", "pn_rcv_settle_mode_t", "pn_terminus_type_t", "pn_type_t")
+ENUMS = (
+    "pn_event_type_t", "pn_snd_settle_mode_t", "pn_rcv_settle_mode_t", "pn_terminus_type_t", "pn_type_t",
+    "pn_sasl_outcome_t", "pn_ssl_mode_t", "pn_ssl_verify_mode_t",
+    "pn_ssl_cert_subject_subfield", "pn_ssl_hash_alg",
+)  # fmt: skip
 PROTOTYPES = {match["name"]: (match["returns"], match["takes"]) for match in PROTOTYPE.finditer(HEADER)}
 
 

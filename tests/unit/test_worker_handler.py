@@ -20,7 +20,9 @@ from shm.control import (
     ListenerSetup,
     Setup,
 )
+from workers.guard import Passed
 from workers.handler import Handler
+from workers.policy import DENIED, DeniedError
 
 SETUP = Setup("worker", 1, 1, "/none", "me", "1.0", 3, [-1], listeners=[ListenerSetup("l", [])])
 
@@ -38,11 +40,28 @@ class FakePump:
         return ("client", "host", "anonymous", "ANONYMOUS", {"product": "p", "version": "2"}, 0, 0)
 
 
+class FakeGuard:
+    """Lets everybody in whose host name is not `forbidden`."""
+
+    def __init__(self) -> None:
+        self.refusal = False
+
+    def enter(self, index: int, listener: ListenerSetup, hostname: str, user: str, peer: str) -> Passed:
+        if hostname == "forbidden":
+            raise DeniedError("no such vhost")
+        return Passed(user, True, False, "", "", 0, None)
+
+    def peer(self, index: int) -> str:
+        return "10.0.0.1:99"
+
+    def refused(self, index: int, peer: str, error: tuple[str, str] | None) -> bool:
+        return self.refusal
+
+
 @pytest.fixture
-def handler(monkeypatch: pytest.MonkeyPatch) -> Handler:
-    monkeypatch.setattr("workers.handler.peer_name", lambda _: "10.0.0.1:99")
+def handler() -> Handler:
     handler = Handler(SETUP)
-    handler.pump = FakePump()
+    handler.pump, handler.guard = FakePump(), FakeGuard()
     return handler
 
 
@@ -126,3 +145,21 @@ def test_the_end_of_a_connection_is_reported(handler: Handler) -> None:
     name, kind, payload, *names = handler.pump.asked[-1]
     assert (name, kind, names) == ("post", C_CONNECTION_CLOSED, [7, 8])
     assert msgspec.msgpack.decode(payload) == [7, 8, "why"]
+
+
+def test_a_denied_connection_is_answered_closed_and_never_reported(handler: Handler) -> None:
+    """It learns why as AMQP has it: OPEN, then CLOSE with the error. Its links are refused."""
+    info = handler.pump.connection_info(7)
+    handler.pump.connection_info = lambda _: (info[0], "forbidden", *info[2:])
+    handler.connection_open(7, 8)
+    handler.attach(7, 3, 4, "l", False, "a", False, False, [], 2, 0, 250, False, 0)
+    handler.connection_gone(7, 8, True, None, -1)
+    assert handler.pump.asked[0][0] == "connection_open"
+    assert handler.pump.asked[1:] == [("connection_close", 7, 8, DENIED), ("link_refuse", 3, 4, *DENIED)]
+
+
+def test_a_message_too_large_ends_its_connection(handler: Handler) -> None:
+    """The pump has rejected it and closed the link."""
+    handler.message_denied(7, 8)
+    assert handler.pump.asked[0][:3] == ("connection_close", 7, 8)
+    assert handler.pump.asked[0][3][0] == "amqp:connection:forced"

@@ -1,0 +1,114 @@
+"""Rights of vhost policy to addresses (facts 15): names, beginnings of names, and patterns."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from core.addresses import Rules, strip_spelling
+from shm.control import AddressSetup, Attach, Error
+from shm.security import Admission
+
+NOT_ALLOWED: Final = "amqp:unauthorized-access"
+ANY: Final = "*"
+WAYPOINT: Final = "qd.waypoint"
+FALLBACK: Final = "qd.fallback"
+
+
+class AddressRights:
+    """The addresses that one list of names and one of patterns allow; an address is compared without the
+    spellings that mean nothing (amqp:/, a slash in front), so another spelling opens no other door."""
+
+    def __init__(self, names: Iterable[str], patterns: Iterable[str]) -> None:
+        listed = [name.removeprefix("amqp:/").removeprefix("/") for name in names]
+        self._exact = {strip_spelling(name) for name in listed if not name.endswith(ANY)}
+        self._beginnings = tuple(name[:-1] for name in listed if name.endswith(ANY))
+        self._patterns = Rules([AddressSetup(pattern=one) for one in patterns], "unavailable")
+
+    def allow(self, address: str) -> bool:
+        """Whether an address as a client spells it may be used."""
+        text = strip_spelling(address)
+        return (
+            text in self._exact
+            or text.startswith(self._beginnings)
+            or self._patterns.find(text) is not self._patterns.default
+        )
+
+
+class Rights:
+    """What the links of one connection may be."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._sources = AddressRights(admission.sources, admission.source_patterns)
+        self.targets = AddressRights(admission.targets, admission.target_patterns)
+
+    def refusal(self, attach: Attach) -> Error | None:
+        """Why an attach is not allowed, whatever its number."""
+        may = self._admission
+        kind = "source" if attach.outgoing else "target"
+        if attach.coordinator:
+            return None  # refused for what it is
+        if not may.allow_waypoint_links and any(one.startswith(WAYPOINT) for one in attach.capabilities):
+            return Error(NOT_ALLOWED, "waypoint links are not allowed by the policy")
+        if not may.allow_fallback_links and FALLBACK in attach.capabilities:
+            return Error(NOT_ALLOWED, "fallback links are not allowed by the policy")
+        if attach.dynamic:
+            return None if may.allow_dynamic_source else _denied(f"a dynamic {kind}")
+        if not attach.address:
+            return None if may.allow_anonymous_sender or attach.outgoing else _denied("an anonymous sender")
+        allowed = self._sources if attach.outgoing else self.targets
+        return None if allowed.allow(attach.address) else _denied(f"this {kind} address")
+
+
+def _denied(what: str) -> Error:
+    return Error(NOT_ALLOWED, f"{what} is not allowed by the policy")
+
+
+class Scopes:
+    """Numbers for the rights of anonymous senders: the forwarder keeps what it was told under them.
+
+    Links with the same rights share a number as long as one of them is there. No number is used twice: what
+    the forwarder still knows under an old one is never asked for again and makes room in time.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._by_rights: dict[tuple[tuple[str, ...], tuple[str, ...]], Scope] = {}
+        self._by_number: dict[int, Scope] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def enter(self, admission: Admission, rights: AddressRights) -> int:
+        """The number for another link with these rights."""
+        key = (tuple(admission.targets), tuple(admission.target_patterns))
+        scope = self._by_rights.get(key)
+        if scope is None:
+            self._last += 1
+            scope = self._by_rights[key] = self._by_number[self._last] = Scope(self._last, key, rights)
+        scope.links += 1
+        return scope.number
+
+    def leave(self, number: int) -> None:
+        """A link with that number is gone."""
+        scope = self._by_number[number]
+        scope.links -= 1
+        if not scope.links:
+            del self._by_number[number], self._by_rights[scope.key]
+
+    def allow(self, number: int, address: str) -> bool:
+        """Whether messages to an address are allowed to links with that number; 0: any."""
+        if number == 0:
+            return True
+        scope = self._by_number.get(number)
+        return scope is not None and scope.rights.allow(address)
+
+
+class Scope(msgspec.Struct):
+    """Rights under a number, and how many links have it."""
+
+    number: int
+    key: tuple[tuple[str, ...], tuple[str, ...]]
+    rights: AddressRights
+    links: int = 0

@@ -1,0 +1,52 @@
+"""The vhosts in the .json files of the policy's policyDir."""
+
+import os
+from pathlib import Path
+
+from routerd.config import json_file
+from routerd.config.schema import entity_type
+from routerd.config.source import ConfigError, Mistake, Section, camel_case, decode, shown
+
+
+def policy_sections(sections: list[Section], mistakes: list[Mistake]) -> list[Section]:
+    """What stands in the directory that the policy among these sections names; nothing without one."""
+    for section in sections:
+        found = entity_type(section.type)
+        if found is None or found.name != "policy":
+            continue
+        for setting in section.block.settings:
+            if camel_case(setting.name) == "policyDir" and isinstance(setting.value, str) and setting.value:
+                place = Mistake(section.file, setting.line, "")
+                return _directory(setting.value, place, mistakes)
+    return []
+
+
+def _directory(directory: str, place: Mistake, mistakes: list[Mistake]) -> list[Section]:
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".json"))
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        text = f"policy policyDir: {shown(directory)} cannot be read ({why}); give a directory of .json files"
+        mistakes.append(Mistake(place.file, place.line, text))
+        return []
+    return [section for name in names for section in _file(os.path.join(directory, name), mistakes)]
+
+
+def _file(file: str, mistakes: list[Mistake]) -> list[Section]:
+    try:
+        text = decode(Path(file).read_bytes(), file)
+    except OSError as error:
+        mistakes.append(Mistake(file, 0, f"cannot be read ({error.strerror}); change its permissions"))
+        return []
+    except ConfigError as error:
+        mistakes.extend(error.mistakes)
+        return []
+    sections = []
+    for section in json_file.parse(text, file, mistakes):
+        found = entity_type(section.type)
+        if found is not None and found.name == "vhost":
+            sections.append(section)
+        else:
+            text = f"{shown(section.type)} does not belong into policyDir; move it to the configuration file"
+            mistakes.append(Mistake(file, section.line, text))
+    return sections

@@ -1,0 +1,165 @@
+"""What must hold for TLS, SASL and vhost policy: files that can be used, names that are known."""
+
+import ipaddress
+import os
+from collections.abc import Iterator
+
+from routerd.config.check import Checked
+from routerd.config.policy import Policy, Vhost
+from routerd.config.router import Router
+from routerd.config.source import Mistake, closest, shown
+from routerd.config.transport import Listener, SslProfile
+from routerd.security import mechanisms, profile_setup, user_groups, words
+from workers import engine
+from workers.tls import PasswordError, explain, is_uid_format, password_of
+
+# Mechanisms of the IANA registry that Cyrus SASL has plugins for.
+MECHANISMS = (
+    "ANONYMOUS", "EXTERNAL", "PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-224", "SCRAM-SHA-256", "SCRAM-SHA-384",
+    "SCRAM-SHA-512", "GSSAPI", "GS2-KRB5", "DIGEST-MD5", "CRAM-MD5", "LOGIN", "OAUTHBEARER", "XOAUTH2",
+    "OTP", "NTLM", "SRP", "PASSDSS-3DES-1", "SECURID", "GS2-IAKERB",
+)  # fmt: skip
+WITHOUT_CYRUS = {"ANONYMOUS", "EXTERNAL"}  # the engine's own
+
+
+def check_security(checked: list[Checked]) -> Iterator[Mistake]:
+    """Every rule of TLS, SASL and policy over all entities of a configuration."""
+    profiles = {at.entity.name: at.entity for at in checked if isinstance(at.entity, SslProfile)}
+    router = next((at.entity for at in checked if isinstance(at.entity, Router)), Router())
+    policy = next((at.entity for at in checked if isinstance(at.entity, Policy)), Policy())
+    vhosts = [at.entity for at in checked if isinstance(at.entity, Vhost)]
+    for at in checked:
+        match at.entity:
+            case SslProfile():
+                yield from _profile(at, at.entity)
+            case Listener(http=False):
+                yield from _listener(at, at.entity, profiles.get(at.entity.ssl_profile))
+                yield from _sasl(at, at.entity, router)
+                if policy.enable_vhost_policy and not policy.enable_vhost_name_patterns:
+                    yield from _policy_vhost(at, at.entity.policy_vhost, vhosts)
+            case Vhost():
+                yield from _vhost(at, at.entity)
+    yield from _vhost_names(checked)
+
+
+def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
+    if profile.uid_format and not is_uid_format(profile.uid_format):
+        text = f"{shown(profile.uid_format)} is not used; give letters of c s l o u n 1 2 5"
+        yield at.mistake("uidFormat", text, warning=True)
+    tls = profile_setup(profile)
+    if tls.cert_file:
+        if wrong := explain(tls):
+            yield at.mistake(wrong[0], wrong[1])
+        return
+    if tls.ca_cert_file and not os.access(tls.ca_cert_file, os.R_OK):
+        yield at.mistake("caCertFile", f"{tls.ca_cert_file} cannot be read; give a file of certificates")
+    try:
+        password_of(tls.password)
+    except PasswordError as error:
+        yield at.mistake("password", str(error))
+
+
+def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> Iterator[Mistake]:
+    offered = mechanisms(listener).split()
+    if listener.ssl_profile is None:
+        for name, given in (
+            ("requireSsl", listener.require_ssl),
+            ("trustedCertsFile", listener.trusted_certs_file),
+        ):
+            if given:
+                yield at.mistake(name, "needs an sslProfile; give one, or remove this")
+        if "EXTERNAL" in offered:
+            yield at.mistake(
+                "saslMechanisms", "EXTERNAL needs an sslProfile; nobody can use it", warning=True
+            )
+    elif profile is not None:
+        if not profile.cert_file:
+            yield at.mistake("sslProfile", f"{profile.name} has no certFile, which a listener needs")
+        if "EXTERNAL" in offered and not (listener.trusted_certs_file or profile.ca_cert_file):
+            text = "EXTERNAL needs certificates to trust; give the sslProfile a caCertFile"
+            yield at.mistake("saslMechanisms", text)
+    if listener.trusted_certs_file and not os.access(listener.trusted_certs_file, os.R_OK):
+        text = f"{listener.trusted_certs_file} cannot be read; give a file of certificates"
+        yield at.mistake("trustedCertsFile", text)
+    if listener.authenticate_peer and offered == ["ANONYMOUS"]:
+        text = "nobody can authenticate by ANONYMOUS alone; add a mechanism such as PLAIN to saslMechanisms"
+        yield at.mistake("authenticatePeer", text)
+
+
+def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
+    offered = mechanisms(listener).split()
+    for name in offered:
+        if name not in MECHANISMS:
+            guess = closest(name, MECHANISMS)
+            instead = f"did you mean {guess}?" if guess else f"give some of {', '.join(MECHANISMS[:5])}, …"
+            yield at.mistake("saslMechanisms", f"{shown(name)} is no SASL mechanism; {instead}")
+    if set(offered) <= WITHOUT_CYRUS and not (listener.authenticate_peer and not offered):
+        return
+    if not engine.sasl_extended():
+        text = (
+            "the AMQP engine was built without Cyrus SASL and has ANONYMOUS and EXTERNAL only; "
+            "install libsasl2-dev and build again (make clean-all build)"
+        )
+        yield at.mistake("saslMechanisms", text)
+    elif directory := router.sasl_config_dir:
+        file = os.path.join(directory, f"{router.sasl_config_name}.conf")
+        if not os.access(file, os.R_OK):
+            text = f"{file} cannot be read: set saslConfigDir and saslConfigName of router, or create it"
+            yield at.mistake("saslMechanisms", text, warning=True)
+
+
+def _policy_vhost(at: Checked, name: str | None, vhosts: list[Vhost]) -> Iterator[Mistake]:
+    known = [vhost.hostname for vhost in vhosts] + [a for vhost in vhosts for a in words(vhost.aliases)]
+    if name is None or name in known:
+        return
+    guess = closest(name, known)
+    instead = f"did you mean {shown(guess)}?" if guess else "add a vhost with that hostname"
+    yield at.mistake("policyVhost", f"there is no vhost {shown(name)}; {instead}")
+
+
+def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:
+    """A host name stands for one vhost."""
+    seen: dict[str, Checked] = {}
+    for at in checked:
+        if not isinstance(at.entity, Vhost):
+            continue
+        names = [("hostname", at.entity.hostname), *(("aliases", name) for name in words(at.entity.aliases))]
+        for attribute, name in names:
+            first = seen.setdefault(name, at)
+            if first is not at or [n for _, n in names].count(name) > 1:
+                yield at.mistake(
+                    attribute, f"{shown(name)} is a name of the vhost in line {first.line}, too; remove one"
+                )
+                break
+
+
+def _vhost(at: Checked, vhost: Vhost) -> Iterator[Mistake]:
+    users: dict[str, str] = {}
+    for name, group in user_groups(vhost).items():
+        for user in words(group.users):
+            if (first := users.setdefault(user, name)) != name:
+                yield at.mistake(
+                    "groups", f"user {shown(user)} is in {first} and in {name}; a user has one group"
+                )
+        for word in words(group.remote_hosts):
+            yield from _remote_host(at, name, word)
+    if vhost.allow_unknown_user and "$default" not in user_groups(vhost):
+        text = "there is no group $default for them, so they are denied; add it to groups"
+        yield at.mistake("allowUnknownUser", text, warning=True)
+
+
+def _remote_host(at: Checked, group: str, word: str) -> Iterator[Mistake]:
+    if "/" in word:
+        text = (
+            f"remoteHosts of {group}: {shown(word)} is no address; give a range such as 10.0.0.1-10.0.0.254"
+        )
+        yield at.mistake("groups", text)
+        return
+    first, dash, last = word.partition("-")
+    try:
+        low, high = ipaddress.ip_address(first), ipaddress.ip_address(last if dash else first)
+    except ValueError:
+        return  # a name; looked up when the router starts
+    if (low.version, int(low)) > (high.version, int(high)) or low.version != high.version:
+        text = f"remoteHosts of {group}: {shown(word)} is no ascending range of addresses of one kind"
+        yield at.mistake("groups", text)

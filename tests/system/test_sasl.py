@@ -1,0 +1,73 @@
+"""SASL with users of the router's own."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import proton
+import pytest
+import sasl_users
+from running import Configuration, RunningRouter, until
+from secured import Credentials, attempt
+
+pytestmark = pytest.mark.skipif(
+    not proton.SASL.extended(),
+    reason="the AMQP engine was built without Cyrus SASL: install libsasl2-dev, then make clean-all build",
+)
+
+LISTENER = "host: 127.0.0.1\n port: 0\n authenticatePeer: {}\n saslMechanisms: {}"
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Iterator[RunningRouter]:
+    """Listeners: users only; users or nobody; users with encryption."""
+    sasl_users.make(tmp_path, alice="secret", bob="hidden")
+    settings = f"workers: 1\n saslConfigDir: {tmp_path}\n saslConfigName: routerd"
+    users = LISTENER.format("yes", "PLAIN SCRAM-SHA-256")
+    either = LISTENER.format("no", "ANONYMOUS PLAIN")
+    encrypted = f"{users}\n requireEncryption: yes"
+    sections = f"listener {{\n {either}\n}}\nlistener {{\n {encrypted}\n}}\n"
+    router = RunningRouter(tmp_path, Configuration(settings, users, sections))
+    yield router
+    assert "secret" not in router.log
+    router.kill()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_user_with_the_right_password(router: RunningRouter, mechanism: str) -> None:
+    assert attempt(router.urls[0], Credentials(user="alice", password="secret", mechanisms=mechanism)).opened  # noqa: S106 - of this test
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "mechanism"),
+    [
+        ("alice", "wrong", "PLAIN"),
+        ("alice", "wrong", "SCRAM-SHA-256"),
+        ("nobody", "secret", "PLAIN"),
+        ("alice", "hidden", "PLAIN"),
+    ],
+)
+def test_a_wrong_password_is_refused(router: RunningRouter, user: str, password: str, mechanism: str) -> None:
+    """Counted, and told with the peer's name."""
+    outcome = attempt(router.urls[0], Credentials(user=user, password=password, mechanisms=mechanism))
+    assert not outcome.opened
+    until(lambda: router.counted("refused_authentication") == 1, "count")
+    assert re.search(r"connection of 127\.0\.0\.1:\d+ refused: .*[Aa]uthenticat", router.log)
+
+
+@pytest.mark.parametrize("credentials", [Credentials(mechanisms="ANONYMOUS"), Credentials(sasl=False)])
+def test_nobody_is_refused_where_users_are_wanted(router: RunningRouter, credentials: Credentials) -> None:
+    """Neither ANONYMOUS nor leaving SASL out is a way in."""
+    assert not attempt(router.urls[0], credentials).opened
+
+
+def test_anonymous_beside_users(router: RunningRouter) -> None:
+    assert attempt(router.urls[1]).opened
+    assert attempt(router.urls[1], Credentials(user="bob", password="hidden", mechanisms="PLAIN")).opened  # noqa: S106 - of this test
+    assert not attempt(router.urls[1], Credentials(user="bob", password="wrong", mechanisms="PLAIN")).opened  # noqa: S106 - of this test
+
+
+def test_a_password_in_the_clear_is_refused_where_encryption_is_required(router: RunningRouter) -> None:
+    credentials = Credentials(user="alice", password="secret", mechanisms="PLAIN")  # noqa: S106 - of this test
+    assert not attempt(router.urls[2], credentials).opened
+    until(lambda: router.counted("refused_unprotected") == 1, "count")

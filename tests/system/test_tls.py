@@ -1,0 +1,155 @@
+"""TLS on listeners: who gets in, who does not, what the log says, and certificates that change."""
+
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from certificates import Authority, Certificate
+from running import Configuration, RunningRouter, until
+from secured import Credentials, attempt, urls_of
+
+PASSWORD = "top secret"  # noqa: S105 - of this test
+SUBJECT = "/C=DE/ST=Bayern/L=Muenchen/O=Here/OU=Dev/CN=alice"
+
+
+class Files:
+    """All certificates of this module."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority(folder)
+        self.stranger = Authority(folder, "stranger")
+        self.server = self.authority.issue("server", "/CN=localhost", password=PASSWORD)
+        self.client = self.authority.issue("client", SUBJECT)
+        self.expired = self.authority.issue("expired", "/CN=late", expired=True)
+        self.foreign = self.stranger.issue("foreign", "/CN=alice")
+
+
+def profile(files: Files) -> str:
+    return f"""sslProfile {{
+    name: p
+    certFile: {files.server.certificate}
+    privateKeyFile: {files.server.key}
+    password: env:ROUTERD_TEST_PASSWORD
+    caCertFile: {files.authority.certificate}
+    uidFormat: on
+    protocols: TLSv1.2 TLSv1.3
+}}
+"""
+
+
+def listener(text: str) -> str:
+    return f"listener {{\n host: 127.0.0.1\n port: 0\n sslProfile: p\n {text}\n}}\n"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def router(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningRouter]:
+    """Listeners: TLS only; client certificates only; TLS or not."""
+    monkeypatch.setenv("ROUTERD_TEST_PASSWORD", PASSWORD)
+    external = "requireSsl: yes\n authenticatePeer: yes\n saslMechanisms: EXTERNAL"
+    sections = profile(files) + listener(external) + listener("")
+    first = "host: 127.0.0.1\n port: 0\n sslProfile: p\n requireSsl: yes"
+    router = RunningRouter(tmp_path, Configuration("workers: 1", first, sections))
+    yield router
+    assert PASSWORD not in router.log + router.output
+    router.stop()
+
+
+def client(files: Files, certificate: Certificate | None = None, **more: str) -> Credentials:
+    trusted = str(files.authority.certificate)
+    if certificate is None:
+        return Credentials(trusted, **more)
+    return Credentials(trusted, str(certificate.certificate), str(certificate.key), **more)
+
+
+def test_tls_where_it_is_wanted_and_plain_where_it_may_be(files: Files, router: RunningRouter) -> None:
+    """The key's password comes from the environment; a listener without requireSsl takes both kinds."""
+    assert attempt(urls_of(router.output)[0], client(files)).opened
+    assert attempt(urls_of(router.output)[2], client(files)).opened
+    assert attempt(urls_of(router.output)[2]).opened
+
+
+def test_a_certificate_makes_a_user(files: Files, router: RunningRouter) -> None:
+    """EXTERNAL takes who has a certificate of the authority."""
+    assert attempt(urls_of(router.output)[1], client(files, files.client, mechanisms="EXTERNAL")).opened
+
+
+@pytest.mark.parametrize("which", ["none", "foreign", "expired"])
+def test_a_wrong_certificate_is_refused(files: Files, router: RunningRouter, which: str) -> None:
+    """Counted, and told with the peer's name."""
+    certificate = None if which == "none" else getattr(files, which)
+    assert not attempt(urls_of(router.output)[1], client(files, certificate, mechanisms="EXTERNAL")).opened
+    until(lambda: router.counted("refused_tls") == 1, "count")
+    assert re.search(r"connection of 127\.0\.0\.1:\d+ refused: the TLS handshake failed", router.log)
+
+
+def test_a_plain_client_is_refused_where_tls_is_required(router: RunningRouter) -> None:
+    for credentials in (Credentials(), Credentials(sasl=False)):
+        assert not attempt(urls_of(router.output)[0], credentials).opened
+    until(lambda: router.counted("refused_unprotected") == 2, "count")
+    assert len(re.findall(r"connection of 127\.0\.0\.1:\d+ refused: .*unencrypted", router.log)) == 2
+
+
+def test_a_certificate_does_not_replace_authentication(files: Files, router: RunningRouter) -> None:
+    """ANONYMOUS is not among the mechanisms."""
+    assert not attempt(urls_of(router.output)[1], client(files, files.client, mechanisms="ANONYMOUS")).opened
+
+
+def test_garbage_hurts_nobody(files: Files, router: RunningRouter) -> None:
+    """Half a handshake, a hello cut off, random bytes: the others are served on."""
+    place = ("127.0.0.1", int(urls_of(router.output)[0].rpartition(":")[2]))
+    junk = [
+        b"\x16\x03\x01\x02\x00" + b"x" * 600,
+        b"\x16\x03\x01\x02\x00\x01",
+        b"GET / HTTP/1.0\r\n\r\n",
+        os.urandom(300),
+    ]
+    held = []
+    for one in junk * 3:
+        held.append(socket.create_connection(place))
+        held[-1].sendall(one)
+    assert attempt(urls_of(router.output)[0], client(files)).opened
+    for one in held:
+        one.close()
+    until(lambda: router.counted("connections") == 0, "end of the junk")
+    assert router.counted("refused_tls") >= 3
+    assert "refused" in router.log
+    assert re.search(r"connection of -", router.log) is None
+
+
+def test_changed_certificates_are_used_at_once(files: Files, router: RunningRouter) -> None:
+    """New connections get the new one; while the new one is unusable, the old one; the log says which."""
+    trusts_stranger = Credentials(str(files.stranger.certificate))
+    assert not attempt(urls_of(router.output)[0], trusts_stranger).opened
+    other = files.stranger.issue("other", "/CN=localhost", password=PASSWORD)
+    before = (files.server.certificate.read_bytes(), files.server.key.read_bytes())
+    try:
+        time.sleep(1.1)  # files are looked at once a second
+        replace(files.server.certificate, other.certificate.read_bytes())
+        assert attempt(
+            urls_of(router.output)[0], client(files)
+        ).opened  # the key does not fit: nothing changes
+        until(lambda: router.counted("certificates_failed") == 1, "count")
+        assert "is not the key of the certificate" in router.log
+        time.sleep(1.1)
+        replace(files.server.key, other.key.read_bytes())
+        assert attempt(urls_of(router.output)[0], trusts_stranger).opened
+        assert router.counted("certificates_loaded") == 1
+    finally:
+        replace(files.server.certificate, before[0])
+        replace(files.server.key, before[1])
+    router.log_file.write_bytes(b"")  # its complaint was wanted
+
+
+def replace(file: Path, content: bytes) -> None:
+    new = file.with_suffix(".new")
+    new.write_bytes(content)
+    new.rename(file)

@@ -1,0 +1,180 @@
+"""Vhost policy as clients meet it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from proton import Message
+from proton.utils import BlockingConnection
+from running import Configuration, RunningRouter, until
+from secured import Credentials, attempt
+
+POLICY = """
+policy {
+    enableVhostPolicy: yes
+    defaultVhost: $none
+    maxMessageSize: 100000
+}
+vhost {
+    hostname: free
+    aliases: libre
+    maxConnections: 1
+    allowUnknownUser: yes
+    groups: {
+        $default: {
+            remoteHosts: 127.0.0.0-127.0.0.9, ::1
+            sources: news*
+            targets: *
+            allowAnonymousSender: yes
+            allowUserIdProxy: yes
+        }
+    }
+}
+vhost {
+    hostname: strict
+    allowUnknownUser: yes
+    maxMessageSize: 2000
+    groups: {
+        $default: {
+            remoteHosts: *
+            sources: own_${user}, list
+            targets: list
+            targetPattern: jobs.*.in
+            allowAnonymousSender: yes
+            maxFrameSize: 2048
+            maxSessions: 3
+            maxSenders: 2
+            maxReceivers: 1
+        }
+    }
+}
+vhost {
+    hostname: far
+    allowUnknownUser: yes
+    groups: {
+        $default: {
+            remoteHosts: 10.0.0.1
+        }
+    }
+}
+vhost {
+    hostname: members
+    groups: {
+        some: {
+            users: alice
+            remoteHosts: *
+        }
+    }
+}
+"""
+NOT_ALLOWED = "amqp:unauthorized-access"
+TOO_MANY = "amqp:resource-limit-exceeded"
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Iterator[RunningRouter]:
+    router = RunningRouter(tmp_path, Configuration("workers: 2", sections=POLICY))
+    yield router
+    router.stop()
+
+
+def at(vhost: str) -> Credentials:
+    return Credentials(vhost=vhost, mechanisms="ANONYMOUS")
+
+
+@pytest.mark.parametrize("vhost", ["unknown", "far", "members"])
+def test_who_is_not_let_in_is_told_so(router: RunningRouter, vhost: str) -> None:
+    """An unknown vhost, a host outside its ranges, a user in no group."""
+    outcome = attempt(router.url, at(vhost), [("receiver", "a")])
+    assert (outcome.error, outcome.description) == (TOO_MANY, "connection disallowed by local policy")
+    assert router.counted("refused_vhost") == 1
+    assert "denied: " in router.log
+
+
+def test_connections_are_counted_over_all_workers(router: RunningRouter) -> None:
+    """The second one, on the other worker, is too many; when the first is gone there is room again."""
+    with HeldConnection(router, "free"):
+        outcome = attempt(router.url, at("libre"), [("receiver", "news")], seconds=3.0)
+        assert outcome.error == TOO_MANY
+        assert router.core["refused_connections"] == 1
+    until(lambda: attempt(router.url, at("free")).error == "", "room")
+
+
+def test_addresses_that_are_allowed(router: RunningRouter) -> None:
+    """Names, the user's own, patterns; however they are spelt."""
+    links = [("receiver", "own_anonymous"), ("sender", "amqp:/list"), ("sender", "jobs.a.in")]
+    outcome = attempt(router.url, at("strict"), links[:2], seconds=1.0)
+    assert outcome.link_errors == ()
+    assert outcome.max_frame == 2048
+    assert outcome.channel_max == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "address"),
+    [
+        ("receiver", "own_other"),
+        ("receiver", "own_"),
+        ("sender", "lists"),
+        ("sender", "jobs.a.b.in"),
+        ("sender", "/own_anonymous"),
+        ("dynamic", None),
+    ],
+)
+def test_an_address_that_is_not_allowed(router: RunningRouter, kind: str, address: str | None) -> None:
+    outcome = attempt(router.url, at("strict"), [(kind, address)])
+    assert outcome.link_errors == (NOT_ALLOWED,)
+    assert router.core["refused_addresses"] == 1
+    assert "(user 'anonymous', vhost strict) denied" in router.log
+
+
+def test_an_anonymous_sender_may_name_allowed_addresses_only(router: RunningRouter) -> None:
+    """Each message is looked at; of many to one address only the first asks."""
+    for _ in range(2):
+        outcome = attempt(router.url, at("strict"), [("sender", None)], Message(address="secret", body="x"))
+        assert outcome.dispositions == (NOT_ALLOWED,)
+    assert router.core["refused_messages"] == 2
+    other = attempt(router.url, at("free"), [("sender", None)], Message(address="secret", body="x"))
+    assert other.dispositions == ("38",)  # released: allowed there, whatever was found out for the others
+
+
+def test_links_are_counted(router: RunningRouter) -> None:
+    links = [("receiver", "list"), ("receiver", "own_anonymous"), ("sender", "list")]
+    outcome = attempt(router.url, at("strict"), links, seconds=2.0)
+    assert outcome.link_errors == (TOO_MANY,)
+    assert router.core["refused_links"] == 1
+
+
+@pytest.mark.parametrize("size", [2_000, 50_000])
+def test_a_message_too_large_ends_link_and_connection(router: RunningRouter, size: int) -> None:
+    """Rejected with the condition, and everything closed; in one frame or in many."""
+    message = Message(address="list", body="x" * size)
+    outcome = attempt(router.url, at("strict"), [("sender", None)], message)
+    assert outcome.dispositions == ("amqp:link:message-size-exceeded",)
+    assert outcome.error == "amqp:connection:forced"
+    assert router.counted("refused_size") == 1
+    assert attempt(router.url, at("free"), [("sender", None)], message).dispositions == ("38",)  # released
+
+
+def test_a_foreign_user_id_is_rejected(router: RunningRouter) -> None:
+    """The user's own passes."""
+    for user, disposition in ((b"mallory", NOT_ALLOWED), (b"anonymous", None)):
+        message = Message(address="jobs.x.in", body="x", user_id=user)
+        outcome = attempt(router.url, at("strict"), [("sender", None)], message)
+        assert (outcome.dispositions == (NOT_ALLOWED,)) is (disposition is not None)
+    assert router.counted("refused_user_id") == 1
+
+
+class HeldConnection:
+    """A connection to a vhost that stays open."""
+
+    def __init__(self, router: RunningRouter, vhost: str) -> None:
+        self.router, self.vhost = router, vhost
+
+    def __enter__(self) -> "HeldConnection":
+        self.connection = BlockingConnection(
+            self.router.url, virtual_host=self.vhost, allowed_mechs="ANONYMOUS", timeout=10
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()

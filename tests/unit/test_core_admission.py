@@ -1,0 +1,157 @@
+"""Vhost policy in the core: counting over all workers, and rights to addresses."""
+
+import pytest
+
+from core.admission import Admissions
+from core.rights import AddressRights, Rights, Scopes
+from shm.control import Attach, ConnectionOpened
+from shm.security import Admission
+
+
+def admission(**more: object) -> Admission:
+    flags = dict.fromkeys((name for name in Admission.__struct_fields__ if name.startswith("allow_")), False)
+    limits = {"max_connections": 3, "max_connections_per_user": 2, "max_connections_per_host": 3}
+    links = {"max_senders": 1, "max_receivers": 1, "source_patterns": [], "target_patterns": []}
+    names = {"vhost": "v", "group": "g", "user": "u", "host": "h", "sources": ["in"], "targets": ["out"]}
+    fields: dict[str, object] = {**flags, **limits, **links, **names}
+    return Admission(**{**fields, **more})  # type: ignore[arg-type]  # from keyword to field
+
+
+def opened(connection: int, **more: object) -> ConnectionOpened:
+    return ConnectionOpened(connection, 1, "c", "h:1", admission=admission(**more))
+
+
+def enter(admissions: Admissions, worker: int, connection: int, **more: object) -> bool:
+    return admissions.enter((worker, connection), opened(connection, **more), 0) is None
+
+
+def test_limits_hold_over_all_workers() -> None:
+    """By user, by host, and in all; whoever leaves makes room."""
+    it = Admissions(100)
+    assert enter(it, 0, 0)
+    assert enter(it, 1, 0)
+    assert not enter(it, 2, 0)  # the user's third
+    assert enter(it, 2, 1, user="w")
+    assert not enter(it, 2, 2, user="x", host="i")  # the vhost's fourth
+    it.leave((1, 0))
+    assert not enter(it, 0, 3, user="x", max_connections_per_host=2)  # the host's third
+    assert enter(it, 0, 3)
+    counts = it.vhosts["v"]
+    assert (counts.current, counts.approved, counts.denied) == (3, 4, 3)
+
+
+def test_the_router_has_a_limit_of_its_own() -> None:
+    it = Admissions(2)
+    free = ConnectionOpened(0, 1, "c", "h:1")
+    assert it.enter((0, 0), free, 1) is None
+    assert it.enter((0, 1), free, 2) is not None
+    assert it.was_denied((0, 1), 1)
+    assert not it.was_denied((0, 1), 1)
+    it.set_limit(3)
+    assert it.enter((0, 2), free, 2) is None
+
+
+def test_a_dead_worker_takes_its_connections_along() -> None:
+    it = Admissions(100)
+    assert enter(it, 0, 0)
+    assert enter(it, 1, 0)
+    it.forget_worker(0)
+    assert it.vhosts["v"].current == 1
+    assert dict(it.vhosts["v"].users) == {"u": 1}
+    assert it.guarded((0, 0)) is None
+    assert it.guarded((1, 0)) is not None
+
+
+def attach(address: str | None, *, outgoing: bool = True, **more: object) -> Attach:
+    return Attach(0, 1, 0, "l", outgoing, address, **more)  # type: ignore[arg-type]  # from keyword to field
+
+
+@pytest.mark.parametrize(
+    ("link", "allowed"),
+    [
+        (attach("in"), True),
+        (attach("out"), False),
+        (attach("out", outgoing=False), True),
+        (attach("in", outgoing=False), False),
+        (attach(None, outgoing=False), False),
+        (attach(None, dynamic=True), False),
+        (attach(None), True),  # the core refuses it for what it is
+        (attach("in", capabilities=["qd.waypoint.1"]), False),
+        (attach("in", capabilities=["qd.fallback"]), False),
+    ],
+)
+def test_what_a_link_may_be(link: Attach, allowed: bool) -> None:
+    assert (Rights(admission()).refusal(link) is None) is allowed
+
+
+def test_what_is_granted_is_allowed() -> None:
+    rights = Rights(
+        admission(allow_dynamic_source=True, allow_anonymous_sender=True, allow_waypoint_links=True)
+    )
+    for link in (
+        attach(None, outgoing=False),
+        attach(None, dynamic=True),
+        attach("in", capabilities=["qd.waypoint"]),
+    ):
+        assert rights.refusal(link) is None
+
+
+def test_links_are_counted_by_kind() -> None:
+    it = Admissions(100)
+    enter(it, 0, 0)
+    guarded = it.guarded((0, 0))
+    assert guarded is not None
+    guarded.attached(True, 1)
+    refusal = guarded.refusal(attach("in"))
+    assert refusal is not None
+    assert refusal[0].condition == "amqp:resource-limit-exceeded"
+    assert guarded.refusal(attach("out", outgoing=False)) is None
+    guarded.attached(True, -1)
+    assert guarded.refusal(attach("in")) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("a", True),
+        ("amqp:/a", True),
+        ("/a", True),
+        ("amqp://host/a", True),
+        ("aa", False),
+        ("amqp://a/b", False),
+        ("temp.1", True),
+        ("/temp.1", True),
+        ("tem", False),
+        ("p.x.q", True),
+        ("p/x/q", True),
+        ("p.x.y.q", False),
+        ("", False),
+    ],
+)
+def test_names_beginnings_and_patterns(address: str, allowed: bool) -> None:
+    """An address is what it means, however it is spelt."""
+    assert AddressRights(["a", "temp*"], ["p.*.q"]).allow(address) is allowed
+
+
+def test_a_star_is_everything_and_nothing_is_nothing() -> None:
+    assert AddressRights(["*"], []).allow("any.thing")
+    assert AddressRights([], ["#"]).allow("any.thing")
+    assert not AddressRights([], []).allow("any.thing")
+
+
+def test_a_scope_is_shared_while_used_and_its_number_never_again() -> None:
+    """Otherwise the forwarder would take what it knows of one for another."""
+    scopes = Scopes()
+    one = scopes.enter(admission(), AddressRights(["out"], []))
+    assert scopes.enter(admission(), AddressRights(["out"], [])) == one
+    other = scopes.enter(admission(targets=["x"]), AddressRights(["x"], []))
+    assert other != one
+    assert scopes.allow(one, "out")
+    assert not scopes.allow(other, "out")
+    assert scopes.allow(0, "whatever")
+    scopes.leave(one)
+    assert scopes.allow(one, "out")
+    scopes.leave(one)
+    assert not scopes.allow(one, "out")
+    assert scopes.enter(admission(), AddressRights(["out"], [])) not in (one, other)
+    assert len(scopes) == 2

@@ -1,0 +1,107 @@
+"""Vhost policy in a worker: who gets in, and with which grant."""
+
+import pytest
+
+from shm.security import GroupSetup, PolicySetup, VhostSetup
+from workers.policy import DeniedError, Policy, best_pattern, personal
+
+DEFAULT = GroupSetup("$default", targets=["all_${user}"])
+ADMINS = GroupSetup("admins", users=["alice", "bob"], allow_user_id_proxy=True, max_message_size=5)
+HOME = GroupSetup("$default", hosts=[("10.0.0.1", "10.0.0.9"), ("fe80::1", "fe80::2")])
+
+
+def policy(*vhosts: VhostSetup, **more: object) -> Policy:
+    return Policy(PolicySetup(**{"enforce": True, "default_vhost": "", "vhosts": list(vhosts), **more}))  # type: ignore[arg-type]  # from keyword to field
+
+
+def test_without_enforcement_only_the_size_counts() -> None:
+    grant = policy(enforce=False, max_message_size=7).grant("anything", "", "1.2.3.4")
+    assert (grant.admission, grant.max_message_size, grant.user_id) == (None, 7, None)
+
+
+def test_the_group_of_a_user_grants() -> None:
+    it = policy(VhostSetup("h", ["alias"], allow_unknown_user=True, groups=[DEFAULT, ADMINS]))
+    alice, carol = it.grant("h", "alice", "1.2.3.4"), it.grant("alias", "carol", "1.2.3.4")
+    assert alice.admission is not None
+    assert carol.admission is not None
+    assert (alice.admission.group, alice.max_message_size, alice.user_id) == ("admins", 5, None)
+    assert (carol.admission.vhost, carol.admission.group, carol.user_id) == ("h", "$default", "carol")
+    assert carol.admission.targets == ["all_carol"]
+
+
+@pytest.mark.parametrize(
+    ("vhosts", "hostname", "user", "why"),
+    [
+        ([], "h", "alice", "there is no vhost for 'h'"),
+        ([VhostSetup("h", groups=[ADMINS])], "h", "carol", "user 'carol' is in no group of vhost h"),
+        ([VhostSetup("h", allow_unknown_user=True)], "h", "carol", "has no group \\$default"),
+        ([VhostSetup("h", allow_unknown_user=True, groups=[HOME])], "h", "", "not allowed from this host"),
+    ],
+)
+def test_who_is_denied_and_why(vhosts: list[VhostSetup], hostname: str, user: str, why: str) -> None:
+    with pytest.raises(DeniedError, match=why):
+        policy(*vhosts).grant(hostname, user, "10.0.0.10")
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("10.0.0.1", True),
+        ("10.0.0.9", True),
+        ("10.0.0.10", False),
+        ("fe80::2", True),
+        ("fe80::2%eth0", True),
+        ("fe80::3", False),
+        ("-", False),
+    ],
+)
+def test_ranges_of_hosts_include_both_ends(host: str, allowed: bool) -> None:
+    it = policy(VhostSetup("h", allow_unknown_user=True, groups=[HOME]))
+    if allowed:
+        assert it.grant("h", "", host).admission
+    else:
+        with pytest.raises(DeniedError):
+            it.grant("h", "", host)
+
+
+def test_the_default_vhost_takes_unknown_names() -> None:
+    it = policy(VhostSetup("d", allow_unknown_user=True, groups=[DEFAULT]), default_vhost="d")
+    assert it.grant("who", "", "1.2.3.4").admission
+
+
+@pytest.mark.parametrize(
+    ("hostname", "best"),
+    [
+        ("a.b", "a.b"),
+        ("a.c", "a.*"),
+        ("a.c.d", "a.#"),
+        ("a", "a.#"),
+        ("x.b", "*.b"),
+        ("x.y", None),
+        ("x.y.z.b", "#.z.b"),
+        ("z.b", "*.b"),
+    ],
+)
+def test_the_most_specific_pattern_wins(hostname: str, best: str | None) -> None:
+    assert best_pattern(hostname, ["a.#", "a.*", "a.b", "*.b", "#.z.b"]) == best
+
+
+def test_patterns_count_only_when_enabled() -> None:
+    vhost = VhostSetup("*.org", allow_unknown_user=True, groups=[DEFAULT])
+    assert policy(vhost, patterns=True).grant("a.org", "", "1.2.3.4").admission
+    with pytest.raises(DeniedError):
+        policy(vhost).grant("a.org", "", "1.2.3.4")
+
+
+@pytest.mark.parametrize(
+    ("user", "granted"),
+    [
+        ("bob", ["x", "q_bob", "bob.${user}"]),
+        ("a.b", ["x", "q_a.b", "a.b.${user}"]),
+        ("*", ["x"]),  # a name that would open everything opens nothing
+        ("b#", ["x"]),
+        ("", ["x"]),
+    ],
+)
+def test_the_leftmost_user_is_put_in(user: str, granted: list[str]) -> None:
+    assert personal(["x", "q_${user}", "${user}.${user}"], user) == granted

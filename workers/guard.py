@@ -1,0 +1,132 @@
+"""What stands between a worker and its peers: TLS, the user a peer turns out to be, vhost policy, refusals.
+
+Every refusal is counted (shm/stats.py) and has one line in the log that names the peer.
+"""
+
+import logging
+from typing import Final, Protocol
+
+import msgspec
+
+from shm.control import ListenerSetup
+from shm.security import Admission, PolicySetup
+from shm.stats import COUNTERS
+from workers.policy import DeniedError, Policy
+from workers.tls import Certificates, Engine
+
+SERVER = logging.getLogger("SERVER")
+POLICY = logging.getLogger("POLICY")
+
+UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
+TLS_FAILURE: Final = "SSL Failure"  # how the engine begins to describe one
+
+
+class Connections(Engine, Protocol):
+    """What is asked of workers.pump.Security."""
+
+    def require_encryption(self, number: int, required: bool) -> None: ...
+    def protection(self, index: int) -> tuple[bool, bool, str, str, int]: ...
+    def peer(self, index: int) -> str: ...
+    def sasl_refused(self, index: int) -> bool: ...
+    def listener_of(self, index: int) -> int: ...
+    def limit(
+        self,
+        index: int,
+        user: str | None,
+        max_message: int,
+        max_frame: int,
+        max_sessions: int,
+        window: int,
+    ) -> None: ...
+
+
+class Counters(Protocol):
+    """The worker's statistics page."""
+
+    def add(self, which: int, n: int = 1) -> None: ...
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """A connection that may stay: who it is and how it is protected."""
+
+    user: str
+    authenticated: bool
+    encrypted: bool
+    tls_protocol: str
+    tls_cipher: str
+    tls_strength: int
+    admission: Admission | None
+
+
+class Guard:
+    """The guard of one worker's listeners."""
+
+    def __init__(self, policy: PolicySetup, engine: Connections, counters: Counters) -> None:
+        self._engine = engine
+        self._counters = counters
+        self._policy = Policy(policy)
+        self._certificates = Certificates(engine)
+
+    def set_policy(self, policy: PolicySetup) -> None:
+        """Another policy for connections that open from now on."""
+        self._policy = Policy(policy)
+
+    def protect(self, number: int, listener: ListenerSetup) -> None:
+        """A listening socket, by the pump's number, as it is to be. Raises CertificateError."""
+        self._engine.require_encryption(number, listener.require_encryption)
+        self._certificates.set(number, listener.tls)
+
+    def certificates_due(self, number: int) -> None:
+        """Somebody connects: use certificates that have changed since the last time."""
+        why = self._certificates.refresh(number)
+        if why is None:
+            return
+        if why:
+            self._count("certificates_failed")
+            SERVER.error("%s; new connections go on with the certificates of before", why)
+        else:
+            self._count("certificates_loaded")
+            SERVER.info("changed certificates are used for new connections")
+
+    def enter(self, index: int, listener: ListenerSetup, hostname: str, user: str, peer: str) -> Passed:
+        """A peer's OPEN has come and is not answered yet. Raises DeniedError; it has been counted."""
+        protection = self._engine.protection(index)
+        if listener.tls is not None:
+            user = self._certificates.user(self._engine.listener_of(index), index) or user
+        try:
+            grant = self._policy.grant(listener.policy_vhost or hostname, user, address_of(peer))
+        except DeniedError:
+            self._count("refused_vhost")
+            raise
+        limits = (grant.max_message_size, grant.max_frame_size, grant.max_sessions, grant.max_session_window)
+        if any(limits) or grant.user_id is not None:
+            self._engine.limit(index, grant.user_id, *limits)
+        return Passed(user, *protection, admission=grant.admission)
+
+    def peer(self, index: int) -> str:
+        """Who connected: address:port, also when it is gone."""
+        return self._engine.peer(index)
+
+    def refused(self, index: int, peer: str, error: tuple[str, str] | None) -> bool:
+        """A connection ends before it was opened. True: it was refused, and has been counted and logged."""
+        name, description = error or ("", "")
+        if self._engine.sasl_refused(index):
+            self._count("refused_authentication")
+            SERVER.warning("connection of %s refused: %s", peer, description or "authentication failed")
+        elif TLS_FAILURE in description:
+            self._count("refused_tls")
+            SERVER.info("connection of %s refused: the TLS handshake failed: %s", peer, description)
+        elif name == UNPROTECTED:
+            self._count("refused_unprotected")
+            SERVER.info("connection of %s refused: %s", peer, description)
+        else:
+            return False
+        return True
+
+    def _count(self, name: str) -> None:
+        self._counters.add(COUNTERS[name][0])
+
+
+def address_of(peer: str) -> str:
+    """``address:port`` or ``[address]:port`` without the port."""
+    return peer.rpartition(":")[0].strip("[]")

@@ -1,0 +1,170 @@
+"""Vhost policy, a worker's part: which vhost and user group a connection belongs to, and what they grant it.
+
+A function of the configuration and of what is known when the peer's OPEN has come (facts 15). What is counted
+over all workers - connections and links - and addresses are the core's part; it gets them as an Admission.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from shm.security import Admission, GroupSetup, PolicySetup, VhostSetup
+
+DENIED: Final = ("amqp:resource-limit-exceeded", "connection disallowed by local policy")
+DEFAULT_GROUP: Final = "$default"
+USER: Final = "${user}"
+_WILD: Final = ("*", "#")
+
+Range = tuple[int, int, int]  # version, first, last
+
+
+class DeniedError(Exception):
+    """A connection that the policy does not allow: why."""
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What a connection may do; 0: no limit. ``admission`` None: no vhost policy."""
+
+    admission: Admission | None = None
+    max_message_size: int = 0
+    max_frame_size: int = 0
+    max_sessions: int = 0
+    max_session_window: int = 0
+    user_id: str | None = None  # the one user-id that messages may carry
+
+
+class Policy:
+    """The vhosts of one configuration."""
+
+    def __init__(self, setup: PolicySetup) -> None:
+        self._setup = setup
+        self._vhosts = {vhost.hostname: vhost for vhost in setup.vhosts}
+        for vhost in setup.vhosts:
+            for alias in vhost.aliases:
+                self._vhosts.setdefault(alias, vhost)
+        self._groups = {
+            vhost.hostname: {user: group for group in vhost.groups for user in group.users}
+            for vhost in setup.vhosts
+        }
+        self._hosts = {
+            (vhost.hostname, group.name): None if group.hosts is None else [_range(*r) for r in group.hosts]
+            for vhost in setup.vhosts
+            for group in vhost.groups
+        }
+
+    def grant(self, hostname: str, user: str, host: str) -> Grant:
+        """For a peer at address ``host`` that asks for a vhost. Raises DeniedError."""
+        if not self._setup.enforce:
+            return Grant(max_message_size=self._setup.max_message_size)
+        vhost = self._vhost(hostname)
+        group = self._group(vhost, user)
+        if not _within(host, self._hosts[vhost.hostname, group.name]):
+            raise DeniedError(f"group {group.name} of vhost {vhost.hostname} is not allowed from this host")
+        return Grant(
+            admission=_admission(vhost, group, user, host),
+            max_message_size=group.max_message_size,
+            max_frame_size=group.max_frame_size,
+            max_sessions=group.max_sessions,
+            max_session_window=group.max_session_window,
+            user_id=None if group.allow_user_id_proxy else user,
+        )
+
+    def _vhost(self, hostname: str) -> VhostSetup:
+        found = self._vhosts.get(hostname)
+        if found is None and self._setup.patterns:
+            found = self._vhosts.get(best_pattern(hostname, self._vhosts) or "")
+        if found is None:
+            found = self._vhosts.get(self._setup.default_vhost) if self._setup.default_vhost else None
+        if found is None:
+            raise DeniedError(f"there is no vhost for {hostname!r}, and no {self._setup.default_vhost!r}")
+        return found
+
+    def _group(self, vhost: VhostSetup, user: str) -> GroupSetup:
+        group = self._groups[vhost.hostname].get(user)
+        if group is not None:
+            return group
+        if not vhost.allow_unknown_user:
+            raise DeniedError(f"user {user!r} is in no group of vhost {vhost.hostname}")
+        for group in vhost.groups:
+            if group.name == DEFAULT_GROUP:
+                return group
+        raise DeniedError(f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}")
+
+
+def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str) -> Admission:
+    return Admission(
+        vhost=vhost.hostname,
+        group=group.name,
+        user=user,
+        host=host,
+        max_connections=vhost.max_connections,
+        max_connections_per_user=group.max_connections_per_user,
+        max_connections_per_host=group.max_connections_per_host,
+        max_senders=group.max_senders,
+        max_receivers=group.max_receivers,
+        allow_dynamic_source=group.allow_dynamic_source,
+        allow_anonymous_sender=group.allow_anonymous_sender,
+        allow_waypoint_links=group.allow_waypoint_links,
+        allow_dynamic_link_routes=group.allow_dynamic_link_routes,
+        allow_admin_status_update=group.allow_admin_status_update,
+        allow_fallback_links=group.allow_fallback_links,
+        sources=personal(group.sources, user),
+        targets=personal(group.targets, user),
+        source_patterns=personal(group.source_patterns, user),
+        target_patterns=personal(group.target_patterns, user),
+    )
+
+
+def personal(names: Iterable[str], user: str) -> list[str]:
+    """Names with the leftmost ``${user}`` replaced. One with a user whose name would act as a wildcard grants
+    nothing."""
+    wild = any(character in user for character in _WILD)
+    return [name.replace(USER, user, 1) for name in names if USER not in name or (user and not wild)]
+
+
+def _range(first: str, last: str) -> Range:
+    low, high = ipaddress.ip_address(first), ipaddress.ip_address(last)
+    return low.version, int(low), int(high)
+
+
+def _within(host: str, ranges: list[Range] | None) -> bool:
+    if ranges is None:
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    number = int(address)
+    return any(version == address.version and low <= number <= high for version, low, high in ranges)
+
+
+def best_pattern(hostname: str, patterns: Iterable[str]) -> str | None:
+    """The pattern that fits a host name best, token by token: itself before ``*`` before ``#``."""
+    tokens = hostname.split(".")
+    fitting = [pattern for pattern in patterns if _fits(tokens, pattern.split("."))]
+    return min(fitting, key=lambda pattern: [_rank(token) for token in pattern.split(".")], default=None)
+
+
+def _rank(token: str) -> int:
+    return {"*": 1, "#": 2}.get(token, 0)
+
+
+def _fits(tokens: list[str], pattern: list[str]) -> bool:
+    """Whether the tokens are those of a pattern: the set of places in it that can have been reached."""
+    places = _skip({0}, pattern)
+    for token in tokens:
+        reached = {at for at in places if at < len(pattern) and pattern[at] == "#"}
+        reached |= {at + 1 for at in places if at < len(pattern) and pattern[at] in (token, "*")}
+        places = _skip(reached, pattern)
+    return len(pattern) in places
+
+
+def _skip(places: set[int], pattern: list[str]) -> set[int]:
+    """With what is reached because ``#`` may stand for nothing."""
+    for at in sorted(places):
+        while at < len(pattern) and pattern[at] == "#":
+            at += 1  # noqa: PLW2901 - walks on from each place
+            places = places | {at}
+    return places

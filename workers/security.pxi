@@ -1,0 +1,173 @@
+"""Terms of listeners, TLS, SASL and limits of connections: what workers.listeners, tls and guard ask of the engine."""
+
+cdef extern from "stdlib.h" nogil:
+    void free(void *)
+
+cdef extern from "string.h" nogil:
+    char *strdup(const char *)
+
+cdef enum:
+    CERTIFICATE_TEXT = 256     # a SHA-512 in hexadecimal is 128 characters
+
+
+cdef int listener_terms(wlistener *l, tuple terms) except -1:
+    l.config, l.max_frame, l.channel_max, l.idle_timeout_ms, l.handshake_ms, l.link_capacity, l.window, l.authenticate, name = terms
+    cdef bytes mechanisms = name.encode()
+    if len(mechanisms) >= 256:
+        raise ValueError("the list of SASL mechanisms is longer than 255 characters")
+    strncpy(l.mechanisms, mechanisms, 255)
+    return 0
+
+
+def sasl_extended():
+    """Whether the engine was built with Cyrus SASL: without it there are ANONYMOUS and EXTERNAL only."""
+    return pn_sasl_extended()
+
+
+def sasl_configure(str directory, str name):
+    """Where Cyrus SASL finds its configuration: ``directory``/``name``.conf. Before the first connection."""
+    cdef pn_transport_t *t = pn_transport()
+    cdef bytes d = directory.encode()
+    cdef bytes n = name.encode()
+    if t == NULL:
+        raise MemoryError()
+    pn_sasl_config_name(pn_sasl(t), n)
+    if d:
+        pn_sasl_config_path(pn_sasl(t), d)
+    pn_transport_free(t)
+
+
+cdef str set_up(pn_ssl_domain_t *domain, dict tls):
+    """The step that failed, or None."""
+    cdef bytes certificate = tls["certificate"].encode()
+    cdef bytes key = tls["key"].encode()
+    cdef bytes password = tls["password"].encode()
+    cdef bytes authorities = tls["authorities"].encode()
+    cdef bytes announced = tls["announced"].encode()
+    cdef bytes protocols = tls["protocols"].encode()
+    cdef bytes ciphers = tls["ciphers"].encode()
+    if pn_ssl_domain_set_credentials(domain, certificate, key, password):
+        return "certFile and privateKeyFile"
+    if authorities and pn_ssl_domain_set_trusted_ca_db(domain, authorities):
+        return "caCertFile"
+    if protocols and pn_ssl_domain_set_protocols(domain, protocols):
+        return "protocols"
+    if ciphers and pn_ssl_domain_set_ciphers(domain, ciphers):
+        return "ciphers"
+    if tls["verify"] and pn_ssl_domain_set_peer_authentication(domain, PN_SSL_VERIFY_PEER, announced):
+        return "trustedCertsFile"
+    if not tls["required"] and pn_ssl_domain_allow_unsecured_client(domain):
+        return "requireSsl"
+    return None
+
+
+cdef class Security:
+    """The protection of one pump's connections. Indices are those that the pump names in its events."""
+
+    cdef Pump pump
+
+    def __cinit__(self, Pump pump):
+        self.pump = pump
+
+    cdef wlistener *listener(self, uint32_t number) except NULL:
+        if number >= self.pump.p.listener_count:
+            raise ValueError(f"there is no listener {number}")
+        return &self.pump.p.listeners[number]
+
+    cdef wconn *connection(self, uint32_t index) except NULL:
+        return <wconn *> pool_at(&self.pump.p.conns, index)
+
+    def require_encryption(self, uint32_t number, bint required):
+        """Whether nobody stays on the listener without encryption."""
+        self.listener(number).encrypt = required
+
+    def secure_listener(self, uint32_t number, tls):
+        """Use these certificates (or no TLS: None) for new connections of a listener. Returns the attribute that the engine refuses, or
+        None; what was used before stays then."""
+        cdef wlistener *l = self.listener(number)
+        cdef pn_ssl_domain_t *domain
+        if tls is None:
+            if l.tls != NULL:
+                pn_ssl_domain_free(l.tls)
+            l.tls = NULL
+            return None
+        domain = pn_ssl_domain(PN_SSL_MODE_SERVER)
+        if domain == NULL:
+            return "TLS, which this build of the engine does not have,"
+        failed = set_up(domain, tls)
+        if failed is not None:
+            pn_ssl_domain_free(domain)
+            return failed
+        if l.tls != NULL:
+            pn_ssl_domain_free(l.tls)      # connections that use it keep it
+        l.tls = domain
+        return None
+
+    def protection(self, uint32_t index):
+        """(authenticated, encrypted, TLS protocol, cipher, strength in bits) of a connection."""
+        cdef wconn *c = self.connection(index)
+        cdef char protocol[64]
+        cdef char cipher[128]
+        cdef pn_ssl_t *ssl
+        protocol[0] = cipher[0] = 0
+        strength = 0
+        if c.secured:
+            ssl = pn_ssl(c.transport)
+            if pn_ssl_get_protocol_name(ssl, protocol, 64) and pn_ssl_get_cipher_name(ssl, cipher, 128):
+                strength = pn_ssl_get_ssf(ssl)
+        return (bool(pn_transport_is_authenticated(c.transport)), bool(pn_transport_is_encrypted(c.transport)),
+                text(protocol), text(cipher), strength)
+
+    def certificate_field(self, uint32_t index, int field):
+        """A field of the subject of a client's certificate (engine.h, PN_SSL_CERT_SUBJECT_…), or None."""
+        cdef wconn *c = self.connection(index)
+        cdef const char *value
+        if not c.secured:
+            return None
+        value = pn_ssl_get_remote_subject_subfield(pn_ssl(c.transport), field)
+        return None if value == NULL else text(value)
+
+    def certificate_digest(self, uint32_t index, int algorithm):
+        """The digest of a client's certificate in hexadecimal (engine.h, PN_SSL_SHA…), or None."""
+        cdef wconn *c = self.connection(index)
+        cdef char digest[CERTIFICATE_TEXT]
+        if not c.secured:
+            return None
+        if pn_ssl_get_cert_fingerprint(pn_ssl(c.transport), digest, CERTIFICATE_TEXT, algorithm):
+            return None
+        return text(digest)
+
+    def peer(self, uint32_t index):
+        """address:port of who connected, also when it is gone; "-" if it has no such thing."""
+        cdef char name[64]
+        security_peer(self.connection(index), name, 64)
+        return text(name)
+
+    def sasl_refused(self, uint32_t index):
+        """Whether a connection is ending because its SASL exchange failed."""
+        cdef wconn *c = self.connection(index)
+        return pn_sasl_outcome(pn_sasl(c.transport)) > PN_SASL_OK
+
+    def listener_of(self, uint32_t index):
+        """The number of the listening socket that a connection came in by."""
+        return self.connection(index).listener
+
+    def limit(self, uint32_t index, user, uint64_t max_message, uint32_t max_frame, uint32_t max_sessions, uint32_t window):
+        """Limits of a connection, before its OPEN is answered; 0: none beyond those of its listener. With ``user``,
+        messages may carry no other user-id."""
+        cdef wconn *c = self.connection(index)
+        cdef bytes name
+        c.max_message = max_message
+        if max_frame:
+            pn_transport_set_max_frame(c.transport, max_frame)
+        if max_sessions:
+            pn_transport_set_channel_max(c.transport, min(max_sessions, 32768) - 1)
+            c.max_sessions = max_sessions
+        if window:
+            c.window = max(2, window // (max_frame or self.pump.p.listeners[c.listener].max_frame))
+        if user is not None:
+            name = user.encode("utf-8", "replace")
+            free(c.user)
+            c.user = strdup(name)
+            if c.user == NULL:
+                raise MemoryError()
