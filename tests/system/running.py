@@ -60,10 +60,11 @@ class RunningRouter:
             until(lambda: "Ctrl-C stops it." in self.output or self.process.poll() is not None, "start")
             assert self.process.poll() is None, self.log
             self._segments = attach(segment_prefix(self.id, self.process.pid))
+            until(lambda: all(small for small, _ in self._free_blocks()), "first count of blocks")
         except BaseException:
             self.kill()
             raise
-        self.blocks = self._free_blocks()
+        self._blocks = self._free_blocks()
 
     @property
     def output(self) -> str:
@@ -115,6 +116,7 @@ class RunningRouter:
         until(lambda: self.counted("connections") == 0, "end of the connections")
         until(lambda: self.counted("links") == self.counted("unsettled") == 0, "end of links and deliveries")
         until(lambda: self.core["live_deliveries"] == 0, "end of the core's deliveries")
+        until(lambda: self._free_blocks() == self._blocks, "return of the blocks")
         assert self.counted("bad_records") == self.core["bad_records"] == 0
 
     def stop(self) -> None:

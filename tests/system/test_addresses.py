@@ -67,14 +67,17 @@ def refusal(net: Net, link: Link) -> str:
 # ---- spelling ----
 
 
-@pytest.mark.parametrize("source", ["{}", "/{}", "amqp:/{}", "amqp://somewhere/{}", "{}/", "{}."])
-def test_one_address_in_many_spellings(net: Net, name: str, source: str) -> None:
+SPELLINGS = ["{}", "/{}", "amqp:/{}", "amqp://somewhere:5672/{}", "{}/", "{}."]
+
+
+@pytest.mark.parametrize("source", SPELLINGS)
+def test_one_address_in_many_spellings(net: Net, source: str) -> None:
     """A receiver and a sender need not spell it alike; nor need messages on an anonymous link."""
-    name = f"spelling.{len(source)}.{abs(hash(source))}"
+    name = f"spelling.{SPELLINGS.index(source)}"
     at, to = net.peer(), net.peer()
     receiver = at.receiver(source.format(name), 20)
     anonymous = to.ready_sender(None)
-    for target in ("{}", "/{}", "amqp:/{}", "amqp://elsewhere:5672/{}", "{}/", "{}."):
+    for target in SPELLINGS:
         text = target.format(name)
         sent = net.send(to.ready_sender(text), Message(body=text))
         assert serve(at, receiver) == [text]
