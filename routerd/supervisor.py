@@ -174,7 +174,7 @@ class Supervisor:
             family.step(self._clock())
             self._look()
             self._report()
-            if family.operational and not self._announced:
+            if family.operational and not self._announced and family.stopping is None:
                 self._announce()
             if family.stopping is not None and family.empty:
                 break

@@ -81,7 +81,15 @@ class Steps:
     def all(self) -> None:
         self.prepare()
         self.start()
-        for step in (self.reload, self.refused_reload, self.restart, self.worker_hangs, self.hang, self.kill):
+        for step in (
+            self.reload,
+            self.refused_reload,
+            self.restart,
+            self.roll,
+            self.worker_hangs,
+            self.hang,
+            self.kill,
+        ):
             before = dict(self.client.outcomes)
             step()
             self.client.served_more()
@@ -134,6 +142,13 @@ class Steps:
         before = shown("MainPID")
         run("systemctl", "restart", "routerd.service")
         assert before != shown("MainPID")
+
+    def roll(self) -> None:
+        pid, before = shown("MainPID"), set(run("pgrep", "-f", "routerd.process").split())
+        run("systemctl", "kill", "-s", "USR1", "--kill-whom=main", "routerd.service")
+        until(lambda: len(set(run("pgrep", "-f", "routerd.process").split()) - before) == 3, "new processes")
+        until(lambda: not before & set(run("pgrep", "-f", "routerd.process").split()), "old processes gone")
+        assert pid == shown("MainPID")
 
     def worker_hangs(self) -> None:
         pid = shown("MainPID")

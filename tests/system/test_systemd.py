@@ -60,14 +60,14 @@ def test_the_template_differs_in_its_configuration_only() -> None:
 
 
 def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
-    """Start, reload, restart, hung worker, hung supervisor, kill -9, stop; a client connects all the time."""
+    """Start, reload, restart, roll, hung worker, hung supervisor, kill -9, stop: a client connects on."""
     result, printed = boot(tmp_path, "[Service]\nWatchdogSec=8\n")
     file = result / "done.json"
     assert file.exists(), printed
     done = json.loads(file.read_text())
     journal = (result / "journal").read_text()
     assert "error" not in done, f"{done}\n{(result / 'output').read_text()}\n{journal}"
-    steps = ("reload", "refused_reload", "restart", "worker_hangs", "hang", "kill")
+    steps = ("reload", "refused_reload", "restart", "roll", "worker_hangs", "hang", "kill")
     assert all(done[step]["served"] > 0 for step in steps), done
     outcomes = done["outcomes"]
     assert outcomes.pop("served") > 0

@@ -1,0 +1,29 @@
+"""The supervisor's loop with a family that is at a certain point."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from routerd.config import Listener, default_config
+from routerd.listeners import close_all, listen_all
+from routerd.supervisor import Supervisor
+from routerd.systemd import Manager
+
+
+def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its sockets are closed by then: it ends in order, with status 0."""
+    listening = listen_all([Listener(host="127.0.0.1", port="0")])
+    close_all(listening)
+    family: Any = SimpleNamespace(
+        failure="", stopping=object(), operational=True, empty=True, places=[], step=lambda now: None
+    )
+    memory: Any = SimpleNamespace(heartbeat=lambda slot: 0, connections=lambda: 0)
+    nothing: Any = None
+    supervisor = Supervisor(
+        default_config(), nothing, family, memory, Manager({}, 1), listening, nothing, clock=lambda: 0.0
+    )
+    assert supervisor.run() == 0
+    assert "connect to" not in capsys.readouterr().out
