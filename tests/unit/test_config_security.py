@@ -1,0 +1,171 @@
+"""TLS, SASL and policy in a configuration: what is refused, and how it is told."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from routerd.config import ConfigError, parse
+from routerd.security import policy_setup, words
+from shm.security import TlsSetup
+from workers import engine
+from workers.tls import PasswordError, explain, is_uid_format, password_of
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate and its key, which has the password `word`."""
+    folder = tmp_path_factory.mktemp("pair")
+    certificate, key = folder / "tls.pem", folder / "key.pem"
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-passout", "pass:word"]
+    made = ["-subj", "/CN=x", "-keyout", key, "-out", certificate]
+    subprocess.run(["openssl", "req", "-x509", *new, *made], check=True, capture_output=True)  # noqa: S607 - whichever there is
+    return certificate, key
+
+
+def told(text: str) -> list[str]:
+    """The mistakes of a configuration, without its file's name."""
+    try:
+        return [warning.text for warning in parse(text, "f.conf").warnings]
+    except ConfigError as error:
+        return [mistake.text for mistake in error.mistakes]
+
+
+def profile(**attributes: object) -> str:
+    lines = "".join(f"{name}: {value}\n" for name, value in attributes.items())
+    return f"sslProfile {{\nname: p\n{lines}}}\n"
+
+
+def listener(text: str) -> str:
+    return f"listener {{\n{text}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({}, ""),
+        ({"password": "pass:wrong"}, "privateKeyFile: "),
+        ({"password": ""}, "is a password needed?"),
+        ({"password": "env:ROUTERD_NO_SUCH"}, "password: there is no environment variable ROUTERD_NO_SUCH"),
+        ({"password": "file:/no/such"}, "password: the file /no/such cannot be read"),
+        ({"certFile": "/no/such"}, "certFile: /no/such cannot be read (No such file or directory)"),
+        ({"certFile": __file__}, "holds no certificate that can be used"),
+        ({"privateKeyFile": __file__}, "holds no key that can be used"),
+        ({"caCertFile": __file__}, "caCertFile: "),
+        ({"ciphers": "NONSENSE"}, "ciphers: OpenSSL knows none of them"),
+        ({"uidFormat": "xyz"}, "uidFormat: 'xyz' is not used"),
+        ({"uidNameMappingFile": __file__}, "is no JSON object from names to names"),
+    ],
+)
+def test_files_of_a_profile(pair: tuple[Path, Path], change: dict[str, str], what: str) -> None:
+    """Attribute, file and reason; the password is never shown."""
+    given = {"certFile": pair[0], "privateKeyFile": pair[1], "password": "word", **change}
+    mistakes = told(listener("") + profile(**{name: value for name, value in given.items() if value}))
+    if not what:
+        assert mistakes == []
+    else:
+        (mistake,) = mistakes
+        assert what in mistake
+        assert "wrong" not in mistake
+
+
+def test_a_key_of_another_certificate(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    made = ["-nodes", "-subj", "/CN=y", "-keyout", tmp_path / "k", "-out", other]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", *made], check=True, capture_output=True)  # noqa: S607 - whichever there is
+    wrong = explain(TlsSetup("p", str(other), str(pair[1]), "word"))
+    assert wrong is not None
+    assert wrong[0] == "privateKeyFile"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (listener("requireSsl: yes"), "requireSsl: needs an sslProfile"),
+        (listener("trustedCertsFile: /a"), "trustedCertsFile: needs an sslProfile"),
+        (listener("saslMechanisms: EXTERNAL"), "EXTERNAL cannot be used without sslProfile"),
+        (profile() + listener("sslProfile: p"), "sslProfile: p has no certFile"),
+        (listener("saslMechanisms: PLANE"), "'PLANE' is no SASL mechanism; did you mean PLAIN?"),
+        (
+            listener("authenticatePeer: yes\nsaslMechanisms: ANONYMOUS"),
+            "authenticatePeer: nobody can authenticate by ANONYMOUS alone",
+        ),
+        (
+            listener("policyVhost: b") + "policy {\nenableVhostPolicy: yes\n}\nvhost {\nhostname: a\n}\n",
+            "policyVhost: there is no vhost 'b'",
+        ),
+        (
+            listener("") + "vhost {\nhostname: a\naliases: b c\n}\nvhost {\nhostname: c\n}\n",
+            "hostname: 'c' is a name of the vhost in line 3, too",
+        ),
+        (listener("") + "policy {\npolicyDir: /no/such\n}\n", "policyDir: '/no/such' cannot be read"),
+        (listener("") + "vhost {\nhostname: a\nallowUnknownUser: yes\n}\n", "there is no group $default"),
+    ],
+)
+def test_what_cannot_work_is_told(text: str, what: str) -> None:
+    assert any(what in mistake for mistake in told(text)), told(text)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.0/8", "10.0.0.9-10.0.0.1", "10.0.0.1-::1"])
+def test_ranges_that_are_none(host: str) -> None:
+    text = f"vhost {{\nhostname: a\ngroups: {{\ng: {{\nremoteHosts: {host}\n}}\n}}\n}}\n"
+    assert any("remoteHosts of g: " in mistake for mistake in told(listener("") + text))
+
+
+def test_a_user_has_one_group() -> None:
+    groups = "".join(f"{name}: {{\nusers: a, {name}\nremoteHosts: *\n}}\n" for name in ("g", "h"))
+    (mistake,) = told(listener("") + f"vhost {{\nhostname: a\ngroups: {{\n{groups}}}\n}}\n")
+    assert "user 'a' is in g and in h" in mistake
+
+
+def test_mechanisms_need_what_the_engine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Cyrus SASL only two work, and what to install is told."""
+    monkeypatch.setattr(engine, "sasl_extended", lambda: False)
+    (mistake,) = told(listener("saslMechanisms: PLAIN"))
+    assert "install libsasl2-dev" in mistake
+    monkeypatch.setattr(engine, "sasl_extended", lambda: True)
+    assert told(listener("saslMechanisms: PLAIN")) == []
+
+
+def test_vhosts_of_a_directory(tmp_path: Path) -> None:
+    """They count like those of the file; mistakes in them are told with their own file and line."""
+    (tmp_path / "a.json").write_text('[["vhost", {"hostname": "a", "maxConnections": 7}]]')
+    (tmp_path / "other.txt").write_text("not looked at")
+    text = listener("") + f"policy {{\nenableVhostPolicy: yes\npolicyDir: {tmp_path}\n}}\n"
+    config = parse(text, "f.conf")
+    (vhost,) = (one for one in config.entities if type(one).__name__ == "Vhost")
+    (setup,) = policy_setup(config.policy, [vhost]).vhosts  # type: ignore[list-item]  # it is a Vhost
+    assert (setup.hostname, setup.max_connections) == ("a", 7)
+    (tmp_path / "b.json").write_text('[["vhost", {"hostname": "b"}],\n ["router", {}]]')
+    with pytest.raises(ConfigError) as refused:
+        parse(text, "f.conf")
+    assert str(refused.value).startswith(f"{tmp_path}/b.json:2: 'router' does not belong into policyDir")
+
+
+def test_passwords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ROUTERD_TEST_WORD", "of env")
+    (tmp_path / "word").write_text("of file\nmore\n")
+    given = (
+        "env:ROUTERD_TEST_WORD",
+        f"file:{tmp_path}/word",
+        "pass:a:b",
+        "literal:env:X",
+        "plain",
+        "a:b",
+        "",
+    )
+    assert [password_of(one) for one in given] == ["of env", "of file", "a:b", "env:X", "plain", "a:b", ""]
+    with pytest.raises(PasswordError, match="ROUTERD_NONE"):
+        password_of("env:ROUTERD_NONE")
+
+
+def test_a_password_is_not_in_a_representation() -> None:
+    assert "secret" not in repr(TlsSetup("p", "c", password="secret"))  # noqa: S106 - of this test
+
+
+def test_words_and_letters() -> None:
+    assert words(" a, b  c,") == ["a", "b", "c"]
+    assert words("") == words(None) == words(" , ") == []
+    assert is_uid_format("cslou1n")
+    assert not is_uid_format("")
+    assert not is_uid_format("cx")

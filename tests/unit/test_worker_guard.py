@@ -1,0 +1,172 @@
+"""The guard of a worker: users of certificates, changed certificates, refusals, and their counters."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from shm import stats
+from shm.control import ListenerSetup
+from shm.security import PolicySetup, TlsSetup
+from workers.guard import Guard, address_of
+from workers.policy import DeniedError
+from workers.tls import CertificateError
+
+ROOT = Path(__file__).parents[2]
+
+
+class Engine:
+    """What the pump would say of a connection with a certificate."""
+
+    def __init__(self) -> None:
+        self.subject = {0: "DE", 3: "Here", 5: "alice"}
+        self.refuses: str | None = None
+        self.used: list[object] = []
+        self.limits: list[tuple[object, ...]] = []
+        self.failed = False
+
+    def secure_listener(self, number: int, tls: dict[str, str | bool] | None) -> str | None:
+        self.used.append(tls)
+        return self.refuses
+
+    def certificate_field(self, index: int, field: int) -> str | None:
+        return self.subject.get(field)
+
+    def certificate_digest(self, index: int, algorithm: int) -> str | None:
+        return f"digest{algorithm}"
+
+    def require_encryption(self, number: int, required: bool) -> None:
+        self.required = required
+
+    def protection(self, index: int) -> tuple[bool, bool, str, str, int]:
+        return True, True, "TLSv1.3", "cipher", 256
+
+    def peer(self, index: int) -> str:
+        return "10.0.0.1:9"
+
+    def sasl_refused(self, index: int) -> bool:
+        return self.failed
+
+    def listener_of(self, index: int) -> int:
+        return 4
+
+    def limit(self, *arguments: object) -> None:
+        self.limits.append(arguments)
+
+
+class Counters(dict[int, int]):
+    def add(self, which: int, n: int = 1) -> None:
+        self[which] = self.get(which, 0) + n
+
+    def named(self) -> dict[str, int]:
+        return {name: self[index] for name, (index, _, _) in stats.COUNTERS.items() if index in self}
+
+
+class Home:
+    def __init__(self, policy: PolicySetup, tls: TlsSetup | None) -> None:
+        self.engine, self.counters = Engine(), Counters()
+        self.guard = Guard(policy, self.engine, self.counters)
+        self.listener = ListenerSetup("l", [], tls=tls)
+        self.guard.protect(4, self.listener)
+
+    def user(self, sasl_user: str = "") -> str:
+        return self.guard.enter(1, self.listener, "h", sasl_user, "10.0.0.1:9").user
+
+
+@pytest.mark.parametrize(
+    ("format_", "user"),
+    [("n", "alice"), ("on", "Here;alice"), ("csn", "DE;alice"), ("2", "digest1"), ("n5", "alice;digest2")],
+)
+def test_a_certificate_names_its_user(format_: str, user: str) -> None:
+    """Fields in the order of the letters, without those that are missing."""
+    assert Home(PolicySetup(), TlsSetup("p", "c", uid_format=format_)).user("CN=alice") == user
+
+
+@pytest.mark.parametrize(
+    "tls", [None, TlsSetup("p", "c"), TlsSetup("p", "c", uid_format="nx"), TlsSetup("p", "c", uid_format="l")]
+)
+def test_otherwise_the_user_is_that_of_sasl(tls: TlsSetup | None) -> None:
+    assert Home(PolicySetup(), tls).user("bob") == "bob"
+
+
+def test_names_are_mapped(tmp_path: Path) -> None:
+    names = tmp_path / "names.json"
+    names.write_text('{"alice": "Alice in Wonderland"}')
+    tls = TlsSetup("p", "c", uid_format="n", uid_name_mapping_file=str(names))
+    home = Home(PolicySetup(), tls)
+    assert home.user() == "Alice in Wonderland"
+    home.engine.subject = {5: "bob"}
+    assert home.user() == "bob"
+
+
+def test_changed_files_are_loaded_once(tmp_path: Path) -> None:
+    """Unusable ones are told and counted once, and tried again when they change again."""
+    file = tmp_path / "c.pem"
+    file.write_text("one")
+    home = Home(PolicySetup(), TlsSetup("p", str(file)))
+    home.guard.certificates_due(4)
+    assert len(home.engine.used) == 1
+    file.write_text("two!")
+    home.guard.certificates_due(4)
+    home.guard.certificates_due(4)
+    assert len(home.engine.used) == 2
+    home.engine.refuses = "certFile"
+    os.utime(file, (1, 1))
+    home.guard.certificates_due(4)
+    home.guard.certificates_due(4)
+    assert home.counters.named() == {"certificates_loaded": 1, "certificates_failed": 1}
+
+
+def test_a_listener_that_cannot_be_protected_is_an_error() -> None:
+    home = Home(PolicySetup(), None)
+    home.engine.refuses = "certFile"
+    with pytest.raises(CertificateError, match="sslProfile p: certFile: /none cannot be read"):
+        home.guard.protect(4, ListenerSetup("l", [], tls=TlsSetup("p", "/none")))
+
+
+def test_limits_reach_the_engine_and_denials_are_counted() -> None:
+    home = Home(PolicySetup(max_message_size=9), None)
+    assert home.user("u") == "u"
+    assert home.engine.limits == [(1, None, 9, 0, 0, 0)]
+    home.guard.set_policy(PolicySetup(enforce=True))
+    with pytest.raises(DeniedError):
+        home.user("u")
+    assert home.counters.named() == {"refused_vhost": 1}
+
+
+@pytest.mark.parametrize(
+    ("failed", "error", "counter"),
+    [
+        (True, ("amqp:unauthorized-access", "no"), "refused_authentication"),
+        (False, ("amqp:connection:framing-error", "SSL Failure: x"), "refused_tls"),
+        (False, ("amqp:connection:policy-error", "unencrypted"), "refused_unprotected"),
+        (False, ("amqp:connection:framing-error", "garbage"), None),
+        (False, None, None),
+    ],
+)
+def test_refusals_are_told_apart(
+    caplog: pytest.LogCaptureFixture, failed: bool, error: tuple[str, str] | None, counter: str | None
+) -> None:
+    """Each with its counter and one line that names the peer."""
+    home = Home(PolicySetup(), None)
+    home.engine.failed = failed
+    caplog.set_level("INFO")
+    assert home.guard.refused(1, "10.0.0.1:9", error) is (counter is not None)
+    assert home.counters.named() == ({counter: 1} if counter else {})
+    assert [("10.0.0.1:9" in line) for line in caplog.messages] == ([True] if counter else [])
+
+
+def test_peers_without_their_port() -> None:
+    assert [address_of(one) for one in ("1.2.3.4:5", "[::1]:5", "-")] == ["1.2.3.4", "::1", ""]
+
+
+def test_the_native_counters_have_the_places_that_statistics_name() -> None:
+    """Those that the pump writes itself."""
+    header = (ROOT / "workers" / "security.h").read_text()
+    written = {
+        name.lower(): int(index) for name, index in re.findall(r"\bN_((?:REFUSED|CERT)\w+) = (\d+)", header)
+    }
+    places = {name: index for name, (index, _, _) in stats.COUNTERS.items()}
+    assert written.items() <= places.items()
+    assert len(written) == 9
