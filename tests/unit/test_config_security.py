@@ -83,7 +83,7 @@ def test_a_key_of_another_certificate(pair: tuple[Path, Path], tmp_path: Path) -
     [
         (listener("requireSsl: yes"), "requireSsl: needs an sslProfile"),
         (listener("trustedCertsFile: /a"), "trustedCertsFile: needs an sslProfile"),
-        (listener("saslMechanisms: EXTERNAL"), "EXTERNAL cannot be used without sslProfile"),
+        (listener("saslMechanisms: EXTERNAL"), "EXTERNAL needs an sslProfile; nobody can use it"),
         (profile() + listener("sslProfile: p"), "sslProfile: p has no certFile"),
         (listener("saslMechanisms: PLANE"), "'PLANE' is no SASL mechanism; did you mean PLAIN?"),
         (
@@ -96,7 +96,7 @@ def test_a_key_of_another_certificate(pair: tuple[Path, Path], tmp_path: Path) -
         ),
         (
             listener("") + "vhost {\nhostname: a\naliases: b c\n}\nvhost {\nhostname: c\n}\n",
-            "hostname: 'c' is a name of the vhost in line 3, too",
+            "hostname: 'c' is a name of the vhost in line 4, too",
         ),
         (listener("") + "policy {\npolicyDir: /no/such\n}\n", "policyDir: '/no/such' cannot be read"),
         (listener("") + "vhost {\nhostname: a\nallowUnknownUser: yes\n}\n", "there is no group $default"),
