@@ -91,6 +91,7 @@ static void in_forwarded(core_router *c, core_in *in)
 {
     if (!in_eager(in) || !(in->flags & (IN_COMPLETE | IN_ABORTED))) return;
     core_link *l = in->link;
+    link_count(c, l, in, 0);
     link_drop_in(in);
     if (credit_back(l)) core_release(c, l->worker, ROUTERD_NIL, l, 1);
 }
