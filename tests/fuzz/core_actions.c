@@ -93,7 +93,7 @@ static void python(core_router *c, enum core_stop stop, core_address **addresses
 {
     if (stop == STOP_UNKNOWN) {
         core_address *evicted = NULL;
-        alias_insert(c, c->text, c->text_length, addresses[below(4)], &evicted);
+        alias_insert(c, c->text_scope, c->text, c->text_length, below(8) ? addresses[below(4)] : NULL, &evicted);
         return;
     }
     uint32_t w = c->stop_worker;
