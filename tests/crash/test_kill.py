@@ -80,6 +80,7 @@ def test_the_supervisor_is_killed(router: HurtRouter, tmp_path: Path) -> None:
         same_port = replace(CONFIGURATION, listener=f"host: 127.0.0.1\n port: {router.address[1]}")
         successor = HurtRouter(folder, same_port)
         try:
+            successor.count_like(router)
             assert router.segments == {}
             until(lambda: successor.all_serve, "start")
             get_on(successor)
