@@ -45,7 +45,7 @@ class HurtRouter(RunningRouter):
         return self.free_blocks
 
     def count_like(self, other: "HurtRouter") -> None:
-        """This router was started with clients already at its door: its free blocks are those of one like it."""
+        """Started with clients at its door, it has as many blocks as one like it."""
         self._blocks = other._blocks
 
     def hit(self, role: str) -> None:
