@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from core.rights import Rights, Scopes
-from shm.control import Attach, ConnectionOpened, Error
+from shm.payloads import Attach, ConnectionOpened, Error
 from shm.security import Admission
 from shm.stats import COUNTERS
 

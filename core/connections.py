@@ -8,7 +8,7 @@ import msgspec
 
 from core.admission import REFUSED_CONNECTIONS, Admissions
 from core.forward import Forwarder
-from shm.control import C_CLOSE, Close, ConnectionClosed, ConnectionOpened
+from shm.payloads import C_CLOSE, Close, ConnectionClosed, ConnectionOpened
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 

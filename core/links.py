@@ -9,7 +9,7 @@ from core.addresses import Address, Addresses, Identity
 from core.admission import Admissions, Guarded
 from core.forward import Forwarder
 from core.names import Names
-from shm.control import C_ATTACHED, C_DETACH, Attach, Attached, Detach, Error
+from shm.payloads import C_ATTACHED, C_DETACH, Attach, Attached, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 POLICY = logging.getLogger("POLICY")

@@ -6,7 +6,8 @@ from typing import Final
 import msgspec
 
 from core.addresses import Rules, strip_spelling
-from shm.control import AddressSetup, Attach, Error
+from shm.control import AddressSetup
+from shm.payloads import Attach, Error
 from shm.security import Admission
 
 NOT_ALLOWED: Final = "amqp:unauthorized-access"

@@ -17,17 +17,8 @@ from core.links import Links
 from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
-from shm.control import (
-    PAYLOADS,
-    Attach,
-    ConnectionClosed,
-    ConnectionOpened,
-    Detach,
-    SetAddresses,
-    Setup,
-    WorkerGone,
-    WorkerReclaimed,
-)
+from shm.control import SetAddresses, Setup, WorkerGone, WorkerReclaimed
+from shm.payloads import PAYLOADS, Attach, ConnectionClosed, ConnectionOpened, Detach
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -26,13 +26,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "content.h"
 #include "record.h"
 
 #define ARENA_MAGIC 0x726f7574657264ull
 #define ARENA_HEADER_BYTES 4096u
 #define ARENA_SMALL_BYTES 512u
 #define ARENA_LARGE_BYTES 16384u
-#define ARENA_NO_OFFSET UINT32_MAX
 
 enum arena_class { ARENA_SMALL = 0, ARENA_LARGE = 1 };
 
@@ -47,24 +47,6 @@ typedef struct {
     uint32_t reserved;
     uint8_t data[];
 } arena_block;
-
-enum content_state { CONTENT_RECEIVING = 0, CONTENT_COMPLETE = 1, CONTENT_ABORTED = 2 };
-
-typedef struct {               /* stands at the start of a head block's data */
-    _Atomic uint64_t length;   /* bytes published */
-    _Atomic uint32_t state;    /* enum content_state */
-    uint32_t key_block;        /* an extra one-block chain holding `to` when it straddles blocks, else ROUTERD_NIL */
-    uint32_t to_offset;        /* of properties.to: from the start of the message, or of key_block's bytes; ARENA_NO_OFFSET: none */
-    uint32_t to_length;
-    /* message offsets of the sections found by the scan, ARENA_NO_OFFSET where absent */
-    uint32_t delivery_annotations, message_annotations, properties, application_properties;
-    uint32_t annotations_end;  /* where new annotations go in: the offset behind header, delivery- and message-annotations */
-    uint32_t body;             /* offset of the first section behind properties (or of the message's end) */
-    uint8_t priority;          /* header.priority clipped to 9, 4 when absent (AMQP 3.2.1) */
-    uint8_t reserved[7];
-    uint64_t arrived;          /* nanoseconds of CLOCK_MONOTONIC */
-    uint64_t spare[4];
-} arena_content;
 
 _Static_assert(sizeof(arena_content) + 16 <= 128, "the content header leaves a small block room for a small message");
 

@@ -1,18 +1,13 @@
-"""What is said beside the rings: the supervisor's packets and the payloads of control records.
-
-Two sets of structures, both MessagePack, both the whole contract between their two ends:
-
-* packets on the supervisor's socket pair with each child (one structure per SOCK_SEQPACKET packet);
-* payloads of ``A_CONTROL`` / ``W_CONTROL`` records between a worker and the core, stored in blocks that the
-  record names (record.h, ``routerd_control_kind``).
+"""The supervisor's packets: MessagePack structures on its socket pair with each child, one per SOCK_SEQPACKET
+packet. They are the whole contract between their two ends.
 """
 
-from typing import Final
+from typing import Any
 
 import msgspec
 
 from shm.management import Management
-from shm.security import Admission, PolicySetup, TlsSetup
+from shm.security import PolicySetup, TlsSetup
 
 # --- configuration that travels to the children ------------------------------------------------------------
 
@@ -52,6 +47,37 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     require_encryption: bool = False
     tls: TlsSetup | None = None
     policy_vhost: str = ""
+    cost: int = 1
+    annotations: str = "auto"
+
+
+class ConnectorSetup(msgspec.Struct, frozen=True):
+    """One ``connector`` entity as the worker that makes its connection needs it.
+
+    ``number`` tells connectors apart as a listener's does, and never equals a listener's. ``hosts``, as
+    host:port, are tried in turn: the configured one first, then its failover list. ``annotations`` is auto,
+    section, map, skupper or none.
+    """
+
+    name: str
+    number: int
+    hosts: list[str]
+    role: str = "normal"
+    cost: int = 1
+    annotations: str = "auto"
+    max_frame_size: int = 16384
+    max_sessions: int = 32768
+    max_session_frames: int = 0  # 0: the worker's own bound
+    idle_timeout_seconds: int = 16
+    link_capacity: int = 250
+    sasl_mechanisms: str = ""
+    sasl_username: str = ""
+    sasl_password: str = ""
+    strip_annotations: str = "both"
+    verify_hostname: bool = True
+    tls: TlsSetup | None = None
+    policy_vhost: str = ""
+    open_properties: dict[str, Any] = {}
 
 
 class AddressSetup(msgspec.Struct, frozen=True):
@@ -84,8 +110,10 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     workers: int
     doorbells: list[int]
     area: str = "0"
+    mode: str = "standalone"  # or interior, edge
     cpus: list[int] = []
     listeners: list[ListenerSetup] = []
+    connectors: list[ConnectorSetup] = []  # a worker's own; the core's: all
     addresses: list[AddressSetup] = []
     logs: list[LogSetup] = []
     default_distribution: str = "balanced"
@@ -119,6 +147,12 @@ class SetListeners(msgspec.Struct, tag=True, frozen=True):
     """
 
     listeners: list[ListenerSetup]
+
+
+class SetConnectors(msgspec.Struct, tag=True, frozen=True):
+    """To a worker: the connectors whose connections it makes from now on; those of others it closes."""
+
+    connectors: list[ConnectorSetup]
 
 
 class SetPolicy(msgspec.Struct, tag=True, frozen=True):
@@ -204,6 +238,7 @@ ToChild = (
     | CloseConnections
     | SetLogs
     | SetListeners
+    | SetConnectors
     | SetAddresses
     | SetManagement
     | SetPolicy
@@ -213,120 +248,3 @@ ToChild = (
     | CoreBack
 )
 FromChild = Ready | WorkerReclaimed | Drained | Closed | Quiesced | Fatal
-
-# --- payloads of control records ---------------------------------------------------------------------------
-
-
-class Error(msgspec.Struct, array_like=True, frozen=True):
-    """An AMQP error (AMQP 2.8.14): condition symbol and description."""
-
-    condition: str
-    description: str = ""
-
-
-class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
-    """C_CONNECTION_OPENED. ``connection`` and ``generation`` name it in its worker.
-
-    ``host`` is the peer's address:port, ``hostname`` what the peer's open frame said. ``tls_…`` are empty
-    without TLS, ``tls_strength`` is in bits. Without ``admission`` the connection is free of vhost policy.
-    """
-
-    connection: int
-    generation: int
-    container: str
-    host: str
-    hostname: str = ""
-    role: str = "normal"
-    listener: str = ""
-    user: str = ""
-    sasl: str = ""
-    product: str = ""
-    product_version: str = ""
-    number: int = 0  # unique in the router, as in the log's [C…] and the property qd.conn-id
-    properties: dict[str, str | int] = {}  # of the peer's open frame
-    authenticated: bool = False
-    encrypted: bool = False
-    tls_protocol: str = ""
-    tls_cipher: str = ""
-    tls_strength: int = 0
-    admission: Admission | None = None
-
-
-class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
-    """C_CONNECTION_CLOSED: all its links are gone already (each had its own C_DETACH)."""
-
-    connection: int
-    generation: int
-    reason: str = ""
-
-
-class Attach(msgspec.Struct, array_like=True, frozen=True):
-    """C_ATTACH: a peer attached (first attach), or ``restored``: a link that is open already, for a new core.
-
-    ``outgoing`` is the router's view: true for a link whose peer is the receiver. ``address`` is the source's
-    (outgoing) or target's (incoming) address, None for null. Settle modes as in AMQP 2.8.2 and 2.8.3.
-    ``capacity`` is the listener's linkCapacity. A restored link is answered only if it is refused; its
-    ``address`` is the one it has, generated or not, and ``granted`` the credit that its sender still has
-    (below 0: it overran).
-    """
-
-    link: int
-    generation: int
-    connection: int
-    name: str
-    outgoing: bool
-    address: str | None
-    dynamic: bool = False
-    coordinator: bool = False
-    capabilities: list[str] = []
-    snd_settle_mode: int = 2
-    rcv_settle_mode: int = 0
-    capacity: int = 250
-    restored: bool = False
-    granted: int = 0
-
-
-class Attached(msgspec.Struct, array_like=True, frozen=True):
-    """C_ATTACHED: the core's answer. With ``error`` the link is refused: attach with a null terminus, detach.
-
-    ``address`` is set for a dynamic terminus only: the generated address to answer with.
-    """
-
-    link: int
-    generation: int
-    address: str | None = None
-    error: Error | None = None
-
-
-class Detach(msgspec.Struct, array_like=True, frozen=True):
-    """C_DETACH, worker -> core: the peer (or its connection) is gone; every delivery of an outgoing link has
-    been answered by A_UPDATE before. core -> worker: detach this link with ``error``."""
-
-    link: int
-    generation: int
-    error: Error | None = None
-
-
-class Close(msgspec.Struct, array_like=True, frozen=True):
-    """C_CLOSE, core -> worker: close a connection with ``error``."""
-
-    connection: int
-    generation: int
-    error: Error
-
-
-C_CONNECTION_OPENED: Final = 1
-C_CONNECTION_CLOSED: Final = 2
-C_ATTACH: Final = 3
-C_ATTACHED: Final = 4
-C_DETACH: Final = 5
-C_CLOSE: Final = 6
-
-PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
-    C_CONNECTION_OPENED: ConnectionOpened,
-    C_CONNECTION_CLOSED: ConnectionClosed,
-    C_ATTACH: Attach,
-    C_ATTACHED: Attached,
-    C_DETACH: Detach,
-    C_CLOSE: Close,
-}

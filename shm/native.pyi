@@ -58,11 +58,12 @@ C_ATTACH: Final[int]
 C_ATTACHED: Final[int]
 C_DETACH: Final[int]
 C_CLOSE: Final[int]
+C_OPEN_LINK: Final[int]
+C_LINK_REFUSED: Final[int]
 CONTENT_RECEIVING: Final[int]
 CONTENT_COMPLETE: Final[int]
 CONTENT_ABORTED: Final[int]
 BUCKET_FLOORS: Final[tuple[int, ...]]
-
 
 def address(memory: Buffer) -> int: ...
 def control_bytes(workers: int) -> int: ...

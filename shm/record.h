@@ -35,7 +35,8 @@ typedef struct {
     uint32_t credit;       /* credit to grant, or returned; CONN records: the worker's connection index */
     uint64_t length;       /* bytes: published (DELIVER, CONTINUE, SEND), consumed (PROGRESS, CONSUMED), section-offset (UPDATE received) */
     uint64_t time;         /* nanoseconds of CLOCK_MONOTONIC: arrival (DELIVER), 0 elsewhere; CONN records: generation */
-    uint64_t extra;        /* UPDATE: enum update_detail / section-number << 8 */
+    uint64_t extra;        /* UPDATE: enum update_detail / section-number << 8.  SEND to a router: block of the to-override's text in the core's
+                            * arena (a payload, alive until the delivery is over) plus 1, 0: none; `state` then holds enum send_routed and the phase */
 } routerd_record;
 
 _Static_assert(sizeof(routerd_record) == ROUTERD_RECORD_SIZE, "a record is one cache line");
@@ -83,13 +84,21 @@ enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
     D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/disposition.h */
 };
 
-enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the structs of shm/control.py */
+enum routerd_send_routed {     /* `state` of SEND */
+    SEND_PHASE = 15,           /* mask of the phase */
+    SEND_STREAM = 16,          /* mark it as streaming */
+    SEND_AFRESH = 32           /* ingress and trace start here */
+};
+
+enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the structs of shm/payloads.py */
     C_CONNECTION_OPENED = 1,   /* worker -> core */
     C_CONNECTION_CLOSED = 2,   /* worker -> core */
     C_ATTACH = 3,              /* worker -> core (first attach) */
     C_ATTACHED = 4,            /* core -> worker (second attach) */
     C_DETACH = 5,              /* both directions: the link is closed, with or without error */
-    C_CLOSE = 6                /* core -> worker: close a connection */
+    C_CLOSE = 6,               /* core -> worker: close a connection */
+    C_OPEN_LINK = 7,           /* core -> worker: attach a link to a peer */
+    C_LINK_REFUSED = 8         /* worker -> core: the peer would not have it */
 };
 
 /* AMQP 1.0 part 3.4: the delivery states the router looks at. */

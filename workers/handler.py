@@ -1,7 +1,7 @@
 """What a worker does that is not per message: connections, attaches, detaches - the pump's Python half.
 
 The pump calls a method here for each such event (pump.pyx); what the core must decide goes to it as a control
-action (shm/control.py), and what it decided comes back through ``control``.
+action (shm/payloads.py), and what it decided comes back through ``control``.
 """
 
 import logging
@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from shm.control import (
+from shm.control import ListenerSetup, Setup
+from shm.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
@@ -24,8 +25,6 @@ from shm.control import (
     ConnectionOpened,
     Detach,
     Error,
-    ListenerSetup,
-    Setup,
 )
 from workers.guard import Guard, Passed
 from workers.policy import DENIED, DeniedError

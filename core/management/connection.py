@@ -14,7 +14,7 @@ from core.management.request import (
     Response,
 )
 from core.management.view import ConnectionRow, View
-from shm.control import C_CLOSE, Close, Error
+from shm.payloads import C_CLOSE, Close, Error
 
 CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management request")
 _ROLES_OF_ROUTERS = ("inter-router", "edge")

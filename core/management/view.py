@@ -13,8 +13,9 @@ import msgspec
 from core.connections import Connections
 from core.links import Links
 from core.router import Core
-from shm.control import ConnectionOpened, Setup
+from shm.control import Setup
 from shm.management import Management
+from shm.payloads import ConnectionOpened
 from shm.segment import Segments
 
 SECOND = 1_000_000_000

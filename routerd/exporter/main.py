@@ -12,7 +12,16 @@ from routerd.exporter.collector import Identity
 from routerd.exporter.observer import TICK_SECONDS, Observer
 from routerd.exporter.server import Server
 from routerd.exporter.site import Pages
-from shm.control import Exit, FromChild, ListenerSetup, Ready, SetListeners, Setup, StopAccepting, ToChild
+from shm.control import (
+    Exit,
+    FromChild,
+    ListenerSetup,
+    Ready,
+    SetListeners,
+    Setup,
+    StopAccepting,
+    ToChild,
+)
 from shm.onlooker import Onlooker
 from shm.segment import SegmentError
 

@@ -31,7 +31,8 @@ from proton import Condition, Endpoint, Message
 
 from shm import native as n
 from shm import segment, stats
-from shm.control import PAYLOADS, Attach, Attached, Detach, Error, ListenerSetup, Setup
+from shm.control import ListenerSetup, Setup
+from shm.payloads import PAYLOADS, Attach, Attached, Detach, Error
 from workers.guard import Guard
 from workers.handler import Handler
 from workers.pump import Pump, Security

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from core.router import Core
 from shm import native as n
-from shm.control import C_ATTACH, PAYLOADS, Setup, WorkerGone
+from shm.control import Setup, WorkerGone
+from shm.payloads import C_ATTACH, PAYLOADS
 
 ROOT = Path(__file__).parents[2]
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]

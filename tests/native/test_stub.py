@@ -17,7 +17,5 @@ def test_stub_agrees_with_the_module():
         "--allowlist",
         str(HERE / "stub_allowlist.txt"),
     ]
-    done = subprocess.run(
-        command, cwd=HERE.parents[1], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,7 +3,7 @@
 from worker import Worker
 
 from shm import native as n
-from shm.control import C_CONNECTION_OPENED, ConnectionOpened
+from shm.payloads import C_CONNECTION_OPENED, ConnectionOpened
 
 
 def leave(worker: Worker) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from core.admission import Admissions
 from core.rights import AddressRights, Rights, Scopes
-from shm.control import Attach, ConnectionOpened
+from shm.payloads import Attach, ConnectionOpened
 from shm.security import Admission
 
 

@@ -16,23 +16,17 @@ from core.names import Names
 from core.router import Core
 from shm import native as n
 from shm import segment
-from shm.control import (
+from shm.control import AddressSetup, Exit, Ready, Setup, ToChild, WorkerGone, WorkerReclaimed
+from shm.payloads import (
     C_ATTACH,
     C_ATTACHED,
     C_CONNECTION_OPENED,
     C_DETACH,
-    AddressSetup,
     Attach,
     Attached,
     ConnectionOpened,
     Detach,
     Error,
-    Exit,
-    Ready,
-    Setup,
-    ToChild,
-    WorkerGone,
-    WorkerReclaimed,
 )
 
 ME = Identity("me")

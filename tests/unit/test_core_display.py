@@ -12,7 +12,7 @@ from core.display import PERIOD_NS, Display, spelling
 from core.forward import Forwarder
 from shm import board
 from shm import native as n
-from shm.control import ConnectionOpened
+from shm.payloads import ConnectionOpened
 
 SENDER = 0
 

@@ -10,7 +10,8 @@ import pytest
 from core.local import LENT_TO_ONE, MESSAGE_LIMIT, WAITING_BYTES
 from core.router import Core
 from shm import native as n
-from shm.control import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened, Setup
+from shm.control import Setup
+from shm.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened
 
 ARENA = 8 * 1024 * 1024
 HANDLE = 1 << 32

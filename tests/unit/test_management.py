@@ -18,17 +18,9 @@ from core.router import Core
 from routerd.config import parse
 from routerd.management import management
 from shm import native, segment
-from shm.control import (
-    C_ATTACH,
-    C_CLOSE,
-    C_CONNECTION_OPENED,
-    AddressSetup,
-    Attach,
-    Close,
-    ConnectionOpened,
-    Setup,
-)
+from shm.control import AddressSetup, Setup
 from shm.management import PREFIX
+from shm.payloads import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, Attach, Close, ConnectionOpened
 
 CONFIG = """
 router {

@@ -14,7 +14,7 @@ from pathlib import Path
 import posix_ipc
 import pytest
 
-from shm import control, native, segment
+from shm import native, payloads, segment
 
 SHM = Path("/dev/shm")
 ROOT = Path(segment.__file__).parents[1]
@@ -248,7 +248,7 @@ def test_sweep_removes_a_family_that_was_never_finished(prefix):
 
 
 def test_constants_stand_once():
-    """control.py's kinds are record.h's, and the layout's sizes are what the documentation says."""
+    """payloads.py's kinds are record.h's, and the layout's sizes are what the documentation says."""
     kinds = {name: value for name, value in vars(native).items() if re.match(r"C_[A-Z]", name)}
-    assert kinds == {name: value for name, value in vars(control).items() if re.match(r"C_[A-Z]", name)}
+    assert kinds == {name: value for name, value in vars(payloads).items() if re.match(r"C_[A-Z]", name)}
     assert (native.RING_CAPACITY, native.RECORD_SIZE, native.CORE_ARENA_BYTES) == (8192, 64, 4 << 20)

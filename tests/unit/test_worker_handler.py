@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shm.control import (
+from shm.control import ListenerSetup, Setup
+from shm.payloads import (
     C_ATTACH,
     C_ATTACHED,
     C_CLOSE,
@@ -17,8 +18,6 @@ from shm.control import (
     Close,
     Detach,
     Error,
-    ListenerSetup,
-    Setup,
 )
 from workers.guard import Passed
 from workers.handler import Handler

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shm import control, native, stats
+from shm import native, payloads, stats
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,12 +52,12 @@ def test_counters_have_the_places_that_statistics_name(
     assert {n for n, index in places.items() if first <= index < first + 32} <= written.keys()
 
 
-@pytest.mark.parametrize("name", [n for n in vars(control) if n.startswith("C_")])
+@pytest.mark.parametrize("name", [n for n in vars(payloads) if n.startswith("C_")])
 def test_control_kinds_are_those_of_the_records(name: str) -> None:
     """What a control record's ``state`` means is the same on both sides."""
-    assert getattr(control, name) == getattr(native, name)
+    assert getattr(payloads, name) == getattr(native, name)
 
 
 def test_every_control_kind_has_a_payload() -> None:
     """No kind of the record's header is unknown to the structures."""
-    assert set(enum("shm/record.h", "routerd_control_kind").values()) == set(control.PAYLOADS)
+    assert set(enum("shm/record.h", "routerd_control_kind").values()) == set(payloads.PAYLOADS)

@@ -1,0 +1,169 @@
+"""Payloads of ``A_CONTROL`` and ``W_CONTROL`` records between a worker and the core.
+
+MessagePack structures in the blocks that the records name (record.h, ``routerd_control_kind``).
+"""
+
+from typing import Final
+
+import msgspec
+
+from shm.security import Admission
+
+
+class Error(msgspec.Struct, array_like=True, frozen=True):
+    """An AMQP error (AMQP 2.8.14): condition symbol and description."""
+
+    condition: str
+    description: str = ""
+
+
+class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
+    """C_CONNECTION_OPENED. ``connection`` and ``generation`` name it in its worker.
+
+    ``host`` is the peer's address:port, ``hostname`` what the peer's open frame said. ``tls_…`` are empty
+    without TLS, ``tls_strength`` is in bits. Without ``admission`` the connection is free of vhost policy.
+    """
+
+    connection: int
+    generation: int
+    container: str
+    host: str
+    hostname: str = ""
+    role: str = "normal"
+    listener: str = ""
+    user: str = ""
+    sasl: str = ""
+    product: str = ""
+    product_version: str = ""
+    number: int = 0  # unique in the router, as in the log's [C…] and the property qd.conn-id
+    properties: dict[str, str | int] = {}  # of the peer's open frame
+    authenticated: bool = False
+    encrypted: bool = False
+    tls_protocol: str = ""
+    tls_cipher: str = ""
+    tls_strength: int = 0
+    admission: Admission | None = None
+    connector: str = ""  # name of the connector that made it; empty: the peer connected to a listener
+    cost: int = 1  # of the way to another router: the larger of what both ends say
+    annotations: int = (
+        0  # enum content_annotations of arena.h: the form in which messages carry router annotations there
+    )
+
+
+class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
+    """C_CONNECTION_CLOSED: all its links are gone already (each had its own C_DETACH)."""
+
+    connection: int
+    generation: int
+    reason: str = ""
+
+
+class Attach(msgspec.Struct, array_like=True, frozen=True):
+    """C_ATTACH: a peer attached (first attach), or ``restored``: a link that is open already, for a new core.
+
+    ``outgoing`` is the router's view: true for a link whose peer is the receiver. ``address`` is the source's
+    (outgoing) or target's (incoming) address, None for null. Settle modes as in AMQP 2.8.2 and 2.8.3.
+    ``capacity`` is the listener's linkCapacity. A restored link is answered only if it is refused; its
+    ``address`` is the one it has, generated or not, and ``granted`` the credit that its sender still has
+    (below 0: it overran). ``request`` is that of the ``OpenLink`` which the peer's attach answers; 0: the
+    peer began.
+    """
+
+    link: int
+    generation: int
+    connection: int
+    name: str
+    outgoing: bool
+    address: str | None
+    dynamic: bool = False
+    coordinator: bool = False
+    capabilities: list[str] = []
+    snd_settle_mode: int = 2
+    rcv_settle_mode: int = 0
+    capacity: int = 250
+    restored: bool = False
+    granted: int = 0
+    request: int = 0
+
+
+class Attached(msgspec.Struct, array_like=True, frozen=True):
+    """C_ATTACHED: the core's answer. With ``error`` the link is refused: attach with a null terminus, detach.
+
+    ``address`` is set for a dynamic terminus only: the generated address to answer with.
+    """
+
+    link: int
+    generation: int
+    address: str | None = None
+    error: Error | None = None
+
+
+class Detach(msgspec.Struct, array_like=True, frozen=True):
+    """C_DETACH, worker -> core: the peer (or its connection) is gone; every delivery of an outgoing link has
+    been answered by A_UPDATE before. core -> worker: detach this link with ``error``."""
+
+    link: int
+    generation: int
+    error: Error | None = None
+
+
+class OpenLink(msgspec.Struct, array_like=True, frozen=True):
+    """C_OPEN_LINK, core -> worker: attach a link to this connection's peer.
+
+    ``outgoing``: we send. Links of one ``session`` number share a session, each number has its own. One
+    capability is written as a bare symbol, several as an array (facts 2). The peer's attach comes back as
+    ``Attach`` with the same ``request``, and the link is open then; its refusal, or the loss of the
+    connection before, as ``LinkRefused``.
+    """
+
+    connection: int
+    generation: int
+    request: int
+    name: str
+    outgoing: bool
+    source: str | None
+    target: str | None
+    session: int = 0
+    source_capabilities: list[str] = []
+    target_capabilities: list[str] = []
+    dynamic_source: bool = False
+    snd_settle_mode: int = 2
+    rcv_settle_mode: int = 0
+    capacity: int = 250
+    priority: int = 4
+
+
+class LinkRefused(msgspec.Struct, array_like=True, frozen=True):
+    """C_LINK_REFUSED, worker -> core: what ``OpenLink`` asked for will not be."""
+
+    request: int
+    error: Error | None = None
+
+
+class Close(msgspec.Struct, array_like=True, frozen=True):
+    """C_CLOSE, core -> worker: close a connection with ``error``."""
+
+    connection: int
+    generation: int
+    error: Error
+
+
+C_CONNECTION_OPENED: Final = 1
+C_CONNECTION_CLOSED: Final = 2
+C_ATTACH: Final = 3
+C_ATTACHED: Final = 4
+C_DETACH: Final = 5
+C_CLOSE: Final = 6
+C_OPEN_LINK: Final = 7
+C_LINK_REFUSED: Final = 8
+
+PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
+    C_CONNECTION_OPENED: ConnectionOpened,
+    C_CONNECTION_CLOSED: ConnectionClosed,
+    C_ATTACH: Attach,
+    C_ATTACHED: Attached,
+    C_DETACH: Detach,
+    C_CLOSE: Close,
+    C_OPEN_LINK: OpenLink,
+    C_LINK_REFUSED: LinkRefused,
+}
