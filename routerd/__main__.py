@@ -12,7 +12,8 @@ import click
 from routerd.config import Config, ConfigError, default_config, load
 
 
-def _version() -> str:
+def installed_version() -> str:
+    """The version of this router, or what to do to have one."""
     try:
         return version("routerd")
     except PackageNotFoundError:
@@ -20,7 +21,7 @@ def _version() -> str:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(_version(), prog_name="routerd")
+@click.version_option(installed_version(), prog_name="routerd")
 def main() -> None:
     """A message router for AMQP 1.0."""
 

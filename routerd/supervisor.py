@@ -43,14 +43,23 @@ LOGGER = logging.getLogger("SERVER")
 _STARTING = (LogError, SegmentError, UnknownCpuError)
 
 
-def run(config: Config, launch: Command = command) -> int:
-    """Run a router until it is told to stop. Returns the exit status: 0, or 1 if it could not start."""
+def say(text: str) -> None:
+    """Tell whoever has started the router on a terminal."""
+    with suppress(OSError, ValueError):  # nobody reads standard output: no reason to stop
+        print(text, flush=True)
+
+
+def run(config: Config, launch: Command = command, announce: Callable[[str], None] = say) -> int:
+    """Run a router until it is told to stop. Returns the exit status: 0, or 1 if it could not start.
+
+    `announce` is called once, with what a person is told, as soon as the router serves.
+    """
     signals = Signals()
     signals.install()
     manager = Manager(os.environ, os.getpid())
     try:
         with ExitStack() as stack:
-            return _assemble(config, launch, signals, manager, stack).run()
+            return _assemble(config, launch, signals, manager, stack, announce).run()
     except ListenError as error:
         manager.failed(str(error))
         return _failed(config, str(error), error.line)
@@ -62,7 +71,12 @@ def run(config: Config, launch: Command = command) -> int:
 
 
 def _assemble(
-    config: Config, launch: Command, signals: Signals, manager: Manager, stack: ExitStack
+    config: Config,
+    launch: Command,
+    signals: Signals,
+    manager: Manager,
+    stack: ExitStack,
+    announce: Callable[[str], None],
 ) -> "Supervisor":
     """Everything a router consists of but its children; `stack` undoes it."""
     router = config.router
@@ -91,7 +105,7 @@ def _assemble(
     )
     family = Family(blueprint, memory, pinning, launch)
     stack.callback(family.end)  # whatever happens: no child outlives this
-    return Supervisor(config, blueprint, family, memory, manager, listening, signals)
+    return Supervisor(config, blueprint, family, memory, manager, listening, signals, announce)
 
 
 def _listen(config: Config) -> list[Listening]:
@@ -150,6 +164,7 @@ class Supervisor:
         manager: Manager,
         listening: list[Listening],
         signals: Signals,
+        announce: Callable[[str], None] = say,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
@@ -161,6 +176,7 @@ class Supervisor:
         self._listening = listening
         self._signals = signals
         self._clock = clock
+        self._tell = announce
         self._announced = False
         self._note = ""
 
@@ -319,5 +335,4 @@ class Supervisor:
                     LOGGER, NOTICE, "Listening", url=url, role=one.listener.role, name=one.listener.name or ""
                 )
         event(LOGGER, NOTICE, f"Operational, {router.workers} Threads Running (process ID {os.getpid()})")
-        with suppress(OSError, ValueError):  # nobody reads standard output: no reason to stop
-            print(banner(_version(), router.id, places, self._listening), flush=True)
+        self._tell(banner(_version(), router.id, places, self._listening))

@@ -68,7 +68,7 @@ def _router(at: Checked, router: Router) -> Iterator[Mistake]:
             text = f"{shown(router.id)} holds {shown(wrong[0])}" if router.id else "is empty"
             yield at.mistake("id", f"{text}; give letters, digits and . _ - + : @ ~ = , only")
         if len(router.id.encode("utf-8", "replace")) > MAX_ID_BYTES:
-            yield at.mistake("id", f"has {len(router.id)} characters; give at most {MAX_ID_BYTES}")
+            yield at.mistake("id", f"exceeds the maximum allowed length; give at most {MAX_ID_BYTES} bytes")
     usable = usable_cpus()
     if router.core_cpu is not None and router.core_cpu not in usable:
         yield at.mistake("coreCpu", _no_cpu([router.core_cpu], usable))

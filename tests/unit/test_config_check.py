@@ -109,7 +109,7 @@ def test_workers_auto(usable: set[int], workers: int, monkeypatch: pytest.Monkey
             "give letters, digits and . _ - + : @ ~ = , only",
         ),
         ("id: a/b", "router id: 'a/b' holds '/'", "give letters, digits and . _ - + : @ ~ = , only"),
-        (f"id: {'x' * 128}", "router id: has 128 characters", "give at most 127"),
+        (f"id: {'x' * 128}", "router id: exceeds the maximum allowed length", "give at most 127 bytes"),
         ("workerCpus: 2-", "router workerCpus: '2-' does not fit", "give CPU numbers such as 2,3 or 2-5"),
         (
             "workerCpus: 5-2",

@@ -36,6 +36,7 @@ BANNED = {
 # Modules that are started by name and not imported.
 STARTED = {
     "routerd.__main__": "the console script",
+    "routerd.qdrouterd": "the other console script",
     "routerd.supervisor": "imported late, by routerd run",
     "routerd.process": "every child's entry point",
     "core.main": "imported by routerd.process",

@@ -1,0 +1,109 @@
+"""The command line of qdrouterd, for scripts, units and tests that start one: its options and exit statuses
+in front of the router that `routerd run` runs."""
+
+import os
+import pwd
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from routerd.__main__ import installed_version
+from routerd.config import ConfigError, load
+from routerd.daemon import Daemon, detach
+
+CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    default=CONFIG,
+    show_default=True,
+    help="A .conf, .json or .toml file.",
+)
+@click.option("-I", "--include", metavar="PATH", help="Ignored: there is nothing to load from elsewhere.")
+@click.option("-d", "--daemon", "background", is_flag=True, help="Go into the background once it serves.")
+@click.option(
+    "-P", "--pidfile", "pid_file", type=click.Path(path_type=Path), help="With -d: file for its process id."
+)
+@click.option("-U", "--user", metavar="NAME", help="With -d: the user to become.")
+@click.option("-T", "--test-hooks", is_flag=True, help="Accepted: there are none in this router.")
+@click.option("-v", "--version", "show_version", is_flag=True, help="Say the version and exit.")
+def qdrouterd(
+    file: Path,
+    include: str | None,
+    background: bool,
+    pid_file: Path | None,
+    user: str | None,
+    test_hooks: bool,
+    show_version: bool,
+) -> int:
+    """The router, by the options of qdrouterd."""
+    del include  # of a router with an interpreter inside
+    if show_version:
+        click.echo(installed_version())
+        return 0
+    if test_hooks:
+        _say("-T: there are no test hooks; core clients and core endpoints cannot be tested")
+    if not background:
+        return _run(file, None)
+    file = file.absolute()
+    pid_file = pid_file.absolute() if pid_file else None
+    try:
+        daemon = detach(pid_file)
+        if user:
+            _become(user)
+    except OSError as error:
+        _say(f"{error.filename or 'daemon'}: {error.strerror}; give a pid file that can be written to")
+        return 1
+    except KeyError:
+        _say(f"-U {user}: there is no such user; give one of /etc/passwd")
+        return 1
+    return _run(file, daemon)
+
+
+def main() -> None:
+    """As qdrouterd: status 1 for whatever keeps it from running."""
+    try:
+        status = qdrouterd.main(prog_name="qdrouterd", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = 1
+    except click.Abort:
+        status = 1
+    sys.exit(status)
+
+
+def _run(file: Path, daemon: Daemon | None) -> int:
+    try:
+        config = load(file)
+    except ConfigError as error:
+        click.echo(error, err=True)
+        _say(f"AttributeError: {file} is refused, the lines above say where and why")
+        return 1
+    for warning in config.warnings:
+        click.echo(warning, err=True)
+    supervisor = import_module("routerd.supervisor")  # late: a daemon forks first, and it needs many modules
+    status: int = supervisor.run(config, announce=lambda _: daemon.serves() if daemon else None)
+    return status
+
+
+def _become(name: str) -> None:
+    """Give up this process's user for another, groups included."""
+    user = pwd.getpwnam(name)
+    os.initgroups(name, user.pw_gid)
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
+
+
+def _say(text: str) -> None:
+    click.echo(f"qdrouterd: {text}", err=True)
+
+
+if __name__ == "__main__":
+    main()
