@@ -84,13 +84,23 @@ def _run(file: Path, daemon: Daemon | None) -> int:
         config = load(file)
     except ConfigError as error:
         click.echo(error, err=True)
-        _say(f"AttributeError: {file} is refused, the lines above say where and why")
+        _say_as_qdrouterd(file, error)
         return 1
     for warning in config.warnings:
         click.echo(warning, err=True)
     supervisor = import_module("routerd.supervisor")  # late: a daemon forks first, and it needs many modules
     status: int = supervisor.run(config, announce=lambda _: daemon.serves() if daemon else None)
     return status
+
+
+def _say_as_qdrouterd(file: Path, error: ConfigError) -> None:
+    """The mistakes again in the words that scripts look for, without their places."""
+    for mistake in error.mistakes:
+        if not mistake.warning:
+            what = mistake.text.partition(": ")[2] or mistake.text
+            _say(f"ValidationError: {what}")
+            _say(f"Exception: Cannot load configuration file {file}: {what}")
+    _say(f"AttributeError: {file} is refused")
 
 
 def _become(name: str) -> None:

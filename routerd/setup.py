@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from routerd.config.peers import failover_places
 from routerd.config.policy import Policy, Vhost
 from routerd.config.router import Log, Router
 from routerd.config.routing import Address
@@ -22,6 +23,9 @@ from shm.control import (
     Setup,
 )
 from shm.management import Management
+
+MIN_FRAME_SIZE = 512  # AMQP 2.3.2: every peer takes such frames
+MAX_SESSIONS = 32768
 
 
 class Blueprint(msgspec.Struct, frozen=True):
@@ -131,8 +135,8 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         fds=[sock.fileno() for sock in listening.sockets],
         number=listening.number,
         role=listener.role,
-        max_frame_size=listener.max_frame_size,
-        max_sessions=listener.max_sessions,
+        max_frame_size=max(listener.max_frame_size, MIN_FRAME_SIZE),
+        max_sessions=min(listener.max_sessions or MAX_SESSIONS, MAX_SESSIONS),
         max_session_frames=listener.max_session_frames or 0,
         idle_timeout_seconds=listener.idle_timeout_seconds,
         initial_handshake_timeout_seconds=listener.initial_handshake_timeout_seconds,
@@ -145,6 +149,8 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         require_encryption=listener.require_encryption,
         tls=tls_setup(listener, profiles),
         policy_vhost=listener.policy_vhost or "",
+        open_properties=listener.open_properties or {},
+        failover=failover_places(listener.failover_urls or ""),
     )
 
 

@@ -26,7 +26,8 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     """One ``listener`` entity as a worker or the exporter needs it; ``fds`` are its sockets, inherited.
 
     ``number`` tells listeners apart that may share everything else, also from those of former configurations.
-    ``sasl_mechanisms`` are separated by blanks; empty: all that the engine has.
+    ``sasl_mechanisms`` are separated by blanks; empty: all that the engine has. ``open_properties`` and
+    ``failover``, the places to go to when this router is gone, are told to clients in OPEN.
     """
 
     name: str
@@ -49,6 +50,8 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     policy_vhost: str = ""
     cost: int = 1
     annotations: str = "auto"
+    open_properties: dict[str, Any] = {}
+    failover: list[dict[str, str]] = []
 
 
 class ConnectorSetup(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 MessagePack structures in the blocks that the records name (record.h, ``routerd_control_kind``).
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -36,7 +36,7 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     product: str = ""
     product_version: str = ""
     number: int = 0  # unique in the router, as in the log's [C…] and the property qd.conn-id
-    properties: dict[str, str | int] = {}  # of the peer's open frame
+    properties: dict[str, Any] = {}  # of the peer's open frame, as JSON has them
     authenticated: bool = False
     encrypted: bool = False
     tls_protocol: str = ""

@@ -39,7 +39,10 @@ enum { PN_LOCAL_UNINIT = 1, PN_LOCAL_ACTIVE = 2, PN_LOCAL_CLOSED = 4, PN_REMOTE_
 enum { PN_SND_UNSETTLED = 0, PN_SND_SETTLED = 1, PN_SND_MIXED = 2 };
 enum { PN_UNSPECIFIED = 0, PN_COORDINATOR = 3 };   /* pn_terminus_type_t */
 enum { PN_ACCEPTED = 0x24 };           /* the first terminal outcome (AMQP 1.0, 3.4) */
-enum { PN_STRING = 20, PN_SYMBOL = 21, PN_ARRAY = 23, PN_MAP = 25 };   /* pn_type_t */
+enum {                                 /* pn_type_t */
+    PN_NULL = 1, PN_BOOL = 2, PN_UBYTE = 3, PN_BYTE = 4, PN_USHORT = 5, PN_SHORT = 6, PN_UINT = 7, PN_INT = 8, PN_ULONG = 10,
+    PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_ARRAY = 23, PN_LIST = 24, PN_MAP = 25
+};
 enum { PN_EOS = -1 };
 enum { PN_SASL_OK = 0, PN_SASL_AUTH = 1 };   /* pn_sasl_outcome_t */
 enum { PN_SSL_MODE_SERVER = 2 };       /* pn_ssl_mode_t */
@@ -231,6 +234,22 @@ bool pn_data_exit(pn_data_t *data);
 int pn_data_type(pn_data_t *data);
 size_t pn_data_get_array(pn_data_t *data);
 pn_bytes_t pn_data_get_bytes(pn_data_t *data);
+bool pn_data_get_bool(pn_data_t *data);
+uint8_t pn_data_get_ubyte(pn_data_t *data);
+int8_t pn_data_get_byte(pn_data_t *data);
+uint16_t pn_data_get_ushort(pn_data_t *data);
+int16_t pn_data_get_short(pn_data_t *data);
+uint32_t pn_data_get_uint(pn_data_t *data);
+int32_t pn_data_get_int(pn_data_t *data);
+uint64_t pn_data_get_ulong(pn_data_t *data);
+int64_t pn_data_get_long(pn_data_t *data);
+float pn_data_get_float(pn_data_t *data);
+double pn_data_get_double(pn_data_t *data);
+int pn_data_put_null(pn_data_t *data);
+int pn_data_put_bool(pn_data_t *data, bool value);
+int pn_data_put_long(pn_data_t *data, int64_t value);
+int pn_data_put_double(pn_data_t *data, double value);
+int pn_data_put_list(pn_data_t *data);
 int pn_data_put_map(pn_data_t *data);
 int pn_data_put_array(pn_data_t *data, bool described, int type);
 int pn_data_put_symbol(pn_data_t *data, pn_bytes_t symbol);

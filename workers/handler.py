@@ -34,7 +34,8 @@ POLICY = logging.getLogger("POLICY")
 PRODUCT = "routerd"
 ACCEPT_TELL_SECONDS = 10.0
 TOO_LARGE = ("amqp:connection:forced", "a message is larger than the policy allows")
-CAPABILITIES = ["ANONYMOUS-RELAY"]  # facts 1: senders without a target address are served
+# Senders without a target address are served, and messages of any length arrive on links of their own kind.
+CAPABILITIES = ["ANONYMOUS-RELAY", "qd.streaming-links"]
 
 AmqpError = tuple[str, str]
 
@@ -42,9 +43,9 @@ AmqpError = tuple[str, str]
 class Pump(Protocol):
     """What the handler asks of workers.pump.Pump."""
 
-    def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, str], int, int]: ...
+    def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, Any], int, int]: ...
     def connection_open(
-        self, index: int, container: str, capabilities: list[str], properties: dict[str, str | int]
+        self, index: int, container: str, capabilities: list[str], properties: dict[str, Any]
     ) -> None: ...
     def connection_close(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
     def link_open(self, index: int, generation: int, address: str | None) -> bool: ...
@@ -102,7 +103,7 @@ class Handler:
             index,
             self.setup.router_id,
             CAPABILITIES,
-            {"product": PRODUCT, "version": self.setup.version, "qd.conn-id": self.numbers[index]},
+            self._properties(self.listeners[config], self.numbers[index]),
         )
         if denied:
             POLICY.info("[C%d] connection from %s denied: %s", self._number, self.peers[index], denied)
@@ -112,6 +113,18 @@ class Handler:
         SERVER.info(
             "[C%d] connection from %s opened, container %r", opened.number, opened.host, opened.container
         )
+
+    def _properties(self, listener: ListenerSetup, number: int) -> dict[str, Any]:
+        """Of our OPEN: what every router says, and what the listener adds."""
+        properties = {
+            "product": PRODUCT,
+            "version": self.setup.version,
+            "qd.conn-id": number,
+            **listener.open_properties,
+        }
+        if listener.failover:
+            properties["failover-server-list"] = listener.failover
+        return properties
 
     def connection_present(self, index: int, generation: int) -> None:
         """Tell a new core of an open connection; one that was denied is on its way out and none of its."""
@@ -131,10 +144,10 @@ class Handler:
             listener=listener.name,
             user=passed.user,
             sasl=mechanism,
-            product=properties.get("product", ""),
-            product_version=properties.get("version", ""),
+            product=str(properties.get("product", "")),
+            product_version=str(properties.get("version", "")),
             number=self.numbers[index],
-            properties=dict(properties),
+            properties=properties,
             authenticated=passed.authenticated,
             encrypted=passed.encrypted,
             tls_protocol=passed.tls_protocol,

@@ -24,13 +24,15 @@ cdef extern from "engine.h" nogil:
     ctypedef struct pn_bytes_t:
         size_t size
         const char *start
-    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_MAP, PN_COORDINATOR
+    int PN_NULL, PN_BOOL, PN_UBYTE, PN_BYTE, PN_USHORT, PN_SHORT, PN_UINT, PN_INT, PN_ULONG, PN_LONG, PN_FLOAT, PN_DOUBLE
+    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_LIST, PN_MAP, PN_COORDINATOR
     pn_collector_t *pn_collector()
     const char *pn_connection_remote_container(pn_connection_t *)
     const char *pn_connection_remote_hostname(pn_connection_t *)
     pn_data_t *pn_connection_remote_properties(pn_connection_t *)
     pn_data_t *pn_connection_properties(pn_connection_t *)
     pn_data_t *pn_connection_offered_capabilities(pn_connection_t *)
+    pn_data_t *pn_connection_desired_capabilities(pn_connection_t *)
     pn_condition_t *pn_connection_condition(pn_connection_t *)
     pn_condition_t *pn_connection_remote_condition(pn_connection_t *)
     void pn_connection_set_container(pn_connection_t *, const char *)
@@ -98,6 +100,22 @@ cdef extern from "engine.h" nogil:
     bint pn_data_exit(pn_data_t *)
     int pn_data_type(pn_data_t *)
     pn_bytes_t pn_data_get_bytes(pn_data_t *)
+    bint pn_data_get_bool(pn_data_t *)
+    unsigned char pn_data_get_ubyte(pn_data_t *)
+    signed char pn_data_get_byte(pn_data_t *)
+    unsigned short pn_data_get_ushort(pn_data_t *)
+    short pn_data_get_short(pn_data_t *)
+    unsigned int pn_data_get_uint(pn_data_t *)
+    int pn_data_get_int(pn_data_t *)
+    unsigned long long pn_data_get_ulong(pn_data_t *)
+    long long pn_data_get_long(pn_data_t *)
+    float pn_data_get_float(pn_data_t *)
+    double pn_data_get_double(pn_data_t *)
+    int pn_data_put_null(pn_data_t *)
+    int pn_data_put_bool(pn_data_t *, bint)
+    int pn_data_put_long(pn_data_t *, long long)
+    int pn_data_put_double(pn_data_t *, double)
+    int pn_data_put_list(pn_data_t *)
     int pn_data_put_map(pn_data_t *)
     int pn_data_put_array(pn_data_t *, bint, int)
     int pn_data_put_symbol(pn_data_t *, pn_bytes_t)

@@ -16,6 +16,7 @@ from workers.machine cimport *
 cdef enum:
     PAYLOAD_LIMIT = 1 << 20
     CLOSE_WAIT_MS = 5000      # a peer that does not end a closed connection loses it
+    VALUE_DEPTH = 8           # of lists and maps in a peer's properties
 
 
 include "values.pxi"
@@ -273,38 +274,21 @@ cdef class Pump:
     # ---- what the handler asks for ----
 
     def connection_info(self, uint32_t index):
-        """(container, hostname, user, SASL mechanism, string properties, listener's config number, descriptor)."""
+        """(container, hostname, user, SASL mechanism, properties, listener's config number, descriptor)."""
         cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
         cdef pn_sasl_t *sasl = pn_sasl(c.transport)
         return (text(pn_connection_remote_container(c.engine)), text(pn_connection_remote_hostname(c.engine)),
-                text(pn_transport_get_user(c.transport)), text(pn_sasl_get_mech(sasl)), string_properties(pn_connection_remote_properties(c.engine)),
+                text(pn_transport_get_user(c.transport)), text(pn_sasl_get_mech(sasl)), properties_of(pn_connection_remote_properties(c.engine)),
                 self.p.listeners[c.listener].config, c.fd)
 
     def connection_open(self, uint32_t index, str container, list capabilities, dict properties):
-        """Answer the peer's OPEN. Property values are str or int (sent as AMQP int)."""
+        """Answer the peer's OPEN. The capabilities are offered and desired; property values are as JSON has them."""
         cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
         cdef bytes b = container.encode()
-        cdef pn_data_t *d
         pn_connection_set_container(c.engine, b)
-        d = pn_connection_offered_capabilities(c.engine)
-        pn_data_put_array(d, False, PN_SYMBOL)
-        pn_data_enter(d)
-        for name in capabilities:
-            b = name.encode()
-            pn_data_put_symbol(d, view(b))
-        pn_data_exit(d)
-        d = pn_connection_properties(c.engine)
-        pn_data_put_map(d)
-        pn_data_enter(d)
-        for name, value in properties.items():
-            b = name.encode()
-            pn_data_put_symbol(d, view(b))
-            if isinstance(value, int):
-                pn_data_put_int(d, value)
-            else:
-                b = value.encode()
-                pn_data_put_string(d, view(b))
-        pn_data_exit(d)
+        put_symbols(pn_connection_offered_capabilities(c.engine), capabilities)
+        put_symbols(pn_connection_desired_capabilities(c.engine), capabilities)
+        put_map(pn_connection_properties(c.engine), properties, True)
         pn_connection_open(c.engine)
         mark_dirty(&self.p, c)
 

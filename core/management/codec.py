@@ -10,6 +10,9 @@ from proton import Message, ProtonException
 
 from core.management.request import BAD_REQUEST, TEXTS, ManagementError, Request, Response, request_of
 
+# TypeError: a map with a key that Python's have no place for
+_UNDECODABLE = (ProtonException, TypeError, ValueError, RecursionError)
+
 
 class Envelope(msgspec.Struct, frozen=True):
     """Whom to answer, and with which correlation-id (of its original type)."""
@@ -35,7 +38,7 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
         if isinstance(correlation, memoryview):  # of the message's own memory
             correlation = bytes(correlation)
         envelope = Envelope(message.reply_to or "", correlation)
-    except (ProtonException, ValueError, RecursionError) as error:
+    except _UNDECODABLE as error:
         raise NoReplyError(f"it cannot be decoded: {error}") from error
     if not envelope.reply_to:
         raise NoReplyError("it has no reply-to")
@@ -43,7 +46,7 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
         return envelope, request_of(message.properties, message.body)
     except ManagementError as error:
         return envelope, error
-    except (ProtonException, ValueError, RecursionError) as error:
+    except _UNDECODABLE as error:
         return envelope, ManagementError(BAD_REQUEST, f"the request cannot be decoded: {error}")
 
 

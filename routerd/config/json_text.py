@@ -14,7 +14,7 @@ _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _LITERAL = re.compile(
     r"(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?=[\s,}\]#]|\Z)", re.ASCII
 )
-_BARE_NAME = re.compile(r"[\w.$*#@/-]+", re.ASCII)
+_BARE_NAME = re.compile(r"(?!(?:true|false|null|[0-9]+)\b)[\w.$*#@/-]+", re.ASCII)  # no JSON value
 _BARE_VALUE = re.compile(r"[^\n]+")
 _COMMENT = re.compile(r"\s#.*")
 _NO_NUMBER_LONGER_THAN = 100
@@ -122,7 +122,7 @@ class JsonText:
         if self._lenient and (bare := _BARE_NAME.match(self._text, self._position)):
             self._position = bare.end()
             return bare[0]
-        raise self._mistake(f"{self._next_word()} is no name; put the name into double quotes")
+        raise self._mistake(f"{self._next_word()} is no name. Expecting property name in double quotes")
 
     def _string(self) -> str:
         try:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from routerd.config import conf_file, json_file, toml_file
 from routerd.config.attribute import Entity
 from routerd.config.check import Checked, check
+from routerd.config.peers import check_peers
 from routerd.config.policy import Policy
 from routerd.config.policy_dir import policy_sections
 from routerd.config.relations import check_relations
@@ -79,7 +80,12 @@ def parse(text: str, file: str, router_id: str = "") -> Config:
     sections += policy_sections(sections, mistakes)
     checked = check(sections, mistakes)
     wrong = {_subject(mistake) for mistake in mistakes if not mistake.warning}
-    later = [*check_relations(checked), *check_security(checked), *check_support(checked)]
+    later = [
+        *check_relations(checked),
+        *check_peers(checked),
+        *check_security(checked),
+        *check_support(checked),
+    ]
     mistakes.extend(mistake for mistake in later if _subject(mistake) not in wrong)
     if any(not mistake.warning for mistake in mistakes):
         raise ConfigError(mistakes)

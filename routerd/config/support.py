@@ -34,8 +34,6 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
         "debugDumpFile": "nothing is written to it",
     },
     Listener: {
-        "failoverUrls": "clients are not told of them",
-        "openProperties": "they are not added to OPEN",
         "messageLoggingComponents": "no message is logged",
         "httpRootDir": "no files are served, but the router's own page",
     },

@@ -12,8 +12,8 @@ Role = Literal["normal", "inter-router", "route-container", "edge"]
 Strip = Literal["in", "out", "both", "no"]
 
 # What listeners and connectors have in common.
-MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes.", ge=512, le=4294967295)]
-MaxSessions = Annotated[int, about("Sessions at once per connection.", ge=1, le=32768)]
+MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
+MaxSessions = Annotated[int, about("Sessions at once per connection, at most 32768; 0 is as many.", ge=0)]
 MaxSessionFrames = Annotated[
     int, about("Incoming frames at once per session.", ge=1, default="as many as hold 8 MiB")
 ]

@@ -164,7 +164,9 @@ def _levels(attribute: Attribute, value: Value) -> str:
 
 def _map(attribute: Attribute, value: Value) -> dict[str, object]:
     if not isinstance(value, Block):
-        raise _unfit(attribute, value)
+        raise WrongValueError(
+            f"{shown(value)} does not fit. Properties must be a map; give {expected(attribute)}"
+        )
     return {setting.name: plain(setting.value) for setting in value.settings}
 
 

@@ -1,0 +1,118 @@
+"""Roles, failover lists and open properties of listeners and connectors."""
+
+import pytest
+
+from routerd.config import ConfigError, parse
+from routerd.config.peers import failover_places
+from routerd.listeners import Listening
+from routerd.setup import MAX_SESSIONS, Blueprint
+from shm.control import ListenerSetup
+
+
+def told(text: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        parse(text, "f.conf")
+    return "\n".join(m.text for m in refused.value.mistakes if not m.warning)
+
+
+def listener_setup(attributes: str) -> ListenerSetup:
+    """What a worker is told of a listener with these attributes."""
+    config = parse(f"router {{\n id: A\n}}\nlistener {{\n port: 0\n {attributes}\n}}\n", "f.conf")
+    blueprint = Blueprint(
+        router=config.router,
+        router_id="A",
+        version="0",
+        listening=[Listening(one, []) for one in config.listeners],
+        addresses=[],
+        logs=[],
+        doorbells=[],
+    )
+    (setup,) = blueprint.setup("worker", 0, 1, [], "/none").listeners
+    return setup
+
+
+@pytest.mark.parametrize(
+    ("mode", "entity", "role", "why"),
+    [
+        ("standalone", "listener", "edge", "role='standalone' not allowed to connect to or accept"),
+        ("standalone", "connector", "inter-router", "role='standalone' not allowed to connect to or accept"),
+        ("edge", "listener", "edge", "role='edge' only allowed with router mode='interior'"),
+        ("edge", "listener", "inter-router", "role='inter-router' only allowed with router mode='interior'"),
+        ("edge", "connector", "inter-router", "role='inter-router' only allowed with router mode='interior'"),
+    ],
+)
+def test_a_role_must_fit_the_mode(mode: str, entity: str, role: str, why: str) -> None:
+    assert why in told(f"router {{\n mode: {mode}\n}}\n{entity} {{\n port: 1\n role: {role}\n}}\n")
+
+
+@pytest.mark.parametrize(
+    ("mode", "entity", "role"),
+    [
+        ("interior", "listener", "edge"),
+        ("interior", "connector", "inter-router"),
+        ("edge", "connector", "edge"),
+    ],
+)
+def test_roles_that_fit(mode: str, entity: str, role: str) -> None:
+    parse(f"router {{\n mode: {mode}\n}}\n{entity} {{\n port: 1\n role: {role}\n}}\n", "f.conf")
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("", []),
+        ("a", [{"network-host": "a", "port": "5672"}]),
+        (
+            "a:1, amqps://b:amqps",
+            [{"network-host": "a", "port": "1"}, {"scheme": "amqps", "network-host": "b", "port": "amqps"}],
+        ),
+        ("amqp://[::1]:7", [{"scheme": "amqp", "network-host": "::1", "port": "7"}]),
+    ],
+)
+def test_failover_places(text: str, places: list[dict[str, str]]) -> None:
+    assert failover_places(text) == places
+
+
+@pytest.mark.parametrize("text", ["http://a", "a b", "a:1:2", "amqp://", "@"])
+def test_what_is_no_place_is_told(text: str) -> None:
+    assert "is no place; give host:port" in told(f"listener {{\n port: 1\n failoverUrls: {text}\n}}\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("{ 9: 1 }", "Expecting property name"),
+        ("{ null: null }", "Expecting property name"),
+        ("[1, 2]", "Properties must be a map"),
+        ("words", "Properties must be a map"),
+        ('{ "\u2588": 1 }', "Property keys must be ASCII encoded"),
+        ('{ "product": 1 }', "Reserved key 'product' not allowed in openProperties"),
+        ('{ "qd.x": 1 }', "Reserved key 'qd.x' not allowed in openProperties"),
+        ('{ "x-opt-qd.x": 1 }', "Reserved key 'x-opt-qd.x' not allowed in openProperties"),
+        ('{ "scheme": 1 }', "Reserved key 'scheme' not allowed in openProperties"),
+    ],
+)
+def test_open_properties_that_are_refused(value: str, why: str) -> None:
+    assert why in told(f"listener {{\n port: 1\n openProperties: {value}\n}}\n")
+
+
+def test_routers_get_no_open_properties() -> None:
+    text = 'router {\n mode: interior\n}\nconnector {\n role: edge\n openProperties: {"a": 1}\n}\n'
+    assert "openProperties not allowed for role edge" in told(text)
+
+
+def test_open_properties_and_failover_list_reach_the_worker() -> None:
+    setup = listener_setup('openProperties: {"a": [1, null]}\n failoverUrls: b:1')
+    assert setup.open_properties == {"a": [1, None]}
+    assert setup.failover == [{"network-host": "b", "port": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "sessions"), [("0", MAX_SESSIONS), ("500000", MAX_SESSIONS), ("10", 10), ("32768", 32768)]
+)
+def test_sessions_without_a_limit_have_the_engines(given: str, sessions: int) -> None:
+    assert listener_setup(f"maxSessions: {given}").max_sessions == sessions
+
+
+def test_a_frame_is_never_smaller_than_the_protocol_has_it() -> None:
+    assert listener_setup("maxFrameSize: 2").max_frame_size == 512
