@@ -14,6 +14,7 @@ from core.management.service import Service
 from core.router import Core
 from shm import segment
 from shm.control import (
+    ChangeReply,
     Exit,
     Ready,
     SetAddresses,
@@ -44,7 +45,7 @@ def run(setup: Setup, channel: Channel) -> None:
     display = Display(core.forwarder, core.addresses, core.connections, segments.board())
     segments.core_stats().own(os.getpid(), setup.generation)
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
-    service = None if setup.management is None else Service(core, setup, segments)
+    service = None if setup.management is None else Service(core, setup, segments, channel.send)
     if service is not None:
         core.errands.append(service.step)
     channel.send(Ready(os.getpid()))
@@ -77,6 +78,8 @@ def serve(
                     core.set_addresses(message)
                 case SetManagement() if service is not None:
                     service.set_management(message.management)
+                case ChangeReply() if service is not None:
+                    service.changed(message)
                 case SetPolicy(policy):
                     core.admissions.set_limit(policy.max_connections)
                 case WorkerGone():

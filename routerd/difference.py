@@ -7,14 +7,11 @@ import msgspec
 
 from routerd.config import Address, Config, Listener
 from routerd.config.attribute import Entity
-from routerd.config.policy import Vhost
-from routerd.config.schema import ENTITY_TYPES, EntityType
+from routerd.config.schema import TYPE_OF
 from routerd.config.support import UNSERVED_ENTITIES
-from routerd.config.transport import SslProfile
 
 # What of the router entity takes effect at once; everything else is laid down when the processes start.
 LIVE = ("default_distribution", "link_capacity", "stop_grace_seconds")
-LIVE_ENTITIES = (SslProfile, Vhost)  # and the policy: for connections that come
 _UNTOLD = ("line", "identity")
 
 E = TypeVar("E", bound=Entity)
@@ -40,10 +37,10 @@ def difference(old: Config, new: Config) -> Difference:
         *_changed("address", _address, old.addresses, new.addresses),
         *_changed("log", lambda log: log.module, old.logs, new.logs),
         *(f"router changed: {text}" for name, text in router if name in LIVE),
-        *_others(old, new, live=True),
+        *_others(old, new),
     ]
     restart = [f"router changed: {text}" for name, text in router if name not in LIVE]
-    return Difference(_effective(old, new), applied, [*restart, *_others(old, new, live=False)])
+    return Difference(_effective(old, new), applied, restart)
 
 
 def places(listeners: Sequence[Listener]) -> dict[Place, Listener]:
@@ -62,19 +59,7 @@ def places(listeners: Sequence[Listener]) -> dict[Place, Listener]:
 
 def _effective(old: Config, new: Config) -> Config:
     live = {name: getattr(new.router, name) for name in LIVE}
-    entities = [one for one in old.entities if not isinstance(one, LIVE_ENTITIES)]
-    entities += [one for one in new.entities if isinstance(one, LIVE_ENTITIES)]
-    return msgspec.structs.replace(
-        old,
-        router=msgspec.structs.replace(old.router, **live),
-        listeners=new.listeners,
-        addresses=new.addresses,
-        logs=new.logs,
-        policy=new.policy,
-        entities=tuple(entities),
-        warnings=new.warnings,
-        count=new.count,
-    )
+    return msgspec.structs.replace(new, router=msgspec.structs.replace(old.router, **live))
 
 
 def _listeners(old: Sequence[Listener], new: Sequence[Listener]) -> Iterator[str]:
@@ -111,9 +96,9 @@ def _changes(old: Entity, new: Entity) -> Iterator[tuple[str, str]]:
             yield field.name, f"{field.encode_name} from {_value(before)} to {_value(after)}"
 
 
-def _others(old: Config, new: Config, *, live: bool) -> Iterator[str]:
-    """Other entities, either used at once or read at the start only; what may be a secret is not told."""
-    before, after = _other_entities(old, live), _other_entities(new, live)
+def _others(old: Config, new: Config) -> Iterator[str]:
+    """Other entities; what may be a secret is not told."""
+    before, after = _other_entities(old), _other_entities(new)
     for key, one in before.items():
         if key not in after:
             yield f"{key} removed"
@@ -122,19 +107,14 @@ def _others(old: Config, new: Config, *, live: bool) -> Iterator[str]:
     yield from (f"{key} added" for key in after if key not in before)
 
 
-def _other_entities(config: Config, live: bool) -> dict[str, Entity]:
-    found: dict[str, Entity] = {"policy": config.policy} if live else {}
+def _other_entities(config: Config) -> dict[str, Entity]:
+    found: dict[str, Entity] = {"policy": config.policy}
     for one in config.entities:
-        kind = _TYPES[type(one)]
-        if isinstance(one, LIVE_ENTITIES) != live:
-            continue
+        kind = TYPE_OF[type(one)]
         if kind.name not in UNSERVED_ENTITIES:
             key = f"{kind.short_name} {one.name or ''}".strip()
             found[key if key not in found else f"{key} of line {one.line}"] = one
     return found
-
-
-_TYPES: dict[type[Entity], EntityType] = {kind.entity: kind for kind in ENTITY_TYPES}
 
 
 def _listener(listener: Listener) -> str:

@@ -6,12 +6,13 @@ import msgspec
 
 from routerd.config import Config, Log
 from routerd.config.attribute import Attribute, Entity
-from routerd.config.schema import ENTITY_TYPES, USER_GROUP, EntityType, entity_type
+from routerd.config.check import SECRETS
+from routerd.config.schema import ENTITY_TYPES, TYPE_OF, USER_GROUP, EntityType
+from routerd.identities import NUMBERED, Identities
 from routerd.log import MODULES
 from shm.management import AttributeSchema, Management, TypeSchema
 
 _LOG_DEFAULTS = {"enable": "info+", "includeTimestamp": True, "includeSource": False, "outputFile": "stderr"}
-SECRETS = frozenset({"password", "saslPassword"})
 _KINDS = {
     "enum": "string",
     "port": "string",
@@ -22,14 +23,13 @@ _KINDS = {
 }
 
 
-def management(config: Config) -> Management:
+def management(config: Config, identities: Identities | None = None) -> Management:
     """The schema, and every entity of the configuration with the defaults filled in."""
     entities: dict[str, list[dict[str, Any]]] = {}
-    for entity in _entities(config):
-        found = entity_type(str(entity.__struct_config__.tag))
-        assert found is not None
-        known = entities.setdefault(found.name, [])
-        known.append(_values(entity, found, len(known)))
+    configured = _entities(config)
+    for entity, identity in zip(configured, (identities or Identities()).of(configured), strict=True):
+        kind = TYPE_OF[type(entity)]
+        entities.setdefault(kind.name, []).append(_values(entity, kind, identity))
     return Management(types=[*map(_type, ENTITY_TYPES), _type(USER_GROUP)], entities=entities)
 
 
@@ -71,8 +71,8 @@ def _attribute(attribute: Attribute) -> AttributeSchema:
     )
 
 
-def _values(entity: Entity, found: EntityType, number: int) -> dict[str, Any]:
-    """The attributes an entity has; secrets stay here."""
+def _values(entity: Entity, kind: EntityType, identity: str) -> dict[str, Any]:
+    """The attributes an entity has; secrets stay here. What is numbered has a name only if given one."""
     values: dict[str, Any] = {
         name: value
         for name, value in msgspec.to_builtins(entity).items()
@@ -80,16 +80,5 @@ def _values(entity: Entity, found: EntityType, number: int) -> dict[str, Any]:
     }
     if isinstance(entity, Log) and entity.module == "DEFAULT":
         values = _LOG_DEFAULTS | values
-    identity = f"{found.short_name}/{_identifier(entity, number)}"
-    return {"name": identity, **values, "identity": values.get("identity") or identity}
-
-
-def _identifier(entity: Entity, number: int) -> str:
-    """What tells entities of a type apart: where they listen, the module, the host name, or their place."""
-    host, port = getattr(entity, "host", None), getattr(entity, "port", None)
-    if host is not None and port is not None:
-        return ":".join([host or "0.0.0.0", port, *([entity.name] if entity.name else [])])  # noqa: S104  a name, no socket
-    for field in ("module", "hostname", "id", "name"):
-        if value := getattr(entity, field, None):
-            return str(value)
-    return str(number)
+    named = {} if kind.name in NUMBERED else {"name": identity}
+    return {**named, **values, "identity": identity}

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import msgspec
 
+from routerd.changes import kept
 from routerd.config import Config, ConfigError, Listener, load
 from routerd.config.source import Mistake
 from routerd.difference import Difference, difference, places
@@ -31,11 +32,15 @@ class RefusedError(Exception):
 
 
 class Reloaded(msgspec.Struct, frozen=True):
-    """A configuration that is ready to be used: its listeners listen, `retired` ones wait to be closed."""
+    """A configuration that is ready to be used: its listeners listen, `retired` ones wait to be closed.
+
+    `dropped` says why things that management had made are not in it.
+    """
 
     difference: Difference
     listening: list[Listening]
     retired: list[Listening]
+    dropped: tuple[str, ...] = ()
 
 
 def reload(old: Config, listening: Sequence[Listening]) -> Reloaded:
@@ -43,18 +48,29 @@ def reload(old: Config, listening: Sequence[Listening]) -> Reloaded:
     if not old.file:
         raise RefusedError(["the router was started without a configuration file; restart it with --config"])
     try:
-        new = load(old.file, old.router.id)
+        read = load(old.file, old.router.id)
     except ConfigError as error:
         raise RefusedError([str(mistake) for mistake in error.mistakes if not mistake.warning]) from error
+    new, dropped = kept(old, read)
+    try:
+        return prepare(old, new, listening, dropped)
+    except (LogError, ListenError) as error:
+        line = error.line if isinstance(error, ListenError) else 0
+        raise RefusedError([str(Mistake(old.file, line, str(error)))]) from error
+
+
+def prepare(
+    old: Config, new: Config, listening: Sequence[Listening], dropped: Sequence[str] = ()
+) -> Reloaded:
+    """Get what another configuration needs. Raises LogError or ListenError, and then all is as before."""
     try:
         configure(log_setups(new.logs), "supervisor")
         found, retired = exchange(listening, new.listeners)
-    except (LogError, ListenError) as error:
+    except (LogError, ListenError):
         with suppress(LogError):
             configure(log_setups(old.logs), "supervisor")
-        line = error.line if isinstance(error, ListenError) else 0
-        raise RefusedError([str(Mistake(old.file, line, str(error)))]) from error
-    return Reloaded(difference(old, new), found, retired)
+        raise
+    return Reloaded(difference(old, new), found, retired, tuple(dropped))
 
 
 def exchange(
@@ -104,18 +120,21 @@ def retire(leaving: Sequence[Listening]) -> None:
     close_all(leaving)
 
 
-def tell(found: Difference, former_warnings: Sequence[Mistake]) -> None:
+def tell(reloaded: Reloaded, former_warnings: Sequence[Mistake], what: str = "Reload") -> None:
     """One line for each change."""
+    found = reloaded.difference
     for text in found.applied:
-        event(LOGGER, NOTICE, f"Reload: {text}")
+        event(LOGGER, NOTICE, f"{what}: {text}")
+    for text in reloaded.dropped:
+        event(LOGGER, logging.WARNING, f"{what}: what management had made is removed: {text}")
     for text in found.restart:
-        event(LOGGER, logging.WARNING, f"Reload: {text}; it needs a restart of the router to take effect")
+        event(LOGGER, logging.WARNING, f"{what}: {text}; it needs a restart of the router to take effect")
     known = {warning.text for warning in former_warnings}
     for warning in found.effective.warnings:
         if warning.text not in known:
-            event(LOGGER, logging.WARNING, f"Reload: {warning}")
+            event(LOGGER, logging.WARNING, f"{what}: {warning}")
     if not found.applied and not found.restart:
-        event(LOGGER, NOTICE, "Reload: nothing has changed")
+        event(LOGGER, NOTICE, f"{what}: nothing has changed")
 
 
 def tell_refused(error: RefusedError) -> None:

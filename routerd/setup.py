@@ -92,8 +92,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             news.append((SetPolicy(policy), []))
         if role != "core":
             return news
-        # Management may have made addresses since: after a reload the file is what counts.
-        if self.management != before.management or self._treatment() != before._treatment():
+        if self._treatment() != before._treatment():
             news.append((self._treatment(), []))
         if self.management is not None and self.management != before.management:
             news.append((SetManagement(self.management), []))

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from routerd.banner import banner
+from routerd.changes import BAD_REQUEST, ChangeError, changed
 from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
 from routerd.config import Config
@@ -26,16 +27,18 @@ from routerd.config.policy import Vhost
 from routerd.config.source import Mistake
 from routerd.config.transport import SslProfile
 from routerd.family import Family
+from routerd.identities import Identities
 from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, LogError, configure, event
 from routerd.management import management
 from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
-from routerd.reload import RefusedError, Reloaded, reload, retire, tell, tell_refused
+from routerd.reload import RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import ROLL, STOP, Signals
 from routerd.systemd import Manager, passed_sockets
 from routerd.watch import LOOK_SECONDS, Watch
+from shm.control import ChangeReply, ChangeRequest
 from shm.segment import SegmentError, sweep
 
 LOGGER = logging.getLogger("SERVER")
@@ -92,20 +95,20 @@ def _assemble(
         stack.callback(os.close, fd)
     memory = SharedMemory(router.id, router.workers, router.arena_size)
     stack.callback(memory.close)
+    identities = Identities()
     blueprint = Blueprint(
         router=router,
         router_id=router.id,
         version=_version(),
         listening=tuple(listening),
-        addresses=config.addresses,
-        logs=config.logs,
         doorbells=doorbells,
-        management=management(config),
-        **_security(config),
+        **_configured(config, identities),
     )
     family = Family(blueprint, memory, pinning, launch)
     stack.callback(family.end)  # whatever happens: no child outlives this
-    return Supervisor(config, blueprint, family, memory, manager, listening, signals, announce)
+    return Supervisor(
+        config, blueprint, family, memory, manager, listening, signals, announce, identities=identities
+    )
 
 
 def _listen(config: Config) -> list[Listening]:
@@ -124,11 +127,16 @@ def _listen(config: Config) -> list[Listening]:
             )
 
 
-def _security(config: Config) -> dict[str, Any]:
-    """What a blueprint has of TLS and policy."""
-    profiles = tuple(entity for entity in config.entities if isinstance(entity, SslProfile))
-    vhosts = tuple(entity for entity in config.entities if isinstance(entity, Vhost))
-    return {"profiles": profiles, "policy": config.policy, "vhosts": vhosts}
+def _configured(config: Config, identities: Identities) -> dict[str, Any]:
+    """What of a blueprint changes with the configuration while the router runs, but for the sockets."""
+    return {
+        "addresses": config.addresses,
+        "logs": config.logs,
+        "profiles": tuple(entity for entity in config.entities if isinstance(entity, SslProfile)),
+        "policy": config.policy,
+        "vhosts": tuple(entity for entity in config.entities if isinstance(entity, Vhost)),
+        "management": management(config, identities),
+    }
 
 
 def _raise_descriptor_limit() -> None:
@@ -166,6 +174,7 @@ class Supervisor:
         signals: Signals,
         announce: Callable[[str], None] = say,
         clock: Callable[[], float] = time.monotonic,
+        identities: Identities | None = None,
     ) -> None:
         self._config = config
         self._blueprint = blueprint
@@ -177,6 +186,7 @@ class Supervisor:
         self._signals = signals
         self._clock = clock
         self._tell = announce
+        self._identities = identities or Identities()
         self._announced = False
         self._note = ""
 
@@ -264,6 +274,10 @@ class Supervisor:
                 return
             if message is None:
                 return
+            if isinstance(message, ChangeRequest) and place is self._family.core:
+                place.child.send(self._change(message))
+                self._memory.wake_core()
+                continue
             self._family.said(place, message, self._clock())
 
     def _take_signals(self) -> None:
@@ -299,21 +313,36 @@ class Supervisor:
         if self._announced:
             self._manager.ready(self._status())
 
-    def _take_over(self, reloaded: Reloaded) -> None:
+    def _change(self, request: ChangeRequest) -> ChangeReply:
+        """Do what management asks for, as a reload would."""
+        if self._family.stopping is not None:
+            return ChangeReply(request.number, BAD_REQUEST, "the router is stopping")
+        what = f"Management: {request.operation} {request.kind}"
+        try:
+            new = changed(self._config, request, self._identities)
+            self._take_over(prepare(self._config, new.config, self._listening), what)
+        except (ChangeError, LogError, ListenError) as error:
+            event(LOGGER, NOTICE, f"{what} refused: {error}")
+            status = error.status if isinstance(error, ChangeError) else BAD_REQUEST
+            return ChangeReply(request.number, status, str(error))
+        identity = ""
+        if new.entity is not None:
+            identities = self._identities.of(at.entity for at in self._config.checked)
+            identity = identities[self._config.checked.index(new.entity)]
+        return ChangeReply(request.number, new.status, "; ".join(new.remarks), identity)
+
+    def _take_over(self, reloaded: Reloaded, what: str = "Reload") -> None:
         warnings, self._config = self._config.warnings, reloaded.difference.effective
         self._listening[:] = reloaded.listening
         self._blueprint = msgspec.structs.replace(
             self._blueprint,
             router=self._config.router,
             listening=tuple(reloaded.listening),
-            addresses=self._config.addresses,
-            logs=self._config.logs,
-            management=management(self._config),
-            **_security(self._config),
+            **_configured(self._config, self._identities),
         )
         self._family.change(self._blueprint)
         retire(reloaded.retired)
-        tell(reloaded.difference, warnings)
+        tell(reloaded, warnings, what)
 
     def _roll(self) -> None:
         if self._family.roll(self._config.router.stop_grace_seconds):

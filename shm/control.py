@@ -177,6 +177,20 @@ class SetManagement(msgspec.Struct, tag=True, frozen=True):
     management: Management
 
 
+class ChangeReply(msgspec.Struct, tag=True, frozen=True):
+    """To the core: what became of its ``ChangeRequest`` of that number.
+
+    ``status`` as of the management protocol, 201, 200 and 204 for what was done; ``text``, if there is one,
+    says why not, or what is to be known about it. The new ``SetManagement`` has gone before; in it the entity
+    has the ``identity``.
+    """
+
+    number: int
+    status: int
+    text: str = ""
+    identity: str = ""
+
+
 class Exit(msgspec.Struct, tag=True, frozen=True):
     """Leave the main loop and exit with status 0."""
 
@@ -229,6 +243,21 @@ class Quiesced(msgspec.Struct, tag=True, frozen=True):
     generation: int
 
 
+class ChangeRequest(msgspec.Struct, tag=True, frozen=True):
+    """From the core: change the configuration of the running router; answered by ``ChangeReply``.
+
+    ``operation`` is CREATE, UPDATE or DELETE; ``kind``, the entity type, has no common prefix; ``identity``
+    names the entity of an UPDATE or DELETE as ``SetManagement`` does. A value None takes an attribute back to
+    its default.
+    """
+
+    number: int
+    operation: str
+    kind: str
+    identity: str = ""
+    attributes: dict[str, Any] = {}
+
+
 class Fatal(msgspec.Struct, tag=True, frozen=True):
     """The child cannot serve: what happened and what to do. The supervisor logs it as the exit's reason."""
 
@@ -245,9 +274,10 @@ ToChild = (
     | SetAddresses
     | SetManagement
     | SetPolicy
+    | ChangeReply
     | Exit
     | WorkerGone
     | CoreGone
     | CoreBack
 )
-FromChild = Ready | WorkerReclaimed | Drained | Closed | Quiesced | Fatal
+FromChild = Ready | WorkerReclaimed | Drained | Closed | Quiesced | ChangeRequest | Fatal

@@ -7,7 +7,7 @@ import logging
 
 from core.management.address import Addresses
 from core.management.allocator import Allocators
-from core.management.configured import ConfigAddresses, Configured
+from core.management.configured import ROUTING, Configured, Routing
 from core.management.connection import Connections
 from core.management.link import Links
 from core.management.log import LogStats, Recent
@@ -44,8 +44,8 @@ class Agent:
             match schema.name:
                 case "router":
                     nouns.insert(0, Router(view, schema))
-                case "router.config.address":
-                    nouns.append(ConfigAddresses(view, schema))
+                case name if name in ROUTING:
+                    nouns.append(Routing(view, schema))
                 case _:
                     nouns.append(Configured(view, schema))
         self._nouns = {noun.schema.name: noun for noun in nouns}

@@ -1,16 +1,15 @@
-"""Entity types that stand in the configuration: what the supervisor told of them."""
+"""Entity types that stand in the configuration: what the supervisor told of them, and changes asked of it."""
 
 from collections.abc import Callable
 from typing import Any
 
-from core.management.check import checked
 from core.management.noun import Noun
-from core.management.request import BAD_REQUEST, CREATED, NO_CONTENT, ManagementError, Request, Response
+from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
-from shm.control import AddressSetup, SetAddresses
-from shm.management import PREFIX, TypeSchema
+from shm.management import TypeSchema
 
-_FROM_SUPERVISOR = "edit the configuration file and reload, or restart, the router"
+MOST_VALUES = 10_000  # in the attributes of one request
+DEEPEST = 16
 
 
 def column(name: str, otherwise: Any = None) -> Callable[[dict[str, Any]], Any]:
@@ -19,28 +18,91 @@ def column(name: str, otherwise: Any = None) -> Callable[[dict[str, Any]], Any]:
 
 
 class Configured(Noun):
-    """Entities as configured; they are changed in the configuration file."""
+    """Entities as configured. The supervisor owns the configuration: it checks and applies what is asked."""
 
     def __init__(self, view: View, schema: TypeSchema) -> None:
         columns = {a.name: column(a.name, None if a.create else a.default) for a in schema.attributes}
         super().__init__(schema, columns | {"type": lambda row: schema.long_name})
+        self._view = view
         self._entities = view.management.entities.setdefault(schema.name, [])
 
     def configure(self, entities: list[dict[str, Any]]) -> None:
-        """The entities of a configuration that has been read again."""
+        """The entities of a configuration that has changed."""
         self._entities = entities
 
     def rows(self) -> list[dict[str, Any]]:
         return list(self._entities)
 
-    def cannot(self, operation: str) -> ManagementError:
-        """With what to do instead, for what qdrouterd does at run time."""
-        error = super().cannot(operation)
-        if operation not in self.schema.operations:
-            return error
-        return ManagementError(
-            error.status, f"{operation} of {self.schema.name} is not implemented yet; {_FROM_SUPERVISOR}"
-        )
+    def create(self, request: Request) -> Response:
+        """Make an entity; it lasts as long as the router runs."""
+        if "CREATE" not in self.schema.operations:
+            raise self.cannot("CREATE")
+        attributes = self._attributes(request)
+        if request.name is not None and attributes.setdefault("name", request.name) != request.name:
+            raise ManagementError(BAD_REQUEST, "name: the body says another one than the request")
+        return self._change("CREATE", "", attributes)
+
+    def update(self, request: Request) -> Response:
+        """Change attributes; those that are given as they are do not count."""
+        if "UPDATE" not in self.schema.operations:
+            raise self.cannot("UPDATE")
+        row = self.find(request.name, request.identity)
+        attributes = {
+            name: value
+            for name, value in self._attributes(request).items()
+            if name not in self.columns or value != self.columns[name](row)
+        }
+        return self._change("UPDATE", str(row["identity"]), attributes)
+
+    def delete(self, request: Request) -> Response:
+        """Take an entity away."""
+        if "DELETE" not in self.schema.operations:
+            raise self.cannot("DELETE")
+        row = self.find(request.name, request.identity)
+        return self._change("DELETE", str(row["identity"]), {})
+
+    def _attributes(self, request: Request) -> dict[str, Any]:
+        given = _Plain().value(request.attributes)
+        given.pop("type", None)
+        if given.get("identity") is None:
+            given.pop("identity", None)
+        return dict(given)
+
+    def _change(self, operation: str, identity: str, attributes: dict[str, Any]) -> Response:
+        reply = self._view.change(operation, self.schema.name, identity, attributes)
+        if reply.status >= BAD_REQUEST:
+            raise ManagementError(reply.status, reply.text)
+        body = self.values(self.find(None, reply.identity)) if reply.identity else {}
+        return Response(reply.status, body, reply.text)
+
+
+class _Plain:
+    """Values of a message as the supervisor is told them: as many, and as deep, as a configuration has."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """The value in the language's own types. Raises ManagementError."""
+        self._count += 1
+        if self._count > MOST_VALUES or depth > DEEPEST:
+            text = f"the attributes have more than {MOST_VALUES} values, or stand more than {DEEPEST} deep"
+            raise ManagementError(BAD_REQUEST, text)
+        if isinstance(value, dict):
+            return {self._name(name): self.value(one, depth + 1) for name, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(one, depth + 1) for one in value]
+        for kind in (bool, int, float, str):  # the engine's own types are subclasses of these
+            if isinstance(value, kind):
+                return kind(value)
+        if value is None:
+            return None
+        raise ManagementError(BAD_REQUEST, f"a value of type {type(value).__name__} fits no attribute")
+
+    def _name(self, name: Any) -> str:
+        if not isinstance(name, str):
+            raise ManagementError(BAD_REQUEST, f"the name of an attribute is {name!r}; give a string")
+        return str(name)
 
 
 # qdrouterd's own columns of router.config.address, in its order.
@@ -50,80 +112,17 @@ _ADDRESS_COLUMNS = (
 )  # fmt: skip
 
 
-class ConfigAddresses(Configured):
-    """How addresses are treated; CREATE and DELETE take effect at once, also for addresses in use."""
+class Routing(Configured):
+    """What qdrouterd keeps in its core: columns in its order, and null for an attribute nobody knows."""
 
     lenient = True
 
     def __init__(self, view: View, schema: TypeSchema) -> None:
         super().__init__(view, schema)
-        self.columns = {name: _ADDRESS.get(name, column(name)) for name in _ADDRESS_COLUMNS}
-        self.columns["enableFallback"] = column("enableFallback")
-        self.standard = list(_ADDRESS_COLUMNS)
-        self._view = view
-        self._identity = 0
-        for entity in self._entities:
-            self._identify(entity)
-
-    def _identify(self, entity: dict[str, Any]) -> None:
-        self._identity += 1
-        if entity.get("name") == entity.get("identity"):
-            entity.pop("name", None)  # made up, where the file gives none
-        entity["identity"] = str(self._identity)
-
-    def configure(self, entities: list[dict[str, Any]]) -> None:
-        """Those that were made by requests are gone: the file is what counts."""
-        for entity in entities:
-            self._identify(entity)
-        super().configure(entities)
-
-    def create(self, request: Request) -> Response:
-        """Add a prefix or pattern."""
-        entity = checked(self.schema, request.attributes, "CREATE")
-        if request.name is not None and entity.setdefault("name", request.name) != request.name:
-            raise ManagementError(BAD_REQUEST, "name: the body says another one than the request")
-        if ("prefix" in entity) == ("pattern" in entity):
-            raise ManagementError(BAD_REQUEST, "give either a prefix or a pattern")
-        if any(
-            entity.get("name") is not None and entity["name"] == one.get("name") for one in self._entities
-        ):
-            raise ManagementError(
-                BAD_REQUEST, f"there is a router.config.address named {entity['name']!r} already"
-            )
-        if any(_pattern(entity) == _pattern(one) for one in self._entities):
-            raise ManagementError(BAD_REQUEST, f"{_pattern(entity)} is configured already")
-        self._identify(entity)
-        self._entities.append(entity)
-        self._apply()
-        return Response(CREATED, self.values(entity))
-
-    def delete(self, request: Request) -> Response:
-        """Forget a prefix or pattern: its addresses are treated as others again."""
-        entity = self.find(request.name, request.identity)
-        self._entities.remove(entity)
-        self._apply()
-        return Response(NO_CONTENT, {})
-
-    def _apply(self) -> None:
-        view = self._view
-        addresses = [_setup(entity) for entity in self._entities]
-        treatment = SetAddresses(addresses, view.setup.default_distribution)
-        view.command(lambda: view.core.set_addresses(treatment))
-
-
-def _setup(entity: dict[str, Any]) -> AddressSetup:
-    return AddressSetup(
-        prefix=entity.get("prefix"),
-        pattern=entity.get("pattern"),
-        distribution=entity["distribution"],
-        priority=entity.get("priority"),
-        name=entity.get("name"),
-    )
-
-
-def _pattern(entity: dict[str, Any]) -> str:
-    pattern = entity.get("pattern")
-    return str(pattern) if pattern is not None else f"{entity.get('prefix')}.#"
+        names, own = _ROUTING[schema.name]
+        everything = dict.fromkeys((*names, *self.columns))
+        self.columns = {name: own.get(name, self.columns.get(name, column(name))) for name in everything}
+        self.standard = list(names)
 
 
 def _phase(name: str, with_waypoint: int) -> Callable[[dict[str, Any]], Any]:
@@ -134,11 +133,43 @@ def _phase(name: str, with_waypoint: int) -> Callable[[dict[str, Any]], Any]:
     return read
 
 
-_ADDRESS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "type": lambda row: PREFIX + "router.config.address",
+Columns = dict[str, Callable[[dict[str, Any]], Any]]
+
+_ADDRESS: Columns = {
     "waypoint": lambda row: bool(row.get("waypoint")),
     "ingressPhase": _phase("ingressPhase", 0),
     "egressPhase": _phase("egressPhase", 1),
     "priority": lambda row: -1 if row.get("priority") is None else row["priority"],
     "fallback": lambda row: bool(row.get("enableFallback")),
 }
+
+_LINK_ROUTE_COLUMNS = (
+    "name", "identity", "type", "prefix", "distribution", "connection", "containerId", "direction", "dir",
+    "operStatus", "pattern", "addExternalPrefix", "delExternalPrefix",
+)  # fmt: skip
+_LINK_ROUTE: Columns = {"dir": column("direction")}
+
+_AUTO_LINK_COLUMNS = (
+    "name", "identity", "type", "address", "addr", "direction", "dir", "phase", "connection", "containerId",
+    "externalAddress", "externalAddr", "linkRef", "operStatus", "lastError", "fallback",
+)  # fmt: skip
+
+
+def _auto_link_phase(row: dict[str, Any]) -> Any:
+    phase = row.get("phase")
+    return phase if phase is not None else int(row.get("direction") == "in" and not row.get("fallback"))
+
+
+_AUTO_LINK: Columns = {
+    "addr": column("address"),
+    "dir": column("direction"),
+    "externalAddr": column("externalAddress"),
+    "phase": _auto_link_phase,
+}
+
+_ROUTING: dict[str, tuple[tuple[str, ...], Columns]] = {
+    "router.config.address": (_ADDRESS_COLUMNS, _ADDRESS),
+    "router.config.linkRoute": (_LINK_ROUTE_COLUMNS, _LINK_ROUTE),
+    "router.config.autoLink": (_AUTO_LINK_COLUMNS, _AUTO_LINK),
+}
+ROUTING = frozenset(_ROUTING)

@@ -12,15 +12,17 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final
+
+import msgspec
 
 from core.management.agent import Agent
 from core.management.log import keep_recent
 from core.management.request import BAD_REQUEST, INTERNAL, ManagementError, Response
 from core.management.view import View
 from core.router import Core
-from shm.control import Setup
+from shm.control import ChangeReply, ChangeRequest, Setup
 from shm.management import Management
 from shm.segment import Segments
 
@@ -31,6 +33,7 @@ WAITING: Final = (
     256  # requests that wait for their turn; more are dropped, and asked again by those who want to know
 )
 COMMAND_SECONDS: Final = 10.0
+CHANGE_SECONDS: Final = 30.0  # of the supervisor, which may be reading a file or looking a host up
 SWITCH_SECONDS: Final = 0.0005  # how long the agent may keep the lock while the core's thread waits for it
 REPLY_LIMIT: Final = 1 << 20  # bytes: what is longer must be asked for in pages
 NICE: Final = 5  # of the agent's thread: on a CPU of its own core's process it lets messages go first
@@ -62,13 +65,18 @@ class _Command:
 class Service:
     """Requests in, replies out. All but ``_serve`` and what it calls runs in the core's thread."""
 
-    def __init__(self, core: Core, setup: Setup, segments: Segments) -> None:
+    def __init__(
+        self, core: Core, setup: Setup, segments: Segments, tell: Callable[[msgspec.Struct], None]
+    ) -> None:
         self._core = core
+        self._tell = tell  # the supervisor
+        self._changes: dict[int, SimpleQueue[ChangeReply]] = {}  # asked for and not answered yet
+        self._number = 0
         self._segments = segments
         self._requests: SimpleQueue[bytes] = SimpleQueue()
         self._mailbox: deque[tuple[str, bytes] | _Command] = deque()
         self._thread: threading.Thread | None = None
-        self._view = view = View(core, setup, segments, self._command)
+        self._view = view = View(core, setup, segments, self._command, self._change)
         recent = keep_recent([entity["module"] for entity in view.management.entities.get("log", ())])
         self._agent = Agent(view, recent)
         for address in ADDRESSES:
@@ -89,6 +97,11 @@ class Service:
         """The configuration has been read again: what it says stands for what was there, entity by entity."""
         self._view.configure(management)
         self._agent.configure(management)
+
+    def changed(self, reply: ChangeReply) -> None:
+        """The supervisor's answer to what the agent asked of it."""
+        if (waiting := self._changes.pop(reply.number, None)) is not None:
+            waiting.put(reply)
 
     def step(self) -> None:
         """Do what the agent has put in the mailbox."""
@@ -150,3 +163,22 @@ class Service:
         if command.error is not None:
             raise command.error
         return command.result
+
+    def _change(self, operation: str, kind: str, identity: str, attributes: dict[str, Any]) -> ChangeReply:
+        """Ask the supervisor for a change, and wait for what becomes of it."""
+        self._number += 1
+        request = ChangeRequest(self._number, operation, kind, identity, attributes)
+        answer: SimpleQueue[ChangeReply] = SimpleQueue()
+
+        def ask() -> None:
+            self._changes[request.number] = answer
+            self._tell(request)
+
+        self._command(ask)
+        try:
+            return answer.get(timeout=CHANGE_SECONDS)
+        except Empty:
+            raise ManagementError(
+                INTERNAL,
+                f"the supervisor did not answer within {CHANGE_SECONDS:g} s; look whether it was done",
+            ) from None

@@ -13,7 +13,7 @@ import msgspec
 from core.connections import Connections
 from core.links import Links
 from core.router import Core
-from shm.control import Setup
+from shm.control import ChangeReply, Setup
 from shm.management import Management
 from shm.payloads import ConnectionOpened
 from shm.segment import Segments
@@ -27,19 +27,31 @@ class Command(Protocol):
     def __call__(self, action: Callable[[], Any]) -> Any: ...
 
 
+class Change(Protocol):
+    """Asks the supervisor for a change of the configuration, and waits for its answer."""
+
+    def __call__(
+        self, operation: str, kind: str, identity: str, attributes: dict[str, Any]
+    ) -> ChangeReply: ...
+
+
 class View:
     """The agent's way to everything it tells of, or changes."""
 
-    def __init__(self, core: Core, setup: Setup, segments: Segments, command: Command) -> None:
+    def __init__(
+        self, core: Core, setup: Setup, segments: Segments, command: Command, change: Change
+    ) -> None:
         self.core = core
         self.setup = setup
         self.segments = segments
         self.command = command
+        self.change = change
         self.management = setup.management or Management([], {})
         self.started = time.monotonic_ns()
 
     def configure(self, management: Management) -> None:
-        """The configuration has been read again."""
+        """The configuration has changed."""
+        self.management.entities.clear()
         self.management.entities.update(management.entities)
         router = next(iter(management.entities.get("router", ())), {})
         distribution = router.get("defaultDistribution", self.setup.default_distribution)

@@ -9,17 +9,28 @@ from routerd.config.source import Block, Mistake, Section, Setting, camel_case, 
 from routerd.config.values import WrongValueError, convert, expected
 
 DOCUMENTATION = "docs/configuration.md"
+SECRETS = frozenset({"password", "saslPassword"})  # attributes whose values are never told
 
 
 class Checked(Struct, frozen=True):
-    """An entity and where its attributes stand; a wrong attribute has its default instead."""
+    """An entity and where its attributes stand; a wrong attribute has its default instead.
+
+    `block` is what was given. One that stands in no file has line 0.
+    """
 
     entity: Entity
     type: EntityType
+    block: Block
     file: str
     line: int
     lines: dict[str, int]  # of the attributes given in the file, by present name
     wrong: frozenset[str] = frozenset()
+
+    def where(self, other: "Checked") -> str:
+        """The place of this one, for a mistake in the other."""
+        if not self.line:
+            return "in a management request"
+        return f"in line {self.line}" if self.file == other.file else f"in {self.file}:{self.line}"
 
     def line_of(self, attribute: str) -> int:
         return self.lines.get(attribute, self.line)
@@ -80,7 +91,9 @@ class _Checker:
         except msgspec.ValidationError as error:  # stricter than the checks above: never let it pass
             self._mistake(self._line, f"is not valid ({error}); see {DOCUMENTATION}")
             return None
-        return Checked(entity, self._type, self._file, self._line, self._lines, frozenset(self._wrong))
+        return Checked(
+            entity, self._type, self._block, self._file, self._line, self._lines, frozenset(self._wrong)
+        )
 
     def _setting(self, setting: Setting, seen: dict[str, Setting]) -> None:
         name = camel_case(setting.name)
@@ -109,7 +122,7 @@ class _Checker:
                 self._values[attribute.name] = convert(attribute, setting.value)
         except WrongValueError as error:
             self._wrong.add(attribute.name)
-            self._mistake(setting.line, f"{attribute.name}: {error}")
+            self._mistake(setting.line, f"{attribute.name}: {_hidden(attribute, error)}")
 
     def _repeated(self, setting: Setting, earlier: Setting, attribute: Attribute) -> None:
         if camel_case(setting.name) == camel_case(earlier.name):
@@ -157,3 +170,10 @@ class _Checker:
 
     def _warn(self, line: int, text: str) -> None:
         self._mistakes.append(Mistake(self._file, line, f"{self._name} {text}", warning=True))
+
+
+def _hidden(attribute: Attribute, error: WrongValueError) -> str:
+    """What is wrong with a value, without the value of a secret."""
+    if attribute.name not in SECRETS:
+        return str(error)
+    return f"its value does not fit; give {expected(attribute)} without control characters"

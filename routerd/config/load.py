@@ -3,7 +3,7 @@
 import os
 import secrets
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from routerd.config.relations import check_relations
 from routerd.config.router import Log, Router
 from routerd.config.routing import Address
 from routerd.config.security import check_security
-from routerd.config.source import ConfigError, Mistake, Section, decode
+from routerd.config.source import Block, ConfigError, Mistake, Section, Setting, decode
 from routerd.config.support import check_support, is_served
 from routerd.config.transport import Listener
 
@@ -36,7 +36,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
     `listeners` are those to open, each with its linkCapacity; listeners that this version does not serve
     stand in `entities` with everything else. `router.id` is never empty. `count` is the number of entities
-    in the file.
+    in the file. `checked` are all entities as they were given, in their file or by management.
     """
 
     file: str
@@ -48,20 +48,14 @@ class Config(Struct, frozen=True, kw_only=True):
     entities: tuple[Entity, ...] = ()
     warnings: tuple[Mistake, ...] = ()
     count: int = 0
+    checked: tuple[Checked, ...] = ()
 
 
 def default_config() -> Config:
     """The configuration without a file: a standalone router for this machine's clients on port 5672."""
-    router = _with_id(Router())
-    listener = Listener(host="127.0.0.1", port="amqp", sasl_mechanisms="ANONYMOUS")
-    return Config(
-        file="",
-        router=router,
-        policy=Policy(),
-        listeners=(_with_capacity(listener, router),),
-        addresses=(),
-        logs=(),
-    )
+    settings = {"host": "127.0.0.1", "port": "amqp", "saslMechanisms": "ANONYMOUS"}
+    block = Block(tuple(Setting(name, value, 0) for name, value in settings.items()), 0)
+    return assemble("", check([Section("listener", block, 0, "")], []))
 
 
 def load(path: str | os.PathLike[str], router_id: str = "") -> Config:
@@ -80,16 +74,20 @@ def parse(text: str, file: str, router_id: str = "") -> Config:
     sections += policy_sections(sections, mistakes)
     checked = check(sections, mistakes)
     wrong = {_subject(mistake) for mistake in mistakes if not mistake.warning}
-    later = [
+    mistakes.extend(mistake for mistake in check_together(checked) if _subject(mistake) not in wrong)
+    if any(not mistake.warning for mistake in mistakes):
+        raise ConfigError(mistakes)
+    return assemble(file, checked, mistakes, router_id)
+
+
+def check_together(checked: list[Checked]) -> list[Mistake]:
+    """What is wrong with entities, each without a mistake of its own, as one configuration."""
+    return [
         *check_relations(checked),
         *check_peers(checked),
         *check_security(checked),
         *check_support(checked),
     ]
-    mistakes.extend(mistake for mistake in later if _subject(mistake) not in wrong)
-    if any(not mistake.warning for mistake in mistakes):
-        raise ConfigError(mistakes)
-    return _config(file, checked, mistakes, router_id)
 
 
 def _subject(mistake: Mistake) -> tuple[int, str]:
@@ -97,7 +95,11 @@ def _subject(mistake: Mistake) -> tuple[int, str]:
     return mistake.line, mistake.text.partition(":")[0]
 
 
-def _config(file: str, checked: list[Checked], warnings: list[Mistake], router_id: str) -> Config:
+def assemble(
+    file: str, checked: Sequence[Checked], mistakes: Iterable[Mistake] = (), router_id: str = ""
+) -> Config:
+    """The configuration of entities without mistakes; what is told of them are warnings."""
+    warnings = list(mistakes)
     router = _with_id(next(iter(_all(checked, Router)), Router()), router_id)
     listeners = [listener for listener in _all(checked, Listener) if is_served(listener)]
     if not listeners:
@@ -116,10 +118,11 @@ def _config(file: str, checked: list[Checked], warnings: list[Mistake], router_i
         ),
         warnings=tuple(sorted(warnings)),
         count=len(checked),
+        checked=tuple(checked),
     )
 
 
-def _all(checked: list[Checked], entity: type[E]) -> list[E]:
+def _all(checked: Sequence[Checked], entity: type[E]) -> list[E]:
     return [at.entity for at in checked if isinstance(at.entity, entity)]
 
 

@@ -52,13 +52,9 @@ def _unique(checked: list[Checked]) -> Iterator[Mistake]:
         for attribute, value in keys:
             first = seen.setdefault((at.type.name, attribute, value), at)
             if first is not at and not attribute:
-                yield at.mistake(
-                    "", f"stands already in line {first.line}; there can be one, put them together"
-                )
+                yield at.mistake("", f"stands already {first.where(at)}; there can be one, put them together")
             elif first is not at:
-                yield at.mistake(
-                    attribute, f"{shown(value)} stands already in line {first.line}; give another"
-                )
+                yield at.mistake(attribute, f"{shown(value)} stands already {first.where(at)}; give another")
 
 
 def _router(at: Checked, router: Router) -> Iterator[Mistake]:
@@ -90,7 +86,7 @@ def _listeners(checked: list[Checked]) -> Iterator[Mistake]:
         for first, other in earlier:
             if _same_place(listener, other):
                 place = f"host {shown(listener.host)} port {listener.port}"
-                text = f"{place} is the place of the listener in line {first.line}; give another port"
+                text = f"{place} is the place of the listener {first.where(at)}; give another port"
                 yield at.mistake("port", text)
                 break
         earlier.append((at, listener))
@@ -190,7 +186,7 @@ def _repeated(
     pattern = f"{tokens}.#" if attribute == "prefix" else tokens
     first = seen.setdefault((at.type.name, direction, pattern), at)
     if first is not at:
-        yield at.mistake(attribute, f"{shown(given)} is as in line {first.line}; remove one of them")
+        yield at.mistake(attribute, f"{shown(given)} is as {first.where(at)}; remove one of them")
 
 
 def _output_file(at: Checked, log: Log) -> Iterator[Mistake]:

@@ -86,9 +86,9 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(Address, operations=_CREATE_DELETE),
     _type(Policy, PolicyState, singleton=True),
     _type(Vhost, operations=("CREATE", "UPDATE", "DELETE")),
-    _type(SslProfile, operations=_CREATE_DELETE),
+    _type(SslProfile, operations=("CREATE", "UPDATE", "DELETE")),
     _type(AuthServicePlugin, operations=_CREATE_DELETE),
-    _type(Connector, ConnectorState, operations=_CREATE_DELETE),
+    _type(Connector, ConnectorState, operations=("CREATE", "UPDATE", "DELETE")),
     _type(LinkRoute, LinkRouteState, operations=_CREATE_DELETE),
     _type(AutoLink, AutoLinkState, operations=_CREATE_DELETE),
     _type(Exchange, ExchangeState, operations=_CREATE_DELETE),
@@ -97,6 +97,7 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
 )
 USER_GROUP = _type(UserGroup)
 
+TYPE_OF: dict[type[Entity], EntityType] = {t.entity: t for t in ENTITY_TYPES}
 _BY_NAME = {t.name: t for t in ENTITY_TYPES} | {t.short_name: t for t in ENTITY_TYPES}
 
 

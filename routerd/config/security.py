@@ -128,7 +128,7 @@ def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:
             first = seen.setdefault(name, at)
             if first is not at or [n for _, n in names].count(name) > 1:
                 yield at.mistake(
-                    attribute, f"{shown(name)} is a name of the vhost in line {first.line}, too; remove one"
+                    attribute, f"{shown(name)} is a name of the vhost {first.where(at)}, too; remove one"
                 )
                 break
 

@@ -100,7 +100,7 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     port: Annotated[str, about("Port number or service name.", kind="port")] = "amqp"
     protocol_family: Annotated[Family, about("Use only addresses of this family.")] | None = None
     role: Annotated[Role, about("What is connected to: a client, a router or a broker.")] = "normal"
-    cost: Annotated[int, about("Cost of links to that router.", ge=1)] = 1
+    cost: Annotated[int, about("Cost of links to that router.", ge=1, update=True)] = 1
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
     sasl_mechanisms: Annotated[str, about("SASL mechanisms accepted, separated by blanks.")] | None = None
     allow_redirect: Annotated[bool, about("Whether the peer may redirect the connection.")] = True
@@ -136,30 +136,37 @@ class ConnectorState(Struct, frozen=True, kw_only=True, rename="camel"):
 class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="sslProfile"):
     """Certificates and settings for TLS, referred to by name."""
 
-    ciphers: Annotated[str, about("Cipher suites, as OpenSSL lists them.")] | None = None
-    protocols: Annotated[str, about("TLS versions, separated by blanks.")] | None = None
+    ciphers: Annotated[str, about("Cipher suites, as OpenSSL lists them.", update=True)] | None = None
+    protocols: Annotated[str, about("TLS versions, separated by blanks.", update=True)] | None = None
     ca_cert_file: (
-        Annotated[str, about("Certificates that are trusted.", kind="path", old="certDb")] | None
+        Annotated[str, about("Certificates that are trusted.", update=True, kind="path", old="certDb")] | None
     ) = None
-    cert_file: Annotated[str, about("Certificate of the router.", kind="path")] | None = None
-    private_key_file: Annotated[str, about("Key of the certificate.", kind="path", old="keyFile")] | None = (
-        None
-    )
+    cert_file: Annotated[str, about("Certificate of the router.", update=True, kind="path")] | None = None
+    private_key_file: (
+        Annotated[str, about("Key of the certificate.", update=True, kind="path", old="keyFile")] | None
+    ) = None
     password_file: (
         Annotated[
-            str, about("File with the password of the key; use password.", kind="path", deprecated=True)
+            str,
+            about(
+                "File with the password of the key; use password.", update=True, kind="path", deprecated=True
+            ),
         ]
         | None
     ) = None
     password: (
-        Annotated[str, about("Password of the key, or `env:NAME`, `file:PATH`, `pass:TEXT`.")] | None
+        Annotated[str, about("Password of the key, or `env:NAME`, `file:PATH`, `pass:TEXT`.", update=True)]
+        | None
     ) = None
-    uid_format: Annotated[str, about("Parts of a client's certificate that make its user name.")] | None = (
-        None
-    )
+    uid_format: (
+        Annotated[str, about("Parts of a client's certificate that make its user name.", update=True)] | None
+    ) = None
     uid_name_mapping_file: (
         Annotated[
-            str, about("File that maps those user names to others.", kind="path", old="displayNameFile")
+            str,
+            about(
+                "File that maps those user names to others.", update=True, kind="path", old="displayNameFile"
+            ),
         ]
         | None
     ) = None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from keeper import Keeper
 from proton import Message
 
 from core.management import codec
@@ -17,13 +18,13 @@ from core.management.request import Request
 from core.management.view import View
 from core.router import Core
 from routerd.config import default_config
-from routerd.management import management
 from shm import segment
 from shm.control import Setup
 
 WORDS = (
     "QUERY", "READ", "CREATE", "UPDATE", "DELETE", "GET-LOG", "GET-SCHEMA", "GET-TYPES", "self", "name",
     "identity", "org.amqp.management", "router", "router.link", "router.config.address", "log", "listener",
+    "vhost", "sslProfile", "connector", "hostname", "groups", "port",
     "prefix", "pattern", "distribution", "attributeNames", "module", "DEFAULT", "", "x",
 )  # fmt: skip
 TEXT = st.sampled_from(WORDS) | st.text(max_size=5)
@@ -46,9 +47,12 @@ def agent() -> Iterator[Agent]:
     """An agent beside a core without workers' messages."""
     segments = segment.create(segment.segment_prefix("test-requests", os.getpid()), 1, 4)
     try:
-        setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], management=management(default_config()))
+        keeper = Keeper(default_config())
+        setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], management=keeper.management())
         core = Core(setup, segments, b"seed")
-        yield Agent(View(core, setup, segments, lambda action: action()), Recent())
+        view = View(core, setup, segments, lambda action: action(), keeper.change)
+        keeper.agent = Agent(view, Recent())
+        yield keeper.agent
     finally:
         segments.unlink()
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from keeper import Keeper
 from proton import Message, symbol, ulong
 
 from core.management import codec
@@ -16,7 +17,6 @@ from core.management.request import ManagementError, Request, request_of
 from core.management.view import View
 from core.router import Core
 from routerd.config import parse
-from routerd.management import management
 from shm import native, segment
 from shm.control import AddressSetup, Setup
 from shm.management import PREFIX
@@ -54,18 +54,18 @@ class Bed:
     """An agent beside a core with one worker, whose connection 4 has a sender and a receiver."""
 
     def __init__(self, segments: segment.Segments) -> None:
-        config = parse(CONFIG, "test.conf")
+        self.keeper = Keeper(parse(CONFIG, "test.conf"))
         news = AddressSetup(prefix="news", distribution="multicast")
-        setup = Setup(
-            "core", 1, 1, "/none", "me", "0.1", 1, [-1], addresses=[news], management=management(config)
-        )
+        known = self.keeper.management()
+        setup = Setup("core", 1, 1, "/none", "me", "0.1", 1, [-1], addresses=[news], management=known)
         self.core = Core(setup, segments, b"seed")
         self.arena = native.ArenaOwner(segments.arenas[0])
         self.core_arena = native.Arena(segments.arenas[1])
         self.actions = native.Producer(segments.rings, native.action_ring_offset(0))
         self.work = native.Consumer(segments.rings, native.work_ring_offset(0))
         self.recent = Recent()
-        self.agent = Agent(View(self.core, setup, segments, lambda action: action()), self.recent)
+        view = View(self.core, setup, segments, lambda action: action(), self.keeper.change)
+        self.keeper.agent = self.agent = Agent(view, self.recent)
         self.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "box", "10.0.0.1:99", number=4))
         self.say(C_ATTACH, Attach(0, 1, 0, "to", False, "news.uk"))
         self.say(C_ATTACH, Attach(1, 1, 0, "from", True, "news.uk"))
@@ -236,7 +236,10 @@ def test_read(bed: Bed) -> None:
             {"operation": "CREATE", "type": "router.config.address", "name": "x"},
             {"prefix": "a", "name": "y"},
         ),
-        (501, {"operation": "CREATE", "type": "listener"}, {"port": 1}),
+        (400, {"operation": "CREATE", "type": "listener"}, {"port": "nowhere"}),
+        (501, {"operation": "UPDATE", "type": "listener", "name": "here"}, {"port": "1"}),
+        (501, {"operation": "CREATE", "type": "policy"}, {}),
+        (501, {"operation": "DELETE", "type": "log", "identity": "log/DEFAULT"}, {}),
         (501, {"operation": "CREATE", "type": "connection"}, {}),
         (501, {"operation": "DELETE", "type": "connection", "identity": "4"}, {}),
         (404, {"operation": "DELETE", "type": "router.config.address", "name": "no such"}, {}),
@@ -258,17 +261,14 @@ def test_refusals(bed: Bed, status: int, properties: dict[str, Any], body: Any) 
 
 
 def test_an_address_is_configured_and_forgotten(bed: Bed) -> None:
-    """CREATE and DELETE change how addresses in use are treated."""
+    """CREATE and DELETE, by name or by the identity it was given."""
     create = {"pattern": "news.*", "distribution": "closest", "priority": "7"}
     status, made = bed.crud("CREATE", create, type=PREFIX + "router.config.address", name="near")
     assert (status, made["name"], made["pattern"], made["priority"]) == (201, "near", "news.*", 7)
-    (row,) = bed.query("router.address", "distribution", "priority")
-    assert row == {"distribution": "closest", "priority": 7}
     assert [r["name"] for r in bed.query("router.config.address")] == ["wide", "near"]
     status, body = bed.crud("DELETE", type="router.config.address", identity=made["identity"])
     assert (status, body) == (204, {})
-    (row,) = bed.query("router.address", "distribution", "priority")
-    assert row == {"distribution": "multicast", "priority": -1}
+    assert [r["name"] for r in bed.query("router.config.address")] == ["wide"]
 
 
 def test_a_connection_is_closed(bed: Bed) -> None:

@@ -171,7 +171,7 @@ def test_each_change_is_one_line(
     """And what only a restart changes is a warning."""
     running.write("address {\n prefix: a\n}\nrouter {\n workers: 5\n}\n")
     caplog.set_level(logging.DEBUG)
-    tell(reload(running.config, listening).difference, ())
+    tell(reload(running.config, listening), ())
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("NOTICE", "Reload: address prefix a added"),
         (
@@ -186,5 +186,5 @@ def test_nothing_changed_is_said(
 ) -> None:
     """Whoever asked for it wants to know."""
     caplog.set_level(logging.DEBUG)
-    tell(reload(running.config, listening).difference, ())
+    tell(reload(running.config, listening), ())
     assert [record.getMessage() for record in caplog.records] == ["Reload: nothing has changed"]

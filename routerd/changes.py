@@ -1,0 +1,188 @@
+"""Changes that management asks of a running router: the configuration that results, or why it cannot be.
+
+An entity made by a request is checked by the rules of a file, together with all others. It lasts as long as
+the supervisor, through deaths of the core and of workers and through reloads, unless the file read again has
+something in its place. What the file says of its own entities counts again when it is read again.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from routerd.config import Config
+from routerd.config.attribute import Attribute
+from routerd.config.check import Checked, check
+from routerd.config.json_text import JsonText
+from routerd.config.load import assemble, check_together
+from routerd.config.router import Log
+from routerd.config.schema import EntityType, entity_type
+from routerd.config.source import (
+    Array,
+    Block,
+    ConfigSyntaxError,
+    Mistake,
+    Section,
+    Setting,
+    Value,
+    camel_case,
+)
+from routerd.identities import Identities
+from shm.control import ChangeRequest
+
+CREATED, UPDATED, DELETED = 201, 200, 204
+BAD_REQUEST, NOT_FOUND, NOT_IMPLEMENTED = 400, 404, 501
+
+REQUEST = "management request "  # with a number in place of the file of what stands in none
+
+_requests = itertools.count(1)
+
+
+class ChangeError(Exception):
+    """A change that cannot be: its status in the management protocol, and what is wrong."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A configuration after a change; `entity` is what was made or changed, `remarks` are about that."""
+
+    config: Config
+    status: int
+    entity: Checked | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def changed(config: Config, request: ChangeRequest, identities: Identities) -> Changed:
+    """The configuration that a request makes of another one. Raises ChangeError."""
+    kind = entity_type(request.kind)
+    if kind is None or request.operation not in kind.operations:
+        raise ChangeError(NOT_IMPLEMENTED, f"{request.operation} is not implemented for {request.kind}")
+    everything = list(config.checked)
+    if request.operation == "CREATE":
+        made = _made(kind, _block(kind, request, "create"), _next_place())
+        return _together(config, [*everything, made[0]], CREATED, *made)
+    at = _find(config, kind, request, identities)
+    if at is None:
+        if kind.entity is not Log:
+            raise ChangeError(NOT_FOUND, f"there is no {kind.short_name} {request.identity}")
+        made = _made(kind, _block(kind, request, "update"), _next_place())
+        return _together(config, [*everything, made[0]], UPDATED, *made)
+    old = everything.pop(at)
+    if request.operation == "DELETE":
+        return _together(config, everything, DELETED)
+    made = _made(kind, _block(kind, request, "update", old), old.file, old)
+    everything.insert(at, made[0])
+    return _together(config, everything, UPDATED, *made)
+
+
+def kept(old: Config, new: Config) -> tuple[Config, list[str]]:
+    """A file read again, with what requests had made beside the former one; and why some of that goes."""
+    made = [at for at in old.checked if at.file.startswith(REQUEST)]
+    dropped: list[str] = []
+    while made:
+        mistakes = [one for one in check_together([*new.checked, *made]) if not one.warning]
+        wrong = {one.file: one.text for one in reversed(mistakes)}
+        if not any(at.file in wrong for at in made):
+            break
+        dropped += [wrong[at.file] for at in made if at.file in wrong]
+        made = [at for at in made if at.file not in wrong]
+    if not made:
+        return new, dropped
+    return _with(new, [*new.checked, *made], ()), dropped
+
+
+def _together(
+    config: Config,
+    everything: Sequence[Checked],
+    status: int,
+    entity: Checked | None = None,
+    remarks: Iterable[Mistake] = (),
+) -> Changed:
+    """The configuration of all these. Raises ChangeError for what is wrong now and was not before."""
+    found = check_together(list(everything))
+    mistakes = [one for one in found if not one.warning]
+    if mistakes:
+        before = {one.text for one in check_together(list(config.checked))}
+        if new := dict.fromkeys(one.text for one in mistakes if one.text not in before):
+            still = "it is needed: " if status == DELETED else ""
+            raise ChangeError(BAD_REQUEST, still + "; ".join(new))
+    about = [one for one in found if one.warning and entity is not None and one.file == entity.file]
+    about = [*remarks, *(one for one in about if entity is None or one.line == entity.line)]
+    return Changed(
+        _with(config, everything, about), status, entity, tuple(dict.fromkeys(one.text for one in about))
+    )
+
+
+def _with(config: Config, everything: Sequence[Checked], remarks: Iterable[Mistake]) -> Config:
+    warnings = {*config.warnings, *remarks}
+    return msgspec.structs.replace(
+        assemble(config.file, everything, warnings, config.router.id), count=config.count
+    )
+
+
+def _next_place() -> str:
+    return f"{REQUEST}{next(_requests)}"
+
+
+def _find(config: Config, kind: EntityType, request: ChangeRequest, identities: Identities) -> int | None:
+    """Where the entity stands. None: nowhere, as it is one of those that are there without being made."""
+    names = identities.of(at.entity for at in config.checked)
+    for i, (at, identity) in enumerate(zip(config.checked, names, strict=True)):
+        if at.type is kind and identity == request.identity:
+            return i
+    return None
+
+
+def _made(
+    kind: EntityType, block: Block, file: str, old: Checked | None = None
+) -> tuple[Checked, list[Mistake]]:
+    """The entity that a block says, and remarks. Raises ChangeError."""
+    mistakes: list[Mistake] = []
+    line = 0 if old is None else old.line
+    checked = check([Section(kind.name, block, line, file)], mistakes)
+    wrong = [one.text for one in mistakes if not one.warning]
+    if wrong or not checked:
+        raise ChangeError(BAD_REQUEST, "; ".join(wrong) or f"{kind.short_name} cannot be made")
+    return checked[0], mistakes
+
+
+def _block(kind: EntityType, request: ChangeRequest, right: str, old: Checked | None = None) -> Block:
+    """The settings of a request, over those that the entity had before."""
+    given: dict[str, Setting] = {}
+    if old is not None:
+        given = {camel_case(setting.name): setting for setting in old.block.settings}
+    elif right == "update":
+        _, _, key = request.identity.partition("/")
+        given["module"] = Setting("module", key, 0)  # only logs are there without being configured
+    for name, value in request.attributes.items():
+        attribute = kind.attribute(name)
+        if attribute is not None and not getattr(attribute, right):
+            verb = "given by" if right == "create" else "changed by"
+            raise ChangeError(BAD_REQUEST, f"{kind.short_name} {name}: cannot be {verb} {request.operation}")
+        for known in (name, *((attribute.name, *attribute.old_names) if attribute else ())):
+            given.pop(known, None)
+        if value is not None:
+            given[name] = Setting(name, _value(kind, attribute, value), 0)
+    return Block(tuple(given.values()), 0 if old is None else old.block.line)
+
+
+def _value(kind: EntityType, attribute: Attribute | None, value: Any) -> Value:
+    """As a file would have it; a map may be given as JSON text."""
+    if attribute is not None and attribute.kind in ("map", "groups") and isinstance(value, str):
+        try:
+            return JsonText(value).document()
+        except ConfigSyntaxError as error:
+            raise ChangeError(BAD_REQUEST, f"{kind.short_name} {attribute.name}: {error.text}") from error
+    return _settings(value)
+
+
+def _settings(value: Any) -> Value:
+    if isinstance(value, dict):
+        return Block(tuple(Setting(str(name), _settings(one), 0) for name, one in value.items()), 0)
+    if isinstance(value, list):
+        return Array(tuple(map(_settings, value)), (0,) * len(value))
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
