@@ -18,7 +18,9 @@ SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
 MAX_CAPACITY: Final = 1_000_000  # of one link: more is a mistake, and credit is a promise of memory
 
 NO_COORDINATOR: Final = Error(
-    "amqp:precondition-failed", "This router does not coordinate transactions; declare them at a broker"
+    "amqp:precondition-failed",
+    "The router can't coordinate transactions by itself, a linkRoute to a coordinator must be configured "
+    "to use transactions.",
 )
 NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
 NOT_FOUND: Final = Error("amqp:not-found", "Node not found")

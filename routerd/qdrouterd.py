@@ -11,6 +11,7 @@ import click
 
 from routerd.__main__ import installed_version
 from routerd.config import ConfigError, load
+from routerd.config.schema import PREFIX, entity_type
 from routerd.daemon import Daemon, detach
 
 CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
@@ -94,13 +95,15 @@ def _run(file: Path, daemon: Daemon | None) -> int:
 
 
 def _say_as_qdrouterd(file: Path, error: ConfigError) -> None:
-    """The mistakes again in the words that scripts look for, without their places."""
+    """The mistakes again, without places, in the words of qdrouterd's exceptions: scripts look for them."""
     for mistake in error.mistakes:
-        if not mistake.warning:
-            what = mistake.text.partition(": ")[2] or mistake.text
-            _say(f"ValidationError: {what}")
-            _say(f"Exception: Cannot load configuration file {file}: {what}")
-    _say(f"AttributeError: {file} is refused")
+        if mistake.warning:
+            continue
+        subject, _, what = mistake.text.partition(": ")
+        entity = entity_type(subject.partition(" ")[0])
+        _say(f"ValidationError: {what or subject}")
+        _say(f"AttributeError: {PREFIX}{entity.name if entity else subject}: {what}")
+        _say(f"Exception: Cannot load configuration file {file}: {what or subject}")
 
 
 def _become(name: str) -> None:

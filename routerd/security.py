@@ -118,7 +118,7 @@ def _first(*values: int | None) -> int:
     return next((value for value in values if value is not None), 0)
 
 
-def _hosts(text: str) -> list[tuple[str, str]] | None:
+def _hosts(text: str | None) -> list[tuple[str, str]] | None:
     """Ranges of addresses; None where ``*`` stands for any."""
     ranges: list[tuple[str, str]] = []
     for word in words(text):

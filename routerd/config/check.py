@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from routerd.config.attribute import Attribute, Entity
-from routerd.config.schema import ENTITY_TYPES, USER_GROUP, EntityType, entity_type
+from routerd.config.schema import ENTITY_TYPES, USER_GROUP, VHOST, EntityType, entity_type
 from routerd.config.source import Block, Mistake, Section, Setting, camel_case, closest, shown
 from routerd.config.values import WrongValueError, convert, expected
 
@@ -99,13 +99,17 @@ class _Checker:
         name = camel_case(setting.name)
         attribute = self._type.attribute(name)
         if attribute is None:
-            self._mistake(setting.line, self._unknown_attribute(setting.name))
+            if self._type is USER_GROUP and VHOST.attribute(name):
+                self._warn(setting.line, f"{name}: has no effect in a group; write it in the vhost")
+            else:
+                self._mistake(setting.line, self._unknown_attribute(setting.name))
             return
         if not attribute.create:
             self._warn(setting.line, f"{name}: is told by the router and not set; remove it")
             return
         if name != attribute.name:
-            self._warn(setting.line, f"{name}: is an old name; write {attribute.name}")
+            old = f"Attribute '{name}' of entity '{self._name}' has been deprecated"
+            self._warn(setting.line, f"{name}: {old}. Use '{attribute.name}' instead")
         if attribute.deprecated:
             self._warn(setting.line, f"{name}: is deprecated: {attribute.description}")
         if earlier := seen.get(attribute.name):
@@ -131,8 +135,11 @@ class _Checker:
             )
             self._warn(setting.line, text)
         else:
-            text = f"{attribute.name}: has its old and its new name; remove {setting.name} or {earlier.name}"
-            self._mistake(setting.line, text)
+            old, new = sorted((setting.name, earlier.name), key=lambda name: name == attribute.name)
+            text = (
+                f"Both '{old}' and '{new}' cannot be specified for entity '{self._name}'; remove one"
+            )
+            self._mistake(setting.line, f"{attribute.name}: {text}")
 
     def _unknown_attribute(self, name: str) -> str:
         known = [a.name for a in self._type.attributes.values() if a.create]

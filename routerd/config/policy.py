@@ -63,7 +63,13 @@ class UserGroup(
     """What the users of one group of a vhost may do; stands in the map `groups` of a vhost."""
 
     users: Annotated[str, about("Users of the group, separated by commas.")] | None = None
-    remote_hosts: Annotated[str, about("Machines they connect from: addresses, names, ranges `a-b`, or `*`.")]
+    remote_hosts: (
+        Annotated[
+            str,
+            about("Machines they connect from: addresses, names, ranges `a-b`, or `*`.", default="none"),
+        ]
+        | None
+    ) = None
     max_connections_per_user: Annotated[int, about("Connections at once per user.", ge=0)] | None = None
     max_connections_per_host: Annotated[int, about("Connections at once per machine.", ge=0)] | None = None
     max_message_size: Annotated[int, about("Largest message in bytes.", ge=0)] | None = None

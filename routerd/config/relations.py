@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+import msgspec
+
 from routerd.config.attribute import Entity
 from routerd.config.check import Checked
 from routerd.config.router import Log, Router
@@ -185,8 +187,15 @@ def _repeated(
     tokens = given.strip("./").replace("/", ".")
     pattern = f"{tokens}.#" if attribute == "prefix" else tokens
     first = seen.setdefault((at.type.name, direction, pattern), at)
-    if first is not at:
-        yield at.mistake(attribute, f"{shown(given)} is as {first.where(at)}; remove one of them")
+    if first is at:
+        return
+    text = f"{shown(given)} is as {first.where(at)}; remove one of them"
+    harmless = at.line > 0 and _without_place(first.entity) == _without_place(at.entity)
+    yield at.mistake(attribute, text, warning=harmless)
+
+
+def _without_place(entity: Entity) -> Entity:
+    return msgspec.structs.replace(entity, line=0)
 
 
 def _output_file(at: Checked, log: Log) -> Iterator[Mistake]:

@@ -96,6 +96,7 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(Console, singleton=True),
 )
 USER_GROUP = _type(UserGroup)
+VHOST = next(type_ for type_ in ENTITY_TYPES if type_.entity is Vhost)
 
 TYPE_OF: dict[type[Entity], EntityType] = {t.entity: t for t in ENTITY_TYPES}
 _BY_NAME = {t.name: t for t in ENTITY_TYPES} | {t.short_name: t for t in ENTITY_TYPES}

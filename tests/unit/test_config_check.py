@@ -119,8 +119,8 @@ def test_workers_auto(usable: set[int], workers: int, monkeypatch: pytest.Monkey
         ("workerCpus: 1,1", "router workerCpus: '1,1' names a CPU twice", "give each CPU once"),
         (
             "workerThreads: 2\nworkers: 2",
-            "router workers: has its old and its new name",
-            "remove workers or workerThreads",
+            "router workers: Both 'workerThreads' and 'workers' cannot be specified for entity 'router'",
+            "remove one",
         ),
     ],
 )
@@ -163,7 +163,8 @@ log {
 }
 """
     assert told(text) == [
-        "2: warning: router workerThreads: is an old name; write workers",
+        "2: warning: router workerThreads: Attribute 'workerThreads' of entity 'router' "
+        "has been deprecated. Use 'workers' instead",
         "2: router workers: 'none' does not fit; give a whole number from 1 to 64 or auto",
         "4: there is no entity 'listner'; did you mean 'listener'?",
         "7: listener port: '70000' is out of range; "
@@ -315,6 +316,20 @@ def test_an_http_listener_is_opened_and_never_believed_to_be_protected() -> None
     assert "neither encrypted nor protected" in str(refused.value)
 
 
+def test_what_belongs_to_the_vhost_has_no_effect_in_its_groups() -> None:
+    """As in qdrouterd, where groups are not looked at; whatever else is unknown there is a mistake."""
+    text = "vhost {\n hostname: a\n groups: {\n  g: {\n   users: *\n   remoteHosts: *\n   {}: 1\n  }\n }\n}\n"
+    config = parse(text.replace("{}", "maxConnections"), "f.conf")
+    assert "has no effect in a group; write it in the vhost" in str(config.warnings)
+    assert "there is no such attribute" in told(text.replace("{}", "allowEverything"))[0]
+
+
+def test_an_address_that_stands_twice_is_a_mistake_only_if_the_two_differ() -> None:
+    one = "address {\n prefix: a\n distribution: closest\n}\n"
+    assert "is as in line 1" in str(parse(one + one, "f.conf").warnings)
+    assert "is as in line 1" in told(one + one.replace("closest", "multicast"))[0]
+
+
 def test_old_names_and_statistics_are_warnings() -> None:
     config = parse(
         router("helloInterval: 2", "addrCount: 7", "area: 0", "mode: standalone", "mode: standalone"),
@@ -322,7 +337,8 @@ def test_old_names_and_statistics_are_warnings() -> None:
     )
     assert config.router.hello_interval_seconds == 2
     assert [str(warning).removeprefix("f.conf:") for warning in config.warnings] == [
-        "2: warning: router helloInterval: is an old name; write helloIntervalSeconds",
+        "2: warning: router helloInterval: Attribute 'helloInterval' of entity 'router' "
+        "has been deprecated. Use 'helloIntervalSeconds' instead",
         "3: warning: router addrCount: is told by the router and not set; remove it",
         "4: warning: router area: is told by the router and not set; remove it",
         "6: warning: router mode: stands already in line 5; this one counts, remove the other",
