@@ -108,7 +108,7 @@ def test_a_log_that_is_nowhere_configured_is_updated(running: Running) -> None:
         (400, ("CREATE", "router.config.address", {"prefix": "a", "name": "wide"}), "'wide' stands already"),
         (400, ("CREATE", "router.config.address", {"prefix": "a", "priority": []}), "[] does not fit"),
         (400, ("CREATE", "vhost", {"hostname": "x", "groups": "{"}), "groups"),
-        (400, ("CREATE", "vhost", {"hostname": "x", "groups": {"g": {"users": "*"}}}), "remoteHosts: is"),
+        (400, ("CREATE", "vhost", {"hostname": "x", "groups": {"g": {"usrs": "*"}}}), "did you mean users?"),
         (400, ("CREATE", "connector", {"saslPassword": "secret\n"}), "saslPassword: its value does not fit"),
         (400, ("UPDATE", "vhost", {"hostname": "other"}), "hostname: cannot be changed by UPDATE"),
         (404, ("UPDATE", "sslProfile", {"ciphers": "ALL"}), "there is no sslProfile"),
