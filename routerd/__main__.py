@@ -122,6 +122,29 @@ def manage(
     sys.exit(tool.run(_to(place), tool.Ask(operation.lower(), arguments, type_, name, identity, limit)))
 
 
+class _Late(click.Group):
+    """Commands whose module is loaded when one of them is asked for."""
+
+    def __init__(self, name: str, load: Callable[[], click.Group], help: str) -> None:
+        super().__init__(name, help=help)
+        self._load = load
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return self._load().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return self._load().get_command(ctx, cmd_name)
+
+
+main.add_command(
+    _Late(
+        "table",
+        lambda: import_module("routerd.table").table,
+        help="Route tables: check, show, compare and explain them.",
+    )
+)
+
+
 def _to(place: dict[str, Any]) -> Any:
     client = import_module("routerd.client")
     return client.Place(

@@ -85,7 +85,10 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 yield node.lineno, node.module
                 yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
-            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
+            elif isinstance(node, ast.Call) and "import_module" in (
+                getattr(node.func, "attr", ""),
+                getattr(node.func, "id", ""),
+            ):
                 yield from ((node.lineno, a.value) for a in node.args if isinstance(a, ast.Constant))
         return
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,0 +1,1 @@
+"""Route tables: message type, subscription and managed entity (spec rmr-route-tables)."""

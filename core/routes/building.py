@@ -1,0 +1,117 @@
+"""Tables and maps while their records come."""
+
+import hashlib
+from array import array
+from typing import Final
+
+from core.routes.fields import Groups, MessageType, Reader
+from core.routes.oddity import Oddity
+from core.routes.table import NOWHERE, MeidMap, Table
+
+ODDITY_LIMIT: Final = 1000  # of one table: more are counted, not kept
+
+
+class _Open:
+    """What the two have in common. ``count``: records so far, as the end record counts them."""
+
+    def __init__(self, table_id: str) -> None:
+        self.table_id = table_id
+        self.oddities: list[Oddity] = []
+        self.more = 0
+        self.count = 0
+
+    def odd(self, found: list[Oddity]) -> None:
+        """Something odd about its records."""
+        room = ODDITY_LIMIT - len(self.oddities)
+        self.oddities += found[:room]
+        self.more += max(0, len(found) - room)
+
+    def note(self, line: str) -> None:
+        """A record between start and end, as it was sent."""
+
+
+class OpenTable(_Open):
+    """A route table, or, not ``complete``, an update of one."""
+
+    def __init__(self, table_id: str, complete: bool) -> None:
+        super().__init__(table_id)
+        self.complete = complete
+        self._types = array("i")
+        self._subscriptions = array("i")
+        self._targets = array("I")
+        self._lines = array("I")
+        self._senders: dict[int, tuple[str, ...]] = {}
+        self._places: dict[Groups, int] = {}
+        self._known: dict[str, int] = {}  # place by the text of the field
+
+    def add(self, kind: MessageType, subscription: int, groups: Groups | None, line: int) -> None:
+        """An entry; without ``groups`` the key is deleted."""
+        if kind.senders:
+            self._senders[len(self._types)] = kind.senders
+        self._types.append(kind.number)
+        self._subscriptions.append(subscription)
+        self._targets.append(
+            NOWHERE if groups is None else self._places.setdefault(groups, len(self._places))
+        )
+        self._lines.append(line)
+
+    def add_known(self, reader: Reader, fields: list[str], line: int) -> bool:
+        """An ``mse`` entry of which every field was read before; False: not so, and nothing is done."""
+        types, numbers = reader.known_types, reader.known_numbers
+        kind, subscription, place = types.get(fields[1]), numbers.get(fields[2]), self._known.get(fields[3])
+        if kind is None or subscription is None or place is None:
+            if not self._learn(reader, fields):
+                return False
+            kind, subscription, place = types[fields[1]], numbers[fields[2]], self._known[fields[3]]
+        if kind.senders:
+            self._senders[len(self._types)] = kind.senders
+        self._types.append(kind.number)
+        self._subscriptions.append(subscription)
+        self._targets.append(place)
+        self._lines.append(line)
+        self.count += 1
+        return True
+
+    def _learn(self, reader: Reader, fields: list[str]) -> bool:
+        """Read the fields once and for all, unless there is something odd about one."""
+        kind, groups = reader.message_type(fields[1]), reader.groups(fields[3])
+        subscription = reader.number(fields[2].strip(), "subscription id")
+        if reader.odd:
+            reader.odd.clear()
+            return False
+        reader.known_types[fields[1]] = kind
+        reader.known_numbers[fields[2]] = subscription
+        self._known[fields[3]] = self._places.setdefault(groups, len(self._places))
+        return True
+
+    def close(self) -> Table:
+        """The finished table."""
+        columns = self._types, self._subscriptions, self._targets, self._lines
+        return Table(self.table_id, *columns, tuple(self._places), self._senders, self.complete)
+
+
+class OpenMap(_Open):
+    """A MEID map. Its records are hashed as they were sent, each with one newline behind it."""
+
+    def __init__(self, table_id: str) -> None:
+        super().__init__(table_id)
+        self.md5 = hashlib.md5(usedforsecurity=False)
+        self._owners: dict[str, str] = {}
+        self._deleted: set[str] = set()
+
+    def note(self, line: str) -> None:
+        self.md5.update(line.encode("utf-8", "surrogateescape") + b"\n")
+
+    def change(self, owner: str, meids: list[str]) -> None:
+        """Give managed entities to an owner, or, without one, to nobody."""
+        for meid in meids:
+            if owner:
+                self._owners[meid] = owner
+                self._deleted.discard(meid)
+            else:
+                self._owners.pop(meid, None)
+                self._deleted.add(meid)
+
+    def close(self) -> MeidMap:
+        """The finished map."""
+        return MeidMap(self.table_id, self._owners, frozenset(self._deleted))

@@ -1,0 +1,159 @@
+"""The fields of a record: separators, comments, white space, numbers, senders and endpoint groups."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from core.routes.oddity import Oddity
+
+MEID: Final = "%meid"  # in place of groups: the owner of the message's managed entity
+GROUP_LIMIT: Final = 64  # the limits of the library (facts rmr 8)
+MEMBER_LIMIT: Final = 32
+SENDER_LIMIT: Final = 127
+FIELD_LIMIT: Final = 128
+INT32: Final = range(-(1 << 31), 1 << 31)
+
+_COMMENT: Final = re.compile(r"[ \t]#")
+_NUMBER: Final = re.compile(r"-?\d+")
+_ENDPOINT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):(\d{1,5})")
+
+
+class Groups(msgspec.Struct, frozen=True):
+    """Where an entry leads: one copy to a member of each group, or, ``by_meid``, to the owner of the MEID."""
+
+    members: tuple[tuple[str, ...], ...] = ()
+    by_meid: bool = False
+
+    def __str__(self) -> str:
+        return MEID if self.by_meid else ";".join(",".join(group) for group in self.members)
+
+
+class MessageType(msgspec.Struct, frozen=True):
+    """The second field of an entry; ``senders`` empty: for messages of everybody."""
+
+    number: int
+    senders: tuple[str, ...] = ()
+
+
+def split_record(record: str) -> list[str]:
+    """Fields without white space around them and without the comment at the end."""
+    if "#" in record:
+        record = strip_comment(record)
+    return [field.strip() for field in record.split("|")]
+
+
+def strip_comment(record: str) -> str:
+    """A comment begins with # at the start of a record or behind white space (spec, Comments)."""
+    if record.lstrip().startswith("#"):
+        return ""
+    found = _COMMENT.search(record)
+    return record[: found.start()] if found else record
+
+
+def is_endpoint(text: str) -> bool:
+    """``host:port``, or ``[address]:port`` for IPv6."""
+    found = _ENDPOINT.fullmatch(text)
+    return found is not None and 0 < int(found[2]) < 65536
+
+
+class Reader:
+    """Reads fields. What was read once is known: tables repeat themselves.
+
+    ``odd`` collects the reasons of oddities of the record at hand; ``compatible`` reads as the library does.
+    ``known_types`` and ``known_numbers``: fields that were in order, by their text.
+    """
+
+    def __init__(self, compatible: bool) -> None:
+        self._compatible = compatible
+        self.odd: list[str] = []
+        self.known_types: dict[str, MessageType] = {}
+        self.known_numbers: dict[str, int] = {}
+        self._groups: dict[str, Groups] = {}
+
+    def oddities(self, line: int, record: str) -> list[Oddity]:
+        """Those since the last call."""
+        found = [Oddity(line, record, reason) for reason in self.odd]
+        self.odd.clear()
+        return found
+
+    def number(self, text: str, what: str) -> int:
+        """A signed 32-bit number."""
+        known = self.known_numbers.get(text)
+        if known is not None:
+            return known
+        if not _NUMBER.fullmatch(text):
+            self.odd.append(f"{what} is no number")
+            return self._lenient(text)
+        number = int(text)
+        if number not in INT32:
+            self.odd.append(f"{what} does not fit into 32 bits")
+            return max(INT32.start, min(number, INT32.stop - 1))
+        self.known_numbers[text] = number
+        return number
+
+    @staticmethod
+    def _lenient(text: str) -> int:
+        found = re.match(r"-?\d+", text)
+        return max(INT32.start, min(int(found[0]), INT32.stop - 1)) if found else 0
+
+    def message_type(self, text: str) -> MessageType:
+        """``mt`` or ``mt,sender[,sender...]``."""
+        known = self.known_types.get(text)
+        if known is not None:
+            return known
+        before = len(self.odd)
+        head, *senders = text.split(",")
+        read = MessageType(self.number(head.strip(), "message type"), self._senders(senders))
+        if len(self.odd) == before:
+            self.known_types[text] = read
+        return read
+
+    def _senders(self, texts: list[str]) -> tuple[str, ...]:
+        if len(texts) > SENDER_LIMIT:
+            self.odd.append(f"more than {SENDER_LIMIT} senders")
+            texts = texts[:SENDER_LIMIT]
+        return tuple(filter(None, (self._endpoint(text, "sender") for text in texts)))
+
+    def _endpoint(self, text: str, what: str) -> str:
+        """An endpoint's name; empty: none. White space around it is no part of it."""
+        name = text.strip()
+        if not name:
+            self.odd.append(f"an empty {what}")
+        elif not is_endpoint(name):
+            self.odd.append(f"{what} {name!r} is not host:port")
+        elif name != text and self._compatible:
+            self.odd.append(f"white space around {what} {name!r}: the RMR library would not find it")
+        return name
+
+    def groups(self, text: str) -> Groups:
+        """``member,member;member...`` or ``%meid``."""
+        known = self._groups.get(text)
+        if known is not None:
+            return known
+        before = len(self.odd)
+        read = self._read_groups(text)
+        if len(self.odd) == before:
+            self._groups[text] = read
+        return read
+
+    def _read_groups(self, text: str) -> Groups:
+        texts = text.split(";")
+        if texts[0].strip() == MEID:
+            if len(texts) > 1:
+                self.odd.append(f"groups behind {MEID} are not used")
+            return Groups(by_meid=True)
+        if len(texts) > GROUP_LIMIT:
+            self.odd.append(f"more than {GROUP_LIMIT} groups")
+            texts = texts[:GROUP_LIMIT]
+        groups = tuple(filter(None, map(self._members, texts)))
+        if not groups:
+            self.odd.append("no endpoint")
+        return Groups(groups)
+
+    def _members(self, text: str) -> tuple[str, ...]:
+        texts = text.split(",") if text.strip() else []
+        if len(texts) > MEMBER_LIMIT:
+            self.odd.append(f"more than {MEMBER_LIMIT} endpoints in a group")
+            texts = texts[:MEMBER_LIMIT]
+        return tuple(filter(None, (self._endpoint(one, "endpoint") for one in texts)))

@@ -1,0 +1,227 @@
+"""The parser of route tables: text in pieces of any size, tables and maps out (spec, Table framing).
+
+Nothing is installed here. A table begins with its start record and counts when its end record agrees with it;
+whatever is wrong in between spoils that table alone, and the next start record begins anew.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from core.routes.building import ODDITY_LIMIT, OpenMap, OpenTable
+from core.routes.fields import FIELD_LIMIT, Reader, is_endpoint, split_record
+from core.routes.oddity import BadTableError, Oddity
+from core.routes.table import ANY_SUBSCRIPTION, MeidMap, Table
+
+MEID_LIMIT: Final = 127  # of one record; the library loses the rest
+MEID_LENGTH: Final = 31  # octets
+
+_END_OF_RECORD: Final = re.compile(r"\r\n|\n|\r")
+_NAMES: Final = {"n": "newrt", "u": "updatert", "r": "rte", "d": "del"}  # by the first letter, facts rmr 4
+
+Result = Table | MeidMap | BadTableError
+
+
+class Parser:
+    """Reads the records of one source, which may be any number of tables and maps one behind the other.
+
+    ``compatible``: read as the RMR library does (facts rmr 4) and only note what is odd; otherwise what is
+    odd makes a table bad. ``oddities`` are those of the last result and of the records before it, ``outside``
+    those of records that no result has followed yet.
+    """
+
+    def __init__(self, compatible: bool = False) -> None:
+        self._compatible = compatible
+        self._reader = Reader(compatible)
+        self._rest = ""
+        self._line = 0
+        self._open: OpenTable | OpenMap | None = None
+        self.oddities: list[Oddity] = []
+        self.more_oddities = 0
+        self.outside: list[Oddity] = []
+
+    def feed(self, text: str) -> Iterator[Result]:
+        """Another piece of text; yields what it completes."""
+        text = self._rest + text
+        if "\r" in text:
+            lines = _END_OF_RECORD.split(text[:-1] if text.endswith("\r") else text)
+            if text.endswith("\r"):
+                lines[-1] += "\r"  # a newline that belongs to it may follow
+        else:
+            lines = text.split("\n")
+        self._rest = lines.pop()
+        for line in lines:
+            self._line += 1
+            if not self._quick(line) and (result := self._record(line)) is not None:
+                yield result
+
+    def finish(self) -> Iterator[Result]:
+        """No more text follows: a record or a table cut short is said so."""
+        rest, self._rest = self._rest, ""
+        if rest.strip():
+            self._line += 1
+            if not rest.endswith("\r"):
+                self._odd(rest, "the last record has no line end, so it may be cut short")
+            if (result := self._record(rest)) is not None:
+                yield result
+        if self._open is not None:
+            yield self._bad(self._open, "table not complete")
+
+    # ---- records ----
+
+    def _quick(self, line: str) -> bool:
+        """An entry like others before it: all of its fields are known."""
+        table = self._open
+        if not isinstance(table, OpenTable) or "#" in line:
+            return False
+        fields = line.split("|")
+        return (
+            len(fields) == 4
+            and fields[0].strip() == "mse"
+            and table.add_known(self._reader, fields, self._line)
+        )
+
+    def _record(self, line: str) -> Result | None:
+        fields = split_record(line)
+        if fields == [""]:
+            if isinstance(self._open, OpenMap | OpenTable):
+                self._open.note(line)
+            return None
+        if len(fields) > FIELD_LIMIT:
+            self._odd(line, f"more than {FIELD_LIMIT} fields")
+            fields = fields[:FIELD_LIMIT]
+        name = self._name(fields[0])
+        if name != fields[0] and name:
+            self._odd(line, f"{fields[0]!r} is read as {name}")
+        match name:
+            case "newrt" | "updatert" | "meid_map":
+                return self._frame(name, fields, line)
+            case "mse" | "rte" | "del":
+                self._entry(name, fields, line)
+            case "mme_ar" | "mme_del":
+                self._meids(name, fields, line)
+            case _:
+                self._odd(line, "no record of a route table")
+        return None
+
+    def _name(self, word: str) -> str:
+        if word in ("newrt", "updatert", "mse", "rte", "del", "meid_map", "mme_ar", "mme_del"):
+            return word
+        return _NAMES.get(word[:1], "") if self._compatible else ""
+
+    def _frame(self, name: str, fields: list[str], line: str) -> Result | None:
+        verb = fields[1] if len(fields) > 1 else ""
+        if verb == "end":
+            return self._end(name, fields, line)
+        if name == "meid_map" and not verb.startswith("s"):
+            self._odd(line, "a MEID map begins with meid_map|start")
+            return None
+        if verb not in (("start",) if name == "meid_map" else ("start", "begin")):
+            self._odd(line, f"{verb!r} is read as start")
+        left = self._open
+        table_id = fields[2] if len(fields) > 2 else ""
+        result = None if left is None else self._bad(left, "table not complete")
+        self._open = (
+            OpenMap(table_id) if name == "meid_map" else OpenTable(table_id, complete=name == "newrt")
+        )
+        return result
+
+    def _end(self, name: str, fields: list[str], line: str) -> Result | None:
+        open_, counted = self._open, fields[2:3]
+        if open_ is None or (name == "meid_map") != isinstance(open_, OpenMap):
+            self._odd(line, "an end record without its start record")
+            return None
+        if isinstance(open_, OpenTable) and open_.complete != (name == "newrt"):
+            self._odd(line, f"{name}|end closes what another record has opened")
+        self._check_md5(open_, fields[3:4], line)
+        if counted:
+            expected = self._reader.number(counted[0], "record count")
+            self._take_oddities(line)
+            if expected != open_.count:
+                return self._bad(open_, f"missing table records: expected {expected} got {open_.count}")
+        if open_.oddities and not self._compatible:
+            number = len(open_.oddities) + open_.more
+            return self._bad(
+                open_, f"{open_.oddities[0]}" + (f" (and {number - 1} more)" if number > 1 else "")
+            )
+        self._close(open_)
+        return open_.close()
+
+    def _check_md5(self, open_: OpenTable | OpenMap, given: list[str], line: str) -> None:
+        if given and isinstance(open_, OpenMap) and given[0].lower() != open_.md5.hexdigest():
+            self._odd(line, f"the MD5 of the records is {open_.md5.hexdigest()}")
+
+    def _close(self, open_: OpenTable | OpenMap) -> None:
+        self.oddities, self.more_oddities = self.outside + open_.oddities, open_.more
+        self.outside = []
+        self._open = None
+
+    def _bad(self, open_: OpenTable | OpenMap, reason: str) -> BadTableError:
+        self._close(open_)
+        return BadTableError(open_.table_id, reason, self.oddities)
+
+    def _entry(self, name: str, fields: list[str], line: str) -> None:
+        table = self._open
+        if not isinstance(table, OpenTable):
+            self._odd(line, "an entry outside of any table")
+            return
+        least = 4 if name == "mse" else 3
+        if len(fields) < least:
+            table.count += name == "rte"
+            self._odd(line, f"{name} has {least} fields or more, this has {len(fields)}")
+            return
+        table.count += 1
+        read = self._reader
+        kind = read.message_type(fields[1])
+        groups = None
+        if name == "mse":
+            subscription, groups = read.number(fields[2], "subscription id"), read.groups(fields[3])
+        elif name == "rte":
+            subscription = read.number(fields[3], "subscription id") if len(fields) > 3 else ANY_SUBSCRIPTION
+            groups = read.groups(fields[2])
+        else:
+            subscription = read.number(fields[2], "subscription id")
+        if len(fields) > (3 if name == "del" else 4):
+            read.odd.append("fields that nobody reads")
+        self._take_oddities(line)
+        if groups is None or groups.members or groups.by_meid:
+            table.add(kind, subscription, groups, self._line)
+
+    def _meids(self, name: str, fields: list[str], line: str) -> None:
+        map_ = self._open
+        if not isinstance(map_, OpenMap):
+            self._odd(line, "a MEID record outside of any map")
+            return
+        map_.note(line)
+        owner = fields[1] if name == "mme_ar" and len(fields) > 1 else ""
+        meids = fields[2 if name == "mme_ar" else 1 :][:1]
+        if not meids or not meids[0]:
+            self._odd(line, f"{name} names no managed entity")
+            return
+        map_.count += 1
+        if name == "mme_ar" and not is_endpoint(owner):
+            self._odd(line, f"owner {owner!r} is not host:port")
+        found = meids[0].split() if not self._compatible else [one for one in meids[0].split(" ") if one]
+        if len(found) > MEID_LIMIT and self._compatible:
+            self._odd(
+                line, f"more than {MEID_LIMIT} managed entities in a record: the RMR library loses the others"
+            )
+        for meid in found:
+            if len(meid.encode()) > MEID_LENGTH:
+                self._odd(line, f"MEID {meid!r} is longer than {MEID_LENGTH} octets")
+        map_.change(owner, found)
+
+    # ---- oddities ----
+
+    def _odd(self, line: str, reason: str) -> None:
+        self._reader.odd.append(reason)
+        self._take_oddities(line)
+
+    def _take_oddities(self, line: str) -> None:
+        if not self._reader.odd:
+            return
+        found = self._reader.oddities(self._line, line)
+        if self._open is not None:
+            self._open.odd(found)
+        elif len(self.outside) < ODDITY_LIMIT:
+            self.outside += found
