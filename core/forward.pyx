@@ -28,7 +28,7 @@ cdef class Forwarder:
     cdef int holds
     cdef uint32_t own_reserve      # large blocks of the core's arena that its own messages leave free
 
-    def __cinit__(self, uint32_t workers, control, rings, arenas, doorbells, semaphore=None, uint64_t seed=0):
+    def __cinit__(self, uint32_t workers, control, rings, arenas, doorbells, semaphore=None, uint64_t seed=0, uint32_t active=0):
         if not 1 <= workers <= ROUTERD_MAX_WORKERS or len(arenas) != workers + 1 or len(doorbells) != workers:
             raise ValueError(f"{workers} workers need as many doorbells and one arena more, 1 to {ROUTERD_MAX_WORKERS}")
         self.core = <core_router *> calloc(1, sizeof(core_router))
@@ -38,6 +38,7 @@ cdef class Forwarder:
         cdef uint8_t *rings_base = self.take(rings, layout_rings_bytes(workers))
         cdef uint32_t i
         cdef const char *wrong = NULL
+        self.core.active = active if 0 < active <= workers else workers
         for i in range(workers + 1):
             base = <uintptr_t> self.take(arenas[i], 0)
             if not arena_attach(&self.core.arena[i], <void *> <uintptr_t> base, self.held[self.holds - 1].len):
@@ -294,6 +295,17 @@ cdef class Forwarder:
         """Take back what a dead worker held. Its actions must have been handled (``drain``)."""
         self.worker_known(worker)
         core_reclaim(self.core, worker)
+        stats_add(self.core.stats, STAT_RECLAIMED, 1)
+
+    def empty_place(self, uint32_t worker) -> None:
+        """As ``reclaim``, of a worker that will have no successor."""
+        self.worker_known(worker)
+        place_empty(self.core, worker)
+
+    def fill_place(self, uint32_t worker) -> None:
+        """A worker will be started in an empty place."""
+        self.worker_known(worker)
+        place_fill(self.core, worker)
 
     def count(self, uint32_t which) -> None:
         """One more in a counter of shm/stats.py."""

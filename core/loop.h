@@ -37,7 +37,7 @@ static enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uin
 
 static void core_flush_all(core_router *c)
 {
-    for (uint32_t w = 0; w < c->workers; w++)
+    for (uint32_t w = 0; w < c->active; w++)
         if (c->worker[w].overflow.count) core_flush(c, w);
     core_publish(c);
 }
@@ -55,11 +55,11 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
     enum core_stop stop = STOP_NOTHING;
     core_flush_all(c);
     uint32_t w = c->turn;
-    for (uint32_t i = 0; i < c->workers && stop == STOP_NOTHING; i++) {
+    for (uint32_t i = 0; i < c->active && stop == STOP_NOTHING; i++) {
         stop = core_batch(c, w, CORE_BATCH, handled);
-        w = w + 1 < c->workers ? w + 1 : 0;
+        w = w + 1 < c->active ? w + 1 : 0;
     }
-    c->turn = stop != STOP_NOTHING ? w : c->turn + 1 < c->workers ? c->turn + 1 : 0;
+    c->turn = stop != STOP_NOTHING ? w : c->turn + 1 < c->active ? c->turn + 1 : 0;
     if (stop == STOP_NOTHING && c->worker[c->workers].overflow.count) stop = STOP_LOCAL;
     stats_add(c->stats, STAT_LOOPS, 1);
     return stop;
@@ -81,7 +81,7 @@ static enum core_stop core_step(core_router *c, uint64_t now)
 
 static inline bool core_pending(const core_router *c)
 {
-    for (uint32_t w = 0; w < c->workers; w++)
+    for (uint32_t w = 0; w < c->active; w++)
         if (ring_pending(&c->worker[w].actions)) return true;
     return false;
 }

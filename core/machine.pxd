@@ -30,7 +30,7 @@ cdef extern from "setup.h" nogil:
     cdef enum:
         ARENA_LARGE_BYTES
         STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL
-        RATE_SHIFT
+        RATE_SHIFT, STAT_RECLAIMED
         T_UNAVAILABLE
         CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT
     ctypedef struct core_pool:
@@ -61,7 +61,7 @@ cdef extern from "setup.h" nogil:
     ctypedef struct stats_page:
         pass
     ctypedef struct core_router:
-        uint32_t workers, stop_worker, text_length, text_scope
+        uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
         uint64_t now, to_core, from_core
         arena_view *arena
@@ -80,6 +80,8 @@ cdef extern from "setup.h" nogil:
     int core_batch(core_router *, uint32_t, uint32_t, uint32_t *)
     void core_publish(core_router *)
     void core_reclaim(core_router *, uint32_t)
+    void place_fill(core_router *, uint32_t)
+    void place_empty(core_router *, uint32_t)
     uint64_t core_overflow(const core_router *)
     uint64_t clock_now()
     void *pool_take(core_pool *)

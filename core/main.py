@@ -22,6 +22,7 @@ from shm.control import (
     SetPolicy,
     Setup,
     ToChild,
+    WorkerAdded,
     WorkerGone,
 )
 
@@ -82,7 +83,7 @@ def serve(
                     service.changed(message)
                 case SetPolicy(policy):
                     core.admissions.set_limit(policy.max_connections)
-                case WorkerGone():
-                    channel.send(core.worker_gone(message, clock()))
+                case WorkerGone() | WorkerAdded():
+                    channel.send(core.worker_changed(message, clock()))
                 case _:
                     pass  # what else the supervisor says is for the workers

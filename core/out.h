@@ -97,7 +97,7 @@ static void core_flush(core_router *c, uint32_t w)
 static inline uint64_t core_overflow(const core_router *c)
 {
     uint64_t waiting = 0;
-    for (uint32_t w = 0; w < c->workers; w++) waiting += c->worker[w].overflow.count;
+    for (uint32_t w = 0; w < c->active; w++) waiting += c->worker[w].overflow.count;
     return waiting;
 }
 

@@ -190,7 +190,31 @@ static void core_reclaim(core_router *c, uint32_t w)
     k->actions.head_seen = k->actions.next;
     reclaim_mark(c, w);
     k->gone = false;
-    stats_add(c->stats, STAT_RECLAIMED, 1);
+}
+
+/* ---- places ---- */
+
+static void places_count(core_router *c)
+{
+    uint32_t active = c->workers;
+    while (active && c->worker[active - 1].gone) active--;
+    c->active = active;
+    if (c->turn >= active) c->turn = 0;
+}
+
+/* A dead worker that will have no successor: what comes back to it is forgotten with its arena. */
+static void place_empty(core_router *c, uint32_t w)
+{
+    core_reclaim(c, w);
+    c->worker[w].gone = true;
+    places_count(c);
+}
+
+/* A worker is going to be there: as after a death, it gets the blocks that nobody reads any more. */
+static void place_fill(core_router *c, uint32_t w)
+{
+    core_reclaim(c, w);
+    places_count(c);
 }
 
 #endif

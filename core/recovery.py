@@ -10,7 +10,7 @@ from collections.abc import Callable
 from core.connections import Connections
 from core.forward import Forwarder
 from core.links import Links
-from shm.control import WorkerGone, WorkerReclaimed
+from shm.control import WorkerAdded, WorkerGone, WorkerReclaimed
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -31,7 +31,10 @@ class Recovery:
         """
         if self._reclaimed.get(gone.index, -1) < gone.generation:
             drain(gone.index)
-            self._forwarder.reclaim(gone.index)
+            if gone.removed:
+                self._forwarder.empty_place(gone.index)
+            else:
+                self._forwarder.reclaim(gone.index)
             links = self._links.forget_worker(gone.index)
             connections = self._connections.forget_worker(gone.index)
             self._reclaimed[gone.index] = gone.generation
@@ -42,4 +45,12 @@ class Recovery:
                 connections,
                 links,
             )
+        elif gone.removed:
+            self._forwarder.empty_place(gone.index)  # it was to have a successor, which never started
         return WorkerReclaimed(gone.index, gone.generation)
+
+    def worker_added(self, added: WorkerAdded) -> WorkerReclaimed:
+        """Make an empty place ready."""
+        self._forwarder.fill_place(added.index)
+        LOGGER.info("worker %d is added", added.index)
+        return WorkerReclaimed(added.index, added.generation)

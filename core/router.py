@@ -17,7 +17,7 @@ from core.links import Links
 from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
-from shm.control import SetAddresses, Setup, WorkerGone, WorkerReclaimed
+from shm.control import SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
 from shm.payloads import PAYLOADS, Attach, ConnectionClosed, ConnectionOpened, Detach
 
 if TYPE_CHECKING:
@@ -47,19 +47,20 @@ class Core:
         me = Identity(setup.router_id, setup.area)
         names = Names(seed)
         self.forwarder = Forwarder(
-            setup.workers,
+            setup.places,
             memory.control,
             memory.rings,
             memory.arenas,
             setup.doorbells,
             semaphore,
             names.hash_seed(),
+            setup.workers,
         )
         self.admissions = Admissions(setup.policy.max_connections)
         self.addresses = Addresses(self.forwarder, me, Rules(setup.addresses, setup.default_distribution))
         self.links = Links(self.forwarder, self.addresses, me, names, self.admissions)
         self.connections = Connections(self.forwarder, self.admissions)
-        self.local = Local(self.forwarder, self.addresses, setup.workers, memory.arenas)
+        self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
         self.errands: list[
             Callable[[], None]
         ] = []  # what others have to do in the core's thread, between turns
@@ -97,6 +98,12 @@ class Core:
         reclaimed = self._recovery.worker_gone(gone, drain)
         self.forwarder.publish()
         return reclaimed
+
+    def worker_changed(self, change: WorkerGone | WorkerAdded, now: int) -> WorkerReclaimed:
+        """There is a worker less, for a while or for good, or there will be one more. As ``worker_gone``."""
+        if isinstance(change, WorkerGone):
+            return self.worker_gone(change, now)
+        return self._recovery.worker_added(change)
 
     def _handle(self, stop: int) -> None:
         if stop == UNKNOWN:

@@ -37,7 +37,8 @@ static const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, ui
 static const char *core_open(core_router *c, uint32_t workers, uint8_t *control, uint64_t seed)
 {
     c->workers = workers;
-    c->worker[workers].gone = true;
+    if (!c->active) c->active = workers;
+    for (uint32_t w = c->active; w <= workers; w++) c->worker[w].gone = true;
     c->no_address = c->unavailable = c->forbidden = ROUTERD_NIL;
     c->aliases.seed = seed;
     pool_open(&c->ins, sizeof(core_in));

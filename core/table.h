@@ -181,7 +181,8 @@ typedef struct {
 enum core_stop { STOP_NOTHING = 0, STOP_CONTROL = 1, STOP_UNKNOWN = 2, STOP_LOCAL = 3 };
 
 typedef struct core_router {
-    uint32_t workers;
+    uint32_t workers;          /* places for workers */
+    uint32_t active;           /* all places from here on are empty: nobody looks at them */
     uint32_t turn;             /* which worker's ring is read next */
     uint64_t dirty;            /* bit per worker: records written, not published */
     uint64_t now;              /* nanoseconds, given from outside */

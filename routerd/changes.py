@@ -16,7 +16,7 @@ from routerd.config.attribute import Attribute
 from routerd.config.check import Checked, check
 from routerd.config.json_text import JsonText
 from routerd.config.load import assemble, check_together
-from routerd.config.router import Log
+from routerd.config.router import Log, Router
 from routerd.config.schema import EntityType, entity_type
 from routerd.config.source import (
     Array,
@@ -67,7 +67,7 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
         return _together(config, [*everything, made[0]], CREATED, *made)
     at = _find(config, kind, request, identities)
     if at is None:
-        if kind.entity is not Log:
+        if kind.entity not in (Log, Router):
             raise ChangeError(NOT_FOUND, f"there is no {kind.short_name} {request.identity}")
         made = _made(kind, _block(kind, request, "update"), _next_place())
         return _together(config, [*everything, made[0]], UPDATED, *made)

@@ -12,6 +12,7 @@ import msgspec
 from routerd.channel import Channel, ChannelClosedError, pair
 from routerd.policy import HISTORY, Life, restart_delay
 from routerd.signals import HANDLED
+from routerd.stopping import Stopping
 from shm.control import Fatal, FromChild, Setup
 
 READY_SECONDS = 20.0  # a slow machine starting many workers at once needs a few; more is a hang
@@ -124,6 +125,10 @@ class Place:
             None  # a worker's: until when the core takes back what the dead one held
         )
         self.quiet = False  # a worker's: it has let go of the dead core, and waits for the next one
+        self.leaving: Stopping | None = None  # a worker's: it goes for good
+        self.leave_at: float | None = None  # when it is told so
+        self.given_up = False  # the core has been told that nobody will follow
+        self.removed = False  # and has let go of it
         self.dismissed = False  # told to go, or killed through no fault of its own
         self.lives: deque[Life] = deque(maxlen=HISTORY)
 

@@ -11,7 +11,9 @@ from routerd.config.schema import TYPE_OF
 from routerd.config.support import UNSERVED_ENTITIES
 
 # What of the router entity takes effect at once; everything else is laid down when the processes start.
-LIVE = ("default_distribution", "link_capacity", "stop_grace_seconds")
+LIVE = (
+    "default_distribution", "link_capacity", "stop_grace_seconds", "workers", "core_cpu", "worker_cpus",
+)  # fmt: skip
 _UNTOLD = ("line", "identity")
 
 E = TypeVar("E", bound=Entity)

@@ -21,11 +21,12 @@ from typing import Protocol
 
 from routerd.child import Child, Command, Place
 from routerd.log import NOTICE, event
-from routerd.pinning import Pinning
+from routerd.pinning import Pinning, repin
 from routerd.policy import Life
 from routerd.rolling import Rolling
+from routerd.roster import RECLAIM_SECONDS, Roster
 from routerd.setup import Blueprint
-from routerd.stopping import ORDERS, Phase, Stopping
+from routerd.stopping import Phase, Stopping, order
 from shm.control import (
     Closed,
     CoreBack,
@@ -39,7 +40,6 @@ from shm.control import (
     WorkerReclaimed,
 )
 
-RECLAIM_SECONDS = 30.0  # the core needs milliseconds; one that needs this long hangs
 QUIESCE_SECONDS = 3.0  # a worker lets go of a dead core in one turn of its loop
 
 LOGGER = logging.getLogger("SERVER")
@@ -61,6 +61,12 @@ class Memory(Protocol):
     def worker_gone(self, index: int) -> None:
         """Let the statistics page of a dead worker say so."""
 
+    def set_workers(self, count: int) -> None:
+        """Tell everybody how many workers there are."""
+
+    def empty(self, index: int) -> None:
+        """Give back the memory of a removed worker's arena, but for what others still read."""
+
 
 class Family:
     """The children's places and the rules among them. Time is an argument; nothing here blocks."""
@@ -70,8 +76,9 @@ class Family:
         self._memory = memory
         self._command = command
         self._orphaned = False  # the core is dead: its memory is to be reset before there is another one
-        self.core = Place("core", blueprint.router.workers, pinning.core)
-        self.workers = [Place("worker", i, cpus) for i, cpus in enumerate(pinning.workers)]
+        self.core = Place("core", blueprint.places, pinning.core)
+        self._roster = Roster(self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core)
+        self.workers = self._roster.workers
         self.exporter = Place("exporter", 0, [])  # looks on: nobody depends on it
         self.operational = False  # every place has served once
         self.failure = ""  # why the first start failed
@@ -99,6 +106,7 @@ class Family:
             while phase := self.stopping.step(now):
                 self._tell(phase)
             return
+        self._roster.step(now)
         if self.rolling is not None and self.rolling.step(now):
             self.rolling = None
         for worker in self.workers:
@@ -118,7 +126,7 @@ class Family:
             times.append(None if self.stopping.phase is Phase.KILLING else self.stopping.deadline)
         else:
             times += [worker.reclaim_by for worker in self.workers]
-            times.append(self.rolling.deadline if self.rolling else None)
+            times += [self.rolling.deadline if self.rolling else None, self._roster.deadline]
             times += [now + place.delay(now) for place in self._startable()]
         return min((time for time in times if time is not None), default=None)
 
@@ -140,14 +148,26 @@ class Family:
         self.rolling = Rolling(self.core, self.workers, grace, self._memory.wake_core)
         return True
 
-    def change(self, blueprint: Blueprint) -> None:
-        """Children are set up by this from now on; those that live are told what is new."""
+    def change(self, blueprint: Blueprint, pinning: Pinning | None = None, now: float = 0.0) -> None:
+        """Children are set up by this from now on; those that live are told what is new.
+
+        With ``pinning`` there are as many workers from now on as it has CPUs for.
+        """
+        if pinning is not None:
+            self._place(blueprint, pinning, now)
         before, self._blueprint = self._blueprint, blueprint
         for place in self.everybody:
             if place.child is not None:
                 for message, descriptors in blueprint.news(place.role, before):
                     place.child.send(message, descriptors)
         self._memory.wake_core()
+
+    def _place(self, blueprint: Blueprint, pinning: Pinning, now: float) -> None:
+        if self.core.cpus != pinning.core:
+            self.core.cpus = pinning.core
+            if self.core.child is not None:
+                repin(self.core.child.pid, pinning.core)
+        self._roster.want(pinning.workers, blueprint.router.stop_grace_seconds, now)
 
     def said(self, place: Place, message: FromChild, now: float) -> None:
         """A child's report."""
@@ -168,18 +188,24 @@ class Family:
             case Quiesced(generation) if place.role == "worker" and child is not None:
                 if generation == self.core.generation:
                     place.quiet, child.kill_at = True, None
-            case Drained() if self.stopping is not None and place.role == "worker":
-                self.stopping.answered(place.index, Phase.DRAINING)
-            case Closed() if self.stopping is not None and place.role == "worker":
-                self.stopping.answered(place.index, Phase.CLOSING)
-            case Drained() if self.rolling is not None and self.rolling.answered(place, Phase.DRAINING):
+            case Drained() if self._answered(place, Phase.DRAINING):
                 pass
-            case Closed() if self.rolling is not None and self.rolling.answered(place, Phase.CLOSING):
+            case Closed() if self._answered(place, Phase.CLOSING):
                 pass
             case Fatal():
                 pass  # the child has kept it for its death report
             case _:
                 event(LOGGER, logging.WARNING, f"{place.name} said what makes no sense now", message=message)
+
+    def _answered(self, place: Place, phase: Phase) -> bool:
+        """A worker has done what a phase asks of it; False: it was not asked."""
+        if place.role != "worker":
+            return False
+        asked = self.stopping or place.leaving
+        if asked is not None:
+            asked.answered(place.index, phase)
+            return True
+        return self.rolling is not None and self.rolling.answered(place, phase)
 
     def died(self, place: Place, now: float) -> None:
         """A child's pidfd became readable."""
@@ -218,6 +244,8 @@ class Family:
     def _following(self, place: Place, now: float) -> str:
         if self.stopping is not None or self.failure:
             return "stopping"
+        if place.leaving is not None:
+            return "removed"
         delay = place.delay(now)
         return f"restart in {delay:.1f} s" if delay else "restart at once"
 
@@ -248,7 +276,7 @@ class Family:
         self._memory.worker_gone(worker.index)
         if self.stopping is not None:
             self.stopping.gone(worker.index)
-        if self.core.child is not None:
+        if self.core.child is not None and worker.leaving is None:
             worker.reclaim_by = now + RECLAIM_SECONDS
             self.core.child.send(WorkerGone(worker.index, worker.generation))
             self._memory.wake_core()
@@ -264,7 +292,8 @@ class Family:
             return [self.core] if quiet or not self._orphaned else []
         if not self.core.serving:
             return []
-        return [worker for worker in self.workers if worker.child is None and worker.reclaim_by is None]
+        vacant = [worker for worker in self.workers if worker.child is None and worker.leaving is None]
+        return [worker for worker in vacant if worker.reclaim_by is None]
 
     def _start(self, place: Place, now: float) -> None:
         if place is self.core and self._orphaned:
@@ -273,7 +302,7 @@ class Family:
         place.generation += 1
         place.dismissed = False
         setup = self._blueprint.setup(
-            place.role, place.index, place.generation, place.cpus, self._memory.prefix
+            place.role, place.index, place.generation, place.cpus, self._memory.prefix, len(self.workers)
         )
         argv, fds = self._command(place.role, place.index), self._blueprint.inherited(setup)
         try:
@@ -292,7 +321,7 @@ class Family:
             if phase is Phase.KILLING:
                 place.child.kill("did not exit in time")
             elif phase is Phase.EXITING or place.role == "worker":
-                place.child.send(ORDERS[phase])
+                place.child.send(order(phase))
         if phase is Phase.EXITING:
             self._memory.wake_core()
 

@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from shm.segment import Segments, create, segment_prefix
+from shm.segment import create, segment_prefix
 from shm.stats import COUNTERS
 
 _OF_THE_LIVING: Final = tuple(
@@ -15,11 +15,11 @@ _OF_THE_CORE: Final = tuple(COUNTERS[name][0] for name in ("addresses", "overflo
 class SharedMemory:
     """All segments of this router. Raises `shm.segment.SegmentError` where they cannot be made."""
 
-    def __init__(self, router_id: str, workers: int, arena_mib: int) -> None:
+    def __init__(self, router_id: str, workers: int, arena_mib: int, places: int | None = None) -> None:
         self.prefix = segment_prefix(router_id, os.getpid())
-        self._workers = workers
-        self._arena_mib = arena_mib
-        self._segments = self._create()
+        self._places = places or workers
+        self._segments = create(self.prefix, workers, arena_mib, places)
+        self._segments.supervisor_stats().own(os.getpid(), 1)
 
     def reset(self) -> None:
         """Make everything ready for a new core; no child may use a ring or a block now."""
@@ -28,20 +28,22 @@ class SharedMemory:
         for counter in _OF_THE_CORE:
             page.set(counter, 0)
         self._segments.reset()
+        for index in range(*self._segments.counts()):
+            self._segments.give_back(index)
 
     def wake_core(self) -> None:
         """Let the core look at its control socket: it may sleep on its semaphore, which no poll can watch."""
         self._segments.semaphore.release()
 
     def heartbeat(self, slot: int) -> int:
-        """The turns that a worker's loop, or for slot `workers` the core's, has made."""
-        core = slot == self._workers
+        """The turns that a worker's loop, or for slot `places` the core's, has made."""
+        core = slot == self._places
         return (self._segments.core_stats() if core else self._segments.worker_stats(slot)).heartbeat
 
     def connections(self) -> int:
         """Open connections of all workers."""
         number = COUNTERS["connections"][0]
-        return sum(self._segments.worker_stats(i).get(number) for i in range(self._workers))
+        return sum(self._segments.worker_stats(i).get(number) for i in range(self._segments.workers))
 
     def worker_gone(self, index: int) -> None:
         """A dead worker has no connections and takes none, whatever it last wrote: the others count on it."""
@@ -50,11 +52,14 @@ class SharedMemory:
         for counter in _OF_THE_LIVING:
             page.set(counter, 0)
 
+    def set_workers(self, count: int) -> None:
+        """Tell everybody how many workers there are."""
+        self._segments.set_workers(count)
+
+    def empty(self, index: int) -> None:
+        """Give back the memory of a removed worker's arena, but for what others still read."""
+        self._segments.give_back(index)
+
     def close(self) -> None:
         """Remove everything."""
         self._segments.close()
-
-    def _create(self) -> Segments:
-        segments = create(self.prefix, self._workers, self._arena_mib)
-        segments.supervisor_stats().own(os.getpid(), 1)
-        return segments

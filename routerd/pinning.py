@@ -1,6 +1,8 @@
 """Which process runs on which CPUs."""
 
+import os
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -37,6 +39,13 @@ def plan(core_cpu: int | None, worker_cpus: Sequence[int], workers: int, usable:
     if spread and len(free) >= workers:
         return Pinning(core, [[cpu] for cpu in free[:workers]])
     return Pinning(core, [[] for _ in range(workers)])
+
+
+def repin(pid: int, cpus: Collection[int]) -> None:
+    """Let a running process, with all its threads, run on these CPUs; none given: on those we may use."""
+    with suppress(OSError):  # it is gone, or the kernel says no: its successor is pinned anyway
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            os.sched_setaffinity(int(thread), cpus or os.sched_getaffinity(0))
 
 
 def ranges(cpus: Collection[int]) -> str:

@@ -5,6 +5,7 @@ log is opened. Only then are the children told, and what is no longer wanted is 
 """
 
 import logging
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -16,7 +17,9 @@ from routerd.config.source import Mistake
 from routerd.difference import Difference, difference, places
 from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, LogError, configure, event
+from routerd.pinning import Pinning, UnknownCpuError, plan
 from routerd.setup import log_setups
+from shm.space import SegmentError, check_space
 
 MOST_SOCKETS = 64  # a worker has places for so many
 
@@ -31,6 +34,17 @@ class RefusedError(Exception):
         super().__init__("\n".join(reasons))
 
 
+class NoRoomError(Exception):
+    """There are no CPUs or there is no memory for the workers that are wanted."""
+
+    def __init__(self, line: int, text: str) -> None:
+        self.line = line  # of the router in its file
+        super().__init__(text)
+
+
+CANNOT = (LogError, ListenError, NoRoomError)  # what may be in the way of a configuration without a mistake
+
+
 class Reloaded(msgspec.Struct, frozen=True):
     """A configuration that is ready to be used: its listeners listen, `retired` ones wait to be closed.
 
@@ -40,6 +54,7 @@ class Reloaded(msgspec.Struct, frozen=True):
     difference: Difference
     listening: list[Listening]
     retired: list[Listening]
+    pinning: Pinning
     dropped: tuple[str, ...] = ()
 
 
@@ -54,15 +69,16 @@ def reload(old: Config, listening: Sequence[Listening]) -> Reloaded:
     new, dropped = kept(old, read)
     try:
         return prepare(old, new, listening, dropped)
-    except (LogError, ListenError) as error:
-        line = error.line if isinstance(error, ListenError) else 0
+    except CANNOT as error:
+        line = 0 if isinstance(error, LogError) else error.line
         raise RefusedError([str(Mistake(old.file, line, str(error)))]) from error
 
 
 def prepare(
     old: Config, new: Config, listening: Sequence[Listening], dropped: Sequence[str] = ()
 ) -> Reloaded:
-    """Get what another configuration needs. Raises LogError or ListenError, and then all is as before."""
+    """Get what another configuration needs. Raises one of ``CANNOT``, and then all is as before."""
+    pinning = _room(old, new)
     try:
         configure(log_setups(new.logs), "supervisor")
         found, retired = exchange(listening, new.listeners)
@@ -70,7 +86,17 @@ def prepare(
         with suppress(LogError):
             configure(log_setups(old.logs), "supervisor")
         raise
-    return Reloaded(difference(old, new), found, retired, tuple(dropped))
+    return Reloaded(difference(old, new), found, retired, pinning, tuple(dropped))
+
+
+def _room(old: Config, new: Config) -> Pinning:
+    """CPUs and memory for as many workers as there are to be."""
+    router = new.router
+    try:
+        check_space(router.workers, old.router.arena_size, old.router.workers)
+        return plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
+    except (SegmentError, UnknownCpuError) as error:
+        raise NoRoomError(router.line, str(error)) from error
 
 
 def exchange(

@@ -14,7 +14,10 @@ from collections.abc import Callable, Sequence
 
 from routerd.child import Place
 from routerd.log import NOTICE, event
-from routerd.stopping import ORDERS, Phase, Stopping
+from routerd.stopping import Phase, Stopping, order
+from shm.control import CloseConnections
+
+REPLACED = CloseConnections("this worker of the router is replaced; connect again")
 
 LOGGER = logging.getLogger("SERVER")
 
@@ -35,11 +38,12 @@ class Rolling:
 
     def step(self, now: float) -> bool:
         """Do what is due; True when it is over."""
-        if self._leaving is not None and not self._asked(self._leaving):
+        self._left = [place for place in self._left if place.leaving is None]
+        if self._leaving is not None and (not self._asked(self._leaving) or self._leaving.leaving):
             self._leaving = self._stopping = None
         if self._leaving is not None:
             self._go_on(self._leaving, now)
-        elif all(place.serving and not place.quiet for place in self._everybody):
+        elif all(place.serving and not place.quiet for place in self._everybody if place.leaving is None):
             if not self._left:
                 event(LOGGER, NOTICE, "Rolling restart: all processes are new")
                 return True
@@ -85,6 +89,6 @@ class Rolling:
             return
         place.dismissed = place.dismissed or phase is Phase.EXITING
         if place.role == "worker" or phase is Phase.EXITING:
-            place.child.send(ORDERS[phase])
+            place.child.send(order(phase, REPLACED))
         if place.role == "core":
             self._wake_core()

@@ -37,7 +37,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     listening: Sequence[Listening]
     addresses: Sequence[Address]
     logs: Sequence[Log]
-    doorbells: Sequence[int]  # eventfds of the workers
+    doorbells: Sequence[int]  # an eventfd for each place that a worker may have
     profiles: Sequence[SslProfile] = ()
     policy: Policy = Policy()
     vhosts: Sequence[Vhost] = ()
@@ -48,8 +48,15 @@ class Blueprint(msgspec.Struct, frozen=True):
         """Whether there is anything for an exporter to do."""
         return any(one.listener.http for one in self.listening)
 
-    def setup(self, role: str, index: int, generation: int, cpus: list[int], segments: str) -> Setup:
-        """The first message of a child. A worker knows its own doorbell only."""
+    @property
+    def places(self) -> int:
+        """How many workers there may ever be."""
+        return len(self.doorbells)
+
+    def setup(
+        self, role: str, index: int, generation: int, cpus: list[int], segments: str, workers: int = 0
+    ) -> Setup:
+        """The first message of a child. A worker knows its own doorbell only; there are ``workers``."""
         core = role == "core"
         return Setup(
             role=role,
@@ -58,7 +65,8 @@ class Blueprint(msgspec.Struct, frozen=True):
             segments=segments,
             router_id=self.router_id,
             version=self.version,
-            workers=self.router.workers,
+            workers=workers or self.router.workers,
+            room=self.places,
             doorbells=[
                 fd if core or (role == "worker" and i == index) else -1 for i, fd in enumerate(self.doorbells)
             ],

@@ -8,7 +8,6 @@ times below: together they make the 5 s within which a router has stopped.
 """
 
 from enum import Enum
-from typing import Final
 
 import msgspec
 
@@ -29,12 +28,11 @@ class Phase(Enum):
     KILLING = "killing"
 
 
-# What is told to a process when a phase begins; in the last one it is killed.
-ORDERS: Final[dict[Phase, msgspec.Struct]] = {
-    Phase.DRAINING: StopAccepting(),
-    Phase.CLOSING: CloseConnections(),
-    Phase.EXITING: Exit(),
-}
+def order(phase: Phase, closing: CloseConnections = CloseConnections()) -> msgspec.Struct:  # noqa: B008  frozen
+    """What is told to a process when a phase begins; in the last one it is killed."""
+    if phase is Phase.CLOSING:
+        return closing
+    return StopAccepting() if phase is Phase.DRAINING else Exit()
 
 
 class Stopping:

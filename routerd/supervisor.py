@@ -24,6 +24,7 @@ from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
 from routerd.config import Config
 from routerd.config.policy import Vhost
+from routerd.config.router import MAX_WORKERS
 from routerd.config.source import Mistake
 from routerd.config.transport import SslProfile
 from routerd.family import Family
@@ -33,13 +34,14 @@ from routerd.log import NOTICE, LogError, configure, event
 from routerd.management import management
 from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
-from routerd.reload import RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
+from routerd.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import ROLL, STOP, Signals
 from routerd.systemd import Manager, passed_sockets
 from routerd.watch import LOOK_SECONDS, Watch
 from shm.control import ChangeReply, ChangeRequest
-from shm.segment import SegmentError, sweep
+from shm.segment import SegmentError
+from shm.sweep import sweep
 
 LOGGER = logging.getLogger("SERVER")
 
@@ -90,10 +92,10 @@ def _assemble(
     pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
     listening = _listen(config)
     stack.callback(close_all, listening)
-    doorbells = [os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(router.workers)]
+    doorbells = [os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(MAX_WORKERS)]
     for fd in doorbells:
         stack.callback(os.close, fd)
-    memory = SharedMemory(router.id, router.workers, router.arena_size)
+    memory = SharedMemory(router.id, router.workers, router.arena_size, MAX_WORKERS)
     stack.callback(memory.close)
     identities = Identities()
     blueprint = Blueprint(
@@ -321,7 +323,7 @@ class Supervisor:
         try:
             new = changed(self._config, request, self._identities)
             self._take_over(prepare(self._config, new.config, self._listening), what)
-        except (ChangeError, LogError, ListenError) as error:
+        except (ChangeError, *CANNOT) as error:
             event(LOGGER, NOTICE, f"{what} refused: {error}")
             status = error.status if isinstance(error, ChangeError) else BAD_REQUEST
             return ChangeReply(request.number, status, str(error))
@@ -340,7 +342,7 @@ class Supervisor:
             listening=tuple(reloaded.listening),
             **_configured(self._config, self._identities),
         )
-        self._family.change(self._blueprint)
+        self._family.change(self._blueprint, reloaded.pinning, self._clock())
         retire(reloaded.retired)
         tell(reloaded, warnings, what)
 

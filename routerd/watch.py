@@ -22,7 +22,7 @@ class Beats(Protocol):
     """What is needed of the shared memory."""
 
     def heartbeat(self, slot: int) -> int:
-        """The turns that a worker's loop, or for slot `workers` the core's, has made."""
+        """The turns that a worker's loop, or for slot `places` the core's, has made."""
 
 
 class _Pulse:

@@ -100,8 +100,9 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     """The first packet a child gets: everything it needs to know.
 
     ``role`` is ``core``, ``worker`` or ``exporter``; ``index`` counts workers from 0 and is the number of
-    workers for the core (its arena's number too). ``segments`` is the common prefix of the shared-memory
-    names. ``doorbells`` are the workers' eventfds by index; a worker has only its own, -1 elsewhere.
+    places for the core (its arena's number too). ``segments`` is the common prefix of the shared-memory
+    names. ``doorbells`` are the eventfds of all places by index; a worker has only its own, -1 elsewhere.
+    ``workers`` is how many there are, ``room`` how many there may ever be; 0: no more than that.
     """
 
     role: str
@@ -127,6 +128,12 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     policy: PolicySetup = PolicySetup()
     sasl_config_dir: str = ""
     sasl_config_name: str = "qdrouterd"
+    room: int = 0
+
+    @property
+    def places(self) -> int:
+        """For workers in shared memory, filled or not."""
+        return self.room or self.workers
 
 
 class StopAccepting(msgspec.Struct, tag=True, frozen=True):
@@ -135,6 +142,8 @@ class StopAccepting(msgspec.Struct, tag=True, frozen=True):
 
 class CloseConnections(msgspec.Struct, tag=True, frozen=True):
     """Workers: close every connection with amqp:connection:forced, answer ``Closed`` when all are gone."""
+
+    why: str = "the router is shutting down"
 
 
 class SetLogs(msgspec.Struct, tag=True, frozen=True):
@@ -207,7 +216,18 @@ class CoreBack(msgspec.Struct, tag=True, frozen=True):
 
 
 class WorkerGone(msgspec.Struct, tag=True, frozen=True):
-    """To the core: this worker is dead. Settle what it owed, mark its blocks, answer ``WorkerReclaimed``."""
+    """To the core: this worker is dead. Settle what it owed, mark its blocks, answer ``WorkerReclaimed``.
+
+    With ``removed`` it has no successor.
+    """
+
+    index: int
+    generation: int
+    removed: bool = False
+
+
+class WorkerAdded(msgspec.Struct, tag=True, frozen=True):
+    """To the core: a worker is to start in an empty place. Answer ``WorkerReclaimed`` when it may."""
 
     index: int
     generation: int
@@ -277,6 +297,7 @@ ToChild = (
     | ChangeReply
     | Exit
     | WorkerGone
+    | WorkerAdded
     | CoreGone
     | CoreBack
 )

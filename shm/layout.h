@@ -2,14 +2,19 @@
  *
  *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor | board |
  *   rings     | worker 0: actions, work | worker 1: actions, work | ...
- *   arena-<i> | see arena.h; i in 0..workers-1: the workers', i == workers: the core's |
+ *   arena-<i> | see arena.h; i in 0..places-1: the workers', i == places: the core's |
  *
- * The supervisor formats the segments before any child exists; every offset follows from the number of workers, which a
+ * There is a place for every worker that a running router may ever have: `places`.  The first `workers` of them are filled.
+ * The others are memory that nobody has touched, so they cost addresses only, and no process has to map anything when
+ * a worker is added.
+ *
+ * The supervisor formats the segments before any child exists; every offset follows from the number of places, which a
  * child knows from its set-up packet as well: what the header says is compared with it, never followed blindly.
  */
 #ifndef ROUTERD_SHM_LAYOUT_H
 #define ROUTERD_SHM_LAYOUT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +27,7 @@
 #include "stats.h"
 
 #define LAYOUT_MAGIC 0x31647265747565ull
-#define LAYOUT_VERSION 2u              /* grows with every change of the layout or of a record's meaning */
+#define LAYOUT_VERSION 3u              /* grows with every change of the layout or of a record's meaning */
 #define LAYOUT_PAGE 4096u
 #define LAYOUT_CONTROL_HEADER_BYTES 8192u
 #define LAYOUT_CORE_DOORBELL 1024u
@@ -31,13 +36,16 @@
 #define LAYOUT_CORE_ARENA_BYTES (4u * 1024u * 1024u)   /* control payloads, and what the core itself sends */
 #define LAYOUT_MIB (1024u * 1024u)
 
-typedef struct {               /* the first bytes of the control segment; written once, before any child exists */
+typedef struct {               /* the first bytes of the control segment; but for the atomic ones written once, before any child exists */
     uint64_t magic;
-    uint32_t workers;
+    uint32_t places;
     uint32_t version;
     uint32_t ring_capacity;
     uint32_t supervisor;       /* pid */
     uint64_t arena_bytes;      /* size of each worker's arena segment */
+    _Atomic uint32_t workers;  /* places filled, from the first: the supervisor's to change */
+    _Atomic uint32_t connections;  /* the number of the router's last connection: whoever opens one takes the next */
+    _Atomic uint32_t most;     /* the most that `workers` has been: those behind it have never counted anything */
 } layout_control;
 
 _Static_assert(sizeof(layout_control) <= LAYOUT_CORE_DOORBELL, "the header ends before the doorbells");
@@ -52,17 +60,30 @@ static inline size_t layout_page_up(size_t bytes) { return (bytes + LAYOUT_PAGE 
 static inline size_t layout_core_doorbell(void) { return LAYOUT_CORE_DOORBELL; }
 static inline size_t layout_worker_doorbell(uint32_t worker) { return LAYOUT_WORKER_DOORBELL + (size_t) worker * 64u; }
 
-/* Statistics pages by slot: workers from 0, then the core, then the supervisor. */
+/* Statistics pages by slot: workers' places from 0, then the core, then the supervisor. */
 static inline size_t layout_stats(uint32_t slot) { return LAYOUT_CONTROL_HEADER_BYTES + (size_t) slot * STATS_PAGE_BYTES; }
-static inline size_t layout_board(uint32_t workers) { return layout_stats(workers + 2); }
-static inline size_t layout_control_bytes(uint32_t workers) { return layout_board(workers) + BOARD_BYTES; }
+static inline size_t layout_board(uint32_t places) { return layout_stats(places + 2); }
+static inline size_t layout_control_bytes(uint32_t places) { return layout_board(places) + BOARD_BYTES; }
+
+/* A number for a connection, unique in the router, from 1. */
+static inline uint32_t layout_next_connection(layout_control *c) { return (atomic_fetch_add_explicit(&c->connections, 1, memory_order_relaxed) + 1) & 0x7fffffffu; }
+
+/* Anybody may ask at any time: these two are only told, nothing else hangs on them. */
+static inline uint32_t layout_workers(const layout_control *c) { return atomic_load_explicit(&c->workers, memory_order_relaxed); }
+static inline uint32_t layout_most(const layout_control *c) { return atomic_load_explicit(&c->most, memory_order_relaxed); }
+
+static inline void layout_set_workers(layout_control *c, uint32_t workers, uint32_t most)
+{
+    atomic_store_explicit(&c->most, most, memory_order_relaxed);
+    atomic_store_explicit(&c->workers, workers, memory_order_relaxed);
+}
 
 /* ---- rings ---- */
 
 static inline size_t layout_ring_stride(void) { return layout_page_up(ring_bytes(LAYOUT_RING_CAPACITY)); }
 static inline size_t layout_action_ring(uint32_t worker) { return (size_t) worker * 2 * layout_ring_stride(); }
 static inline size_t layout_work_ring(uint32_t worker) { return layout_action_ring(worker) + layout_ring_stride(); }
-static inline size_t layout_rings_bytes(uint32_t workers) { return layout_action_ring(workers); }
+static inline size_t layout_rings_bytes(uint32_t places) { return layout_action_ring(places); }
 
 /* A ring is formatted as the layout wants it: what ring_produce and ring_consume read from it stays in the segment. */
 static inline bool layout_ring_valid(const routerd_ring *ring) { return ring->capacity == LAYOUT_RING_CAPACITY; }
@@ -80,22 +101,23 @@ static inline void layout_arena_split(size_t bytes, uint32_t *small_count, uint3
 
 /* ---- the supervisor formats, the children check ---- */
 
-static inline void layout_format_control(void *base, uint32_t workers, uint64_t arena_bytes_each, uint32_t supervisor)
+static inline void layout_format_control(void *base, uint32_t places, uint64_t arena_bytes_each, uint32_t supervisor)
 {
     layout_control *c = (layout_control *) base;
-    c->workers = workers;
+    c->places = places;
     c->version = LAYOUT_VERSION;
     c->ring_capacity = LAYOUT_RING_CAPACITY;
     c->supervisor = supervisor;
     c->arena_bytes = arena_bytes_each;
-    for (uint32_t slot = 0; slot < workers + 2; slot++)
+    layout_set_workers(c, places, places);
+    for (uint32_t slot = 0; slot < places + 2; slot++)
         ((stats_page *) ((uint8_t *) base + layout_stats(slot)))->magic = STATS_MAGIC;
     c->magic = LAYOUT_MAGIC;
 }
 
-static inline void layout_format_rings(void *base, uint32_t workers)
+static inline void layout_format_rings(void *base, uint32_t places)
 {
-    for (uint32_t i = 0; i < workers; i++) {
+    for (uint32_t i = 0; i < places; i++) {
         ring_format((routerd_ring *) ((uint8_t *) base + layout_action_ring(i)), LAYOUT_RING_CAPACITY);
         ring_format((routerd_ring *) ((uint8_t *) base + layout_work_ring(i)), LAYOUT_RING_CAPACITY);
     }
@@ -115,19 +137,21 @@ static inline const char *layout_check_control(const void *base, size_t bytes)
     if (bytes < LAYOUT_CONTROL_HEADER_BYTES) return "it is too short for a control header";
     if (c->magic != LAYOUT_MAGIC) return "it is no control segment";
     if (c->version != LAYOUT_VERSION) return "it was made by another version of routerd";
-    if (c->workers < 1 || c->workers > ROUTERD_MAX_WORKERS) return "its number of workers makes no sense";
+    if (c->places < 1 || c->places > ROUTERD_MAX_WORKERS) return "its number of places makes no sense";
+    uint32_t workers = layout_workers(c), most = layout_most(c);
+    if (workers < 1 || workers > most || most > c->places) return "its number of workers makes no sense";
     if (c->ring_capacity != LAYOUT_RING_CAPACITY) return "its rings have another capacity";
-    if (bytes != layout_control_bytes(c->workers)) return "its size does not fit its number of workers";
-    for (uint32_t slot = 0; slot < c->workers + 2; slot++)
+    if (bytes != layout_control_bytes(c->places)) return "its size does not fit its number of places";
+    for (uint32_t slot = 0; slot < c->places + 2; slot++)
         if (((const stats_page *) ((const uint8_t *) base + layout_stats(slot)))->magic != STATS_MAGIC)
             return "a statistics page in it is not formatted";
     return NULL;
 }
 
-static inline const char *layout_check_rings(const void *base, size_t bytes, uint32_t workers)
+static inline const char *layout_check_rings(const void *base, size_t bytes, uint32_t places)
 {
-    if (bytes != layout_rings_bytes(workers)) return "its size does not fit the number of workers";
-    for (uint32_t i = 0; i < workers; i++)
+    if (bytes != layout_rings_bytes(places)) return "its size does not fit the number of places";
+    for (uint32_t i = 0; i < places; i++)
         if (!layout_ring_valid((const routerd_ring *) ((const uint8_t *) base + layout_action_ring(i)))
             || !layout_ring_valid((const routerd_ring *) ((const uint8_t *) base + layout_work_ring(i))))
             return "a ring in it is not formatted";

@@ -86,6 +86,9 @@ cdef extern from "arena.h" nogil:
         uint64_t position
     ctypedef struct arena_content:
         uint32_t key_block
+    ctypedef struct arena_block:
+        pass
+    const uint32_t ARENA_SMALL_BYTES, ARENA_LARGE_BYTES
     cdef enum arena_class:
         ARENA_SMALL, ARENA_LARGE
     cpdef enum:
@@ -101,6 +104,7 @@ cdef extern from "arena.h" nogil:
     bint arena_free_one(arena_owner *, uint32_t)
     uint32_t arena_free_chain(arena_owner *, uint32_t)
     arena_content *arena_content_of(const arena_view *, uint32_t)
+    arena_block *arena_at(const arena_view *, uint32_t)
     bint chain_begin(arena_owner *, arena_writer *, arena_class)
     bint chain_write(arena_owner *, arena_writer *, arena_class, const void *, size_t)
     void chain_publish(arena_owner *, const arena_writer *, int)
@@ -125,9 +129,12 @@ cdef extern from "layout.h" nogil:
     size_t layout_work_ring(uint32_t)
     size_t layout_rings_bytes(uint32_t)
     ctypedef struct layout_control:
-        uint32_t workers
+        uint32_t places
         uint64_t arena_bytes
     void layout_format_control(void *, uint32_t, uint64_t, uint32_t)
+    uint32_t layout_workers(const layout_control *)
+    uint32_t layout_most(const layout_control *)
+    void layout_set_workers(layout_control *, uint32_t, uint32_t)
     void layout_format_rings(void *, uint32_t)
     void layout_format_arena(void *, size_t)
     const char *layout_check_control(const void *, size_t)

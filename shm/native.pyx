@@ -99,11 +99,11 @@ def work_ring_offset(uint32_t worker) -> int:
     return layout_work_ring(worker)
 
 
-def format_control(memory, uint32_t workers, uint64_t arena_bytes, uint32_t supervisor) -> None:
-    """Write the header and the statistics pages' marks into a zeroed control segment."""
+def format_control(memory, uint32_t places, uint64_t arena_bytes, uint32_t supervisor) -> None:
+    """Write the header and the statistics pages' marks into a zeroed control segment; every place is filled."""
     cdef Mapped m = Mapped()
-    m.take(memory, 0, layout_control_bytes(workers))
-    layout_format_control(m.base, workers, arena_bytes, supervisor)
+    m.take(memory, 0, layout_control_bytes(places))
+    layout_format_control(m.base, places, arena_bytes, supervisor)
 
 
 def format_rings(memory, uint32_t workers) -> None:
@@ -132,10 +132,24 @@ def check_control(memory) -> str | None:
 
 
 def control_header(memory) -> tuple[int, int]:
-    """Number of workers and size of a worker's arena, as a checked control segment says."""
+    """Number of places for workers and size of a worker's arena, as a checked control segment says."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, sizeof(layout_control), False)
-    return (<layout_control *> m.base).workers, (<layout_control *> m.base).arena_bytes
+    return (<layout_control *> m.base).places, (<layout_control *> m.base).arena_bytes
+
+
+def workers(memory) -> tuple[int, int]:
+    """How many places are filled now, and the most that ever were, as a checked control segment says."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, sizeof(layout_control), False)
+    return layout_workers(<layout_control *> m.base), layout_most(<layout_control *> m.base)
+
+
+def set_workers(memory, uint32_t workers, uint32_t most) -> None:
+    """Tell everybody how many places are filled, and the most that ever were."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, sizeof(layout_control))
+    layout_set_workers(<layout_control *> m.base, workers, most)
 
 
 def check_rings(memory, uint32_t workers) -> str | None:

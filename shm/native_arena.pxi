@@ -52,6 +52,25 @@ cdef class Arena(Mapped):
         cdef const uint8_t *used = arena_in_use(&self.view)
         return [i for i in range(arena_blocks(&self.view)) if used[i]]
 
+    def gaps(self) -> list[tuple[int, int]]:
+        """Where unmarked blocks stand: beginning and end in the segment, as far apart as they go."""
+        cdef const uint8_t *used = arena_in_use(&self.view)
+        cdef size_t at, size, start = 0, end = 0
+        gaps = []
+        for i in range(arena_blocks(&self.view)):
+            if used[i]:
+                continue
+            at = <size_t> (<uint8_t *> arena_at(&self.view, i) - <uint8_t *> self.base)
+            size = ARENA_LARGE_BYTES if i >= self.view.small_count else ARENA_SMALL_BYTES
+            if at != end:
+                if end > start:
+                    gaps.append((start, end))
+                start = at
+            end = at + size
+        if end > start:
+            gaps.append((start, end))
+        return gaps
+
     cdef arena_content *content_of(self, uint32_t head) except NULL:
         cdef arena_content *c = arena_content_of(&self.view, head)
         if c is NULL:

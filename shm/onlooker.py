@@ -58,24 +58,38 @@ class Onlooker:
         control, self._inode = _map(self._names.control)
         if (wrong := native.check_control(control)) is not None:
             raise SegmentError(f"{self._names.control} cannot be used: {wrong}; restart the router")
-        self.workers, self.arena_bytes = native.control_header(control)
+        self._control = control
+        places, self.arena_bytes = native.control_header(control)
         self._rings, _ = _map(self._names.rings)
-        if (wrong := native.check_rings(self._rings, self.workers)) is not None:
+        if (wrong := native.check_rings(self._rings, places)) is not None:
             raise SegmentError(f"{self._names.rings} cannot be used: {wrong}; restart the router")
-        self.processes = (*(f"worker-{i}" for i in range(self.workers)), *_SLOTS_BEHIND_WORKERS)
+        slots = (*_workers(0, places), *_SLOTS_BEHIND_WORKERS)
         self._pages = {
-            name: native.StatsPage(control, native.stats_offset(slot))
-            for slot, name in enumerate(self.processes)
+            name: native.StatsPage(control, native.stats_offset(slot)) for slot, name in enumerate(slots)
         }
-        self._board = native.Board(control, native.board_offset(self.workers))
+        self._board = native.Board(control, native.board_offset(places))
         self._shown = board.Board()
+
+    @property
+    def workers(self) -> int:
+        """How many there are now."""
+        return native.workers(self._control)[0]
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """The workers that there are now, the core, the supervisor."""
+        return *_workers(0, self.workers), *_SLOTS_BEHIND_WORKERS
 
     def pages(self) -> list[Page]:
         """Every process's page: the workers', the core's, the supervisor's."""
         return [self.page(process) for process in self.processes]
 
+    def former(self) -> list[Page]:
+        """The pages of workers that were removed: what they have counted still counts."""
+        return [self.page(process) for process in _workers(*native.workers(self._control))]
+
     def page(self, process: str) -> Page:
-        """One process's page; ``process`` is one of ``processes``."""
+        """One process's page."""
         page = self._pages[process]
         return Page(process, page.pid, page.generation, page.heartbeat, stats.read(page))
 
@@ -96,6 +110,10 @@ class Onlooker:
         """What the core shows; what it showed last while it is just being replaced."""
         self._shown = board.decode(self._board.read()) or self._shown
         return self._shown
+
+
+def _workers(first: int, behind: int) -> list[str]:
+    return [f"worker-{i}" for i in range(first, behind)]
 
 
 def _map(name: str) -> tuple[mmap.mmap, int]:

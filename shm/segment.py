@@ -3,8 +3,8 @@
 What stands in them: layout.h and docs/memory-layout.md.
 
 The control segment tells whether a family of segments is alive: its maker holds an exclusive flock on it
-until it is gone. It is made first and removed last, so a family without one has no owner either. ``sweep``
-removes what killed routers left.
+until it is gone. It is made first and removed last, so a family without one has no owner either.
+``shm.sweep`` removes what killed routers left.
 
 Errors are ``SegmentError``: what could not be done, why, and what to do about it.
 """
@@ -16,24 +16,29 @@ import mmap
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import posix_ipc  # type: ignore[import-not-found]  # an extension without type information
 
 from shm import native
+from shm.space import DIRECTORY, MIB, SegmentError, check_space
 
-DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - where Linux keeps POSIX shared memory, not a temporary file of ours
-MIB: Final = 1024 * 1024
+__all__ = [
+    "DIRECTORY",
+    "MIB",
+    "Names",
+    "SegmentError",
+    "Segments",
+    "attach",
+    "create",
+    "remove_file",
+    "segment_prefix",
+]
+
 MAX_ARENA_MIB: Final = MIB  # a TiB
 MODE: Final = 0o600
-_MEMBER: Final = re.compile(r"(routerd-.*-\d+)-(?:control|rings|arena-\d+)|sem\.(routerd-.*-\d+)-core")
 _ID_LIMIT: Final = 64  # of NAME_MAX's 255 characters
-
-
-class SegmentError(Exception):
-    """Shared memory could not be made or attached."""
 
 
 def segment_prefix(router_id: str, pid: int) -> str:
@@ -61,20 +66,21 @@ class Names:
         return f"{self.prefix}-core"
 
     def arena(self, index: int) -> str:
-        """Worker ``index``'s arena; the core's is number ``workers``."""
+        """Worker ``index``'s arena; the core's is number ``places``."""
         return f"{self.prefix}-arena-{index}"
 
 
 class Segments:
     """All segments of one router, mapped; a context manager.
 
-    ``control``, ``rings`` and ``arenas[i]`` are the mappings, ``arenas[workers]`` is the core's. The maker's
-    ``close`` removes the names as well; everybody else's only unmaps.
+    ``control``, ``rings`` and ``arenas[i]`` are the mappings, ``arenas[places]`` is the core's. The maker's
+    ``close`` removes the names as well; everybody else's only unmaps. ``places`` is how many workers
+    there may ever be, ``workers`` how many there are now: those with the lowest numbers.
     """
 
-    def __init__(self, prefix: str, workers: int, lock: int | None) -> None:
+    def __init__(self, prefix: str, places: int, lock: int | None) -> None:
         self.names = Names(prefix)
-        self.workers = workers
+        self.places = places
         self._lock = lock
         self._maps: dict[str, mmap.mmap] = {}
         self._semaphore: posix_ipc.Semaphore | None = None
@@ -84,12 +90,32 @@ class Segments:
         return self._maps["control"]
 
     @property
+    def workers(self) -> int:
+        return self.counts()[0]
+
+    def set_workers(self, workers: int) -> None:
+        """The maker's: so many there are from now on."""
+        native.set_workers(self.control, workers, max(workers, self.counts()[1]))
+
+    def counts(self) -> tuple[int, int]:
+        """How many workers there are, and the most that there were."""
+        return native.workers(self.control)
+
+    def give_back(self, worker: int) -> None:
+        """Of an arena without an owner, give back the memory of all blocks that are not marked."""
+        arena = self.arenas[worker]
+        for start, end in native.Arena(arena).gaps():
+            first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+            if first < last:
+                arena.madvise(mmap.MADV_REMOVE, first, last - first)
+
+    @property
     def rings(self) -> mmap.mmap:
         return self._maps["rings"]
 
     @property
     def arenas(self) -> list[mmap.mmap]:
-        return [self._maps[f"arena-{i}"] for i in range(self.workers + 1)]
+        return [self._maps[f"arena-{i}"] for i in range(self.places + 1)]
 
     @property
     def semaphore(self) -> posix_ipc.Semaphore:
@@ -112,15 +138,15 @@ class Segments:
 
     def core_stats(self) -> native.StatsPage:
         """The core's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self.workers))
+        return native.StatsPage(self.control, native.stats_offset(self.places))
 
     def supervisor_stats(self) -> native.StatsPage:
         """The supervisor's statistics page."""
-        return native.StatsPage(self.control, native.stats_offset(self.workers + 1))
+        return native.StatsPage(self.control, native.stats_offset(self.places + 1))
 
     def board(self) -> native.Board:
         """What the core shows everybody."""
-        return native.Board(self.control, native.board_offset(self.workers))
+        return native.Board(self.control, native.board_offset(self.places))
 
     def worker_doorbell(self, worker: int) -> native.Doorbell:
         """A worker's doorbell; what is rung is its eventfd."""
@@ -131,8 +157,8 @@ class Segments:
         return native.Doorbell(self.control, native.core_doorbell_offset())
 
     def _known(self, worker: int) -> int:
-        if not 0 <= worker < self.workers:
-            raise IndexError(f"there is no worker {worker}; there are {self.workers}")
+        if not 0 <= worker < self.places:
+            raise IndexError(f"there is no worker {worker}; there are places for {self.places}")
         return worker
 
     def reset(self) -> None:
@@ -142,11 +168,14 @@ class Segments:
         of it meanwhile.
         """
         _, arena_bytes = native.control_header(self.control)
-        native.format_control(self.control, self.workers, arena_bytes, os.getpid())
-        native.format_rings(self.rings, self.workers)
-        for arena in self.arenas:
+        workers, most = native.workers(self.control)
+        native.format_control(self.control, self.places, arena_bytes, os.getpid())
+        native.set_workers(self.control, workers, most)
+        native.format_rings(self.rings, self.places)
+        for i, arena in enumerate(self.arenas):
             native.format_arena_segment(arena)
-            native.Arena(arena).mark_none()
+            if i < most or i == self.places:  # the others have marked nothing, and touching costs memory
+                native.Arena(arena).mark_none()
         self.core_doorbell().wake()
         with contextlib.suppress(posix_ipc.BusyError):
             while True:
@@ -154,7 +183,7 @@ class Segments:
 
     def unlink(self) -> None:
         """Remove every name; mappings stay usable until ``close``."""
-        for i in range(self.workers + 1):
+        for i in range(self.places + 1):
             _remove(self.names.arena(i))
         _remove(self.names.rings)
         with contextlib.suppress(posix_ipc.ExistentialError):
@@ -190,51 +219,37 @@ class Segments:
 # ---- the supervisor's side --------------------------------------------------------------------------------
 
 
-def create(prefix: str, workers: int, arena_mib: int) -> Segments:
+def create(prefix: str, workers: int, arena_mib: int, places: int | None = None) -> Segments:
     """Make, format and lock all segments and the semaphore of a router; nothing is left behind on an error.
 
-    ``arena_mib`` is the size of each worker's arena segment in MiB.
+    ``arena_mib`` is the size of each worker's arena segment in MiB. There is room for ``places`` workers,
+    or for no more than ``workers``. Only those that are used take memory.
     """
+    places = places or workers
     if not 1 <= workers <= native.MAX_WORKERS:
         raise SegmentError(f"{workers} workers: 1 to {native.MAX_WORKERS} are possible; change `workers`")
     if not 1 <= arena_mib <= MAX_ARENA_MIB:
         raise SegmentError(
             f"an arena of {arena_mib} MiB: 1 to {MAX_ARENA_MIB} are possible; change `arenaSize`"
         )
-    _check_space(workers, arena_mib)
-    control, lock = _create_control(prefix, native.control_bytes(workers))
-    segments = Segments(prefix, workers, lock)
+    check_space(workers, arena_mib)
+    control, lock = _create_control(prefix, native.control_bytes(places))
+    segments = Segments(prefix, places, lock)
     try:
         segments._maps["control"] = control
-        segments._maps["rings"] = _create_segment(segments.names.rings, native.rings_bytes(workers))
-        native.format_rings(segments.rings, workers)
-        for i in range(workers + 1):
-            size = arena_mib * MIB if i < workers else native.CORE_ARENA_BYTES
+        segments._maps["rings"] = _create_segment(segments.names.rings, native.rings_bytes(places))
+        native.format_rings(segments.rings, places)
+        for i in range(places + 1):
+            size = arena_mib * MIB if i < places else native.CORE_ARENA_BYTES
             segments._maps[f"arena-{i}"] = _create_segment(segments.names.arena(i), size)
             native.format_arena_segment(segments._maps[f"arena-{i}"])
         segments._semaphore = _create_semaphore(segments.names.semaphore)
-        native.format_control(control, workers, arena_mib * MIB, os.getpid())
+        native.format_control(control, places, arena_mib * MIB, os.getpid())
+        native.set_workers(control, workers, workers)
     except BaseException:
         segments.close()
         raise
     return segments
-
-
-def _check_space(workers: int, arena_mib: int) -> None:
-    """Pages come into being when touched: a file system that is too small would kill a worker, much later."""
-    arenas = workers * arena_mib * MIB + native.CORE_ARENA_BYTES
-    need = native.control_bytes(workers) + native.rings_bytes(workers) + arenas
-    try:
-        status = os.statvfs(DIRECTORY)
-    except OSError as e:
-        raise SegmentError(f"{DIRECTORY} cannot be used: {e.strerror}; mount a tmpfs there") from None
-    free = status.f_bavail * status.f_frsize
-    if status.f_blocks and need > free:  # no blocks: a tmpfs without a limit
-        raise SegmentError(
-            f"{workers} workers with arenas of {arena_mib} MiB need {-(-need // MIB)} MiB in {DIRECTORY}, "
-            f"but only {free // MIB} MiB are free; lower `workers` or `arenaSize`, or enlarge {DIRECTORY} "
-            f"(mount -o remount,size=..., in a container --shm-size)"
-        )
 
 
 def _create_control(prefix: str, size: int) -> tuple[mmap.mmap, int]:
@@ -304,15 +319,15 @@ def attach(prefix: str) -> Segments:
     if (wrong := native.check_control(control)) is not None:
         control.close()
         raise SegmentError(f"{names.control} cannot be used: {wrong}; restart the router")
-    workers, arena_bytes = native.control_header(control)
-    segments = Segments(prefix, workers, None)
+    places, arena_bytes = native.control_header(control)
+    segments = Segments(prefix, places, None)
     segments._maps["control"] = control
     try:
         rings = segments._maps["rings"] = _attach_segment(names.rings)
-        _refuse(names.rings, native.check_rings(rings, workers))
-        for i in range(workers + 1):
+        _refuse(names.rings, native.check_rings(rings, places))
+        for i in range(places + 1):
             arena = segments._maps[f"arena-{i}"] = _attach_segment(names.arena(i))
-            wanted = arena_bytes if i < workers else native.CORE_ARENA_BYTES
+            wanted = arena_bytes if i < places else native.CORE_ARENA_BYTES
             short = None if len(arena) == wanted else f"it has {len(arena)} bytes and not {wanted}"
             _refuse(names.arena(i), short or native.check_arena(arena))
         segments._semaphore = _attach_semaphore(names.semaphore)
@@ -351,46 +366,12 @@ def _attach_semaphore(name: str) -> posix_ipc.Semaphore:
         raise SegmentError(f"{name} cannot be opened: {e}; run as the router's user") from None
 
 
-# ---- after a crash ----------------------------------------------------------------------------------------
-
-
-def sweep() -> list[str]:
-    """Remove what dead routers left in /dev/shm; returns the file names. Live routers' files stay."""
-    families: dict[str, list[str]] = {}
-    for name in sorted(os.listdir(DIRECTORY)):
-        if (match := _MEMBER.fullmatch(name)) is not None:
-            families.setdefault(match[1] or match[2], []).append(name)
-    removed = []
-    for family, members in families.items():
-        removed += _sweep_family(f"{family}-control", members)
-    return removed
-
-
-def _sweep_family(control: str, members: list[str]) -> list[str]:
-    try:
-        fd = os.open(DIRECTORY / control, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return [
-            name for name in members if name != control and _remove_file(name)
-        ]  # the control segment goes last
-    except OSError:
-        return []  # another user's
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.fstat(fd).st_nlink:
-            return []  # another sweeper was faster, and the name may be a new router's by now
-        return [name for name in sorted(members, key=control.__eq__) if _remove_file(name)]
-    except BlockingIOError:
-        return []  # its owner lives
-    finally:
-        os.close(fd)
-
-
 def _remove(name: str) -> None:
-    _remove_file(name[1:])
+    remove_file(name[1:])
 
 
-def _remove_file(name: str) -> bool:
+def remove_file(name: str) -> bool:
+    """Remove a file of /dev/shm; False: there is none, or it is not ours."""
     try:
         os.unlink(DIRECTORY / name)
     except (FileNotFoundError, PermissionError):

@@ -43,6 +43,7 @@ AmqpError = tuple[str, str]
 class Pump(Protocol):
     """What the handler asks of workers.pump.Pump."""
 
+    def next_connection(self) -> int: ...
     def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, Any], int, int]: ...
     def connection_open(
         self, index: int, container: str, capabilities: list[str], properties: dict[str, Any]
@@ -78,8 +79,7 @@ class Handler:
             Detach: self._detach,
             Close: self._close,
         }
-        self._number = setup.index  # of the last connection: unique in the router, for logs and qd.conn-id
-        self.numbers: dict[int, int] = {}  # by connection
+        self.numbers: dict[int, int] = {}  # by connection; unique in the router, for logs and qd.conn-id
         self.peers: dict[int, str] = {}
         self._accept_told = -ACCEPT_TELL_SECONDS
         self._passed: dict[int, Passed] = {}  # connections that the core knows
@@ -88,8 +88,7 @@ class Handler:
 
     def connection_open(self, index: int, generation: int) -> None:
         """The peer's OPEN has come: answer it and tell the core."""
-        self._number += self.setup.workers
-        self.numbers[index] = self._number & 0x7FFFFFFF
+        self.numbers[index] = self.pump.next_connection()
         _, hostname, user, _, _, config, _ = self.pump.connection_info(index)
         self.peers[index] = self.guard.peer(index)
         denied = ""
@@ -106,7 +105,7 @@ class Handler:
             self._properties(self.listeners[config], self.numbers[index]),
         )
         if denied:
-            POLICY.info("[C%d] connection from %s denied: %s", self._number, self.peers[index], denied)
+            POLICY.info("[C%d] connection from %s denied: %s", self.numbers[index], self.peers[index], denied)
             self.pump.connection_close(index, generation, DENIED)
             return
         opened = self._present(index, generation, self._passed[index])

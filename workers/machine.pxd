@@ -156,5 +156,8 @@ cdef extern from "loop.h" nogil:
     size_t LAYOUT_CORE_DOORBELL
     size_t layout_worker_doorbell(uint32_t)
     size_t layout_stats(uint32_t)
+    ctypedef struct layout_control:
+        pass
+    uint32_t layout_next_connection(layout_control *)
     size_t layout_action_ring(uint32_t)
     size_t layout_work_ring(uint32_t)

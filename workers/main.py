@@ -30,7 +30,7 @@ SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
 WAITING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
 NO_CYRUS = ("ANONYMOUS", "EXTERNAL")  # mechanisms that need no configuration
-FORCED = ("amqp:connection:forced", "the router is shutting down")
+FORCED = "amqp:connection:forced"
 
 
 class Channel(Protocol):
@@ -56,7 +56,7 @@ class Worker:
             self._segments,
             handler,
             setup.index,
-            setup.workers,
+            setup.places,
             setup.doorbells[setup.index],
             channel.fileno(),
             setup.busy_poll_us,
@@ -92,9 +92,9 @@ class Worker:
                 self._listeners.change(listeners, self._channel.take_descriptors())
             case SetPolicy(policy):
                 self._guard.set_policy(policy)
-            case CloseConnections():
+            case CloseConnections(why):
                 for index, generation in self._pump.connection_generations():
-                    self._pump.connection_close(index, generation, FORCED)
+                    self._pump.connection_close(index, generation, (FORCED, why))
                 self._closing = True
             case CoreGone(generation):
                 self._pump.leave()

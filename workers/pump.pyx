@@ -44,6 +44,7 @@ cdef class Pump:
     cdef native_pump p
     cdef object handler
     cdef object segments
+    cdef layout_control *control
     cdef object error
 
     def __cinit__(self, segments, handler, int index, int workers, int doorbell_fd, int wake_fd, int busy_poll_us):
@@ -54,6 +55,7 @@ cdef class Pump:
         cdef epoll_event e
         memset(&self.p, 0, sizeof(self.p))
         self.segments = segments
+        self.control = <layout_control *> control
         self.handler = handler
         self.p.index = index
         self.p.workers = workers
@@ -272,6 +274,10 @@ cdef class Pump:
             k.open, 0 if k.outgoing or not k.open else away_credit(k))
 
     # ---- what the handler asks for ----
+
+    def next_connection(self):
+        """A number for a connection, unique in the router."""
+        return layout_next_connection(self.control)
 
     def connection_info(self, uint32_t index):
         """(container, hostname, user, SASL mechanism, properties, listener's config number, descriptor)."""

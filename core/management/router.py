@@ -3,7 +3,10 @@
 import socket
 from typing import Any
 
-from core.management.noun import Column, Noun, Table, constant, type_column
+from msgspec.structs import replace
+
+from core.management.configured import Configured, column
+from core.management.noun import Column, Table, constant, type_column
 from core.management.processes import memory_usage
 from core.management.request import FORBIDDEN, ManagementError, Request, Response
 from core.management.view import View
@@ -42,16 +45,16 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-class Router(Noun):
+class Router(Configured):
     """The router: what is configured, and what it counts."""
 
     lenient = True
 
     def __init__(self, view: View, schema: TypeSchema) -> None:
         names = [*_COLUMNS, *(a.name for a in schema.attributes if a.name not in _COLUMNS)]
-        super().__init__(schema, {name: _reader(name) for name in names})
+        super().__init__(view, schema)
+        self.columns = {name: column(name) for name in names}
         self.standard = list(_COLUMNS)
-        self._view = view
 
     def rows(self) -> list[dict[str, Any]]:
         configured = self._view.management.entities.get("router") or [{}]
@@ -73,7 +76,7 @@ class Router(Noun):
             "area": setup.area,
             "version": setup.version,
             "hostName": socket.gethostname(),
-            "workerThreads": setup.workers,
+            "workerThreads": view.segments.workers,
             "addrCount": len(view.core.addresses),
             "linkCount": len(view.links),
             "connectionCount": len(view.connections),
@@ -87,15 +90,17 @@ class Router(Noun):
             **dict.fromkeys(_ZERO, 0),
         }
 
+    def update(self, request: Request) -> Response:
+        """There is one only: it need not be named."""
+        if request.name is None and request.identity is None:
+            request = replace(request, identity=str(self.row(self.rows()[0])["identity"]))
+        return super().update(request)
+
     def read(self, request: Request) -> Response:
         """By name or identity alone; with its type, QUERY is the way, as in qdrouterd."""
         if request.type is None:
             return super().read(request)
         raise ManagementError(FORBIDDEN, "the router is not read but queried: QUERY with entityType router")
-
-
-def _reader(name: str) -> Any:
-    return lambda row: row.get(name)
 
 
 class Nodes(Table):

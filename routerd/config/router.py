@@ -41,13 +41,19 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
             old="workerThreads",
             ge=1,
             le=MAX_WORKERS,
+            update=True,
         ),
     ] = 2
-    core_cpu: Annotated[int, about("CPU on which the core process runs.", ge=0, le=4095)] | None = None
+    core_cpu: (
+        Annotated[int, about("CPU on which the core process runs.", ge=0, le=4095, update=True)] | None
+    ) = None
     worker_cpus: Annotated[
         tuple[int, ...],
         about(
-            "CPUs on which the workers run, one after the other: `2,3` or `2-5`.", kind="cpus", default="any"
+            "CPUs on which the workers run, one after the other: `2,3` or `2-5`.",
+            kind="cpus",
+            default="any",
+            update=True,
         ),
     ] = ()
     busy_poll: Annotated[
@@ -67,16 +73,21 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
             "Credit of a sending client per link, where its listener sets none.",
             ge=1,
             le=1_000_000,
+            update=True,
         ),
     ] = 250
     stop_grace_seconds: Annotated[
         int,
         about(
-            "How long a stopping router lets open deliveries settle before it closes connections.", ge=0, le=3
+            "How long a stopping router lets open deliveries settle before it closes connections.",
+            ge=0,
+            le=3,
+            update=True,
         ),
     ] = 2
     default_distribution: Annotated[
-        Distribution, about("Treatment of addresses that no address entity matches.")
+        Distribution,
+        about("Treatment of addresses that no address entity matches.", update=True),
     ] = "balanced"
     hello_interval_seconds: Annotated[
         int, about("Seconds between greetings to neighbouring routers.", old="helloInterval", ge=1)

@@ -80,7 +80,7 @@ def _type(
 _CREATE_DELETE = ("CREATE", "DELETE")
 
 ENTITY_TYPES: tuple[EntityType, ...] = (
-    _type(Router, RouterState, singleton=True),
+    _type(Router, RouterState, singleton=True, operations=("UPDATE",)),
     _type(Log, operations=("UPDATE",)),
     _type(Listener, operations=_CREATE_DELETE),
     _type(Address, operations=_CREATE_DELETE),

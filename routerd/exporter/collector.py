@@ -21,7 +21,7 @@ from routerd.exporter.catalogue import Metric, number
 from routerd.exporter.observer import Observer, State
 from shm.board import AddressRow
 from shm.native import BUCKET_FLOORS, RING_CAPACITY, arena_split
-from shm.onlooker import Histogram
+from shm.onlooker import Histogram, Page
 from shm.stats import COUNTERS
 
 OTHER: Final = "(other)"
@@ -36,7 +36,6 @@ class Identity(msgspec.Struct, frozen=True):
     router_id: str
     version: str
     python: str
-    workers: int
 
 
 class Families:
@@ -99,6 +98,9 @@ class Collector:
         states = self._observer.states()
         for state in states:
             self._process(families, state)
+        former = self._observer.onlooker.former()
+        for page in former:
+            self._counters(families, page, former=True)
         self._shared_memory(families)
         self._histograms(families)
         self._addresses(families)
@@ -106,7 +108,7 @@ class Collector:
             families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
         for reason, count in self._refused.items():
             families.add(catalogue.HTTP_REFUSED, count, reason=reason)
-        _as_qdrouterd(families, states)
+        _as_qdrouterd(families, [*(state.page for state in states), *former])
         if self._connections:
             self._newest(families)
         return iter(families)
@@ -114,7 +116,7 @@ class Collector:
     def _router(self, families: Families) -> None:
         me = self._identity
         families.info(catalogue.BUILD, version=me.version, python=me.python)
-        families.info(catalogue.ROUTER, id=me.router_id, workers=str(me.workers))
+        families.info(catalogue.ROUTER, id=me.router_id, workers=str(self._observer.onlooker.workers))
         supervisor = self._observer.figures(self._observer.onlooker.page("supervisor").pid)
         if supervisor is not None:
             families.add(catalogue.START, supervisor.born)
@@ -130,7 +132,14 @@ class Collector:
             families.add(catalogue.CPU, figures.cpu, process=process)
             families.add(catalogue.RESIDENT, figures.resident, process=process)
             families.add(catalogue.SHARED, figures.shared, process=process)
+        self._counters(families, page)
+
+    def _counters(self, families: Families, page: Page, *, former: bool = False) -> None:
+        """Of a former worker what only grows: sums over all processes must not fall."""
+        process = page.process
         for name, value in page.counters.items():
+            if former and number(name).metric.kind != "counter":
+                continue
             if value or catalogue.is_written_by(name, process):
                 shown = number(name)
                 families.add(shown.metric, value * shown.scale, process=process, **shown.labels)
@@ -194,8 +203,8 @@ def buckets(
     return [*classic, ("+Inf", below + sum(histogram.counts[seen:]))]
 
 
-def _as_qdrouterd(families: Families, states: list[State]) -> None:
+def _as_qdrouterd(families: Families, pages: list[Page]) -> None:
     for name, sources in catalogue.QDR.items():
         if all(source in COUNTERS for source in sources):
-            total = sum(state.page.counters[source] for state in states for source in sources)
+            total = sum(page.counters[source] for page in pages for source in sources)
             families.add(catalogue.qdr(name), total)

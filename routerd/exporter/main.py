@@ -43,7 +43,7 @@ def run(setup: Setup, channel: Channel) -> None:
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     server = Server()
-    identity = Identity(setup.router_id, setup.version, platform.python_version(), setup.workers)
+    identity = Identity(setup.router_id, setup.version, platform.python_version())
     observer = Observer(Onlooker(setup.segments), time.monotonic)
     pages = Pages(observer, identity, server.answered, server.refused)
     _listen(server, pages, setup.listeners, [fd for one in setup.listeners for fd in one.fds])

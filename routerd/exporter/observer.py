@@ -77,8 +77,8 @@ class Observer:
         self.onlooker.look_again()
         states = self.states()
         counters: dict[str, int] = {}
-        for state in states:
-            for name, value in state.page.counters.items():
+        for page in [*(state.page for state in states), *self.onlooker.former()]:
+            for name, value in page.counters.items():
                 counters[name] = counters.get(name, 0) + value
         found = {state.page.process: self.figures(state.page.pid) for state in states if state.alive}
         cpu = {process: figures.cpu for process, figures in found.items() if figures}

@@ -176,7 +176,7 @@ static void damaged_control(void)
     uint8_t *base = (uint8_t *) segment(bytes);
     layout_format_control(base, workers, LAYOUT_MIB, 1);
     CHECK(!layout_check_control(base, bytes), "%s", layout_check_control(base, bytes));
-    if (random_below(&seed, 2)) ((layout_control *) (void *) base)->workers = nasty();
+    if (random_below(&seed, 2)) ((layout_control *) (void *) base)->places = nasty();
     else scribble(base + random_below(&seed, bytes), 1);
     layout_check_control(base, bytes);
     layout_check_control(base, random_below(&seed, bytes));

@@ -46,7 +46,7 @@ class RunningRouter:
     def __init__(self, folder: Path, configuration: Configuration) -> None:
         self.id = f"system-{os.getpid()}-{folder.name}"
         self.output_file, self.log_file = folder / "out", folder / "log"
-        config = folder / "router.conf"
+        self.config = config = folder / "router.conf"
         config.write_text(configuration.text(self.id))
         with self.output_file.open("wb") as out, self.log_file.open("wb") as log:
             self.process = subprocess.Popen(

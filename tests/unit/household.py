@@ -59,6 +59,12 @@ class FakeMemory:
     def worker_gone(self, index: int) -> None:
         self.done.append(f"worker {index} gone")
 
+    def set_workers(self, count: int) -> None:
+        self.done.append(f"{count} workers")
+
+    def empty(self, index: int) -> None:
+        self.done.append(f"worker {index} empty")
+
 
 def blueprint(
     addresses: Sequence[Address] = (), listening: Sequence[Listening] = (), logs: Sequence[Log] = ()

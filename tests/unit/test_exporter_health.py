@@ -15,7 +15,7 @@ from shm import board, native, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow
 from shm.onlooker import Onlooker
 
-ME = Identity("me", "1.2", "3.11", 2)
+ME = Identity("me", "1.2", "3.11")
 WORKING = ("worker-0", "worker-1", "core")
 
 

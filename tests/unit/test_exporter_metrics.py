@@ -22,7 +22,7 @@ from shm.board import AddressRow, Board, ConnectionRow
 from shm.onlooker import Histogram, Onlooker
 
 ROOT = Path(__file__).parents[2]
-ME = Identity("me", "1.2", "3.11", 2)
+ME = Identity("me", "1.2", "3.11")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 

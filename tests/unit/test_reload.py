@@ -169,14 +169,15 @@ def test_each_change_is_one_line(
     running: Running, listening: list[Listening], caplog: pytest.LogCaptureFixture
 ) -> None:
     """And what only a restart changes is a warning."""
-    running.write("address {\n prefix: a\n}\nrouter {\n workers: 5\n}\n")
+    running.write("address {\n prefix: a\n}\nrouter {\n workers: 5\n arenaSize: 8\n}\n")
     caplog.set_level(logging.DEBUG)
     tell(reload(running.config, listening), ())
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("NOTICE", "Reload: address prefix a added"),
+        ("NOTICE", "Reload: router changed: workers from 2 to 5"),
         (
             "WARNING",
-            "Reload: router changed: workers from 2 to 5; it needs a restart of the router to take effect",
+            "Reload: router changed: arenaSize from 96 to 8; it needs a restart of the router to take effect",
         ),
     ]
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from routerd.child import Place
-from routerd.rolling import Rolling
+from routerd.rolling import REPLACED, Rolling
 from routerd.stopping import CLOSE_SECONDS, EXIT_SECONDS, Phase
-from shm.control import CloseConnections, Exit, StopAccepting
+from shm.control import Exit, StopAccepting
 
 
 class FakeChild:
@@ -59,7 +59,7 @@ class Home:
         assert not self.rolling.step(now)
         assert self.rolling.answered(place, Phase.CLOSING)
         assert not self.rolling.step(now)
-        assert self.child(index).sent == [StopAccepting(), CloseConnections(), Exit()]
+        assert self.child(index).sent == [StopAccepting(), REPLACED, Exit()]
         self.dies(index)
         assert not self.rolling.step(now)
 
@@ -101,7 +101,7 @@ def test_a_worker_that_does_not_drain_is_closed_after_the_grace(home: Home) -> N
     home.rolling.step(1.9)
     assert home.child(0).sent == [StopAccepting()]
     home.rolling.step(2.0)
-    assert home.child(0).sent[-1] == CloseConnections()
+    assert home.child(0).sent[-1] == REPLACED
     home.rolling.step(2.0 + CLOSE_SECONDS)
     assert home.child(0).sent[-1] == Exit()
     home.rolling.step(2.0 + CLOSE_SECONDS + EXIT_SECONDS)

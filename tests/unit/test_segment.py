@@ -15,6 +15,7 @@ import posix_ipc
 import pytest
 
 from shm import native, payloads, segment
+from shm.sweep import sweep
 
 SHM = Path("/dev/shm")
 ROOT = Path(segment.__file__).parents[1]
@@ -140,7 +141,8 @@ def test_what_is_missing_is_named(prefix):
     [
         ("control", 0, b"x", "it is no control segment"),
         ("control", 8, b"\2", "its size does not fit"),
-        ("control", 8, b"\0", "its number of workers makes no sense"),
+        ("control", 8, b"\0", "its number of places makes no sense"),
+        ("control", 32, b"\2", "its number of workers makes no sense"),
         ("control", 12, b"\x63", "it was made by another version"),
         ("control", 8192, b"x", "a statistics page"),
         ("rings", 128, b"\1", "a ring in it is not formatted"),
@@ -218,10 +220,10 @@ def test_sweep_spares_the_living(prefix):
     other = segment.segment_prefix("unit-test-other", os.getpid())
     with segment.create(prefix, 1, 1), maker(other, "input()") as process:
         before = family("unit-test")
-        assert not [name for name in segment.sweep() if "unit-test" in name]
+        assert not [name for name in sweep() if "unit-test" in name]
         assert family("unit-test") == before
         process.send_signal(signal.SIGKILL)
-    assert len([name for name in segment.sweep() if other[1:] in name]) == 5
+    assert len([name for name in sweep() if other[1:] in name]) == 5
     assert family(other) == []
 
 
@@ -233,7 +235,7 @@ def test_sweep_removes_what_lost_its_control_segment(prefix):
     for name in orphans + strangers:
         (SHM / name).write_bytes(b"")
     try:
-        assert set(segment.sweep()) >= set(orphans)
+        assert set(sweep()) >= set(orphans)
         assert not any((SHM / name).exists() for name in orphans)
         assert all((SHM / name).exists() for name in strangers)
     finally:
@@ -244,7 +246,7 @@ def test_sweep_removes_what_lost_its_control_segment(prefix):
 def test_sweep_removes_a_family_that_was_never_finished(prefix):
     """A maker killed between its first two calls leaves an empty control segment."""
     (SHM / f"{prefix[1:]}-control").write_bytes(b"")
-    assert f"{prefix[1:]}-control" in segment.sweep()
+    assert f"{prefix[1:]}-control" in sweep()
 
 
 def test_constants_stand_once():

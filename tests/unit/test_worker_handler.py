@@ -31,9 +31,14 @@ class FakePump:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
+        self.connections = 0
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **names: self.asked.append((name, *args, *names.values()))
+
+    def next_connection(self) -> int:
+        self.connections += 1
+        return self.connections
 
     def connection_info(self, index: int) -> tuple[Any, ...]:
         return ("client", "host", "anonymous", "ANONYMOUS", {"product": "p", "version": "2"}, 0, 0)
@@ -118,8 +123,8 @@ def test_an_opened_connection_is_answered_and_reported(handler: Handler) -> None
     handler.connection_open(9, 1)
     answer, report, second, _ = handler.pump.asked
     assert answer[:3] == ("connection_open", 7, "me")
-    assert answer[4]["qd.conn-id"] == 4
-    assert second[4]["qd.conn-id"] == 7  # the workers' numbers interleave
+    assert answer[4]["qd.conn-id"] == 1
+    assert second[4]["qd.conn-id"] == 2
     opened = msgspec.msgpack.decode(report[2], type=PAYLOADS[C_CONNECTION_OPENED])
     assert report[:2] == ("post", C_CONNECTION_OPENED)
     assert report[3:] == (7, 8)

@@ -1,0 +1,41 @@
+"""Whether shared memory has room for a router, asked before it is made or grows."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from shm import native
+
+DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - where Linux keeps POSIX shared memory, not a temporary file of ours
+MIB: Final = 1024 * 1024
+
+
+class SegmentError(Exception):
+    """Shared memory could not be made or attached."""
+
+
+def check_space(workers: int, arena_mib: int, has: int = 0) -> None:
+    """Raise SegmentError where there is no room for so many workers, of which there are ``has`` already.
+
+    Pages come into being when touched: a file system that is too small would kill a worker, much later.
+    """
+    if workers > native.MAX_WORKERS:
+        raise SegmentError(f"{workers} workers: 1 to {native.MAX_WORKERS} are possible; change `workers`")
+    if workers <= has:
+        return
+    need = (workers - has) * arena_mib * MIB
+    if not has:
+        need += native.control_bytes(workers) + native.rings_bytes(workers) + native.CORE_ARENA_BYTES
+    try:
+        status = os.statvfs(DIRECTORY)
+    except OSError as e:
+        raise SegmentError(f"{DIRECTORY} cannot be used: {e.strerror}; mount a tmpfs there") from None
+    more = " more" if has else ""
+    free = status.f_bavail * status.f_frsize
+    if status.f_blocks and need > free:  # no blocks: a tmpfs without a limit
+        raise SegmentError(
+            f"{workers} workers with arenas of {arena_mib} MiB need {-(-need // MIB)} MiB{more} in "
+            f"{DIRECTORY}, but only {free // MIB} MiB are free; lower `workers` or `arenaSize`, or enlarge "
+            f"{DIRECTORY} "
+            f"(mount -o remount,size=..., in a container --shm-size)"
+        )

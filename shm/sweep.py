@@ -1,0 +1,42 @@
+"""Removing what killed routers left in shared memory."""
+
+import fcntl
+import os
+import re
+from typing import Final
+
+from shm.segment import DIRECTORY, remove_file
+
+_MEMBER: Final = re.compile(r"(routerd-.*-\d+)-(?:control|rings|arena-\d+)|sem\.(routerd-.*-\d+)-core")
+
+
+def sweep() -> list[str]:
+    """Remove what dead routers left in /dev/shm; returns the file names. Live routers' files stay."""
+    families: dict[str, list[str]] = {}
+    for name in sorted(os.listdir(DIRECTORY)):
+        if (match := _MEMBER.fullmatch(name)) is not None:
+            families.setdefault(match[1] or match[2], []).append(name)
+    removed = []
+    for family, members in families.items():
+        removed += _sweep_family(f"{family}-control", members)
+    return removed
+
+
+def _sweep_family(control: str, members: list[str]) -> list[str]:
+    try:
+        fd = os.open(DIRECTORY / control, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return [
+            name for name in members if name != control and remove_file(name)
+        ]  # the control segment goes last
+    except OSError:
+        return []  # another user's
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(fd).st_nlink:
+            return []  # another sweeper was faster, and the name may be a new router's by now
+        return [name for name in sorted(members, key=control.__eq__) if remove_file(name)]
+    except BlockingIOError:
+        return []  # its owner lives
+    finally:
+        os.close(fd)
