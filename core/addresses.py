@@ -7,7 +7,7 @@ Configured prefixes and patterns give mobile addresses their treatment.
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -70,6 +70,15 @@ def _topological_key(rest: str, me: Identity) -> str | None:
     if router == _ANY_AREA:
         return f"T{local}"
     return f"L{local}" if router == me.router_id else f"R{router}"
+
+
+def in_space(text: str, tenant: str, me: Identity) -> str:
+    """What a tenant's client means by an address: mobile ones lie below the tenant's name (facts 4)."""
+    if not tenant:
+        return text
+    key = address_key(text, me)
+    own = key.startswith("M") and not key.startswith("M0_$temp.")
+    return f"{tenant}/{mobile_text(key)}" if own else text
 
 
 def mobile_text(key: str) -> str:
@@ -156,6 +165,13 @@ class Address(msgspec.Struct):
     rule: Rule
 
 
+class Scopes(Protocol):
+    """What is known of anonymous senders by the number that stands for them."""
+
+    def allow(self, number: int, address: str) -> bool: ...
+    def tenant(self, number: int) -> str: ...
+
+
 class Tables(Protocol):
     """The part of the forwarder that addresses need."""
 
@@ -201,9 +217,9 @@ class Addresses:
                 self._forwarder.set_treatment(address.handle, rule.treatment, priority)
                 LOGGER.debug("address %s is %s now", address.key, rule.distribution)
 
-    def resolve(self, text: str) -> Address:
+    def resolve(self, text: str, tenant: str = "") -> Address:
         """The address a client means; made if it is new."""
-        key = address_key(text, self._me)
+        key = address_key(in_space(text, tenant, self._me), self._me)
         known = self._by_key.get(key)
         if known is not None:
             return known
@@ -226,11 +242,15 @@ class Addresses:
         """All addresses as they are now, oldest first."""
         return list(self._by_key.values())
 
-    def learn(self, spelling: bytes, scope: int = 0, allow: Callable[[int, str], bool] | None = None) -> None:
+    def learn(self, spelling: bytes, scope: int = 0, scopes: Scopes | None = None) -> None:
         """Let anonymous messages to this spelling find their address, or their refusal, without us."""
         text = spelling.decode("utf-8", "surrogateescape")
-        allowed = allow is None or allow(scope, text)
-        evicted = self._forwarder.add_alias(spelling, self.resolve(text).handle if allowed else 0, scope)
+        handle = 0
+        if scopes is None:
+            handle = self.resolve(text).handle
+        elif scopes.allow(scope, text):
+            handle = self.resolve(text, scopes.tenant(scope)).handle
+        evicted = self._forwarder.add_alias(spelling, handle, scope)
         if evicted:
             self.forget_idle(self._by_handle[evicted])
 

@@ -9,7 +9,7 @@ from core.addresses import Address, Addresses, Identity
 from core.admission import Admissions, Guarded
 from core.forward import Forwarder
 from core.names import Names
-from shm.payloads import C_ATTACHED, C_DETACH, Attach, Attached, Detach, Error
+from shm.payloads import C_ATTACHED, C_DETACH, Attach, Attached, ConnectionOpened, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 POLICY = logging.getLogger("POLICY")
@@ -94,13 +94,13 @@ class Links:
         """All links as they are now, oldest first."""
         return list(self._links.values())
 
-    def attach(self, worker: int, attach: Attach, known_connection: bool) -> None:
+    def attach(self, worker: int, attach: Attach, connection: ConnectionOpened | None) -> None:
         """Answer a first attach, or take a link that an earlier core has let in as it is."""
         guarded = self._admissions.guarded((worker, attach.connection))
         if guarded is not None and not attach.restored and (refusal := guarded.refusal(attach)):
             self._deny(worker, attach, guarded, *refusal)
             return
-        if not known_connection:
+        if connection is None:
             terminus: Terminus | Error = NO_CONNECTION
         elif attach.restored:
             terminus = Terminus(attach.address or None)
@@ -109,12 +109,14 @@ class Links:
         if isinstance(terminus, Error):
             self._refuse(worker, attach, terminus)
             return
-        address = None if terminus.text is None else self._addresses.resolve(terminus.text)
+        tenant = connection.tenant if connection else ""
+        address = None if terminus.text is None else self._addresses.resolve(terminus.text, tenant)
         if address is not None and address.rule.distribution == "unavailable":
             self._refuse(worker, attach, NOT_FOUND)
             self._addresses.forget_idle(address)
             return
-        self._accept(worker, attach, address, terminus.text if terminus.generated else None, guarded)
+        told = terminus.text if terminus.generated else None
+        self._accept(worker, attach, address, told, guarded, tenant)
 
     def _accept(
         self,
@@ -123,6 +125,7 @@ class Links:
         address: Address | None,
         generated: str | None,
         guarded: Guarded | None,
+        tenant: str,
     ) -> None:
         if not attach.restored:  # the answer goes first: the link is open before credit or messages reach it
             self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, generated))
@@ -131,8 +134,8 @@ class Links:
         handle = 0 if address is None else address.handle
         granted = max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
         scope = 0
-        if guarded is not None and address is None:
-            scope = self._admissions.scopes.enter(guarded.admission, guarded.rights.targets)
+        if address is None and (guarded is not None or tenant):
+            scope = self._admissions.scopes.enter(guarded.rights.targets if guarded else None, tenant)
         if not self._forwarder.add_link(
             worker, attach.link, attach.generation, attach.outgoing, handle, capacity, settles, granted, scope
         ):

@@ -15,12 +15,16 @@ ANY: Final = "*"
 WAYPOINT: Final = "qd.waypoint"
 FALLBACK: Final = "qd.fallback"
 
+Key = tuple[tuple[tuple[str, ...], tuple[str, ...]] | None, str]  # names and patterns, tenant
+
 
 class AddressRights:
     """The addresses that one list of names and one of patterns allow; an address is compared without the
     spellings that mean nothing (amqp:/, a slash in front), so another spelling opens no other door."""
 
     def __init__(self, names: Iterable[str], patterns: Iterable[str]) -> None:
+        names, patterns = tuple(names), tuple(patterns)
+        self.key = names, patterns
         listed = [name.removeprefix("amqp:/").removeprefix("/") for name in names]
         self._exact = {strip_spelling(name) for name in listed if not name.endswith(ANY)}
         self._beginnings = tuple(name[:-1] for name in listed if name.endswith(ANY))
@@ -67,27 +71,27 @@ def _denied(what: str) -> Error:
 
 
 class Scopes:
-    """Numbers for the rights of anonymous senders: the forwarder keeps what it was told under them.
+    """Numbers for rights and tenants of anonymous senders: the forwarder keeps what it was told under them.
 
-    Links with the same rights share a number as long as one of them is there. No number is used twice: what
-    the forwarder still knows under an old one is never asked for again and makes room in time.
+    Links with the same rights and tenant share a number as long as one of them is there. No number is used
+    twice: what the forwarder still knows under an old one is never asked for again and makes room in time.
     """
 
     def __init__(self) -> None:
         self._last = 0
-        self._by_rights: dict[tuple[tuple[str, ...], tuple[str, ...]], Scope] = {}
+        self._by_key: dict[Key, Scope] = {}
         self._by_number: dict[int, Scope] = {}
 
     def __len__(self) -> int:
         return len(self._by_number)
 
-    def enter(self, admission: Admission, rights: AddressRights) -> int:
-        """The number for another link with these rights."""
-        key = (tuple(admission.targets), tuple(admission.target_patterns))
-        scope = self._by_rights.get(key)
+    def enter(self, rights: AddressRights | None, tenant: str = "") -> int:
+        """The number for another link with these rights; None: all, without vhost policy."""
+        key = (None if rights is None else rights.key, tenant)
+        scope = self._by_key.get(key)
         if scope is None:
             self._last += 1
-            scope = self._by_rights[key] = self._by_number[self._last] = Scope(self._last, key, rights)
+            scope = self._by_key[key] = self._by_number[self._last] = Scope(self._last, key, rights)
         scope.links += 1
         return scope.number
 
@@ -96,20 +100,25 @@ class Scopes:
         scope = self._by_number[number]
         scope.links -= 1
         if not scope.links:
-            del self._by_number[number], self._by_rights[scope.key]
+            del self._by_number[number], self._by_key[scope.key]
 
     def allow(self, number: int, address: str) -> bool:
         """Whether messages to an address are allowed to links with that number; 0: any."""
         if number == 0:
             return True
         scope = self._by_number.get(number)
-        return scope is not None and scope.rights.allow(address)
+        return scope is not None and (scope.rights is None or scope.rights.allow(address))
+
+    def tenant(self, number: int) -> str:
+        """In whose space the addresses of links with that number lie; empty: in everybody's."""
+        scope = self._by_number.get(number)
+        return scope.key[1] if scope else ""
 
 
 class Scope(msgspec.Struct):
-    """Rights under a number, and how many links have it."""
+    """Rights and tenant under a number, and how many links have it."""
 
     number: int
-    key: tuple[tuple[str, ...], tuple[str, ...]]
-    rights: AddressRights
+    key: Key
+    rights: AddressRights | None
     links: int = 0

@@ -108,7 +108,7 @@ class Core:
     def _handle(self, stop: int) -> None:
         if stop == UNKNOWN:
             text, scope = self.forwarder.unknown()
-            self.addresses.learn(text, scope, self.admissions.scopes.allow)
+            self.addresses.learn(text, scope, self.admissions.scopes)
         elif stop == CONTROL:
             self._control(*self.forwarder.control())
         elif stop == LOCAL:
@@ -126,7 +126,7 @@ class Core:
             return
         match message:
             case Attach():
-                self.links.attach(worker, message, (worker, message.connection) in self.connections)
+                self.links.attach(worker, message, self.connections.find(worker, message.connection))
             case Detach():
                 self.links.detach(worker, message)
             case ConnectionOpened():

@@ -156,6 +156,7 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         require_encryption=listener.require_encryption,
         tls=tls_setup(listener, profiles),
         policy_vhost=listener.policy_vhost or "",
+        multi_tenant=listener.multi_tenant,
         open_properties=listener.open_properties or {},
         failover=failover_places(listener.failover_urls or ""),
     )

@@ -50,6 +50,7 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     policy_vhost: str = ""
     cost: int = 1
     annotations: str = "auto"
+    multi_tenant: bool = False
     open_properties: dict[str, Any] = {}
     failover: list[dict[str, str]] = []
 

@@ -43,6 +43,7 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     tls_cipher: str = ""
     tls_strength: int = 0
     admission: Admission | None = None
+    tenant: str = ""  # in whose space its addresses lie; empty: in everybody's
     connector: str = ""  # name of the connector that made it; empty: the peer connected to a listener
     cost: int = 1  # of the way to another router: the larger of what both ends say
     annotations: int = (

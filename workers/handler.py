@@ -153,6 +153,7 @@ class Handler:
             tls_cipher=passed.tls_cipher,
             tls_strength=passed.tls_strength,
             admission=passed.admission,
+            tenant=_tenant(listener, hostname, passed) if listener.multi_tenant else "",
         )
         self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
         return opened
@@ -284,3 +285,8 @@ class Handler:
 
     def _post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
         self.pump.post(kind, self._encode(message), **names)
+
+
+def _tenant(listener: ListenerSetup, hostname: str, passed: Passed) -> str:
+    """The vhost by which a client of a multi-tenant listener shares its addresses."""
+    return passed.admission.vhost if passed.admission else listener.policy_vhost or hostname

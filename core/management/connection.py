@@ -48,7 +48,7 @@ class Connections(Table):
         Column("sslCipher", "string", "TLS cipher.", lambda r: _tls(r, "ssl_cipher", None)),
         Column("properties", "map", "Properties of the peer's open.", lambda r: dict(r.opened.properties)),
         Column("sslSsf", "integer", "Strength of the cipher in bits.", lambda r: _tls(r, "ssl_ssf", 0)),
-        Column("tenant", "string", "Tenant of a multi-tenant listener.", constant(None)),
+        Column("tenant", "string", "Tenant of a multi-tenant listener.", lambda r: r.opened.tenant or None),
         type_column("connection"),
         Column("ssl", "boolean", "Whether TLS is used.", lambda r: _tls(r, "ssl", False)),
         Column("opened", "boolean", "Whether the peer has opened it.", constant(True)),

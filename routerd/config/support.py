@@ -50,7 +50,7 @@ _PROTECTING_HTTP = (
     "authenticatePeer", "requireSsl", "requireEncryption", "multiTenant", "sslProfile", "saslPlugin",
     "trustedCertsFile",
 )  # fmt: skip
-_PROTECTING = {"multiTenant": "give no", "saslPlugin": "remove it"}
+_PROTECTING = {"saslPlugin": "remove it"}
 
 # What of a listener is not served, and what happens then, for the documentation.
 UNSERVED_LISTENER = dict.fromkeys(_PROTECTING, "refused when set") | {

@@ -274,7 +274,6 @@ def test_broken_relation(text: str, what: str, instead: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "multiTenant: yes",
         "saslPlugin: auth",
     ],
 )

@@ -142,9 +142,9 @@ def test_a_star_is_everything_and_nothing_is_nothing() -> None:
 def test_a_scope_is_shared_while_used_and_its_number_never_again() -> None:
     """Otherwise the forwarder would take what it knows of one for another."""
     scopes = Scopes()
-    one = scopes.enter(admission(), AddressRights(["out"], []))
-    assert scopes.enter(admission(), AddressRights(["out"], [])) == one
-    other = scopes.enter(admission(targets=["x"]), AddressRights(["x"], []))
+    one = scopes.enter(AddressRights(["out"], []))
+    assert scopes.enter(AddressRights(["out"], [])) == one
+    other = scopes.enter(AddressRights(["x"], []))
     assert other != one
     assert scopes.allow(one, "out")
     assert not scopes.allow(other, "out")
@@ -153,5 +153,5 @@ def test_a_scope_is_shared_while_used_and_its_number_never_again() -> None:
     assert scopes.allow(one, "out")
     scopes.leave(one)
     assert not scopes.allow(one, "out")
-    assert scopes.enter(admission(), AddressRights(["out"], [])) not in (one, other)
+    assert scopes.enter(AddressRights(["out"], [])) not in (one, other)
     assert len(scopes) == 2
