@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from core.rights import Rights, Scopes
-from shm.payloads import Attach, ConnectionOpened, Error
+from shm.payloads import Attach, ConnectionOpened, Denied, Error
 from shm.security import Admission
 from shm.stats import COUNTERS
 
@@ -38,6 +38,8 @@ class Vhost(msgspec.Struct):
     hosts: Counter[str] = msgspec.field(default_factory=Counter)
     senders_denied: int = 0
     receivers_denied: int = 0
+    sessions_denied: int = 0
+    sizes_denied: int = 0
 
 
 class Guarded:
@@ -88,6 +90,11 @@ class Admissions:
         self.processed = 0
         self.refused = 0
 
+    @property
+    def enforcing(self) -> bool:
+        """Whether there is a connection under vhost policy."""
+        return bool(self._guarded)
+
     def set_limit(self, max_connections: int) -> None:
         """Another limit of all connections; those there are stay."""
         self._max_connections = max_connections
@@ -127,6 +134,21 @@ class Admissions:
             if count >= limit:
                 return f"{what} has {count} connections to vhost {admission.vhost}, and may have no more"
         return ""
+
+    def denied(self, denied: Denied) -> None:
+        """A worker has denied something by itself; vhosts are those of the configuration."""
+        vhost = self.vhosts.setdefault(denied.vhost, Vhost())
+        match denied.what:
+            case "session":
+                vhost.sessions_denied += 1
+            case "message":
+                vhost.sizes_denied += 1
+            case _:
+                vhost.denied += 1
+
+    def of_vhost(self, hostname: str) -> list[Guarded]:
+        """The present connections to a vhost."""
+        return [one for one in list(self._guarded.values()) if one.admission.vhost == hostname]
 
     def leave(self, key: Key) -> None:
         """A connection is gone."""

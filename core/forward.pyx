@@ -245,7 +245,7 @@ cdef class Forwarder:
                 "draining": int(l.draining), "deliveries": l.deliveries, "capacity": l.capacity,
                 "accepted": l.counts.outcome[0], "rejected": l.counts.outcome[1], "released": l.counts.outcome[2],
                 "modified": l.counts.outcome[3], "presettled": l.counts.presettled, "dropped": l.counts.dropped,
-                "delayed_1": l.counts.delayed_1, "delayed_10": l.counts.delayed_10, "last": l.counts.last,
+                "stuck": l.stuck, "dry_since": l.dry_since, "delayed_1": l.counts.delayed_1, "delayed_10": l.counts.delayed_10, "last": l.counts.last,
                 "rate": link_rate(&l.counts, self.core.now >> RATE_SHIFT)}
 
     # ---- the core's own links ----
@@ -256,6 +256,11 @@ cdef class Forwarder:
         if not local_take(self.core, &r):
             return None
         return r.type, r.flags, r.link, r.peer, r.arena, r.block
+
+    def own_source(self, uint64_t delivery) -> tuple[int, int, int] | None:
+        """Worker, index and generation of the link on which a delivery to the core came; None: that cannot be told."""
+        cdef const core_link *l = local_source(self.core, delivery)
+        return None if l is NULL else (l.worker, l.link, l.link_gen)
 
     def own_action(self, uint8_t type, uint8_t flags, uint64_t delivery, uint32_t state=0, uint64_t length=0) -> None:
         """What the core says of a delivery it receives: A_UPDATE, A_DONE or A_PROGRESS, as a worker would."""
@@ -281,6 +286,12 @@ cdef class Forwarder:
             return None
         cdef uint32_t block = local_send(c, l, a, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> size)
         return None if block == ROUTERD_NIL else block
+
+    # ---- links that get nowhere ----
+
+    def look(self) -> bool:
+        """Look at some links; True when all have been seen once more, and ``counts`` are new."""
+        return stall_step(self.core)
 
     # ---- workers ----
 
@@ -324,7 +335,7 @@ cdef class Forwarder:
         cdef core_router *c = self.core
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),
-                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "to_core": c.to_core, "from_core": c.from_core}
+                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "stuck": c.stall.stuck, "blocked": c.stall.blocked, "to_core": c.to_core, "from_core": c.from_core}
 
 
 include "busiest.pxi"

@@ -94,6 +94,11 @@ class Links:
         """All links as they are now, oldest first."""
         return list(self._links.values())
 
+    def find(self, worker: int, link: int, generation: int) -> Link | None:
+        """The link that a worker calls so."""
+        found = self._links.get((worker, link))
+        return found if found is not None and found.generation == generation else None
+
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened | None) -> None:
         """Answer a first attach, or take a link that an earlier core has let in as it is."""
         guarded = self._admissions.guarded((worker, attach.connection))

@@ -22,6 +22,13 @@ static bool local_take(core_router *c, routerd_record *r)
     return true;
 }
 
+/* The link on which a message for the core came; NULL: it is gone, or has had its credit back at once. */
+static inline const core_link *local_source(const core_router *c, uint64_t delivery)
+{
+    const core_out *out = out_find(c, c->workers, delivery);
+    return out ? out->in->link : NULL;
+}
+
 /* Sends to an address that has receivers, from the link that the core has for it.  The block of the content, which comes
  * back in a W_RELEASE; ROUTERD_NIL: the arena has no room for it. */
 static uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size)

@@ -33,10 +33,17 @@ Receive = Callable[[bytes], None]
 class _Incoming:
     """A message on its way to a subscriber."""
 
-    __slots__ = ("parts", "reader", "receive", "settled", "size")
+    __slots__ = ("parts", "reader", "receive", "settled", "size", "source")
 
-    def __init__(self, receive: Receive, reader: n.ChainReader, settled: bool) -> None:
+    def __init__(
+        self,
+        receive: Receive,
+        reader: n.ChainReader,
+        settled: bool,
+        source: tuple[int, int, int] | None,
+    ) -> None:
         self.receive = receive
+        self.source = source  # worker, index and generation of the link it came on; None: nobody knows
         self.reader = reader
         self.settled = settled
         self.parts: list[bytes] = []
@@ -60,6 +67,7 @@ class Local:
         self._waiting: dict[str, deque[bytes]] = {}  # by address, as it was spelt
         self._waiting_bytes = 0
         self._sender: int | None = None
+        self.source: tuple[int, int, int] | None = None  # the link of the message being received, if known
 
     def __len__(self) -> int:
         """Messages coming or going."""
@@ -130,7 +138,8 @@ class Local:
             self._lent.pop(block, None)
         elif kind == n.W_SEND:
             reader = n.ChainReader(self._arena(arena), block)
-            incoming = _Incoming(self._receivers[link], reader, bool(flags & n.F_SETTLED))
+            source = self._forwarder.own_source(delivery)
+            incoming = _Incoming(self._receivers[link], reader, bool(flags & n.F_SETTLED), source)
             self._incoming[delivery] = incoming
             self._read(delivery, incoming, bool(flags & n.F_COMPLETE))
         elif (known := self._incoming.get(delivery)) is None:
@@ -165,6 +174,7 @@ class Local:
         incoming.parts.append(part)
         if complete:
             self._finish(delivery)
+            self.source = incoming.source
             incoming.receive(b"".join(incoming.parts))
         else:
             self._forwarder.own_action(n.A_PROGRESS, 0, delivery, length=incoming.size)

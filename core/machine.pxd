@@ -54,8 +54,11 @@ cdef extern from "setup.h" nogil:
         uint8_t worker
         uint32_t scope, count, withheld, capacity
         int64_t granted
-        uint64_t deliveries
+        uint64_t deliveries, dry_since
+        uint32_t link, link_gen, stuck
         core_link_counts counts
+    ctypedef struct core_stall:
+        uint32_t stuck, blocked
     ctypedef struct core_worker:
         pass
     ctypedef struct stats_page:
@@ -64,6 +67,7 @@ cdef extern from "setup.h" nogil:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
         uint64_t now, to_core, from_core
+        core_stall stall
         arena_view *arena
         arena_owner own
         core_pool ins, outs, links, addresses
@@ -97,6 +101,8 @@ cdef extern from "setup.h" nogil:
     void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)
     int core_action(core_router *, uint32_t, const routerd_record *)
     bint local_take(core_router *, routerd_record *)
+    const core_link *local_source(const core_router *, uint64_t)
+    bint stall_step(core_router *)
     uint32_t local_send(core_router *, core_link *, core_address *, const uint8_t *, uint32_t)
     uint64_t link_rate(const core_link_counts *, uint64_t)
     bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)

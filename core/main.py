@@ -12,6 +12,7 @@ import msgspec
 from core.display import Display
 from core.management.service import Service
 from core.router import Core
+from core.stall import Stalls
 from shm import segment
 from shm.control import (
     ChangeReply,
@@ -64,13 +65,15 @@ def serve(
 ) -> None:
     """Forward, show what is going on, and do as the supervisor says, until that is to exit."""
     pause = 0
+    stalls = Stalls(core.forwarder)
     while True:
         for _ in range(CONTROLS):
             if not core.run(min(pause, IDLE_NS), busy):
                 break
         for errand in core.errands:
             errand()
-        pause = display.step(clock())
+        now = clock()
+        pause = min(display.step(now), stalls.step(now))
         while (message := channel.receive()) is not None:
             match message:
                 case Exit():

@@ -18,7 +18,7 @@ from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
 from shm.control import SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
-from shm.payloads import PAYLOADS, Attach, ConnectionClosed, ConnectionOpened, Detach
+from shm.payloads import PAYLOADS, Attach, ConnectionClosed, ConnectionOpened, Denied, Detach, Seen
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -64,6 +64,7 @@ class Core:
         self.errands: list[
             Callable[[], None]
         ] = []  # what others have to do in the core's thread, between turns
+        self.seen: Callable[[Seen], None] = lambda _: None  # who asked the workers for a look
         self._recovery = Recovery(self.forwarder, self.links, self.connections)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
 
@@ -133,6 +134,10 @@ class Core:
                 self.connections.opened(worker, message)
             case ConnectionClosed():
                 self.connections.closed(worker, message)
+            case Denied():
+                self.admissions.denied(message)
+            case Seen():
+                self.seen(message)
             case _:
                 self._nonsense(worker, f"kind {kind} is the core's to say")
 

@@ -4,6 +4,7 @@
 
 #include "layout.h"
 #include "local.h"
+#include "stall.h"
 #include "loop.h"
 
 /* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each with

@@ -132,7 +132,13 @@ typedef struct core_link {
     uint32_t withheld;         /* credit kept back until a destination appears */
     uint64_t deliveries;
     core_link_counts counts;
+    uint32_t stuck;            /* stall.h: deliveries on it for long, at the last look */
+    uint64_t dry_since;        /* incoming: when a look first found it without credit, nanoseconds; 0: it has some */
 } core_link;
+
+typedef struct {               /* stall.h: where the look at all links has got to, and what the last one found */
+    uint32_t next, stuck, blocked, stuck_so_far, blocked_so_far;
+} core_stall;
 
 typedef struct {               /* work that did not fit into a worker's ring */
     routerd_record *slot;
@@ -201,6 +207,7 @@ typedef struct core_router {
     uint32_t text_length, text_scope;      /* STOP_UNKNOWN: the address nobody has resolved yet, and for whom */
     uint8_t text[CORE_MAX_TEXT];
     uint32_t no_address, unavailable, forbidden;   /* constant error payloads in our arena */
+    core_stall stall;
     uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
 } core_router;
 

@@ -36,6 +36,7 @@ BAD_REQUEST, NOT_FOUND, NOT_IMPLEMENTED = 400, 404, 501
 
 REQUEST = "management request "  # with a number in place of the file of what stands in none
 
+MOST_TOLD = 20  # mistakes in one answer
 _requests = itertools.count(1)
 
 
@@ -109,7 +110,7 @@ def _together(
         before = {one.text for one in check_together(list(config.checked))}
         if new := dict.fromkeys(one.text for one in mistakes if one.text not in before):
             still = "it is needed: " if status == DELETED else ""
-            raise ChangeError(BAD_REQUEST, still + "; ".join(new))
+            raise ChangeError(BAD_REQUEST, still + _told(new))
     about = [one for one in found if one.warning and entity is not None and one.file == entity.file]
     about = [*remarks, *(one for one in about if entity is None or one.line == entity.line)]
     return Changed(
@@ -146,8 +147,15 @@ def _made(
     checked = check([Section(kind.name, block, line, file)], mistakes)
     wrong = [one.text for one in mistakes if not one.warning]
     if wrong or not checked:
-        raise ChangeError(BAD_REQUEST, "; ".join(wrong) or f"{kind.short_name} cannot be made")
+        raise ChangeError(BAD_REQUEST, _told(wrong) or f"{kind.short_name} cannot be made")
     return checked[0], mistakes
+
+
+def _told(mistakes: Iterable[str]) -> str:
+    """All of them in one text, as long as somebody reads that."""
+    listed = list(mistakes)
+    more = f"; and {len(listed) - MOST_TOLD} more" if len(listed) > MOST_TOLD else ""
+    return "; ".join(listed[:MOST_TOLD]) + more
 
 
 def _block(kind: EntityType, request: ChangeRequest, right: str, old: Checked | None = None) -> Block:

@@ -149,6 +149,31 @@ class Close(msgspec.Struct, array_like=True, frozen=True):
     error: Error
 
 
+class Look(msgspec.Struct, array_like=True, frozen=True):
+    """C_LOOK, core -> worker: how are these receivers' links (index and generation)? ``Seen`` answers."""
+
+    number: int
+    links: list[tuple[int, int]]
+
+
+class Seen(msgspec.Struct, array_like=True, frozen=True):
+    """C_SEEN, worker -> core: the answer to the ``Look`` of that number, link by link in its order.
+
+    Deliveries not sent yet, credit, and since when (nanoseconds of CLOCK_MONOTONIC) there is none, or 0;
+    None: it is gone.
+    """
+
+    number: int
+    links: list[tuple[int, int, int] | None]
+
+
+class Denied(msgspec.Struct, array_like=True, frozen=True):
+    """C_DENIED, worker -> core: the policy of a vhost denied a ``connection``, ``session`` or ``message``."""
+
+    vhost: str
+    what: str
+
+
 C_CONNECTION_OPENED: Final = 1
 C_CONNECTION_CLOSED: Final = 2
 C_ATTACH: Final = 3
@@ -157,6 +182,9 @@ C_DETACH: Final = 5
 C_CLOSE: Final = 6
 C_OPEN_LINK: Final = 7
 C_LINK_REFUSED: Final = 8
+C_LOOK: Final = 9
+C_SEEN: Final = 10
+C_DENIED: Final = 11
 
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTION_OPENED: ConnectionOpened,
@@ -167,4 +195,7 @@ PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CLOSE: Close,
     C_OPEN_LINK: OpenLink,
     C_LINK_REFUSED: LinkRefused,
+    C_LOOK: Look,
+    C_SEEN: Seen,
+    C_DENIED: Denied,
 }

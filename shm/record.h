@@ -98,7 +98,10 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_DETACH = 5,              /* both directions: the link is closed, with or without error */
     C_CLOSE = 6,               /* core -> worker: close a connection */
     C_OPEN_LINK = 7,           /* core -> worker: attach a link to a peer */
-    C_LINK_REFUSED = 8         /* worker -> core: the peer would not have it */
+    C_LINK_REFUSED = 8,        /* worker -> core: the peer would not have it */
+    C_LOOK = 9,                /* core -> worker: how are these links? */
+    C_SEEN = 10,               /* worker -> core: so */
+    C_DENIED = 11              /* worker -> core: the policy of a vhost denied something */
 };
 
 /* AMQP 1.0 part 3.4: the delivery states the router looks at. */

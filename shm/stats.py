@@ -32,6 +32,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "accepting": (23, "gauge", "1 while the worker takes new connections"),
     "bad_records": (24, "counter", "records from shared memory that made no sense and were dropped"),
     "unsettled": (25, "gauge", "deliveries in and out not yet settled"),
+    "links_blocked": (26, "gauge", "receivers' links without credit for more than 10 s"),
     # core
     "addresses": (40, "gauge", "addresses known"),
     "forwarded": (41, "counter", "outgoing deliveries made"),

@@ -16,15 +16,20 @@ from shm.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
+    C_DENIED,
     C_DETACH,
+    C_SEEN,
     PAYLOADS,
     Attach,
     Attached,
     Close,
     ConnectionClosed,
     ConnectionOpened,
+    Denied,
     Detach,
     Error,
+    Look,
+    Seen,
 )
 from workers.guard import Guard, Passed
 from workers.policy import DENIED, DeniedError
@@ -50,6 +55,7 @@ class Pump(Protocol):
     ) -> None: ...
     def connection_close(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
     def link_open(self, index: int, generation: int, address: str | None) -> bool: ...
+    def link_seen(self, link: int, generation: int, now: int) -> tuple[int, int, int] | None: ...
     def link_refuse(self, index: int, generation: int, name: str, description: str) -> None: ...
     def link_close(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
     def post(
@@ -78,6 +84,7 @@ class Handler:
             Attached: self._attached,
             Detach: self._detach,
             Close: self._close,
+            Look: self._look,
         }
         self.numbers: dict[int, int] = {}  # by connection; unique in the router, for logs and qd.conn-id
         self.peers: dict[int, str] = {}
@@ -98,6 +105,7 @@ class Handler:
             )
         except DeniedError as error:
             denied = str(error)
+            self._denied(error.vhost, "connection")
         self.pump.connection_open(
             index,
             self.setup.router_id,
@@ -189,12 +197,23 @@ class Handler:
 
     def session_denied(self, index: int) -> None:
         """A session beyond the limit of its connection was ended."""
+        self._denied(self._vhost(index), "session")
         POLICY.info("session of %s denied: it has as many as its vhost allows", self.peers.get(index, "?"))
 
     def message_denied(self, index: int, generation: int) -> None:
         """A message too large was rejected and its link closed; the connection follows (facts 7)."""
+        self._denied(self._vhost(index), "message")
         POLICY.info("message of %s denied: larger than the policy allows", self.peers.get(index, "?"))
         self.pump.connection_close(index, generation, TOO_LARGE)
+
+    def _vhost(self, index: int) -> str:
+        passed = self._passed.get(index)
+        return passed.admission.vhost if passed and passed.admission else ""
+
+    def _denied(self, vhost: str, what: str) -> None:
+        """Tell the core, which counts for all workers."""
+        if vhost:
+            self._post(C_DENIED, Denied(vhost, what))
 
     def accept_failed(self, config: int) -> None:
         """accept() failed for want of descriptors or memory; it is tried again ten times a second."""
@@ -282,6 +301,11 @@ class Handler:
     def _close(self, message: Close) -> None:
         error = (message.error.condition, message.error.description)
         self.pump.connection_close(message.connection, message.generation, error)
+
+    def _look(self, message: Look) -> None:
+        now = time.monotonic_ns()
+        links = [self.pump.link_seen(link, generation, now) for link, generation in message.links]
+        self._post(C_SEEN, Seen(message.number, links))
 
     def _post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
         self.pump.post(kind, self._encode(message), **names)

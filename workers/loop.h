@@ -11,6 +11,7 @@
 
 #include "layout.h"
 #include "away.h"
+#include "look.h"
 
 #define EPOLL_BATCH 64
 #define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from typing import Protocol
 
 from shm import segment
@@ -28,6 +29,7 @@ from workers.listeners import Listeners
 
 SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
+LOOK_NS = 1_000_000_000
 WAITING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
 NO_CYRUS = ("ANONYMOUS", "EXTERNAL")  # mechanisms that need no configuration
 FORCED = "amqp:connection:forced"
@@ -70,6 +72,7 @@ class Worker:
             self._listeners.add(listener)
         stats.own(os.getpid(), setup.generation)
         self._pump.accept(setup.accepting)
+        self._look_due = 0
         self._draining = self._closing = self._telling = self._exit = False
 
     def serve(self) -> None:
@@ -81,6 +84,7 @@ class Worker:
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
             self._report()
+            self._look(time.monotonic_ns())
 
     def _obey(self, message: ToChild) -> None:
         match message:
@@ -107,6 +111,12 @@ class Worker:
                 self._exit = True
             case _:
                 SERVER.warning("the supervisor said %r, which is not for a worker", message)
+
+    def _look(self, now: int) -> None:
+        """Once in a while: which receivers have credit."""
+        if now >= self._look_due:
+            self._look_due = now + LOOK_NS
+            self._pump.look(now)
 
     def _report(self) -> None:
         if self._telling:

@@ -21,7 +21,11 @@ Range = tuple[int, int, int]  # version, first, last
 
 
 class DeniedError(Exception):
-    """A connection that the policy does not allow: why."""
+    """A connection that the policy does not allow: why, and which vhost it was for, if there is one."""
+
+    def __init__(self, why: str, vhost: str = "") -> None:
+        super().__init__(why)
+        self.vhost = vhost
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -61,7 +65,9 @@ class Policy:
         vhost = self._vhost(hostname)
         group = self._group(vhost, user)
         if not _within(host, self._hosts[vhost.hostname, group.name]):
-            raise DeniedError(f"group {group.name} of vhost {vhost.hostname} is not allowed from this host")
+            raise DeniedError(
+                f"group {group.name} of vhost {vhost.hostname} is not allowed from this host", vhost.hostname
+            )
         return Grant(
             admission=_admission(vhost, group, user, host),
             max_message_size=group.max_message_size,
@@ -86,11 +92,13 @@ class Policy:
         if group is not None:
             return group
         if not vhost.allow_unknown_user:
-            raise DeniedError(f"user {user!r} is in no group of vhost {vhost.hostname}")
+            raise DeniedError(f"user {user!r} is in no group of vhost {vhost.hostname}", vhost.hostname)
         for group in vhost.groups:
             if group.name == DEFAULT_GROUP:
                 return group
-        raise DeniedError(f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}")
+        raise DeniedError(
+            f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}", vhost.hostname
+        )
 
 
 def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str) -> Admission:

@@ -43,7 +43,7 @@
 enum counter {                     /* shm/stats.py names them; tests compare the two */
     N_LOOPS = 0, N_SLEEPS = 1, N_LONGEST_TURN = 2, N_CONNECTIONS = 8, N_ACCEPTED = 9, N_FAILED = 10, N_LINKS = 11, N_BYTES_IN = 12,
     N_BYTES_OUT = 13, N_IN = 14, N_OUT = 15, N_DECODE_ERRORS = 16, N_ABORTED = 17, N_PAUSES = 18, N_PAUSED = 19, N_SMALL_FREE = 20,
-    N_LARGE_FREE = 21, N_DROPPED = 22, N_ACCEPTING = 23, N_BAD_RECORDS = 24, N_UNSETTLED = 25
+    N_LARGE_FREE = 21, N_DROPPED = 22, N_ACCEPTING = 23, N_BAD_RECORDS = 24, N_UNSETTLED = 25, N_LINKS_BLOCKED = 26
 };
 
 enum pump_event {                  /* what Python is called for */
@@ -97,6 +97,7 @@ typedef struct {
     uint32_t queued, queued_settled; /* out: undelivered, and how many of them came presettled */
     uint8_t queue_priority;        /* highest priority waiting */
     uint64_t tag;
+    uint64_t dry_since;            /* out: when a look first found it without credit; 0: it has some */
 } wlink;
 
 typedef struct win {

@@ -279,6 +279,15 @@ cdef class Pump:
         """A number for a connection, unique in the router."""
         return layout_next_connection(self.control)
 
+    def look(self, uint64_t now):
+        """See which receivers have credit at this time of CLOCK_MONOTONIC, nanoseconds; to be called now and then."""
+        look_at_all(&self.p, now)
+
+    def link_seen(self, uint32_t link, uint32_t generation, uint64_t now):
+        """Of a receiver: deliveries not sent yet, its credit, and since when it has none (0: it has). None: it is gone."""
+        cdef link_look seen
+        return (seen.queued, seen.credit, seen.dry_since) if look_link(&self.p, link, generation, now, &seen) else None
+
     def connection_info(self, uint32_t index):
         """(container, hostname, user, SASL mechanism, properties, listener's config number, descriptor)."""
         cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)

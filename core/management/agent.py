@@ -12,6 +12,7 @@ from core.management.connection import Connections
 from core.management.link import Links
 from core.management.log import LogStats, Recent
 from core.management.noun import Noun
+from core.management.policy import Policies
 from core.management.request import (
     BAD_REQUEST,
     FORBIDDEN,
@@ -38,12 +39,15 @@ class Agent:
     """Answers requests about one router."""
 
     def __init__(self, view: View, recent: Recent) -> None:
+        self._view = view
         nouns: list[Noun] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
         nouns += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
         for schema in view.management.types:
             match schema.name:
                 case "router":
                     nouns.insert(0, Router(view, schema))
+                case "policy":
+                    nouns.append(Policies(view, schema))
                 case name if name in ROUTING:
                     nouns.append(Routing(view, schema))
                 case _:
@@ -53,6 +57,7 @@ class Agent:
 
     def configure(self, management: Management) -> None:
         """Entities as the configuration has them now, in place of those there are."""
+        self._view.configure(management)
         for noun in self._nouns.values():
             if isinstance(noun, Configured):
                 noun.configure(management.entities.get(noun.schema.name, []))

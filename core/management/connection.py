@@ -1,5 +1,6 @@
 """The entity type `connection`."""
 
+import logging
 from typing import Any
 
 import msgspec
@@ -15,6 +16,8 @@ from core.management.request import (
 )
 from core.management.view import ConnectionRow, View
 from shm.payloads import C_CLOSE, Close, Error
+
+LOGGER = logging.getLogger("AGENT")
 
 CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management request")
 _ROLES_OF_ROUTERS = ("inter-router", "edge")
@@ -39,18 +42,18 @@ class Connections(Table):
         Column("dir", "string", "in: the peer connected; out: the router did.", constant("in")),
         Column("container", "string", "Container id of the peer.", lambda r: r.opened.container),
         Column("sasl", "string", "SASL mechanism.", lambda r: _text(r.opened.sasl)),
-        Column("isAuthenticated", "boolean", "Whether SASL took place.", lambda r: bool(r.opened.sasl)),
+        Column("isAuthenticated", "boolean", "Whether SASL took place.", lambda r: r.opened.authenticated),
         Column("user", "string", "Name of the user.", lambda r: _text(r.opened.user)),
         Column(
-            "isEncrypted", "boolean", "Whether the connection is encrypted.", lambda r: _tls(r, "ssl", False)
+            "isEncrypted", "boolean", "Whether the connection is encrypted.", lambda r: r.opened.encrypted
         ),
-        Column("sslProto", "string", "TLS version.", lambda r: _tls(r, "ssl_proto", None)),
-        Column("sslCipher", "string", "TLS cipher.", lambda r: _tls(r, "ssl_cipher", None)),
+        Column("sslProto", "string", "TLS version.", lambda r: _text(r.opened.tls_protocol)),
+        Column("sslCipher", "string", "TLS cipher.", lambda r: _text(r.opened.tls_cipher)),
         Column("properties", "map", "Properties of the peer's open.", lambda r: dict(r.opened.properties)),
-        Column("sslSsf", "integer", "Strength of the cipher in bits.", lambda r: _tls(r, "ssl_ssf", 0)),
+        Column("sslSsf", "integer", "Strength of the cipher in bits.", lambda r: r.opened.tls_strength),
         Column("tenant", "string", "Tenant of a multi-tenant listener.", lambda r: r.opened.tenant or None),
         type_column("connection"),
-        Column("ssl", "boolean", "Whether TLS is used.", lambda r: _tls(r, "ssl", False)),
+        Column("ssl", "boolean", "Whether TLS is used.", lambda r: bool(r.opened.tls_protocol)),
         Column("opened", "boolean", "Whether the peer has opened it.", constant(True)),
         Column("active", "boolean", "Whether it carries messages.", constant(True)),
         Column("adminStatus", "string", "Set to deleted to close it.", constant("enabled"), update=True),
@@ -85,10 +88,15 @@ class Connections(Table):
         """Close the connection."""
         row = self.find(request.name, request.identity)
         changes = request.attributes
+        if "adminStatus" in changes:
+            request.requester.check()
         for name, value in changes.items():
             self._check(row, name, value)
         if changes.get("adminStatus") == "deleted":
             self._close(row)
+            LOGGER.info(
+                "[C%s] connection closed by request of [C%s]", row.opened.number, request.requester.connection
+            )
             return Response(200, self.values(row) | {"adminStatus": "deleted", "operStatus": "closing"})
         return Response(200, self.values(row))
 
@@ -120,10 +128,6 @@ class Connections(Table):
             forwarder.publish()
 
         self._view.command(act)
-
-
-def _tls(row: ConnectionRow, field: str, otherwise: Any) -> Any:
-    return getattr(row.opened, field, otherwise) or otherwise
 
 
 def _last_deliveries(view: View) -> dict[tuple[int, int], int]:

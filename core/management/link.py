@@ -4,17 +4,27 @@ import msgspec
 
 from core.links import Link
 from core.management.noun import Column, Table, constant, type_column
+from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
+from shm.payloads import C_DETACH, Detach, Error
 
+DETACHED = Error("amqp:link:detach-forced", "Link detached by management request")
 _GONE = {"outgoing": 0}
+_WORKERS_KNOW = frozenset({"undeliveredCount", "unsettledCount", "creditAvailable", "zeroCreditSeconds"})
 
 
 class LinkRow(msgspec.Struct, frozen=True):
-    """A link, its counts (Forwarder.link_info), and the number of its connection."""
+    """A link, its counts (Forwarder.link_info), and the number of its connection.
+
+    Of a receiver its worker has told what waits for it, its credit, and how long it has had none.
+    """
 
     link: Link
     info: dict[str, int]
     connection: int | None
+    undelivered: int = 0
+    credit: int = 0
+    dry: int = 0  # seconds without credit
 
     def count(self, name: str) -> int:
         return self.info.get(name, 0)
@@ -25,14 +35,20 @@ def _count(name: str, attribute: str, description: str) -> Column:
 
 
 def _unsettled(row: LinkRow) -> int:
-    return max(0, row.count("count") - row.count("undelivered"))
+    return max(0, row.count("count") - row.undelivered)
+
+
+def _ingress(row: LinkRow) -> list[int] | None:
+    """Of a router that stands alone: all came in here."""
+    return [row.count("deliveries")] if row.link.outgoing else None
 
 
 class Links(Table):
-    """Links attached to the router."""
+    """Links attached to the router; UPDATE of adminStatus to disabled detaches one."""
 
     NAME = "router.link"
     DESCRIPTION = "A link attached to the router."
+    OPERATIONS = ("READ", "UPDATE")
     COLUMNS = (
         Column("name", "string", "Name of the link.", lambda r: r.link.name),
         Column("identity", "string", "Number of the link.", lambda r: str(r.link.identity)),
@@ -53,9 +69,7 @@ class Links(Table):
         ),
         _count("capacity", "capacity", "Deliveries it may hold."),
         Column("peer", "string", "The link it is connected through to.", constant(None)),
-        Column(
-            "undeliveredCount", "integer", "Deliveries not sent yet.", lambda r: r.info.get("undelivered", 0)
-        ),
+        Column("undeliveredCount", "integer", "Deliveries not sent yet.", lambda r: r.undelivered),
         Column("unsettledCount", "integer", "Deliveries not settled.", _unsettled),
         _count("deliveries", "deliveryCount", "Deliveries in all."),
         Column(
@@ -64,7 +78,7 @@ class Links(Table):
             "Number of its connection.",
             lambda r: None if r.connection is None else str(r.connection),
         ),
-        Column("adminStatus", "string", "enabled.", constant("enabled")),
+        Column("adminStatus", "string", "Set to disabled to detach it.", constant("enabled"), update=True),
         Column("operStatus", "string", "up.", constant("up")),
         _count("presettled", "presettledCount", "Deliveries that were settled when they came."),
         _count("dropped", "droppedPresettledCount", "Of these, dropped for want of credit or receivers."),
@@ -74,24 +88,63 @@ class Links(Table):
         _count("modified", "modifiedCount", "Modified deliveries."),
         _count("delayed_1", "deliveriesDelayed1Sec", "Deliveries settled after more than 1 s."),
         _count("delayed_10", "deliveriesDelayed10Sec", "Deliveries settled after more than 10 s."),
-        Column("deliveriesStuck", "integer", "Deliveries unsettled for long.", constant(0)),
-        Column("ingressHistogram", "list", "Deliveries by the router they came from.", constant(None)),
+        _count("stuck", "deliveriesStuck", "Deliveries not settled for more than 10 s."),
+        Column("ingressHistogram", "list", "Deliveries by the router they came from.", _ingress),
         Column("priority", "integer", "Priority of a link between routers.", constant(0)),
         _count("rate", "settleRate", "Settlements per second."),
-        Column(
-            "creditAvailable", "integer", "Credit its sender has.", lambda r: max(0, r.info.get("granted", 0))
-        ),
-        Column("zeroCreditSeconds", "integer", "Seconds without credit.", constant(0)),
+        Column("creditAvailable", "integer", "Credit its sender has.", lambda r: r.credit),
+        Column("zeroCreditSeconds", "integer", "Seconds without credit.", lambda r: r.dry),
     )
 
     def __init__(self, view: View) -> None:
         super().__init__()
         self._view = view
+        self._seen: dict[int, tuple[int, int, int]] = {}  # by identity: what the workers told of this page
 
     def rows(self) -> list[Link]:
         return self._view.links.entries()
 
+    def prepare(self, page: list[Link], names: list[str]) -> None:
+        """Ask the workers about receivers, if that is wanted."""
+        self._seen = {}
+        if _WORKERS_KNOW.intersection(names) and (asked := [link for link in page if link.outgoing]):
+            self._seen = self._view.look(asked)
+
     def row(self, link: Link) -> LinkRow:
         """A link with its counts as they are now."""
-        info = self._view.core.forwarder.link_info(link.worker, link.link, link.generation)
-        return LinkRow(link, info or _GONE, self._view.connection_number(link.worker, link.connection))
+        view = self._view
+        info = view.core.forwarder.link_info(link.worker, link.link, link.generation) or _GONE
+        queued, credit, since = 0, max(0, info.get("granted", 0)), info.get("dry_since", 0)
+        if link.outgoing:
+            queued, credit, since = self._seen.get(link.identity, (0, 0, 0))
+        number = view.connection_number(link.worker, link.connection)
+        return LinkRow(link, info, number, queued, credit, view.seconds_since(since) if since else 0)
+
+    def update(self, request: Request) -> Response:
+        """Detach the link."""
+        row = self.find(request.name, request.identity)
+        changes = request.attributes
+        for name, value in changes.items():
+            if name not in self.columns:
+                raise ManagementError(BAD_REQUEST, f"router.link has no attribute {name!r}")
+            if name == "adminStatus" and value not in ("enabled", "disabled"):
+                raise ManagementError(BAD_REQUEST, f"adminStatus: {value!r} is neither enabled nor disabled")
+            if name != "adminStatus" and value != self.columns[name](row):
+                raise ManagementError(BAD_REQUEST, f"{name} of a link cannot be changed")
+        if "adminStatus" not in changes:
+            raise ManagementError(BAD_REQUEST, "adminStatus is what can be changed of a link; give it")
+        request.requester.check()
+        if changes["adminStatus"] == "enabled":
+            return Response(200, self.values(row))
+        self._detach(row.link)
+        return Response(200, self.values(row) | {"adminStatus": "disabled", "operStatus": "down"})
+
+    def _detach(self, link: Link) -> None:
+        payload = msgspec.msgpack.encode(Detach(link.link, link.generation, DETACHED))
+        forwarder = self._view.core.forwarder
+
+        def act() -> None:
+            forwarder.post_control(link.worker, C_DETACH, payload)
+            forwarder.publish()
+
+        self._view.command(act)

@@ -56,6 +56,9 @@ class Noun:
         """The entities, in a stable order."""
         raise NotImplementedError
 
+    def prepare(self, page: list[Any], names: list[str]) -> None:
+        """Get what the rows of a page of entities need of others for these columns."""
+
     def row(self, entity: Any) -> Any:
         """What the columns of an entity are read from; made for the entities of the page asked for only."""
         return entity
@@ -73,6 +76,7 @@ class Noun:
         reads = [self.columns.get(name, _nothing) for name in names]
         last = None if count is None else offset + count
         page = list(self.rows())[offset:last]
+        self.prepare(page, names)
         return names, [[read(row) for read in reads] for row in map(self.row, page)]
 
     def values(self, row: Any) -> dict[str, Any]:
@@ -85,12 +89,14 @@ class Noun:
         """The row of that identity or name. Raises ManagementError."""
         if name is None and identity is None:
             raise ManagementError(BAD_REQUEST, f"{self.schema.name}: give the name or the identity of one")
-        for row in map(self.row, self.rows()):
+        for entity in self.rows():
+            row = self.row(entity)
             if identity is not None and str(self.columns["identity"](row)) != identity:
                 continue
             if name is not None and self.columns["name"](row) != name:
                 continue
-            return row
+            self.prepare([entity], list(self.columns))
+            return self.row(entity)
         which = f"identity {identity!r}" if identity is not None else f"name {name!r}"
         raise ManagementError(NOT_FOUND, f"there is no {self.schema.name} with {which}")
 

@@ -36,6 +36,24 @@ class ManagementError(Exception):
         self.text = text
 
 
+class Requester(msgspec.Struct, frozen=True):
+    """Who asks: the number of the connection (None: that cannot be told), and what the policy grants it."""
+
+    connection: int | None = None
+    may_update_status: bool = True
+
+    def check(self) -> None:
+        """Raises ManagementError for one who may not change the adminStatus of anything."""
+        if self.may_update_status:
+            return
+        why = (
+            "who asks cannot be told; send the request unsettled"
+            if self.connection is None
+            else "allowAdminStatusUpdate of its policy is no"
+        )
+        raise ManagementError(FORBIDDEN, f"You are not allowed to perform this operation: {why}")
+
+
 class Request(msgspec.Struct, frozen=True):
     """A request whose parts have the right types; types have no common prefix."""
 
@@ -48,6 +66,7 @@ class Request(msgspec.Struct, frozen=True):
     count: int | None = None
     body: Any = None
     properties: dict[Any, Any] = {}
+    requester: Requester = Requester()
 
     @property
     def attributes(self) -> dict[str, Any]:

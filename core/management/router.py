@@ -26,13 +26,10 @@ _COUNTS = {
 }
 _ZERO = (
     "nodeCount",
-    "deliveriesStuck",
     "deliveriesTransit",
     "deliveriesIngressRouteContainer",
     "deliveriesEgressRouteContainer",
     "deliveriesRedirectedToFallback",
-    "linksBlocked",
-    "blockedLinkCount",
 )
 _COLUMNS = (
     "name", "identity", "id", "type", "mode", "area", "version", "metadata", "addrCount", "linkCount",
@@ -66,6 +63,8 @@ class Router(Configured):
         counts = view.core.forwarder.counts()
         page = stats.read(view.segments.core_stats())
         entities = view.management.entities
+        workers = (view.segments.worker_stats(i) for i in range(view.segments.workers))
+        blocked = counts["blocked"] + sum(stats.read(one)["links_blocked"] for one in workers)
         return {
             **entity,
             "id": setup.router_id,
@@ -87,6 +86,9 @@ class Router(Configured):
             "uptimeSeconds": view.seconds_since(view.started),
             "memoryUsage": memory_usage(view.segments),
             **{attribute: page[name] for attribute, name in _COUNTS.items()},
+            "deliveriesStuck": counts["stuck"],
+            "linksBlocked": blocked,
+            "blockedLinkCount": blocked,
             **dict.fromkeys(_ZERO, 0),
         }
 

@@ -2,6 +2,9 @@
 
 import json
 from collections.abc import Callable
+from cProfile import Profile
+from io import StringIO
+from pstats import Stats
 from typing import Any
 
 from core.management.log import Recent
@@ -10,10 +13,11 @@ from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError,
 from shm.management import PREFIX, AttributeSchema, TypeSchema
 
 NAME = "self"
+PROFILED = 50  # functions that are told of
 TYPES = ("org.amqp.management", "management")
 OPERATIONS = [
     "QUERY", "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-ANNOTATIONS", "GET-MGMT-NODES",
-    "GET-SCHEMA", "GET-JSON-SCHEMA", "GET-LOG",
+    "GET-SCHEMA", "GET-JSON-SCHEMA", "GET-LOG", "PROFILE",
 ]  # fmt: skip
 
 _BASES = {
@@ -45,8 +49,10 @@ class SelfNode:
             "GET-SCHEMA": self._schema,
             "GET-JSON-SCHEMA": self._json_schema,
             "GET-LOG": self._log,
+            "PROFILE": self._profile,
             "READ": self._read,
         }
+        self._profiler: Profile | None = None
 
     def noun(self, name: str) -> Noun:
         """The entity type of that name. Raises ManagementError."""
@@ -87,7 +93,9 @@ class SelfNode:
         results: list[list[Any]] = []
         for noun in nouns:
             reads = [noun.columns.get(name) for name in names]
-            for row in map(noun.row, noun.rows()):
+            entities = list(noun.rows())
+            noun.prepare(entities, names)
+            for row in map(noun.row, entities):
                 values = [None if read is None else read(row) for read in reads]
                 if any(value is not None for value in values):
                     results.append(values)
@@ -124,6 +132,21 @@ class SelfNode:
 
     def _log(self, request: Request) -> Response:
         return Response(OK, self._recent.last(_number(request, "limit")))
+
+    def _profile(self, request: Request) -> Response:
+        """Profile what the agent does between a request with ``start`` and one with ``stop``."""
+        if "start" in request.properties:
+            self._profiler = self._profiler or Profile()
+            self._profiler.enable()
+            return Response(OK, None)
+        if self._profiler is None or "stop" not in request.properties:
+            text = "give the property start, and later stop to get the profile of the agent's thread"
+            raise ManagementError(BAD_REQUEST, text)
+        profiler, self._profiler = self._profiler, None
+        profiler.disable()
+        out = StringIO()
+        Stats(profiler, stream=out).sort_stats("cumulative").print_stats(PROFILED)
+        return Response(OK, out.getvalue())
 
     def _read(self, request: Request) -> Response:
         return Response(OK, {"name": NAME, "identity": NAME, "type": TYPES[0]})

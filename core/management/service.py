@@ -9,26 +9,31 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 import msgspec
 
+from core.links import Link
 from core.management.agent import Agent
 from core.management.log import keep_recent
-from core.management.request import BAD_REQUEST, INTERNAL, ManagementError, Response
+from core.management.request import BAD_REQUEST, INTERNAL, ManagementError, Requester, Response
 from core.management.view import View
 from core.router import Core
 from shm.control import ChangeReply, ChangeRequest, Setup
 from shm.management import Management
+from shm.payloads import C_LOOK, Look, Seen
 from shm.segment import Segments
 
 LOGGER = logging.getLogger("AGENT")
 
 ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management is the second
+LOOK_SECONDS: Final = 0.5  # of the workers; a busy one answers within a turn
+LOOK_LINKS: Final = 500  # in one question: a worker does nothing else while it answers
 WAITING: Final = (
     256  # requests that wait for their turn; more are dropped, and asked again by those who want to know
 )
@@ -71,12 +76,14 @@ class Service:
         self._core = core
         self._tell = tell  # the supervisor
         self._changes: dict[int, SimpleQueue[ChangeReply]] = {}  # asked for and not answered yet
+        self._looks: dict[int, SimpleQueue[Seen]] = {}
         self._number = 0
         self._segments = segments
-        self._requests: SimpleQueue[bytes] = SimpleQueue()
+        self._requests: SimpleQueue[tuple[bytes, Requester]] = SimpleQueue()
         self._mailbox: deque[tuple[str, bytes] | _Command] = deque()
         self._thread: threading.Thread | None = None
-        self._view = view = View(core, setup, segments, self._command, self._change)
+        view = View(core, setup, segments, self._command, self._change, self._look)
+        core.seen = self._seen
         recent = keep_recent([entity["module"] for entity in view.management.entities.get("log", ())])
         self._agent = Agent(view, recent)
         for address in ADDRESSES:
@@ -84,24 +91,38 @@ class Service:
 
     def received(self, content: bytes) -> None:
         """A request has come."""
+        requester = self._requester(self._core.local.source)
         if self._requests.qsize() >= WAITING:
             LOGGER.warning("a management request was dropped: %d wait already", WAITING)
             return
-        self._requests.put(content)
+        self._requests.put((content, requester))
         if self._thread is None:
             sys.setswitchinterval(SWITCH_SECONDS)
             self._thread = threading.Thread(target=self._serve, name="management", daemon=True)
             self._thread.start()
 
+    def _requester(self, source: tuple[int, int, int] | None) -> Requester:
+        """Whose link that is. One nobody knows any more has no rights where rights are given by policy."""
+        link = None if source is None else self._core.links.find(*source)
+        if link is None:
+            return Requester(None, not self._core.admissions.enforcing)
+        connection = self._core.connections.find(link.worker, link.connection)
+        granted = link.guarded is None or link.guarded.admission.allow_admin_status_update
+        return Requester(None if connection is None else connection.number, granted)
+
     def set_management(self, management: Management) -> None:
         """The configuration has been read again: what it says stands for what was there, entity by entity."""
-        self._view.configure(management)
         self._agent.configure(management)
 
     def changed(self, reply: ChangeReply) -> None:
         """The supervisor's answer to what the agent asked of it."""
         if (waiting := self._changes.pop(reply.number, None)) is not None:
             waiting.put(reply)
+
+    def _seen(self, seen: Seen) -> None:
+        """A worker's answer to a look."""
+        if (waiting := self._looks.get(seen.number)) is not None:
+            waiting.put(seen)
 
     def step(self) -> None:
         """Do what the agent has put in the mailbox."""
@@ -124,7 +145,7 @@ class Service:
         from core.management import codec  # noqa: PLC0415  the engine: not before somebody asks
 
         while True:
-            content = self._requests.get()
+            content, requester = self._requests.get()
             try:
                 envelope, request = codec.decode(content)
             except codec.NoReplyError as error:
@@ -133,7 +154,7 @@ class Service:
             if isinstance(request, ManagementError):
                 response = Response(request.status, {}, request.text)
             else:
-                response = self._agent.handle(request)
+                response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
             self._post((envelope.reply_to, self._encoded(codec, envelope, response)))
 
     def _encoded(self, codec: Any, envelope: Any, response: Response) -> bytes:
@@ -182,3 +203,31 @@ class Service:
                 INTERNAL,
                 f"the supervisor did not answer within {CHANGE_SECONDS:g} s; look whether it was done",
             ) from None
+
+    def _look(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:
+        """How the links of receivers are, by identity; what no worker says in time is missing."""
+        asked: dict[int, tuple[int, list[Link]]] = {}  # by number: the worker, its links
+        for worker in {link.worker for link in links}:
+            mine = [link for link in links if link.worker == worker]
+            for start in range(0, len(mine), LOOK_LINKS):
+                self._number += 1
+                asked[self._number] = worker, mine[start : start + LOOK_LINKS]
+        answers: SimpleQueue[Seen] = SimpleQueue()
+        self._command(lambda: self._ask_workers(asked, answers))
+        found: dict[int, tuple[int, int, int]] = {}
+        until = time.monotonic() + LOOK_SECONDS
+        with suppress(Empty):
+            for _ in asked:
+                seen = answers.get(timeout=max(0.0, until - time.monotonic()))
+                told = zip(asked[seen.number][1], seen.links, strict=False)
+                found.update((link.identity, state) for link, state in told if state is not None)
+        for number in asked:
+            self._looks.pop(number, None)
+        return found
+
+    def _ask_workers(self, asked: dict[int, tuple[int, list[Link]]], answers: SimpleQueue[Seen]) -> None:
+        for number, (worker, links) in asked.items():
+            self._looks[number] = answers
+            look = Look(number, [(link.link, link.generation) for link in links])
+            self._core.forwarder.post_control(worker, C_LOOK, msgspec.msgpack.encode(look))
+        self._core.forwarder.publish()

@@ -1,7 +1,9 @@
 """The entity type `vhostStats`: what the policy did for each configured vhost."""
 
+from collections.abc import Callable
 from typing import Any
 
+from core.admission import Guarded
 from core.management.noun import Column, Table, type_column
 from core.management.view import View
 
@@ -40,4 +42,30 @@ class VhostStats(Table):
         self._view = view
 
     def rows(self) -> list[dict[str, Any]]:
-        return [{"hostname": one["hostname"]} for one in self._view.management.entities.get("vhost", ())]
+        return [self._row(one["hostname"]) for one in self._view.management.entities.get("vhost", ())]
+
+    def _row(self, hostname: str) -> dict[str, Any]:
+        counted = self._view.core.admissions.vhosts.get(hostname)
+        if counted is None:
+            return {"hostname": hostname}
+        present = self._view.core.admissions.of_vhost(hostname)
+        return {
+            "hostname": hostname,
+            "connectionsApproved": counted.approved,
+            "connectionsDenied": counted.denied,
+            "connectionsCurrent": counted.current,
+            "perUserState": _by(present, lambda one: one.admission.user),
+            "perHostState": _by(present, lambda one: one.admission.host),
+            "sessionDenied": counted.sessions_denied,
+            "senderDenied": counted.senders_denied,
+            "receiverDenied": counted.receivers_denied,
+            "maxMessageSizeDenied": counted.sizes_denied,
+        }
+
+
+def _by(present: list[Guarded], name: Callable[[Guarded], str]) -> dict[str, list[str]]:
+    """The peers of connections by a name that several of them may have."""
+    found: dict[str, list[str]] = {}
+    for one in present:
+        found.setdefault(name(one), []).append(one.peer)
+    return found

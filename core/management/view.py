@@ -5,13 +5,13 @@ which are single words; so a look at them needs no other lock, and costs no mess
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from core.connections import Connections
-from core.links import Links
+from core.links import Link, Links
 from core.router import Core
 from shm.control import ChangeReply, Setup
 from shm.management import Management
@@ -35,17 +35,30 @@ class Change(Protocol):
     ) -> ChangeReply: ...
 
 
+class Looks(Protocol):
+    """Asks the workers how the links of receivers are; what none of them says in time is missing."""
+
+    def __call__(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]: ...
+
+
 class View:
     """The agent's way to everything it tells of, or changes."""
 
     def __init__(
-        self, core: Core, setup: Setup, segments: Segments, command: Command, change: Change
+        self,
+        core: Core,
+        setup: Setup,
+        segments: Segments,
+        command: Command,
+        change: Change,
+        look: Looks = lambda _: {},
     ) -> None:
         self.core = core
         self.setup = setup
         self.segments = segments
         self.command = command
         self.change = change
+        self.look = look
         self.management = setup.management or Management([], {})
         self.started = time.monotonic_ns()
 

@@ -7,40 +7,14 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from keeper import Keeper
+from agent_bed import Bed
 from proton import Message, symbol, ulong
 
 from core.management import codec
-from core.management.agent import Agent
-from core.management.log import Recent
-from core.management.request import ManagementError, Request, request_of
-from core.management.view import View
-from core.router import Core
-from routerd.config import parse
-from shm import native, segment
-from shm.control import AddressSetup, Setup
+from core.management.request import ManagementError, Request
+from shm import segment
 from shm.management import PREFIX
-from shm.payloads import C_ATTACH, C_CLOSE, C_CONNECTION_OPENED, Attach, Close, ConnectionOpened
 
-CONFIG = """
-router {
- id: me
-}
-listener {
- host: 127.0.0.1
- port: 0
- name: here
-}
-sslProfile {
- name: secure
- password: tell-nobody
-}
-address {
- prefix: news
- distribution: multicast
- name: wide
-}
-"""
 COLUMNS = {
     "connection": 25,
     "router.link": 29,
@@ -48,55 +22,6 @@ COLUMNS = {
     "router": 33,
     "router.config.address": 11,
 }
-
-
-class Bed:
-    """An agent beside a core with one worker, whose connection 4 has a sender and a receiver."""
-
-    def __init__(self, segments: segment.Segments) -> None:
-        self.keeper = Keeper(parse(CONFIG, "test.conf"))
-        news = AddressSetup(prefix="news", distribution="multicast")
-        known = self.keeper.management()
-        setup = Setup("core", 1, 1, "/none", "me", "0.1", 1, [-1], addresses=[news], management=known)
-        self.core = Core(setup, segments, b"seed")
-        self.arena = native.ArenaOwner(segments.arenas[0])
-        self.core_arena = native.Arena(segments.arenas[1])
-        self.actions = native.Producer(segments.rings, native.action_ring_offset(0))
-        self.work = native.Consumer(segments.rings, native.work_ring_offset(0))
-        self.recent = Recent()
-        view = View(self.core, setup, segments, lambda action: action(), self.keeper.change)
-        self.keeper.agent = self.agent = Agent(view, self.recent)
-        self.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "box", "10.0.0.1:99", number=4))
-        self.say(C_ATTACH, Attach(0, 1, 0, "to", False, "news.uk"))
-        self.say(C_ATTACH, Attach(1, 1, 0, "from", True, "news.uk"))
-        self.core.step(1)
-        self.heard()
-
-    def say(self, kind: int, payload: msgspec.Struct) -> None:
-        block = self.arena.write(msgspec.msgpack.encode(payload))
-        assert block is not None
-        record = native.pack(type=native.A_CONTROL, state=kind, arena=0, block=block)
-        assert self.actions.push(record)
-        self.actions.publish()
-
-    def heard(self) -> list[dict[str, int]]:
-        return [native.unpack(record) for record in iter(self.work.pop, None)]
-
-    def ask(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, Any]:
-        properties = {"operation": operation, "type": "org.amqp.management", "name": "self"} | properties
-        known = {key: value for key, value in properties.items() if value is not None}
-        response = self.agent.handle(request_of(known, body))
-        return response.status, response.body
-
-    def crud(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, Any]:
-        return self.ask(operation, body, **({"type": None, "name": None} | properties))
-
-    def query(self, entity_type: str, *names: str, **properties: Any) -> list[dict[str, Any]]:
-        status, body = self.ask(
-            "QUERY", {"attributeNames": list(names)}, entityType=entity_type, **properties
-        )
-        assert status == 200, body
-        return [dict(zip(body["attributeNames"], row, strict=True)) for row in body["results"]]
 
 
 @pytest.fixture
@@ -243,7 +168,11 @@ def test_read(bed: Bed) -> None:
         (501, {"operation": "CREATE", "type": "connection"}, {}),
         (501, {"operation": "DELETE", "type": "connection", "identity": "4"}, {}),
         (404, {"operation": "DELETE", "type": "router.config.address", "name": "no such"}, {}),
-        (501, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {}),
+        (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {}),
+        (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {"adminStatus": "gone"}),
+        (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {"noSuch": 1}),
+        (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {"capacity": 1}),
+        (400, {"operation": "PROFILE"}, {}),
         (400, {"operation": "UPDATE", "type": "connection", "identity": "4"}, {"adminStatus": "sleepy"}),
         (400, {"operation": "UPDATE", "type": "connection", "identity": "4"}, {"host": "elsewhere"}),
         (400, {"operation": "UPDATE", "type": "connection", "identity": "4"}, {"noSuch": 1}),
@@ -258,27 +187,6 @@ def test_refusals(bed: Bed, status: int, properties: dict[str, Any], body: Any) 
     _, request = codec.decode(bytes(message.encode()))
     response = bed.agent.handle(request) if isinstance(request, Request) else request
     assert (response.status, bool(response.text)) == (status, True)
-
-
-def test_an_address_is_configured_and_forgotten(bed: Bed) -> None:
-    """CREATE and DELETE, by name or by the identity it was given."""
-    create = {"pattern": "news.*", "distribution": "closest", "priority": "7"}
-    status, made = bed.crud("CREATE", create, type=PREFIX + "router.config.address", name="near")
-    assert (status, made["name"], made["pattern"], made["priority"]) == (201, "near", "news.*", 7)
-    assert [r["name"] for r in bed.query("router.config.address")] == ["wide", "near"]
-    status, body = bed.crud("DELETE", type="router.config.address", identity=made["identity"])
-    assert (status, body) == (204, {})
-    assert [r["name"] for r in bed.query("router.config.address")] == ["wide"]
-
-
-def test_a_connection_is_closed(bed: Bed) -> None:
-    """UPDATE of adminStatus tells its worker to close it."""
-    status, body = bed.crud("UPDATE", {"adminStatus": "deleted"}, type="connection", identity="4")
-    assert (status, body["adminStatus"], body["operStatus"]) == (200, "deleted", "closing")
-    (record,) = [r for r in bed.heard() if r["type"] == native.W_CONTROL]
-    assert record["state"] == C_CLOSE
-    close = msgspec.msgpack.decode(bed.core_arena.read(record["block"]), type=Close)
-    assert (close.connection, close.generation, close.error.condition) == (0, 1, "amqp:connection:forced")
 
 
 def test_about_the_agent(bed: Bed) -> None:

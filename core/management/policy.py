@@ -1,0 +1,49 @@
+"""The entity type `policy`: what is configured, and what the router has judged."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from core.management.configured import Configured
+from core.management.view import View
+from shm import stats
+from shm.management import TypeSchema
+
+_COUNTS = (
+    "connectionsProcessed", "connectionsDenied", "connectionsCurrent", "linksDenied", "maxMessageSizeDenied",
+    "totalDenials",
+)  # fmt: skip
+
+
+class Policies(Configured):
+    """The one policy of the router."""
+
+    def __init__(self, view: View, schema: TypeSchema) -> None:
+        super().__init__(view, schema)
+        self.columns |= {name: _count(name) for name in _COUNTS}
+
+    def row(self, entity: dict[str, Any]) -> dict[str, Any]:
+        """What is configured, and the counts as they are now."""
+        view = self._view
+        pages = [view.segments.worker_stats(i) for i in range(view.segments.workers)]
+        workers = [stats.read(page) for page in pages]
+        core = stats.read(view.segments.core_stats())
+        unknown, sizes = _sum(workers, "refused_vhost"), _sum(workers, "refused_size")
+        connections = unknown + core["refused_connections"]
+        links = core["refused_links"] + core["refused_addresses"]
+        return {
+            **entity,
+            "connectionsProcessed": view.core.admissions.processed + unknown,
+            "connectionsDenied": connections,
+            "connectionsCurrent": len(view.connections),
+            "linksDenied": links,
+            "maxMessageSizeDenied": sizes,
+            "totalDenials": connections + links + sizes + _sum(workers, "refused_sessions"),
+        }
+
+
+def _count(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda row: row.get(name, 0)
+
+
+def _sum(pages: Iterable[dict[str, int]], name: str) -> int:
+    return sum(page[name] for page in pages)

@@ -1,0 +1,47 @@
+/* What a worker alone knows of its receivers: what waits for them, the credit they gave, since when they gave none.
+ * Looked at between turns: no message pays for it. */
+#ifndef ROUTERD_WORKERS_LOOK_H
+#define ROUTERD_WORKERS_LOOK_H
+
+#include "pump.h"
+
+#define LOOK_BLOCKED_NS 10000000000ull /* without credit for longer: blocked */
+
+typedef struct {
+    uint32_t queued;           /* deliveries not sent yet */
+    int32_t credit;
+    uint64_t dry_since;        /* nanoseconds; 0: it has credit */
+} link_look;
+
+static void look_at(wlink *k, uint64_t now)
+{
+    if (!k->outgoing || !k->open || !k->engine) return;
+    if (pn_link_credit(k->engine) > 0) k->dry_since = 0;
+    else if (!k->dry_since) k->dry_since = now;
+}
+
+/* Looks at every link, and counts those that are blocked. */
+static void look_at_all(pump *p, uint64_t now)
+{
+    uint64_t blocked = 0;
+    for (uint32_t i = 0; i < p->links.high; i++) {
+        wlink *k = (wlink *) pool_at(&p->links, i);
+        if (k->slot.next_free != SLOT_USED) continue;
+        look_at(k, now);
+        blocked += k->dry_since && now > k->dry_since + LOOK_BLOCKED_NS;
+    }
+    stats_set(p->stats, N_LINKS_BLOCKED, blocked);
+}
+
+/* One receiver as it is now; false: there is none of that name. */
+static bool look_link(pump *p, uint32_t link, uint32_t generation, uint64_t now, link_look *seen)
+{
+    wlink *k = (wlink *) pool_find2(&p->links, link, generation);
+    if (!k || !k->outgoing || !k->engine) return false;
+    look_at(k, now);
+    int credit = pn_link_credit(k->engine);
+    *seen = (link_look) { .queued = k->queued, .credit = credit > 0 ? credit : 0, .dry_since = k->dry_since };
+    return true;
+}
+
+#endif
