@@ -77,6 +77,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             default_distribution=self.router.default_distribution,
             link_capacity=self.router.link_capacity,
             busy_poll_us=self.router.busy_poll,
+            huge_pages=self.router.huge_pages,
             management=self.management if core else None,
             policy=policy_setup(self.policy, self.vhosts),
             sasl_config_dir=self.router.sasl_config_dir or "",

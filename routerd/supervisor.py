@@ -40,7 +40,8 @@ from routerd.signals import ROLL, STOP, Signals
 from routerd.systemd import Manager, passed_sockets
 from routerd.watch import LOOK_SECONDS, Watch
 from shm.control import ChangeReply, ChangeRequest
-from shm.segment import SegmentError
+from shm.placement import huge_pages_refused
+from shm.segment import DIRECTORY, SegmentError
 from shm.sweep import sweep
 
 LOGGER = logging.getLogger("SERVER")
@@ -89,6 +90,8 @@ def _assemble(
     _raise_descriptor_limit()
     if swept := sweep():
         event(LOGGER, NOTICE, "Removed what a killed router left in shared memory", names=",".join(swept))
+    if router.huge_pages and (why := huge_pages_refused(DIRECTORY)):
+        event(LOGGER, logging.WARNING, f"hugePages: shared memory gets none: {why}")
     pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
     listening = _listen(config)
     stack.callback(close_all, listening)

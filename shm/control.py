@@ -130,6 +130,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     sasl_config_dir: str = ""
     sasl_config_name: str = "qdrouterd"
     room: int = 0
+    huge_pages: bool = False
 
     @property
     def places(self) -> int:

@@ -5,7 +5,7 @@ import os
 import time
 from typing import Protocol
 
-from shm import segment
+from shm import placement, segment
 from shm.control import (
     CloseConnections,
     Closed,
@@ -53,6 +53,7 @@ class Worker:
 
         self._channel = channel
         self._segments = segment.attach(setup.segments)
+        place_arena(self._segments, setup)
         handler = Handler(setup)
         self._pump = Pump(
             self._segments,
@@ -127,6 +128,20 @@ class Worker:
         if self._closing and self._pump.connections == 0:
             self._closing = False
             self._channel.send(Closed())
+
+
+def place_arena(segments: segment.Segments, setup: Setup) -> None:
+    """Before a block of ours is touched: say where its memory is to come from."""
+    arena, name = segments.arenas[setup.index], f"arena-{setup.index}"
+    node = placement.node_of(os.sched_getaffinity(0))
+    if node is None:
+        SERVER.info(
+            "%s: this worker's CPUs are on no single NUMA node, its memory is where it is touched", name
+        )
+    elif why := placement.prefer_node(arena, segments.address(name), node):
+        SERVER.warning("%s: its memory may be on another NUMA node than node %d: %s", name, node, why)
+    if setup.huge_pages and (why := placement.ask_for_huge_pages(arena)):
+        SERVER.warning("%s gets no huge pages: %s", name, why)
 
 
 def configure_sasl(setup: Setup) -> None:

@@ -136,9 +136,7 @@ class _Checker:
             self._warn(setting.line, text)
         else:
             old, new = sorted((setting.name, earlier.name), key=lambda name: name == attribute.name)
-            text = (
-                f"Both '{old}' and '{new}' cannot be specified for entity '{self._name}'; remove one"
-            )
+            text = f"Both '{old}' and '{new}' cannot be specified for entity '{self._name}'; remove one"
             self._mistake(setting.line, f"{attribute.name}: {text}")
 
     def _unknown_attribute(self, name: str) -> str:

@@ -1,7 +1,7 @@
 """The router itself, its log and its console: attributes after the qpid-dispatch 1.19 management schema.
 
-Attributes that only this router has: workers, coreCpu, workerCpus, busyPoll, arenaSize, linkCapacity (on
-router) and stopGraceSeconds.
+Attributes that only this router has: workers, coreCpu, workerCpus, busyPoll, arenaSize, hugePages,
+linkCapacity (on router) and stopGraceSeconds.
 """
 
 from typing import Annotated, Literal
@@ -67,6 +67,10 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     arena_size: Annotated[
         int, about("MiB of shared memory in which each worker keeps arriving messages.", ge=4, le=65536)
     ] = 96
+    huge_pages: Annotated[
+        bool,
+        about("Ask for huge pages for that shared memory; see tuning.md for what the system must grant."),
+    ] = False
     link_capacity: Annotated[
         int,
         about(
