@@ -47,6 +47,22 @@ def check(file: Path) -> None:
     click.echo(f"{file}: ok ({config.count} {'entity' if config.count == 1 else 'entities'})")
 
 
+@main.command()
+@click.option("--rolling", is_flag=True, required=True, help="One process after the other.")
+@click.option("--pid", type=click.IntRange(1), help="Process id of the router's supervisor.")
+@click.option("--pid-file", type=click.Path(path_type=Path), help="A file that holds it.")
+@click.option("--unit", metavar="NAME", help="The router's systemd unit.")
+@click.option("-b", "--bus", metavar="URL", help="Where the router listens, on this machine.")
+@click.option("--timeout", default=120.0, show_default=True, metavar="SECONDS", help="For all of it.")
+def restart(timeout: float, **which: Any) -> None:
+    """Have a router on this machine run by new processes, with the code installed now.
+
+    Without an option it is the only one that runs here. To stop and start one, use its service manager.
+    """
+    del which["rolling"]  # there is no other way here
+    sys.exit(import_module("routerd.restart").run(**which, timeout=timeout))
+
+
 def _place(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say which router is meant."""
     options = (

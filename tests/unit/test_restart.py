@@ -1,0 +1,87 @@
+"""Following a rolling restart, with pages as a router would show them and the clock in the test's hand."""
+
+from pathlib import Path
+
+import pytest
+
+from routerd import restart
+from routerd.restart import PATIENCE_SECONDS, Follower, Found, RestartError, find
+from shm.onlooker import Page
+
+
+class Router:
+    """Two workers and a core, each of a generation."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.generations = {"worker-0": 1, "worker-1": 1, "core": 1, "supervisor": 1}
+        self.missing = ""
+        self.follower = Follower(self.pages, lambda: self.now)
+
+    def pages(self) -> list[Page]:
+        return [
+            Page(name, 0 if name == self.missing else 100 * generation, generation, 1, {"accepting": 1})
+            for name, generation in self.generations.items()
+        ]
+
+    def said(self) -> list[str]:
+        return [line.split(":")[0] for line in self.follower.step()]
+
+
+def test_each_process_is_told_once_and_the_supervisor_is_none_of_them() -> None:
+    router = Router()
+    assert router.said() == []
+    router.generations["worker-0"] = 2
+    assert router.said() == ["worker-0 is new"]
+    assert router.said() == []
+    router.generations["worker-1"] = router.generations["core"] = 2
+    assert router.said() == ["worker-1 is new", "core is new"]
+    assert router.follower.waiting == []
+
+
+def test_one_that_has_not_come_back_is_waited_for_and_told() -> None:
+    router = Router()
+    router.generations["worker-0"], router.missing = 2, "worker-0"
+    assert router.said() == []
+    router.now = PATIENCE_SECONDS
+    assert router.said() == ["still waiting for worker-0; the router's log says why"]
+    assert router.said() == []
+
+
+def test_a_worker_that_is_removed_meanwhile_is_not_waited_for() -> None:
+    router = Router()
+    del router.generations["worker-1"]
+    assert router.follower.waiting == ["worker-0", "core"]
+
+
+def test_the_only_router_is_meant_and_of_several_one_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    routers = [Found("A", 7), Found("B", 8)]
+    monkeypatch.setattr(restart, "running", lambda: routers)
+    with pytest.raises(RestartError, match=r"A \(7\), B \(8\); give --pid"):
+        find()
+    assert find(pid=8).id == "B"
+    routers.pop()
+    assert find().id == "A"
+    routers.pop()
+    with pytest.raises(RestartError, match="no router"):
+        find()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo 0", "u is not running; start it with: systemctl start u"),
+        ("echo no such unit >&2; exit 1", "no such unit"),
+        ("echo", "gave no process id"),
+    ],
+)
+def test_a_unit_that_has_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    """In the words of systemctl, where it has any."""
+    fake = tmp_path / "systemctl"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(RestartError, match=why):
+        find(unit="u")
