@@ -61,6 +61,13 @@ class Connections:
         """What a worker told of one of its connections."""
         return self._connections.get((worker, connection))
 
+    def traced(self, worker: int, opened: ConnectionOpened, on: bool) -> None:
+        """Somebody wants the frames of this connection logged, or no longer."""
+        key = (worker, opened.connection)
+        known = self._connections.get(key)
+        if known is not None and known.generation == opened.generation:
+            self._connections[key] = msgspec.structs.replace(known, trace=on)
+
     def closed(self, worker: int, closed: ConnectionClosed) -> None:
         """A connection is gone; its links were detached before."""
         if self._admissions.was_denied((worker, closed.connection), closed.generation):

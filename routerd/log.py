@@ -5,34 +5,26 @@
 Time, module and level stand as in qdrouterd's log and its modules name the loggers, so what reads that log
 reads this one; the process that wrote a line is named behind its text. Every line reaches its file in one
 write() with O_APPEND, so lines of several processes never mix. Text from outside cannot
-forge a line: control characters are written as escapes.
+forge a line: control characters are written as escapes. What is written is kept in the process's journal
+(shm/journal.py), too.
 """
 
-import contextlib
 import json
 import logging
-import os
 import syslog
 import time
+from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
 
-MODULES = (
-    "ROUTER", "ROUTER_CORE", "ROUTER_HELLO", "ROUTER_LS", "ROUTER_MA", "MESSAGE", "SERVER", "AGENT",
-    "AUTHSERVICE", "CONTAINER", "ERROR", "POLICY", "HTTP", "CONN_MGR", "PYTHON", "PROTOCOL", "DEFAULT",
-)  # fmt: skip
+from routerd.output import LogError, Output
+from shm.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
 
-TRACE = 5
-NOTICE = 25
-LEVELS = {
-    "trace": TRACE,
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "notice": NOTICE,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "critical": logging.CRITICAL,
-}
+__all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "LogSetup", "configure", "event", "keep_in"]
+
+ALWAYS = "always"  # attribute of a record that is written whatever its level
+EARLY = 200  # lines kept until there is a journal
+
 _NAMES = {number: name for name, number in LEVELS.items()}
 _INFO_AND_ABOVE = frozenset(number for number in _NAMES if number >= logging.INFO)
 _NOTHING = logging.CRITICAL + 1
@@ -56,28 +48,25 @@ class LogSetup(Protocol):
     def output_file(self) -> str | None: ...
 
 
-class LogError(Exception):
-    """A log cannot be written to where the configuration wants it."""
-
-
 def parse_enable(text: str) -> frozenset[int] | None:
     """The levels that an `enable` text names, None for `default`. Raises ValueError for an unknown level.
 
-    `info` is that level alone, `info+` that level and all above, `none` no level; commas join several.
+    `info` is that level alone, `info+` that level and all above, `info-` and all below; `none`, or nothing,
+    no level. Commas or blanks join several.
     """
     if text.strip().lower() == "default":
         return None
     enabled: set[int] = set()
-    for word in text.split(","):
-        name = word.strip().lower()
+    for word in text.replace(",", " ").split():
+        name = word.lower()
         if name == "none":
             continue
-        level = LEVELS.get(name.removesuffix("+"))
+        level = LEVELS.get(name[:-1] if name[-1] in "+-" else name)
         if level is None:
-            raise ValueError(f"{word.strip()[:40]!r} is no level; give {', '.join(LEVELS)}, none or default")
-        enabled.update(
-            number for number in _NAMES if number == level or (number > level and name.endswith("+"))
-        )
+            raise ValueError(f"{word[:40]!r} is no level; give {', '.join(LEVELS)}, none or default")
+        enabled.add(level)
+        sign = name[-1]
+        enabled.update(n for n in _NAMES if (n > level and sign == "+") or (n < level and sign == "-"))
     return frozenset(enabled)
 
 
@@ -109,37 +98,56 @@ def configure(logs: Iterable[LogSetup], process: str) -> None:
         _attach(logger, handler)
     _attach(logging.getLogger(), handlers["DEFAULT"])
     _current.close()
-    _current.files = outputs.files
+    _current.open = outputs.open
 
 
 class _Outputs:
     """The open outputs of one set-up, each file opened once."""
 
     def __init__(self) -> None:
-        self.files: dict[str, int] = {}
+        self.open: dict[str, Output] = {}
 
-    def open(self, name: str) -> int:
-        """The file descriptor of an output, opened for appending."""
-        if name in ("stderr", "stdout"):
-            return 2 if name == "stderr" else 1
-        if name not in self.files:
-            try:
-                self.files[name] = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
-            except (OSError, ValueError) as error:
-                reason = error.strerror if isinstance(error, OSError) else str(error)
-                raise LogError(
-                    f"log outputFile {name!r} cannot be written ({reason}); "
-                    "give a file in a directory that the router may write to, or stderr"
-                ) from error
-        return self.files[name]
+    def get(self, name: str) -> Output:
+        """An output, open for appending. Raises LogError."""
+        if name not in self.open:
+            self.open[name] = Output(name)
+        return self.open[name]
 
     def close(self) -> None:
-        for descriptor in self.files.values():
-            os.close(descriptor)
-        self.files.clear()
+        for output in self.open.values():
+            output.close()
+        self.open.clear()
+
+
+class _Kept:
+    """What GET-LOG will tell: in the journal, or here until there is one."""
+
+    def __init__(self) -> None:
+        self._early: deque[list[object]] = deque(maxlen=EARLY)
+        self._journal: Journal | None = None
+
+    def add(self, line: list[object]) -> None:
+        if self._journal is None:
+            self._early.append(line)
+            return
+        try:
+            self._journal.write(line)
+        except ValueError:  # the shared memory is closed: the router ends
+            self._journal = None
+
+    def move(self, journal: Journal | None) -> None:
+        self._journal = journal
+        while journal is not None and self._early:
+            journal.write(self._early.popleft())
 
 
 _current = _Outputs()
+_kept = _Kept()
+
+
+def keep_in(journal: Journal | None) -> None:
+    """Keep the lines of this process in its journal from now on, those so far included; None: no more."""
+    _kept.move(journal)
 
 
 class _Handler(logging.Handler):
@@ -153,13 +161,27 @@ class _Handler(logging.Handler):
         self._source = source
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, ALWAYS, False):
+            return True
         # Levels between the named ones belong to the named one below.
         return max((n for n in _NAMES if n <= record.levelno), default=TRACE) in self.enabled
 
-    def format(self, record: logging.LogRecord) -> str:
+    def emit(self, record: logging.LogRecord) -> None:
+        self.deliver(record)
+        module, level, text = self._parts(record)
+        _kept.add([module, level, text, record.filename, record.lineno, record.created])
+
+    def deliver(self, record: logging.LogRecord) -> None:
+        """Write the line where it belongs."""
+        raise NotImplementedError
+
+    def _parts(self, record: logging.LogRecord) -> tuple[str, str, str]:
         module = record.name if record.name in MODULES else "DEFAULT"
         level = _NAMES.get(record.levelno, record.levelname.lower())
-        words = [f"{module} ({level}) {printable(record.getMessage())} {self._process}"]
+        return module, level, f"{printable(record.getMessage())} {self._process}"
+
+    def format(self, record: logging.LogRecord) -> str:
+        words = ["{} ({}) {}".format(*self._parts(record))]
         if self._timestamp:
             words.insert(0, _time(record.created))
         if self._source:
@@ -172,20 +194,24 @@ class _Handler(logging.Handler):
 
 class _FileHandler(_Handler):
     def __init__(
-        self, descriptor: int, enabled: frozenset[int], process: str, timestamp: bool, source: bool
+        self, output: Output, enabled: frozenset[int], process: str, timestamp: bool, source: bool
     ) -> None:
         super().__init__(enabled, process, timestamp, source)
-        self._descriptor = descriptor
+        self._output = output
 
-    def emit(self, record: logging.LogRecord) -> None:
-        line = self.format(record) + "\n"
-        # A full disk or a closed terminal must not stop the router, and there is nowhere to say so.
-        with contextlib.suppress(OSError):
-            os.write(self._descriptor, line.encode("utf-8", "backslashreplace"))
+    def deliver(self, record: logging.LogRecord) -> None:
+        line = self.format(record)
+        if self._output.lost:
+            line = f"{self.format(self._missing())}\n{line}"
+        self._output.write(line)
+
+    def _missing(self) -> logging.LogRecord:
+        text = f"{self._output.lost} log lines could not be written: {self._output.why}"
+        return logging.LogRecord("SERVER", logging.WARNING, __file__, 0, text, (), None)
 
 
 class _SyslogHandler(_Handler):
-    def emit(self, record: logging.LogRecord) -> None:
+    def deliver(self, record: logging.LogRecord) -> None:
         priority = _PRIORITIES.get(record.levelno, syslog.LOG_CRIT)
         syslog.syslog(priority | syslog.LOG_DAEMON, self.format(record))
 
@@ -199,7 +225,7 @@ def _handler(by_module: dict[str, LogSetup], module: str, process: str, outputs:
     output = next((setup.output_file for setup in setups if setup.output_file), "stderr")
     if output == "syslog":
         return _SyslogHandler(enabled, process, False, source)  # syslog writes the time itself
-    return _FileHandler(outputs.open(output), enabled, process, timestamp, source)
+    return _FileHandler(outputs.get(output), enabled, process, timestamp, source)
 
 
 def _first(values: Iterable[bool | None], default: bool) -> bool:

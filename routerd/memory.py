@@ -3,6 +3,7 @@
 import os
 from typing import Final
 
+from shm.journal import Journal, journal_of
 from shm.segment import create, segment_prefix
 from shm.stats import COUNTERS
 
@@ -59,6 +60,10 @@ class SharedMemory:
     def empty(self, index: int) -> None:
         """Give back the memory of a removed worker's arena, but for what others still read."""
         self._segments.give_back(index)
+
+    def journal(self) -> Journal:
+        """The supervisor's own."""
+        return journal_of(self._segments.control, self._segments.places, "supervisor")
 
     def close(self) -> None:
         """Remove everything."""

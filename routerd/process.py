@@ -8,6 +8,7 @@ process.
 import ctypes
 import importlib
 import logging
+import mmap
 import os
 import signal
 import sys
@@ -16,8 +17,10 @@ from select import select
 from typing import Protocol, cast
 
 from routerd.channel import Channel, ChannelClosedError, ChildEnd, of_child
-from routerd.log import LogError, configure
+from routerd.log import LogError, configure, keep_in
 from shm.control import Fatal, LogSetup, Setup, ToChild
+from shm.journal import journal_of
+from shm.segment import DIRECTORY, Names
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
@@ -84,6 +87,7 @@ def _setup(channel: Channel[ToChild]) -> Setup:
 def _serve(setup: Setup, channel: ChildEnd) -> int:
     try:
         configure(setup.logs, _title(setup))
+        _keep_lines(setup)
         channel.set_logs = lambda logs: _configure_again(logs, _title(setup))
         _pin(setup.cpus)
         cast(Role, importlib.import_module(ROLES[setup.role])).run(setup, channel)
@@ -96,6 +100,14 @@ def _serve(setup: Setup, channel: ChildEnd) -> int:
         channel.send(Fatal(reason(error)))
         return 1
     return 0
+
+
+def _keep_lines(setup: Setup) -> None:
+    """Let GET-LOG tell what this process logs."""
+    control = DIRECTORY / Names(setup.segments).control.lstrip("/")
+    with control.open("r+b") as file:
+        memory = mmap.mmap(file.fileno(), 0)
+    keep_in(journal_of(memory, setup.places, setup.role, setup.index))
 
 
 def _configure_again(logs: list[LogSetup], title: str) -> None:

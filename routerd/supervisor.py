@@ -30,7 +30,7 @@ from routerd.config.transport import SslProfile
 from routerd.family import Family
 from routerd.identities import Identities
 from routerd.listeners import ListenError, Listening, close_all, listen_all
-from routerd.log import NOTICE, LogError, configure, event
+from routerd.log import NOTICE, LogError, configure, event, keep_in
 from routerd.management import management
 from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
@@ -100,6 +100,8 @@ def _assemble(
         stack.callback(os.close, fd)
     memory = SharedMemory(router.id, router.workers, router.arena_size, MAX_WORKERS)
     stack.callback(memory.close)
+    keep_in(memory.journal())
+    stack.callback(keep_in, None)
     identities = Identities()
     blueprint = Blueprint(
         router=router,

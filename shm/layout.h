@@ -1,6 +1,6 @@
 /* Where everything stands in the segments of one router (docs/memory-layout.md).
  *
- *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor | board |
+ *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor | board | journals: the same, exporter |
  *   rings     | worker 0: actions, work | worker 1: actions, work | ...
  *   arena-<i> | see arena.h; i in 0..places-1: the workers', i == places: the core's |
  *
@@ -27,7 +27,7 @@
 #include "stats.h"
 
 #define LAYOUT_MAGIC 0x31647265747565ull
-#define LAYOUT_VERSION 3u              /* grows with every change of the layout or of a record's meaning */
+#define LAYOUT_VERSION 4u              /* grows with every change of the layout or of a record's meaning */
 #define LAYOUT_PAGE 4096u
 #define LAYOUT_CONTROL_HEADER_BYTES 8192u
 #define LAYOUT_CORE_DOORBELL 1024u
@@ -35,6 +35,7 @@
 #define LAYOUT_RING_CAPACITY 8192u     /* records: all deliveries of 32 links with the default credit of 250 */
 #define LAYOUT_CORE_ARENA_BYTES (4u * 1024u * 1024u)   /* control payloads, and what the core itself sends */
 #define LAYOUT_MIB (1024u * 1024u)
+#define LAYOUT_JOURNAL_BYTES (256u * 1024u)   /* of one process: some hundred log lines (journal.py) */
 
 typedef struct {               /* the first bytes of the control segment; but for the atomic ones written once, before any child exists */
     uint64_t magic;
@@ -63,7 +64,11 @@ static inline size_t layout_worker_doorbell(uint32_t worker) { return LAYOUT_WOR
 /* Statistics pages by slot: workers' places from 0, then the core, then the supervisor. */
 static inline size_t layout_stats(uint32_t slot) { return LAYOUT_CONTROL_HEADER_BYTES + (size_t) slot * STATS_PAGE_BYTES; }
 static inline size_t layout_board(uint32_t places) { return layout_stats(places + 2); }
-static inline size_t layout_control_bytes(uint32_t places) { return layout_board(places) + BOARD_BYTES; }
+static inline size_t layout_journal(uint32_t places, uint32_t slot)
+{
+    return layout_page_up(layout_board(places) + BOARD_BYTES) + (size_t) slot * LAYOUT_JOURNAL_BYTES;
+}
+static inline size_t layout_control_bytes(uint32_t places) { return layout_journal(places, places + 3); }
 
 /* A number for a connection, unique in the router, from 1. */
 static inline uint32_t layout_next_connection(layout_control *c) { return (atomic_fetch_add_explicit(&c->connections, 1, memory_order_relaxed) + 1) & 0x7fffffffu; }

@@ -19,7 +19,7 @@ cdef extern from "record.h" nogil:
         F_SETTLED, F_COMPLETE, F_ABORTED, F_IN, F_RELEASE, F_DROPPED, F_UNSENT
         D_FAILED, D_UNDELIVERABLE, D_PAYLOAD
         S_NONE, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED, S_TRANSACTIONAL
-        C_CONNECTION_OPENED, C_CONNECTION_CLOSED, C_ATTACH, C_ATTACHED, C_DETACH, C_CLOSE, C_OPEN_LINK, C_LINK_REFUSED, C_LOOK, C_SEEN, C_DENIED
+        C_CONNECTION_OPENED, C_CONNECTION_CLOSED, C_ATTACH, C_ATTACHED, C_DETACH, C_CLOSE, C_OPEN_LINK, C_LINK_REFUSED, C_LOOK, C_SEEN, C_DENIED, C_TRACE
 
 cdef extern from "ring.h" nogil:
     ctypedef struct routerd_ring:
@@ -123,6 +123,8 @@ cdef extern from "layout.h" nogil:
     size_t layout_worker_doorbell(uint32_t)
     size_t layout_stats(uint32_t)
     size_t layout_board(uint32_t)
+    size_t layout_journal(uint32_t, uint32_t)
+    int LAYOUT_JOURNAL_BYTES
     size_t layout_control_bytes(uint32_t)
     void layout_arena_split(size_t, uint32_t *, uint32_t *)
     size_t layout_action_ring(uint32_t)

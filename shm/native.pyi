@@ -13,6 +13,7 @@ CORE_ARENA_BYTES: Final[int]
 VERSION: Final[int]
 PAGE_BYTES: Final[int]
 BOARD_ROOM: Final[int]
+JOURNAL_BYTES: Final[int]
 A_NONE: Final[int]
 A_DELIVER: Final[int]
 A_CONTINUE: Final[int]
@@ -63,6 +64,7 @@ C_LINK_REFUSED: Final[int]
 C_LOOK: Final[int]
 C_SEEN: Final[int]
 C_DENIED: Final[int]
+C_TRACE: Final[int]
 CONTENT_RECEIVING: Final[int]
 CONTENT_COMPLETE: Final[int]
 CONTENT_ABORTED: Final[int]
@@ -71,6 +73,7 @@ BUCKET_FLOORS: Final[tuple[int, ...]]
 def address(memory: Buffer) -> int: ...
 def control_bytes(workers: int) -> int: ...
 def board_offset(workers: int) -> int: ...
+def journal_offset(workers: int, slot: int) -> int: ...
 def rings_bytes(workers: int) -> int: ...
 def core_doorbell_offset() -> int: ...
 def worker_doorbell_offset(worker: int) -> int: ...

@@ -3,6 +3,14 @@
 BOARD_ROOM = BOARD_BYTES - sizeof(shared_board)
 
 
+JOURNAL_BYTES = LAYOUT_JOURNAL_BYTES
+
+
+def journal_offset(uint32_t workers, uint32_t slot) -> int:
+    """Where a process's journal stands in the control segment."""
+    return layout_journal(workers, slot)
+
+
 def board_offset(uint32_t workers) -> int:
     """Where the board stands in the control segment."""
     return layout_board(workers)

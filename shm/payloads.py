@@ -49,6 +49,7 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     annotations: int = (
         0  # enum content_annotations of arena.h: the form in which messages carry router annotations there
     )
+    trace: bool | None = None  # whether its frames are logged; None: as the log's level says
 
 
 class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
@@ -174,6 +175,14 @@ class Denied(msgspec.Struct, array_like=True, frozen=True):
     what: str
 
 
+class Trace(msgspec.Struct, array_like=True, frozen=True):
+    """C_TRACE, core -> worker: log the frames of a connection, or not, whatever the log's level says."""
+
+    connection: int
+    generation: int
+    on: bool
+
+
 C_CONNECTION_OPENED: Final = 1
 C_CONNECTION_CLOSED: Final = 2
 C_ATTACH: Final = 3
@@ -185,6 +194,7 @@ C_LINK_REFUSED: Final = 8
 C_LOOK: Final = 9
 C_SEEN: Final = 10
 C_DENIED: Final = 11
+C_TRACE: Final = 12
 
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTION_OPENED: ConnectionOpened,
@@ -198,4 +208,5 @@ PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_LOOK: Look,
     C_SEEN: Seen,
     C_DENIED: Denied,
+    C_TRACE: Trace,
 }

@@ -101,7 +101,8 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_LINK_REFUSED = 8,        /* worker -> core: the peer would not have it */
     C_LOOK = 9,                /* core -> worker: how are these links? */
     C_SEEN = 10,               /* worker -> core: so */
-    C_DENIED = 11              /* worker -> core: the policy of a vhost denied something */
+    C_DENIED = 11,             /* worker -> core: the policy of a vhost denied something */
+    C_TRACE = 12               /* core -> worker: log the frames of a connection, or not */
 };
 
 /* AMQP 1.0 part 3.4: the delivery states the router looks at. */

@@ -28,6 +28,7 @@ typedef struct pn_ssl_domain_t pn_ssl_domain_t;
 typedef struct pn_data_t pn_data_t;
 typedef struct pn_bytes_t { size_t size; const char *start; } pn_bytes_t;
 typedef pn_bytes_t pn_delivery_tag_t;
+typedef void (*pn_tracer_t)(pn_transport_t *transport, const char *message);   /* a line about each frame */
 
 enum {                                 /* pn_event_type_t: what the pump looks at */
     PN_CONNECTION_REMOTE_OPEN = 9, PN_CONNECTION_REMOTE_CLOSE = 11,
@@ -44,6 +45,7 @@ enum {                                 /* pn_type_t */
     PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_ARRAY = 23, PN_LIST = 24, PN_MAP = 25
 };
 enum { PN_EOS = -1 };
+enum { PN_TRACE_OFF = 0, PN_TRACE_FRM = 2 };   /* pn_trace_t */
 enum { PN_SASL_OK = 0, PN_SASL_AUTH = 1 };   /* pn_sasl_outcome_t */
 enum { PN_SSL_MODE_SERVER = 2 };       /* pn_ssl_mode_t */
 enum { PN_SSL_VERIFY_PEER = 1, PN_SSL_ANONYMOUS_PEER = 2 };   /* pn_ssl_verify_mode_t */
@@ -74,6 +76,10 @@ pn_link_t *pn_link_next(pn_link_t *link, int state);
 
 pn_transport_t *pn_transport(void);
 void pn_transport_free(pn_transport_t *transport);
+void pn_transport_set_context(pn_transport_t *transport, void *context);
+void *pn_transport_get_context(pn_transport_t *transport);
+void pn_transport_trace(pn_transport_t *transport, int trace);
+void pn_transport_set_tracer(pn_transport_t *transport, pn_tracer_t tracer);
 void pn_transport_set_server(pn_transport_t *transport);
 int pn_transport_bind(pn_transport_t *transport, pn_connection_t *connection);
 int pn_transport_unbind(pn_transport_t *transport);

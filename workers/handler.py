@@ -30,9 +30,11 @@ from shm.payloads import (
     Error,
     Look,
     Seen,
+    Trace,
 )
 from workers.guard import Guard, Passed
 from workers.policy import DENIED, DeniedError
+from workers.trace import Tracing, line
 
 SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
@@ -70,10 +72,11 @@ class Pump(Protocol):
 
 
 class Handler:
-    """Events of one worker's pump; ``pump`` and ``guard`` are set when they exist."""
+    """Events of one worker's pump; ``pump``, ``guard`` and ``tracing`` are set when they exist."""
 
     pump: Pump
     guard: Guard
+    tracing: Tracing
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -85,8 +88,10 @@ class Handler:
             Detach: self._detach,
             Close: self._close,
             Look: self._look,
+            Trace: self._trace,
         }
         self.numbers: dict[int, int] = {}  # by connection; unique in the router, for logs and qd.conn-id
+        self.wishes: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
         self.peers: dict[int, str] = {}
         self._accept_told = -ACCEPT_TELL_SECONDS
         self._passed: dict[int, Passed] = {}  # connections that the core knows
@@ -95,7 +100,7 @@ class Handler:
 
     def connection_open(self, index: int, generation: int) -> None:
         """The peer's OPEN has come: answer it and tell the core."""
-        self.numbers[index] = self.pump.next_connection()
+        number = self.number(index)
         _, hostname, user, _, _, config, _ = self.pump.connection_info(index)
         self.peers[index] = self.guard.peer(index)
         denied = ""
@@ -110,16 +115,31 @@ class Handler:
             index,
             self.setup.router_id,
             CAPABILITIES,
-            self._properties(self.listeners[config], self.numbers[index]),
+            self._properties(self.listeners[config], number),
         )
         if denied:
-            POLICY.info("[C%d] connection from %s denied: %s", self.numbers[index], self.peers[index], denied)
+            POLICY.info("[C%d] connection from %s denied: %s", number, self.peers[index], denied)
             self.pump.connection_close(index, generation, DENIED)
             return
         opened = self._present(index, generation, self._passed[index])
         SERVER.info(
             "[C%d] connection from %s opened, container %r", opened.number, opened.host, opened.container
         )
+
+    def number(self, index: int) -> int:
+        """Of a connection: unique in the router, in logs and as qd.conn-id. Its first use gives it one."""
+        if index not in self.numbers:
+            self.numbers[index] = self.pump.next_connection()
+        return self.numbers[index]
+
+    def trace(self, index: int, text: str, asked: bool) -> None:
+        """A frame of a traced connection has come or goes."""
+        line(self.number(index), text, asked)
+
+    def _trace(self, message: Trace) -> None:
+        if message.connection in self._passed:
+            self.wishes[message.connection] = message.on
+        self.tracing.wish(message.connection, message.generation, message.on)
 
     def _properties(self, listener: ListenerSetup, number: int) -> dict[str, Any]:
         """Of our OPEN: what every router says, and what the listener adds."""
@@ -162,6 +182,7 @@ class Handler:
             tls_strength=passed.tls_strength,
             admission=passed.admission,
             tenant=_tenant(listener, hostname, passed) if listener.multi_tenant else "",
+            trace=self.wishes.get(index),
         )
         self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
         return opened
@@ -169,22 +190,28 @@ class Handler:
     def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
         """The peer's CLOSE has come: follow."""
         if error is not None:
-            SERVER.info("connection of %s closed by its peer: %s: %s", self.peers.get(index, "?"), *error)
+            SERVER.info(
+                "[C%d] connection of %s closed by its peer: %s: %s",
+                self.number(index),
+                self.peers.get(index, "?"),
+                *error,
+            )
         self.pump.connection_close(index, generation)
 
     def connection_gone(
         self, index: int, generation: int, opened: bool, error: AmqpError | None, fd: int
     ) -> None:
         """The socket is closed and every link has been reported lost."""
-        self.numbers.pop(index, None)
+        number = self.numbers.pop(index, 0)
+        self.wishes.pop(index, None)
         host = self.peers.pop(index, None) or self.guard.peer(index)
         known = self._passed.pop(index, None) is not None
         if not opened and self.guard.refused(index, host, error):
             return
         if error is not None:
-            SERVER.info("connection of %s ended: %s: %s", host, *error)
+            SERVER.info("[C%d] connection of %s ended: %s: %s", number, host, *error)
         elif opened:
-            SERVER.info("connection of %s closed", host)
+            SERVER.info("[C%d] connection of %s closed", number, host)
         else:
             SERVER.debug("connection of %s ended before it was opened", host)  # a scan must not fill the log
         if opened and known:

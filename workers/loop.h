@@ -178,6 +178,7 @@ static inline void conn_free(pump *p, wconn *c)
     links_lost(p, c);
     if (!c->opened || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
+    trace_end(c);
     close(c->fd);
     free(c->user);
     pn_connection_set_context(c->engine, NULL);

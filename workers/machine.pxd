@@ -27,7 +27,8 @@ cdef extern from "loop.h" nogil:
     uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
-    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED
+    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_TRACE
+    int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
     int A_CONTROL
     int N_ACCEPTING, N_BAD_RECORDS
@@ -48,6 +49,7 @@ cdef extern from "loop.h" nogil:
         int64_t deadline
         char *user
         bint secured
+        uint8_t trace
         uint64_t max_message
         uint32_t window, max_sessions
     ctypedef struct wlink:
@@ -155,6 +157,8 @@ cdef extern from "loop.h" nogil:
     void pressure_check(native_pump *)
     void security_peer(const wconn *, char *, size_t)
     void conn_broken(native_pump *, wconn *)
+    void trace_all(native_pump *, bint)
+    void trace_apply(native_pump *, wconn *)
     void stats_set(stats_page *, uint32_t, uint64_t)
     void stats_add(stats_page *, uint32_t, uint64_t)
     void pump_run(native_pump *, int64_t)

@@ -26,6 +26,7 @@ from workers import engine
 from workers.guard import Guard
 from workers.handler import Handler
 from workers.listeners import Listeners
+from workers.trace import Tracing
 
 SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
@@ -49,7 +50,7 @@ class Worker:
 
     def __init__(self, setup: Setup, channel: Channel) -> None:
         engine.load()
-        from workers.pump import Pump, Security  # noqa: PLC0415 - the engine must be loaded first
+        from workers.pump import Pump, Security, Trace  # noqa: PLC0415 - the engine must be loaded first
 
         self._channel = channel
         self._segments = segment.attach(setup.segments)
@@ -67,6 +68,8 @@ class Worker:
         handler.pump = self._pump
         stats = self._segments.worker_stats(setup.index)
         handler.guard = self._guard = Guard(setup.policy, Security(self._pump), stats)
+        handler.tracing = self._tracing = Tracing(Trace(self._pump))
+        self._tracing.follow_log()
         configure_sasl(setup)
         self._listeners = Listeners(self._pump, handler.listeners, self._guard.protect)
         for listener in setup.listeners:
@@ -84,6 +87,7 @@ class Worker:
             self._pump.run(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS)
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
+            self._tracing.follow_log()
             self._report()
             self._look(time.monotonic_ns())
 

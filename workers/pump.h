@@ -48,7 +48,7 @@ enum counter {                     /* shm/stats.py names them; tests compare the
 
 enum pump_event {                  /* what Python is called for */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
-    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED
+    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_TRACE
 };
 
 typedef struct {
@@ -72,6 +72,8 @@ typedef struct {
     uint32_t sessions, max_sessions;   /* max 0: no limit but the channels */
     struct sockaddr_in6 peer;      /* or an IPv4 one: who connected */
     bool secured;                  /* it was accepted with TLS to speak */
+    uint8_t trace;                 /* enum trace_wish (trace.h) */
+    struct pump *tracer;           /* whom the engine tells of each frame; NULL: nobody */
     bool denied;                   /* being closed for a message that was too large: nothing more is taken */
 } wconn;
 
@@ -163,6 +165,7 @@ struct pump {
     uint32_t low_small, low_large; /* pause reading below, resume above twice that */
     uint32_t reserve;              /* blocks kept back for dispositions and control payloads */
     bool paused, accepting, withhold, woken, accept_waiting, freed;
+    bool tracing;                  /* frames of connections that were not told otherwise are logged (trace.h) */
     bool away;                     /* there is no core: what is posted goes nowhere, the rings are not touched (away.h) */
     bool resting;                  /* away, or the core does not know all links yet: incoming messages wait in the engine */
     routerd_record nowhere;

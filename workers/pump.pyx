@@ -193,8 +193,8 @@ cdef class Pump:
             self.handler.connection_gone(index, c.slot.generation, c.opened, condition(pn_transport_condition(c.transport)), c.fd)
         elif event == EV_ACCEPT_FAILED:
             self.handler.accept_failed((<wlistener *> obj).config)
-        elif event == EV_CERTIFICATES:
-            self.handler.certificates_due(<wlistener *> obj - self.p.listeners)
+        elif event == EV_CERTIFICATES: self.handler.certificates_due(<wlistener *> obj - self.p.listeners)
+        elif event == EV_TRACE: self.handler.trace(index, text(<const char *> obj), c.trace == TRACE_ON)
         elif event == EV_SESSION_DENIED: self.handler.session_denied(index)
         elif event == EV_MESSAGE_DENIED: self.handler.message_denied(index, c.slot.generation)
 
@@ -396,3 +396,4 @@ cdef class Pump:
 
 
 include "security.pxi"
+include "trace.pxi"

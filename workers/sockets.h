@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "security.h"
+#include "trace.h"
 
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
@@ -101,6 +102,7 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
     pn_transport_set_idle_timeout(c->transport, l->idle_timeout_ms);
     c->window = l->window;
     bool secured = security_begin(l, c);
+    trace_apply(p, c);
     pn_connection_set_context(c->engine, c);
     pn_connection_collect(c->engine, p->collector);
     pn_transport_bind(c->transport, c->engine);

@@ -64,10 +64,11 @@ class Agent:
 
     def handle(self, request: Request) -> Response:
         """The response to a request; it always has one."""
+        LOGGER.debug("%s of %s", request.properties.get("operation", request.operation), _about(request))
         try:
             return self._respond(request)
         except ManagementError as error:
-            LOGGER.info("%s of %s refused: %s", request.operation, _about(request), error.text)
+            LOGGER.error("%s of %s refused: %s", request.operation, _about(request), error.text)
             return Response(error.status, {}, error.text)
         except Exception as error:
             LOGGER.exception("%s of %s failed", request.operation, _about(request))

@@ -9,16 +9,15 @@ from core.management.noun import Column, Table, constant, type_column
 from core.management.request import (
     BAD_REQUEST,
     FORBIDDEN,
-    NOT_IMPLEMENTED,
     ManagementError,
     Request,
     Response,
 )
 from core.management.view import ConnectionRow, View
-from shm.payloads import C_CLOSE, Close, Error
+from shm.journal import TRACE
+from shm.payloads import C_CLOSE, C_TRACE, Close, Error, Trace
 
 LOGGER = logging.getLogger("AGENT")
-
 CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management request")
 _ROLES_OF_ROUTERS = ("inter-router", "edge")
 
@@ -27,8 +26,25 @@ def _text(value: str) -> str | None:
     return value or None
 
 
+_BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+
+
+def boolean(name: str, value: Any) -> bool:
+    """A truth value, or a word for one. Raises ManagementError."""
+    if isinstance(value, str):
+        value = _BOOLEANS.get(value.lower(), value)
+    if not isinstance(value, bool):
+        raise ManagementError(BAD_REQUEST, f"{name}: {value!r} is neither true nor false")
+    return value
+
+
+def _traced(row: ConnectionRow) -> bool:
+    asked = row.opened.trace
+    return logging.getLogger("PROTOCOL").isEnabledFor(TRACE) if asked is None else asked
+
+
 class Connections(Table):
-    """Open connections; UPDATE of adminStatus to deleted closes one."""
+    """Open connections; UPDATE closes one (adminStatus deleted), or logs its frames (enableProtocolTrace)."""
 
     NAME = "connection"
     DESCRIPTION = "A connection to the router."
@@ -60,7 +76,7 @@ class Connections(Table):
         Column("operStatus", "string", "up or closing.", constant("up")),
         Column("uptimeSeconds", "integer", "Seconds since it was opened.", lambda r: r.uptime),
         Column("lastDlvSeconds", "integer", "Seconds since the last delivery.", lambda r: r.idle),
-        Column("enableProtocolTrace", "boolean", "Whether frames are logged.", constant(False), update=True),
+        Column("enableProtocolTrace", "boolean", "Whether frames are logged.", _traced, update=True),
         Column("worker", "integer", "Process that owns it.", lambda r: r.worker),
     )
 
@@ -86,6 +102,8 @@ class Connections(Table):
 
     def update(self, request: Request) -> Response:
         """Close the connection."""
+        if request.identity is not None and not request.identity.isdecimal():
+            raise ManagementError(BAD_REQUEST, f"the identity {request.identity!r} is no connection's number")
         row = self.find(request.name, request.identity)
         changes = request.attributes
         if "adminStatus" in changes:
@@ -98,6 +116,10 @@ class Connections(Table):
                 "[C%s] connection closed by request of [C%s]", row.opened.number, request.requester.connection
             )
             return Response(200, self.values(row) | {"adminStatus": "deleted", "operStatus": "closing"})
+        if changes.get("enableProtocolTrace") is not None:
+            on = boolean("enableProtocolTrace", changes["enableProtocolTrace"])
+            self._trace(row, on)
+            return Response(200, self.values(row) | {"enableProtocolTrace": on})
         return Response(200, self.values(row))
 
     def _check(self, row: ConnectionRow, name: str, value: Any) -> None:
@@ -109,22 +131,26 @@ class Connections(Table):
             if value == "deleted" and row.opened.role in _ROLES_OF_ROUTERS:
                 raise ManagementError(FORBIDDEN, "a connection to another router cannot be closed")
         elif name == "enableProtocolTrace":
-            if not isinstance(value, bool):
-                raise ManagementError(
-                    BAD_REQUEST, f"enableProtocolTrace: {value!r} is neither true nor false"
-                )
-            if value:
-                raise ManagementError(NOT_IMPLEMENTED, "enableProtocolTrace cannot be switched on yet")
+            boolean(name, value)
         elif value != self.columns[name](row):
             raise ManagementError(BAD_REQUEST, f"{name} of a connection cannot be changed")
 
     def _close(self, row: ConnectionRow) -> None:
-        close = Close(row.opened.connection, row.opened.generation, CLOSED)
-        payload = msgspec.msgpack.encode(close)
+        self._tell(row, C_CLOSE, Close(row.opened.connection, row.opened.generation, CLOSED))
+
+    def _trace(self, row: ConnectionRow, on: bool) -> None:
+        opened, connections = row.opened, self._view.connections
+        self._view.command(lambda: connections.traced(row.worker, opened, on))
+        self._tell(row, C_TRACE, Trace(opened.connection, opened.generation, on))
+        LOGGER.info("[C%d] protocol trace switched %s", opened.number, "on" if on else "off")
+
+    def _tell(self, row: ConnectionRow, kind: int, message: msgspec.Struct) -> None:
+        """To the worker of a connection."""
+        payload = msgspec.msgpack.encode(message)
         forwarder = self._view.core.forwarder
 
         def act() -> None:
-            forwarder.post_control(row.worker, C_CLOSE, payload)
+            forwarder.post_control(row.worker, kind, payload)
             forwarder.publish()
 
         self._view.command(act)

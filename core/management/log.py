@@ -1,44 +1,43 @@
-"""The entity types `log` and `logStats`, and what GET-LOG tells: the core's recent log lines."""
+"""The entity type `logStats`, and what GET-LOG tells: the recent log lines of all processes."""
 
-import logging
-from collections import deque
 from typing import Any, Final
 
 from core.management.noun import Column, Table, type_column
 from core.management.view import View
+from shm.journal import LEVELS, journals, merged
 
-KEPT: Final = 1000  # recent lines, of all modules together
-LEVELS: Final = ("trace", "debug", "info", "notice", "warning", "error", "critical")
+KEPT: Final = 1000  # recent lines, of all processes together
+ROOM: Final = 800_000  # bytes of them that one response has room for
 
 
-class Recent(logging.Handler):
-    """Keeps the last log lines of this process and counts them by module and level."""
+class Recent:
+    """The journals of all processes, as the management node tells of them."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: deque[list[Any]] = deque(maxlen=KEPT)
-        self.counts: dict[str, dict[str, int]] = {}
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line as GET-LOG tells it: module, level, text, file, line, seconds since 1970."""
-        level = record.levelname.lower()
-        counts = self.counts.setdefault(record.name, {})
-        counts[level] = counts.get(level, 0) + 1
-        line = [record.name, level, record.getMessage(), record.filename, record.lineno, int(record.created)]
-        self.lines.append(line)
+    def __init__(self, view: View) -> None:
+        segments = view.segments
+        self._journals = journals(segments.control, segments.places)
 
     def last(self, limit: int | None) -> list[list[Any]]:
-        """The last lines, the newest at the end; all of them without a limit."""
-        lines = list(self.lines)
-        return lines if not limit else lines[-limit:]
+        """The last lines, the newest at the end: module, level, text, file, line, seconds since 1970."""
+        lines = merged(self._journals, min(limit or KEPT, KEPT))
+        room, first = ROOM, len(lines)
+        while first and (room := room - _size(lines[first - 1])) >= 0:
+            first -= 1
+        return [[*line[:5], int(line[5])] for line in lines[first:]]
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many lines all processes together have written, by module and level."""
+        total: dict[str, dict[str, int]] = {}
+        for journal in self._journals:
+            for module, levels in journal.counts().items():
+                counts = total.setdefault(module, dict.fromkeys(LEVELS, 0))
+                for level, number in levels.items():
+                    counts[level] += number
+        return total
 
 
-def keep_recent(modules: list[str]) -> Recent:
-    """Let the loggers of these modules tell us, too, what they write."""
-    recent = Recent()
-    for module in modules:
-        logging.getLogger(module).addHandler(recent)
-    return recent
+def _size(line: list[Any]) -> int:
+    return 64 + 4 * len(line[2]) if not line[2].isascii() else 64 + len(line[2])
 
 
 def _level(level: str) -> Column:
@@ -46,7 +45,7 @@ def _level(level: str) -> Column:
 
 
 class LogStats(Table):
-    """How much the core has logged, by module."""
+    """How much all processes have logged, by module."""
 
     lenient = False
     NAME = "logStats"
@@ -64,4 +63,5 @@ class LogStats(Table):
         self._recent = recent
 
     def rows(self) -> list[tuple[str, dict[str, int]]]:
-        return [(module, self._recent.counts.get(module, {})) for module in self._modules]
+        counts = self._recent.counts()
+        return [(module, counts.get(module, {})) for module in self._modules]

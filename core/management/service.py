@@ -20,7 +20,7 @@ import msgspec
 
 from core.links import Link
 from core.management.agent import Agent
-from core.management.log import keep_recent
+from core.management.log import Recent
 from core.management.request import BAD_REQUEST, INTERNAL, ManagementError, Requester, Response
 from core.management.view import View
 from core.router import Core
@@ -84,8 +84,7 @@ class Service:
         self._thread: threading.Thread | None = None
         view = View(core, setup, segments, self._command, self._change, self._look)
         core.seen = self._seen
-        recent = keep_recent([entity["module"] for entity in view.management.entities.get("log", ())])
-        self._agent = Agent(view, recent)
+        self._agent = Agent(view, Recent(view))
         for address in ADDRESSES:
             core.local.subscribe(address, self.received)
 

@@ -179,7 +179,8 @@ class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", t
         Annotated[
             str,
             about(
-                "Levels, separated by commas: `info+` is info and all above, `none` is none.",
+                "Levels, separated by commas: `info+` is info and all above, `info-` info and all below, "
+                "`none` is none.",
                 kind="levels",
                 default="as DEFAULT; there `info+`",
                 update=True,

@@ -51,7 +51,7 @@ def agent() -> Iterator[Agent]:
         setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], management=keeper.management())
         core = Core(setup, segments, b"seed")
         view = View(core, setup, segments, lambda action: action(), keeper.change)
-        keeper.agent = Agent(view, Recent())
+        keeper.agent = Agent(view, Recent(view))
         yield keeper.agent
     finally:
         segments.unlink()

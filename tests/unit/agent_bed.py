@@ -56,11 +56,10 @@ class Bed:
         self.core_arena = native.Arena(segments.arenas[1])
         self.actions = native.Producer(segments.rings, native.action_ring_offset(0))
         self.work = native.Consumer(segments.rings, native.work_ring_offset(0))
-        self.recent = Recent()
         self.seen: dict[int, tuple[int, int, int]] = {}
         self.asked: list[list[int]] = []
         view = View(self.core, setup, segments, lambda action: action(), self.keeper.change, self.look)
-        self.keeper.agent = self.agent = Agent(view, self.recent)
+        self.keeper.agent = self.agent = Agent(view, Recent(view))
         self.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "box", "10.0.0.1:99", number=4))
         self.say(C_ATTACH, Attach(0, 1, 0, "to", False, "news.uk"))
         self.say(C_ATTACH, Attach(1, 1, 0, "from", True, "news.uk"))

@@ -42,7 +42,9 @@ def published(name: str) -> tuple[str, list[str]] | None:
         kind = cproton_ffi.ffi.typeof(cproton_ffi.ffi.addressof(cproton_ffi.lib, name))
     except AttributeError:
         return None
-    returns, takes = cproton_ffi.ffi.getctype(kind).split("(*)")
+    returns, _, takes = cproton_ffi.ffi.getctype(kind).partition("(*)")
+    if "(*)" in takes:
+        return None  # it takes a function, whose own commas and parentheses stand among its
     return signature(returns, takes.strip("()"))
 
 

@@ -53,6 +53,10 @@ LEVELS = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
         ("NOTICE", ["notice"]),
         ("critical+", ["critical"]),
         ("trace+", LEVELS),
+        ("debug-, Error", ["trace", "debug", "error"]),
+        ("TRACE , Error info", ["trace", "info", "error"]),
+        ("", []),
+        ("info,,error", ["info", "error"]),
     ],
 )
 def test_enable_selects_exactly_these_levels(enable: str, names: list[str], tmp_path: Path) -> None:
@@ -64,7 +68,7 @@ def test_enable_selects_exactly_these_levels(enable: str, names: list[str], tmp_
     assert logged(path) == [f"SERVER ({name}) text process=worker-0" for name in names]
 
 
-@pytest.mark.parametrize("enable", ["", "inf", "info++", "info,,error", "5"])
+@pytest.mark.parametrize("enable", ["inf", "info++", "+", "info error none5", "5"])
 def test_unknown_level(enable: str) -> None:
     with pytest.raises(ValueError, match="is no level; give trace, debug"):
         log.parse_enable(enable)

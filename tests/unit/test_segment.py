@@ -182,7 +182,7 @@ def test_too_little_space_is_an_error_before_anything_is_made(prefix, monkeypatc
     status = namedtuple("status", "f_bavail f_frsize f_blocks")
     monkeypatch.setattr(os, "statvfs", lambda _: status(16384, 4096, 16384))
     with pytest.raises(
-        segment.SegmentError, match=r"2 workers with arenas of 64 MiB need 135 MiB.*only 64 MiB.*--shm-size"
+        segment.SegmentError, match=r"2 workers with arenas of 64 MiB need 136 MiB.*only 64 MiB.*--shm-size"
     ):
         segment.create(prefix, 2, 64)
     assert family(prefix) == []
