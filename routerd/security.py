@@ -35,7 +35,7 @@ def tls_setup(listener: Listener, profiles: Sequence[SslProfile]) -> TlsSetup | 
         tls,
         trusted_certs_file=listener.trusted_certs_file or "",
         required=listener.require_ssl,
-        verify="EXTERNAL" in mechanisms(listener).split(),
+        verify=listener.authenticate_peer if listener.http else "EXTERNAL" in mechanisms(listener).split(),
     )
 
 

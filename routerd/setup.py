@@ -158,6 +158,7 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         tls=tls_setup(listener, profiles),
         policy_vhost=listener.policy_vhost or "",
         multi_tenant=listener.multi_tenant,
+        http_root_dir=listener.http_root_dir or "",
         open_properties=listener.open_properties or {},
         failover=failover_places(listener.failover_urls or ""),
     )

@@ -51,6 +51,7 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     cost: int = 1
     annotations: str = "auto"
     multi_tenant: bool = False
+    http_root_dir: str = ""
     open_properties: dict[str, Any] = {}
     failover: list[dict[str, str]] = []
 

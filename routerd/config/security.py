@@ -37,6 +37,8 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
                 yield from _sasl(at, at.entity, router)
                 if policy.enable_vhost_policy and not policy.enable_vhost_name_patterns:
                     yield from _policy_vhost(at, at.entity.policy_vhost, vhosts)
+            case Listener(http=True) as listener if listener.ssl_profile in profiles:
+                yield from _secured_http(at, listener, profiles[listener.ssl_profile])
             case Vhost():
                 yield from _vhost(at, at.entity)
     yield from _vhost_names(checked)
@@ -57,6 +59,14 @@ def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
         password_of(tls.password)
     except PasswordError as error:
         yield at.mistake("password", str(error))
+
+
+def _secured_http(at: Checked, listener: Listener, profile: SslProfile) -> Iterator[Mistake]:
+    if not profile.cert_file:
+        yield at.mistake("sslProfile", f"{profile.name} has no certFile, which a listener needs")
+    if listener.authenticate_peer and not (listener.trusted_certs_file or profile.ca_cert_file):
+        text = "needs certificates to trust on an HTTP listener; give the sslProfile a caCertFile"
+        yield at.mistake("authenticatePeer", text)
 
 
 def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> Iterator[Mistake]:

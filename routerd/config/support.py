@@ -35,7 +35,6 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
     },
     Listener: {
         "messageLoggingComponents": "no message is logged",
-        "httpRootDir": "no files are served, but the router's own page",
     },
     Address: {
         "waypoint": "messages go straight to receivers",
@@ -46,10 +45,8 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
 }
 
 # Listener attributes whose silent absence would let in somebody or something that should stay out.
-_PROTECTING_HTTP = (
-    "authenticatePeer", "requireSsl", "requireEncryption", "multiTenant", "sslProfile", "saslPlugin",
-    "trustedCertsFile",
-)  # fmt: skip
+_PROTECTING_HTTP = ("multiTenant", "saslPlugin")
+_NEEDING_TLS = ("authenticatePeer", "requireSsl", "requireEncryption", "trustedCertsFile")
 _PROTECTING = {"saslPlugin": "remove it"}
 
 # What of a listener is not served, and what happens then, for the documentation.
@@ -78,11 +75,11 @@ def check_support(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _http(at: Checked, listener: Listener) -> Iterator[Mistake]:
-    """Whoever reaches an HTTP listener is answered, in clear text."""
-    for name in _PROTECTING_HTTP:
+    """Without TLS whoever reaches an HTTP listener is answered, in clear text."""
+    for name in _PROTECTING_HTTP + (() if listener.ssl_profile else _NEEDING_TLS):
         if getattr(listener, at.type.attributes[name].field):
-            text = "an HTTP listener is neither encrypted nor protected by this version"
-            yield at.mistake(name, f"{text}; remove it, listen on 127.0.0.1, and put a proxy in front")
+            instead = "remove it" if name in _PROTECTING_HTTP else "give it an sslProfile, too, or remove it"
+            yield at.mistake(name, f"does not protect an HTTP listener; {instead}")
 
 
 def _listener(at: Checked, listener: Listener) -> Iterator[Mistake]:

@@ -3,6 +3,7 @@
 import socket
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Struct
 
 from routerd.config.attribute import Entity, about
@@ -86,6 +87,10 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         Annotated[str, about("Virtual host whose policy applies to connections made here.")] | None
     ) = None
     open_properties: OpenProperties | None = None
+
+    def __post_init__(self) -> None:
+        if self.http_root_dir:  # files are served by HTTP alone, so that need not be said
+            msgspec.structs.force_setattr(self, "http", True)
 
     @property
     def port_number(self) -> int:

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from routerd.exporter.collector import Identity
 from routerd.exporter.observer import TICK_SECONDS, Observer
-from routerd.exporter.server import Server
+from routerd.exporter.server import Door, Server
 from routerd.exporter.site import Pages
+from routerd.exporter.tls import Secured
 from shm.control import (
     Exit,
     FromChild,
@@ -79,6 +80,11 @@ def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) ->
 
 def _listen(server: Server, pages: Pages, listeners: list[ListenerSetup], descriptors: list[int]) -> None:
     """Serve these from now on; ``descriptors`` are the sockets of all of them in turn, and ours."""
-    sites = [pages.site(one.metrics, one.healthz) for one in listeners for _ in one.fds]
+    doors = [_door(pages, one) for one in listeners for _ in one.fds]
     sockets = [socket.socket(fileno=fd) for fd in descriptors]
-    server.listen(dict(zip(sockets, sites, strict=True)))
+    server.listen(dict(zip(sockets, doors, strict=True)))
+
+
+def _door(pages: Pages, listener: ListenerSetup) -> Door:
+    site = pages.site(listener.metrics, listener.healthz, listener.http_root_dir)
+    return Door(site, Secured(listener.tls) if listener.tls else None)

@@ -1,7 +1,8 @@
 """An HTTP server for a few small answers: one thread, bounded connections, no patience.
 
-    accepted --whole head--> answering --all sent--> closing --peer closes, or time--> gone
-    accepted --deadline, bad or long head--> answering (an error) or gone
+    accepted --first byte--> shaking hands --done--> reading      with TLS; without it, reading at once
+    reading --whole head--> answering --all sent--> closing --peer closes, or time--> gone
+    reading --deadline, bad or long head--> answering (an error) or gone
 
 Every connection gets one answer and is closed. Prohibited: waiting for anybody; a slow or silent client
 costs a place in a table until its deadline, or until the table is full and the oldest must go.
@@ -10,6 +11,7 @@ costs a place in a table until its deadline, or until the table is full and the 
 import contextlib
 import selectors
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -20,6 +22,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from routerd.exporter.tls import TLS_RECORD, Secured
+
 MOST = 128  # connections at once
 AT_ONCE = 16  # of them accepted in one turn
 HEAD_BYTES = 8192
@@ -27,7 +31,8 @@ HEAD_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
 CROWDED_SECONDS = 1.0  # when there is no place left, whoever has been here for so long makes room
-REFUSALS: Final = ("slow", "crowded", "malformed", "reset")
+REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls")
+_NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -50,6 +55,13 @@ class Answer(msgspec.Struct, frozen=True):
 Site = Callable[[Request], Answer]
 
 
+class Door(msgspec.Struct, frozen=True):
+    """What stands behind a listening socket."""
+
+    site: Site
+    tls: Secured | None = None
+
+
 class _Head(BaseHTTPRequestHandler):
     """The library's parser, fed with a head that is there already."""
 
@@ -67,9 +79,10 @@ class _Head(BaseHTTPRequestHandler):
 class Connection:
     """A client: what came so far, and what is still to be sent."""
 
-    def __init__(self, sock: socket.socket, site: Site, now: float) -> None:
+    def __init__(self, sock: socket.socket, door: Door, now: float) -> None:
         self.sock = sock
-        self.site = site
+        self.site = door.site
+        self.tls = door.tls  # None when nothing is left to do about it
         self.born = now
         self.deadline = now + HEAD_SECONDS
         self.head = b""
@@ -83,7 +96,7 @@ class Server:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._connections: dict[socket.socket, Connection] = {}  # the oldest first
-        self._listening: dict[socket.socket, Site] = {}
+        self._listening: dict[socket.socket, Door] = {}
         self._accepting = False
         self.answered: Counter[int] = Counter()
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
@@ -95,12 +108,12 @@ class Server:
         """Return from ``turn`` when this descriptor has something to read."""
         self._selector.register(fd, selectors.EVENT_READ)
 
-    def listen(self, sites: Mapping[socket.socket, Site]) -> None:
+    def listen(self, doors: Mapping[socket.socket, Door]) -> None:
         """Accept connections from these listening sockets, and from no others any more."""
         self._accept_from_all(False)
-        for sock in self._listening.keys() - sites.keys():
+        for sock in self._listening.keys() - doors.keys():
             sock.close()
-        self._listening = dict(sites)
+        self._listening = dict(doors)
         self._accept_from_all(True)
 
     def turn(self, now: float, seconds: float) -> None:
@@ -160,20 +173,57 @@ class Server:
 
     def _serve(self, connection: Connection, now: float) -> None:
         try:
-            if connection.rest is None:
+            if connection.tls is not None:
+                self._shake_hands(connection)
+            elif connection.rest is None:
                 self._read(connection, now)
             elif connection.closing:
                 if not connection.sock.recv(HEAD_BYTES):
                     self._drop(connection)
             else:
                 self._write(connection, now)
-        except BlockingIOError:
-            return
+        except _NOT_YET as wait:
+            self._selector.modify(connection.sock, self._awaited(connection, wait))
+        except ssl.SSLError:
+            self._drop(connection, None if connection.closing else "tls")
         except OSError:
             self._drop(connection, None if connection.closing else "reset")
 
+    @staticmethod
+    def _awaited(connection: Connection, wait: OSError) -> int:
+        """What the socket must be ready for before it is of use again."""
+        if isinstance(wait, ssl.SSLWantReadError):
+            return selectors.EVENT_READ
+        writes = isinstance(wait, ssl.SSLWantWriteError) or (
+            connection.rest is not None and not connection.closing
+        )
+        return selectors.EVENT_WRITE if writes else selectors.EVENT_READ
+
+    def _shake_hands(self, connection: Connection) -> None:
+        """Begin TLS, or go on with it. Whoever begins otherwise is served if the listener allows it."""
+        assert connection.tls is not None
+        if not isinstance(connection.sock, ssl.SSLSocket):
+            first = connection.sock.recv(1, socket.MSG_PEEK)
+            if not first:
+                self._drop(connection)
+                return
+            if first != TLS_RECORD:
+                if connection.tls.required:
+                    self._drop(connection, "tls")
+                connection.tls = None
+                return  # what came is still in the socket, which is ready to be read
+            plain = connection.sock
+            self._selector.unregister(plain)
+            del self._connections[plain]
+            connection.sock = connection.tls.accept(plain)
+            self._connections[connection.sock] = connection
+            self._selector.register(connection.sock, selectors.EVENT_READ)
+        connection.sock.do_handshake()
+        connection.tls = None
+        self._selector.modify(connection.sock, selectors.EVENT_READ)
+
     def _read(self, connection: Connection, now: float) -> None:
-        part = connection.sock.recv(HEAD_BYTES)
+        part = connection.sock.recv(HEAD_BYTES + 1)  # of TLS, which may hold back no part of a whole head
         connection.head += part
         if b"\r\n\r\n" in connection.head or b"\n\n" in connection.head:
             self._answer(connection, now)
@@ -223,6 +273,9 @@ class Server:
         assert connection.rest is not None
         connection.rest = connection.rest[connection.sock.send(connection.rest) :]
         if not connection.rest:
+            if isinstance(connection.sock, ssl.SSLSocket):
+                with contextlib.suppress(ssl.SSLError):  # the peer's answer to it is not waited for
+                    connection.sock.unwrap()
             connection.sock.shutdown(socket.SHUT_WR)  # a close with unread bytes would take the answer back
             connection.closing = True
             connection.deadline = now + CLOSING_SECONDS

@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -11,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from routerd.exporter.collector import Collector, Identity
+from routerd.exporter.folder import file_answer
 from routerd.exporter.observer import Observer, unhealthy, unready
 from routerd.exporter.server import Answer, Request, Site
 from routerd.exporter.status import status
@@ -39,8 +41,8 @@ class Pages:
         self._page = files("routerd.exporter").joinpath("page.html").read_bytes()
         self._encode = msgspec.json.Encoder().encode
 
-    def site(self, metrics: bool, healthz: bool) -> Site:
-        """The paths of one listener; its attributes switch some of them off."""
+    def site(self, metrics: bool, healthz: bool, root: str = "") -> Site:
+        """The paths of one listener; its attributes switch some of them off. `root`: a folder of files."""
         paths: dict[str, Callable[[Request], Answer]] = {"/": self.page, "/status.json": self.status}
         if metrics:
             paths["/metrics"] = self.metrics
@@ -49,6 +51,10 @@ class Pages:
 
         def answer(request: Request) -> Answer:
             page = paths.get(request.path)
+            if root and (page is None or request.path == "/"):
+                file = file_answer(Path(root), request.path)
+                if file is not None:
+                    return file
             if page is None:
                 return Answer(NOT_HERE.encode(), status=404)
             try:

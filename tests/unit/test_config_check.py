@@ -305,14 +305,13 @@ def test_unserved_feature_is_a_warning(text: str) -> None:
     assert [listener.port for listener in config.listeners] == ["amqp"]
 
 
-def test_an_http_listener_is_opened_and_never_believed_to_be_protected() -> None:
+def test_an_http_listener_without_tls_is_never_believed_to_be_protected() -> None:
     """It is served in clear text to everybody, so what asks for protection is a mistake."""
-    config = parse("listener {\nport: 1\nhttp: yes\nhttpRootDir: /tmp\n}\n", "f.conf")
+    config = parse("listener {\nport: 1\nhttpRootDir: /tmp\n}\n", "f.conf")
     assert [listener.http for listener in config.listeners] == [True]
-    assert ["no files are served" in warning.text for warning in config.warnings] == [True]
     with pytest.raises(ConfigError) as refused:
         parse("listener {\nport: 1\nhttp: yes\nauthenticatePeer: yes\n}\n", "f.conf")
-    assert "neither encrypted nor protected" in str(refused.value)
+    assert "authenticatePeer: does not protect an HTTP listener; give it an sslProfile" in str(refused.value)
 
 
 def test_what_belongs_to_the_vhost_has_no_effect_in_its_groups() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from routerd.exporter import server as http
-from routerd.exporter.server import Answer, Request, Server
+from routerd.exporter.server import Answer, Door, Request, Server
 
 LARGE = 8 * 1024 * 1024  # more than socket buffers take
 
@@ -25,7 +25,7 @@ class Bed:
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setblocking(False)
         self.address = listening.getsockname()
-        self.server.listen({listening: site})
+        self.server.listen({listening: Door(site)})
         self.now = 0.0
         self.clients: list[socket.socket] = []
 
@@ -199,7 +199,7 @@ def test_listening_sockets_can_change(bed: Bed) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setblocking(False)
     old, bed.address = bed.address, listening.getsockname()
-    bed.server.listen({listening: site})
+    bed.server.listen({listening: Door(site)})
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(old, timeout=20)
     waiting.sendall(b"HTTP/1.1\r\n\r\n")

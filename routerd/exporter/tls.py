@@ -1,0 +1,82 @@
+"""TLS of HTTP listeners; certificates are read again when their files have changed."""
+
+import logging
+import os
+import socket
+import ssl
+import warnings
+from typing import Final
+
+from shm.security import TlsSetup
+from workers.tls import CertificateError, explain, password_of
+
+LOGGER = logging.getLogger("HTTP")
+
+TLS_RECORD: Final = b"\x16"  # the first byte of a TLS handshake, and of no HTTP request
+_VERSIONS: Final = {
+    "TLSv1": ssl.OP_NO_TLSv1,
+    "TLSv1.1": ssl.OP_NO_TLSv1_1,
+    "TLSv1.2": ssl.OP_NO_TLSv1_2,
+    "TLSv1.3": ssl.OP_NO_TLSv1_3,
+}
+
+Stamp = tuple[tuple[int, int] | None, ...]
+
+
+class Secured:
+    """An sslProfile on one HTTP listener. Raises CertificateError if it cannot be used."""
+
+    def __init__(self, setup: TlsSetup) -> None:
+        self._setup = setup
+        self._stamp = self._look()
+        self._context = _context(setup)
+        self.required = setup.required or setup.verify
+
+    def accept(self, sock: socket.socket) -> ssl.SSLSocket:
+        """The server's end of TLS on an accepted socket; the handshake is still to be done."""
+        stamp = self._look()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._context = _context(self._setup)
+            except CertificateError as error:
+                LOGGER.error("%s; new connections go on with the certificates of before", error)
+        return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+
+    def _look(self) -> Stamp:
+        setup = self._setup
+        names = (setup.cert_file, setup.private_key_file, setup.ca_cert_file, setup.trusted_certs_file)
+        return tuple(_stat(name) for name in names if name)
+
+
+def _context(setup: TlsSetup) -> ssl.SSLContext:
+    if wrong := explain(setup):
+        raise CertificateError(f"sslProfile {setup.profile}: {wrong[0]}: {wrong[1]}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    password = password_of(setup.password)
+    context.load_cert_chain(
+        setup.cert_file, setup.private_key_file or setup.cert_file, lambda: password or " "
+    )
+    if setup.ciphers:
+        context.set_ciphers(setup.ciphers)
+    if setup.protocols:
+        allowed = setup.protocols.replace(",", " ").split()
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # gaps have no other spelling
+            for name, prohibition in _VERSIONS.items():
+                if name not in allowed:
+                    context.options |= prohibition
+    if setup.verify:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(setup.trusted_certs_file or setup.ca_cert_file)
+    return context
+
+
+def _stat(name: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
