@@ -29,9 +29,9 @@ typedef struct {               /* stands at the start of a head block's data */
     uint8_t routed;            /* enum content_routed */
     uint32_t section_flags;    /* flags of a router-annotations section, all bits: unknown ones are passed on */
     uint64_t arrived;          /* nanoseconds of CLOCK_MONOTONIC */
-    /* What routers on the way have said, as offsets from the start of the message.  Valid where `annotations` is not NONE. */
-    uint32_t section_end;      /* bytes of a router-annotations section in front of everything else */
+    uint32_t section_end;      /* bytes of a router-annotations section in front of everything else, 0: none */
     uint32_t user_from, user_to, user_count;   /* message annotations: the encoded entries that are not the routers', and how many values */
+    /* What routers on the way have said, as offsets from the start of the message.  Valid where `annotations` is not NONE. */
     uint32_t ingress, ingress_length;          /* text of the ingress router's id, `area/id`; length 0: not named */
     uint32_t trace, trace_length, trace_count; /* encoded entries of the trace list */
     uint32_t tail, tail_length, tail_count;    /* encoded fields of a section behind those we know */
@@ -41,7 +41,8 @@ enum content_annotations { ANNOTATIONS_NONE = 0, ANNOTATIONS_MAP = 1, ANNOTATION
 
 enum content_routed {
     ROUTED_STREAM = 1,         /* marked as streaming by an earlier router */
-    ROUTED_OVERRIDE = 2        /* to_offset and to_length name the to-override, which wins over properties.to and the link's own address */
+    ROUTED_OVERRIDE = 2,       /* to_offset and to_length name the to-override, which wins over properties.to and the link's own address */
+    ROUTED_IGNORED = 4         /* there are router annotations that this sender may not make: no reader heeds them, and they are not passed on */
 };
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef ROUTERD_WORKERS_DESCRIBE_H
 #define ROUTERD_WORKERS_DESCRIBE_H
 
+#include "annotations_in.h"
 #include "pump.h"
 #include "scan.h"
 #include "security.h"
@@ -20,16 +21,38 @@ static inline void content_describe(arena_content *c, const scan_found *found, u
     c->arrived = now;
 }
 
+/* A message that is there as a whole, or its sections are: what it says to routers, and in whose name it speaks. */
+static inline enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found, enum scan_result result, bool *moved)
+{
+    result = annotations_check(c, bytes, found, conn->heeded, result, moved);
+    return security_user_id(conn, bytes, found, result);
+}
+
+/* Bytes that were put in order where they had been gathered, back into their blocks. */
+static inline void content_return(const arena_view *v, uint32_t head, const uint8_t *gathered, uint64_t size)
+{
+    arena_reader reader;
+    chain_open(&reader, head);
+    while (reader.position < size) {
+        uint32_t n;
+        uint8_t *to = (uint8_t *) (uintptr_t) chain_read(v, &reader, size, &n);
+        if (!to) return;
+        memcpy(to, gathered + reader.position, n);
+        chain_advance(&reader, n);
+    }
+}
+
 /* Scan what there is of a long message: in its first block, or gathered when the sections reach further. */
 static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found)
 {
     arena_view *v = &p->arena.view;
     arena_content *c = arena_content_of(v, s->writer.head);
-    const uint8_t *bytes = (const uint8_t *) c + sizeof *c;
+    uint8_t *bytes = (uint8_t *) c + sizeof *c;
+    bool moved = false;
     uint64_t size = s->writer.written;
     uint32_t first = arena_capacity(v, s->writer.head, true);
     enum scan_result result = scan_message(bytes, size < first ? size : first, complete && size <= first, found);
-    if (result != SCAN_MORE || size <= first) return security_user_id(s->link->conn, bytes, found, result);
+    if (result != SCAN_MORE || size <= first) return content_check(s->link->conn, c, bytes, found, result, &moved);
     if (size > SCAN_LIMIT) size = SCAN_LIMIT;
     uint8_t *gathered = (uint8_t *) malloc(size);
     if (!gathered) return scan_bad(found, "the router is out of memory");
@@ -44,6 +67,8 @@ static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_
     }
     result = scan_message(gathered, size, complete && size == s->writer.written, found);
     if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
+    result = content_check(s->link->conn, c, gathered, found, result, &moved);
+    if (moved) content_return(v, s->writer.head, gathered, size);
     if (result == SCAN_DONE && found->to != SCAN_ABSENT && (uint64_t) found->to + found->to_length > first) {
         /* `to` lies across blocks: keep a copy in one piece for the core */
         uint32_t key = arena_alloc(&p->arena, ARENA_LARGE);
@@ -56,7 +81,6 @@ static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_
             found->to = 0;
         }
     }
-    result = security_user_id(s->link->conn, gathered, found, result);
     free(gathered);
     return result;
 }

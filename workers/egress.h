@@ -13,6 +13,7 @@
 
 #include "disposition.h"
 #include "pump.h"
+#include "rewrite.h"
 
 enum serve_result { SERVE_EMPTY, SERVE_BLOCKED, SERVE_BUSY };
 
@@ -116,6 +117,8 @@ static inline void egress_accept(pump *p, const routerd_record *r)
     o->link = k;
     o->core = r->peer;
     o->arena = r->arena;
+    o->routed = (uint8_t) r->state;
+    o->override = (uint32_t) r->extra;
     o->priority = r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
     o->settled = o->droppable = r->flags & F_SETTLED;
     o->streaming = !(r->flags & F_COMPLETE);
@@ -169,6 +172,11 @@ static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_sess
         uint64_t tag = ++k->tag;
         o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { sizeof tag, (const char *) &tag });
         pn_delivery_set_context(o->engine, o);
+        if (__builtin_expect(rewrite_due(k, c), 0) && !rewrite_begin(p, k, o, length)) {
+            stats_add(p->stats, N_BAD_RECORDS, 1);
+            out_abort(p, o);
+            return SERVE_EMPTY;
+        }
     }
     while (o->reader.position < length) {
         uint32_t n;

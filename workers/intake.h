@@ -60,10 +60,10 @@ static inline void intake_stall(pump *p, wlink *k)
     p->stalled_first = pool_index(&p->links, k);
 }
 
-static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why)
+static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
 {
     pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
-    pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : "amqp:decode-error");
+    pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition : "amqp:decode-error");
     pn_condition_set_description(error, why);
     pn_delivery_update(d, S_REJECTED);
     stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
@@ -97,12 +97,12 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
     scan_found found;
     if (size) pn_link_recv(k->engine, (char *) bytes, size);
-    enum scan_result result = security_user_id(k->conn, bytes, &found, scan_message(bytes, size, true, &found));
-    bool settled = pn_delivery_settled(d);
+    bool settled = pn_delivery_settled(d), moved = false;
+    enum scan_result result = content_check(k->conn, c, bytes, &found, scan_message(bytes, size, true, &found), &moved);
     win *s = NULL;
     if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
         arena_free_chain(&p->arena, head);
-        intake_refuse(p, k, d, result != SCAN_DONE ? found.why : "the router has no room for another unsettled delivery");
+        intake_refuse(p, k, d, result != SCAN_DONE ? found.why : "the router has no room for another unsettled delivery", found.condition);
         pn_delivery_settle(d);
         credit_owed(p, k, 1);
         return true;
@@ -227,7 +227,7 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
         return;
     case SCAN_BAD:
         arena_free_chain(&p->arena, s->writer.head);
-        intake_refuse(p, k, s->engine, found.why);
+        intake_refuse(p, k, s->engine, found.why, found.condition);
         intake_discard(s, true);
         return;
     case SCAN_DONE:

@@ -52,6 +52,7 @@ cdef extern from "loop.h" nogil:
         uint8_t trace
         uint64_t max_message
         uint32_t window, max_sessions
+        uint8_t heeded, annotations
     ctypedef struct wlink:
         slot_head slot
         pn_link_t *engine
@@ -64,6 +65,12 @@ cdef extern from "loop.h" nogil:
         pass
     ctypedef struct wout:
         pass
+    ctypedef struct annotations_self:
+        char id[255]
+        uint8_t length
+    uint32_t ANNOTATIONS_ID_MAX
+    uint8_t ANNOTATIONS_NONE, ANNOTATIONS_MAP, ANNOTATIONS_SECTION, ANNOTATIONS_SKUPPER
+    uint8_t annotations_form_bit(uint8_t)
     ctypedef struct wlistener:
         int fd
         uint32_t config
@@ -118,6 +125,7 @@ cdef extern from "loop.h" nogil:
         int64_t now_ms
         uint64_t busy_poll_ns
         uint32_t unsettled
+        annotations_self identity
         pump_callback on_event
         void *self
     bint pool_open(pool *, size_t, uint32_t)

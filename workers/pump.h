@@ -17,6 +17,7 @@
 #include <semaphore.h>
 #include <time.h>
 
+#include "annotations.h"
 #include "arena.h"
 #include "doorbell.h"
 #include "engine.h"
@@ -75,6 +76,8 @@ typedef struct {
     uint8_t trace;                 /* enum trace_wish (trace.h) */
     struct pump *tracer;           /* whom the engine tells of each frame; NULL: nobody */
     bool denied;                   /* being closed for a message that was too large: nothing more is taken */
+    uint8_t heeded;                /* forms of router annotations that count when they come in here: a mask (annotations.h) */
+    uint8_t annotations;           /* the form that they go out in: enum content_annotations */
 } wconn;
 
 typedef struct {
@@ -123,6 +126,8 @@ typedef struct wout {
     uint64_t core;
     arena_reader reader;
     uint64_t reported;             /* position last told to the core */
+    uint32_t override;             /* block in the core's arena of the to-override it wants, plus 1; 0: none */
+    uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;
     bool settled, droppable, streaming, told, sent, aborted;
 } wout;
@@ -169,6 +174,7 @@ struct pump {
     bool away;                     /* there is no core: what is posted goes nowhere, the rings are not touched (away.h) */
     bool resting;                  /* away, or the core does not know all links yet: incoming messages wait in the engine */
     routerd_record nowhere;
+    annotations_self identity;
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;
     uint64_t busy_poll_ns;

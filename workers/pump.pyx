@@ -5,7 +5,7 @@ Import workers.engine and call load() first.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memset, strncpy
+from libc.string cimport memcpy, memset, strncpy
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 import os
@@ -397,3 +397,4 @@ cdef class Pump:
 
 include "security.pxi"
 include "trace.pxi"
+include "annotations.pxi"

@@ -1,7 +1,7 @@
 /* The scan of an arriving message: which sections there are and what the router needs of them (AMQP 1.0 part 3.2).
  *
- * Reads header, delivery-annotations, message-annotations and properties up to `to`; stops at the first section behind
- * properties.  A function of the bytes alone: no state is kept between calls, so a message that arrived only in part is
+ * Passes over a router-annotations section in front of the others (what it says, annotations_in.h reads), then reads header,
+ * delivery-annotations, message-annotations and properties up to `to`; stops at the first section behind properties.  A function of the bytes alone: no state is kept between calls, so a message that arrived only in part is
  * scanned again from its start when there is more of it.
  *
  *   SCAN_DONE   everything the router needs is known
@@ -16,7 +16,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "content.h"
+
 #define SCAN_ABSENT UINT32_MAX
+#define SCAN_ROUTERS_DESCRIPTOR 10u    /* bytes: descriptors of router annotations have their long form only */
+
+static const uint8_t scan_section_ours[SCAN_ROUTERS_DESCRIPTOR] = { 0x00, 0x80, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x20, 0x00 };
+static const uint8_t scan_section_skupper[SCAN_ROUTERS_DESCRIPTOR] = { 0x00, 0x80, 'S', 'K', 'P', 'R', '-', '-', 'R', 'A' };
 
 enum scan_result { SCAN_DONE, SCAN_MORE, SCAN_BAD };
 enum scan_section {
@@ -30,7 +36,9 @@ typedef struct {
     uint32_t body;                 /* offset of the first section behind properties */
     uint32_t to, to_length;        /* offset of the text of properties.to, SCAN_ABSENT when null or absent */
     uint8_t priority;              /* clipped to 9; 4 when absent */
-    const char *why;
+    uint8_t section;               /* the form of the router annotations in front (enum content_annotations) */
+    uint32_t section_end;          /* offset behind them; 0: there are none */
+    const char *why, *condition;   /* of BAD; condition NULL: amqp:decode-error */
 } scan_found;
 
 typedef struct { const uint8_t *at, *end; } scan_cursor;
@@ -138,6 +146,22 @@ static inline uint8_t scan_descriptor(const uint8_t *p, const uint8_t *end, uint
     return !memcmp(p + 2, zeros, 7) && p[9] > 1 ? p[9] : 1;
 }
 
+/* Router annotations in front of everything else: DONE with section_end 0 when there are none. */
+static inline enum scan_result scan_routers(const uint8_t *start, size_t size, bool complete, scan_found *found)
+{
+    if (size < SCAN_ROUTERS_DESCRIPTOR || start[1] != 0x80) return SCAN_DONE;
+    bool ours = !memcmp(start, scan_section_ours, SCAN_ROUTERS_DESCRIPTOR);
+    if (!ours && memcmp(start, scan_section_skupper, SCAN_ROUTERS_DESCRIPTOR)) return SCAN_DONE;
+    const uint8_t *value = start + SCAN_ROUTERS_DESCRIPTOR, *end = start + size;
+    if (value < end && *value != 0x45 && *value != 0xc0 && *value != 0xd0) return scan_bad(found, "router annotations are no list");
+    size_t n = scan_size(value, end, 0);
+    if (n == 0 || n > (size_t) (end - value)) return complete ? scan_bad(found, "the message ends inside router annotations") : SCAN_MORE;
+    found->section = ours ? ANNOTATIONS_SECTION : ANNOTATIONS_SKUPPER;
+    found->section_end = found->annotations_end = (uint32_t) (value + n - start);
+    if (found->section_end == size && complete) return scan_bad(found, "there is no message behind the router annotations");
+    return SCAN_DONE;
+}
+
 /* size: bytes at hand; complete: there will be no more. */
 static inline enum scan_result scan_message(const uint8_t *start, size_t size, bool complete, scan_found *found)
 {
@@ -145,10 +169,14 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
     const uint8_t *p = start, *end = start + size;
     uint8_t previous = 0;
     found->delivery_annotations = found->message_annotations = found->properties = found->application_properties = found->to = SCAN_ABSENT;
-    found->annotations_end = found->body = found->to_length = 0;
+    found->annotations_end = found->body = found->to_length = found->section_end = 0;
     found->priority = 4;
-    found->why = NULL;
+    found->section = ANNOTATIONS_NONE;
+    found->why = found->condition = NULL;
     if (!size && complete) return scan_bad(found, "the message is empty");
+    enum scan_result routers = scan_routers(start, size, complete, found);
+    if (routers != SCAN_DONE) return routers;
+    p += found->section_end;
     for (;;) {
         uint32_t descriptor = 0;
         uint32_t here = (uint32_t) (p - start);
@@ -184,7 +212,10 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
             found->delivery_annotations = here;
             break;
         case SECTION_MESSAGE_ANNOTATIONS:
-            if (!map) return scan_bad(found, "message-annotations are not a map");
+            if (!map) {
+                found->condition = "amqp:invalid-field";               /* facts 3.1 */
+                return scan_bad(found, "message-annotations are not a map");
+            }
             found->message_annotations = here;
             break;
         default:
