@@ -1,29 +1,26 @@
-"""Router annotations: how this router signs, and the forms of each connection (annotations.h)."""
+"""Router annotations (annotations.h): how this router signs, and the forms of each connection."""
 
 
-cdef class Annotations:
-    """Router annotations of one pump's connections."""
+cdef class AnnotatingPump:
+    """The part of the pump that is about router annotations."""
 
-    cdef Pump pump
+    cdef native_pump p
 
-    def __cinit__(self, Pump pump):
-        self.pump = pump
-
-    def identity(self, str router, bint edge):
+    def sign(self, str router, bint edge):
         """How this router names itself on messages: ``area/id``. Edge routers do not (facts 3.1)."""
         cdef bytes name = b"" if edge else router.encode()
         if len(name) > ANNOTATIONS_ID_MAX:
-            raise ValueError(f"the router's id has {len(name)} octets with its area; give one of at most 250")
-        memcpy(self.pump.p.identity.id, <const char *> name, len(name))
-        self.pump.p.identity.length = len(name)
+            raise ValueError(f"the router's id has {len(name)} octets with its area; at most {ANNOTATIONS_ID_MAX} can be said to others")
+        memcpy(self.p.identity.id, <const char *> name, len(name))
+        self.p.identity.length = len(name)
 
-    def connection(self, uint32_t index, uint8_t form, bint strip_in, bint strip_out):
+    def connection_annotations(self, uint32_t index, uint8_t form, bint strip_in, bint strip_out):
         """The form (content.h, enum content_annotations) that messages carry on a connection, from now on.
 
         ``strip_in``: what its peer says of routing is ignored; ``strip_out``: nothing is said to it. A peer that
         speaks by message-annotations is heeded when it sends skrouterd's section, too (facts 3.2).
         """
-        cdef wconn *c = <wconn *> pool_at(&self.pump.p.conns, index)
+        cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
         c.heeded = 0 if strip_in else annotations_form_bit(form)
         if not strip_in and form == ANNOTATIONS_MAP:
             c.heeded |= annotations_form_bit(ANNOTATIONS_SKUPPER)

@@ -26,7 +26,7 @@ static inline void annotations_open(annotations_writer *w, const arena_view *vie
     w->content = *arena_content_of(view, head);
     w->length = length;
     w->broken = false;
-    w->used = 0;
+    w->used = w->bytes[0] = 0;
 }
 
 static inline void annotations_flush(annotations_writer *w)

@@ -42,6 +42,7 @@ PRODUCT = "routerd"
 ACCEPT_TELL_SECONDS = 10.0
 TOO_LARGE = ("amqp:connection:forced", "a message is larger than the policy allows")
 # Senders without a target address are served, and messages of any length arrive on links of their own kind.
+ANNOTATIONS_MAP = 1  # content.h: what clients that are to see router annotations get
 CAPABILITIES = ["ANONYMOUS-RELAY", "qd.streaming-links"]
 
 AmqpError = tuple[str, str]
@@ -55,6 +56,7 @@ class Pump(Protocol):
     def connection_open(
         self, index: int, container: str, capabilities: list[str], properties: dict[str, Any]
     ) -> None: ...
+    def connection_annotations(self, index: int, form: int, strip_in: bool, strip_out: bool) -> None: ...
     def connection_close(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
     def link_open(self, index: int, generation: int, address: str | None) -> bool: ...
     def link_seen(self, link: int, generation: int, now: int) -> tuple[int, int, int] | None: ...
@@ -122,6 +124,10 @@ class Handler:
             self.pump.connection_close(index, generation, DENIED)
             return
         opened = self._present(index, generation, self._passed[index])
+        strip = self.listeners[config].strip_annotations
+        self.pump.connection_annotations(
+            index, ANNOTATIONS_MAP, strip in ("in", "both"), strip in ("out", "both")
+        )
         SERVER.info(
             "[C%d] connection from %s opened, container %r", opened.number, opened.host, opened.container
         )

@@ -70,7 +70,7 @@ cdef extern from "loop.h" nogil:
         uint8_t length
     uint32_t ANNOTATIONS_ID_MAX
     uint8_t ANNOTATIONS_NONE, ANNOTATIONS_MAP, ANNOTATIONS_SECTION, ANNOTATIONS_SKUPPER
-    uint8_t annotations_form_bit(uint8_t)
+    uint8_t annotations_form_bit(int)
     ctypedef struct wlistener:
         int fd
         uint32_t config

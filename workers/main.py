@@ -66,6 +66,7 @@ class Worker:
             setup.busy_poll_us,
         )
         handler.pump = self._pump
+        self._pump.sign(f"{setup.area}/{setup.router_id}", edge=setup.mode == "edge")
         stats = self._segments.worker_stats(setup.index)
         handler.guard = self._guard = Guard(setup.policy, Security(self._pump), stats)
         handler.tracing = self._tracing = Tracing(Trace(self._pump))

@@ -4,7 +4,11 @@ from shm.segment import Segments
 from workers.handler import AmqpError, Handler
 from workers.listeners import Terms
 
-class Pump:
+class AnnotatingPump:
+    def sign(self, router: str, edge: bool) -> None: ...
+    def connection_annotations(self, index: int, form: int, strip_in: bool, strip_out: bool) -> None: ...
+
+class Pump(AnnotatingPump):
     def __init__(
         self,
         segments: Segments,

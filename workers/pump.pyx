@@ -20,6 +20,7 @@ cdef enum:
 
 
 include "values.pxi"
+include "annotations.pxi"
 
 
 cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r) noexcept with gil:
@@ -32,7 +33,7 @@ cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const r
         pump.p.woken = True
 
 
-cdef class Pump:
+cdef class Pump(AnnotatingPump):
     """The native side of a worker.
 
     ``handler`` is called for everything that is not per message: ``connection_open(connection, generation)``,
@@ -41,7 +42,6 @@ cdef class Pump:
     ``segments`` is a shm.segment.Segments and must outlive the pump.
     """
 
-    cdef native_pump p
     cdef object handler
     cdef object segments
     cdef layout_control *control
@@ -397,4 +397,3 @@ cdef class Pump:
 
 include "security.pxi"
 include "trace.pxi"
-include "annotations.pxi"

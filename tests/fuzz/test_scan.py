@@ -34,7 +34,10 @@ class Found(ctypes.Structure):
         ("to", ctypes.c_uint32),
         ("to_length", ctypes.c_uint32),
         ("priority", ctypes.c_uint8),
+        ("section", ctypes.c_uint8),
+        ("section_end", ctypes.c_uint32),
         ("why", ctypes.c_char_p),
+        ("condition", ctypes.c_char_p),
     )
 
 
@@ -46,7 +49,8 @@ def scan(tmp_path_factory: pytest.TempPathFactory) -> Scan:
     """The native scan: its verdict, and what it found when that is ``done``."""
     library = tmp_path_factory.mktemp("scan") / "scan.so"
     command = ["gcc", "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-shared"]
-    command += ["-fPIC", f"-I{ROOT / 'workers'}", str(Path(__file__).with_name("scan.c")), "-o", str(library)]
+    command += [f"-I{ROOT / part}" for part in ("workers", "shm")]
+    command += ["-fPIC", str(Path(__file__).with_name("scan.c")), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     native = ctypes.CDLL(str(library)).scan
@@ -55,7 +59,7 @@ def scan(tmp_path_factory: pytest.TempPathFactory) -> Scan:
     def call(data: bytes, complete: bool) -> tuple[str, dict[str, Any]]:
         found = Found()
         verdict = VERDICTS[native(data, len(data), complete, ctypes.byref(found))]
-        values = {name: getattr(found, name) for name, _ in Found._fields_[:-1]}
+        values = {name: getattr(found, name) for name, _ in Found._fields_[:-2]}
         return verdict, values if verdict == "done" else {}
 
     return call
@@ -188,7 +192,7 @@ def read_section(data: bytes, at: int, previous: int, found: dict[str, int]) -> 
 
 def model(data: bytes, complete: bool) -> tuple[str, dict[str, int]]:
     """What the scan must say."""
-    found = {name: ABSENT if "properties" in name or name == "to" else 0 for name, _ in Found._fields_[:-1]}
+    found = {name: ABSENT if "properties" in name or name == "to" else 0 for name, _ in Found._fields_[:-2]}
     found |= {"delivery_annotations": ABSENT, "message_annotations": ABSENT, "priority": 4}
     at = code = 0
     try:
