@@ -12,7 +12,7 @@ from shm.control import ListenerSetup
 from shm.security import Admission, PolicySetup
 from shm.stats import COUNTERS
 from workers.policy import DeniedError, Policy
-from workers.tls import Certificates, Engine
+from workers.tls import Certificates, Engine, unknown_protocols
 
 SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
@@ -72,9 +72,13 @@ class Guard:
         self._policy = Policy(policy)
 
     def protect(self, number: int, listener: ListenerSetup) -> None:
-        """A listening socket, by the pump's number, as it is to be. Raises CertificateError."""
-        self._engine.require_encryption(number, listener.require_encryption)
-        self._certificates.set(number, listener.tls)
+        """A listening socket, by the pump's number, as it is to be. Raises CertificateError.
+
+        Where a protocol is asked for that nobody speaks, there is no TLS, and nobody gets in without.
+        """
+        shut = listener.tls is not None and bool(unknown_protocols(listener.tls.protocols))
+        self._engine.require_encryption(number, listener.require_encryption or shut)
+        self._certificates.set(number, None if shut else listener.tls)
 
     def certificates_due(self, number: int) -> None:
         """Somebody connects: use certificates that have changed since the last time."""

@@ -6,6 +6,7 @@ the router starts and when a changed certificate is not usable.
 
 import logging
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -19,6 +20,8 @@ SERVER = logging.getLogger("SERVER")
 # Letters of uidFormat: fields of the certificate's subject, digests of the certificate (engine.h).
 SUBJECT_FIELDS: Final = {"c": 0, "s": 1, "l": 2, "o": 3, "u": 4, "n": 5}
 DIGESTS: Final = {"1": 0, "2": 1, "5": 2}
+
+PROTOCOLS: Final = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 
@@ -37,6 +40,11 @@ class CertificateError(Exception):
 
 class PasswordError(ValueError):
     """The password of a key cannot be found out; the text does not show it."""
+
+
+def unknown_protocols(text: str) -> list[str]:
+    """The words of a profile's protocols that name no version of TLS."""
+    return [word for word in re.split(r"[\s,;]+", text) if word and word not in PROTOCOLS]
 
 
 def password_of(text: str) -> str:

@@ -11,7 +11,7 @@ from routerd.config.source import Mistake, closest, shown
 from routerd.config.transport import Listener, SslProfile
 from routerd.security import mechanisms, profile_setup, user_groups, words
 from workers import engine
-from workers.tls import PasswordError, explain, is_uid_format, password_of
+from workers.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
 
 # Mechanisms of the IANA registry that Cyrus SASL has plugins for.
 MECHANISMS = (
@@ -49,6 +49,9 @@ def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
         text = f"{shown(profile.uid_format)} is not used; give letters of c s l o u n 1 2 5"
         yield at.mistake("uidFormat", text, warning=True)
     tls = profile_setup(profile)
+    if unknown := unknown_protocols(tls.protocols):
+        what = f"{shown(unknown[0])} is no version of TLS, so nobody can connect"
+        yield at.mistake("protocols", f"{what}; give some of {', '.join(PROTOCOLS)}", warning=True)
     if tls.cert_file:
         if wrong := explain(tls):
             yield at.mistake(wrong[0], wrong[1])

@@ -205,6 +205,7 @@ QDR: Final[dict[str, tuple[str, ...]]] = {
     "dropped_presettled_deliveries": ("dropped_presettled", "dropped_presettled_out"),
     "deliveries_ingress": ("deliveries_in",),
     "deliveries_egress": ("deliveries_out",),
+    "deliveries_redirected_to_fallback": (),  # there are none
     "deliveries_delayed_1sec": ("delayed_1s",),
     "deliveries_delayed_10sec": ("delayed_10s",),
 }

@@ -8,17 +8,12 @@ import warnings
 from typing import Final
 
 from shm.security import TlsSetup
-from workers.tls import CertificateError, explain, password_of
+from workers.tls import PROTOCOLS, CertificateError, explain, password_of
 
 LOGGER = logging.getLogger("HTTP")
 
 TLS_RECORD: Final = b"\x16"  # the first byte of a TLS handshake, and of no HTTP request
-_VERSIONS: Final = {
-    "TLSv1": ssl.OP_NO_TLSv1,
-    "TLSv1.1": ssl.OP_NO_TLSv1_1,
-    "TLSv1.2": ssl.OP_NO_TLSv1_2,
-    "TLSv1.3": ssl.OP_NO_TLSv1_3,
-}
+_PROHIBITIONS: Final = (ssl.OP_NO_TLSv1, ssl.OP_NO_TLSv1_1, ssl.OP_NO_TLSv1_2, ssl.OP_NO_TLSv1_3)
 
 Stamp = tuple[tuple[int, int] | None, ...]
 
@@ -62,10 +57,8 @@ def _context(setup: TlsSetup) -> ssl.SSLContext:
     if setup.protocols:
         allowed = setup.protocols.replace(",", " ").split()
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # gaps have no other spelling
-            for name, prohibition in _VERSIONS.items():
+            warnings.simplefilter("ignore", DeprecationWarning)  # gaps have no other spelling
+            for name, prohibition in zip(PROTOCOLS, _PROHIBITIONS, strict=True):
                 if name not in allowed:
                     context.options |= prohibition
     if setup.verify:

@@ -125,6 +125,16 @@ def test_a_listener_that_cannot_be_protected_is_an_error() -> None:
         home.guard.protect(4, ListenerSetup("l", [], tls=TlsSetup("p", "/none")))
 
 
+@pytest.mark.parametrize(
+    ("protocols", "shut"), [("SSLv23", True), ("TLSv1.2, SSLv3", True), ("TLSv1.2", False)]
+)
+def test_a_listener_for_protocols_of_the_past_lets_nobody_in(protocols: str, shut: bool) -> None:
+    """Not even without TLS, though that is not required."""
+    home = Home(PolicySetup(), TlsSetup("p", "/c", protocols=protocols))
+    assert home.engine.required == shut
+    assert (home.engine.used == [None]) == shut
+
+
 def test_limits_reach_the_engine_and_denials_are_counted() -> None:
     home = Home(PolicySetup(max_message_size=9), None)
     assert home.user("u") == "u"
