@@ -87,6 +87,35 @@ def test_counts_of_links(client: Client, net: Net) -> None:
             assert told == [4, 2, 1, 1, 0]
 
 
+def test_what_waits_for_a_receiver(client: Client, net: Net) -> None:
+    """Deliveries that it gives no credit for, and the credit it gives, stand at its link."""
+    peer = net.peer()
+    receiver, sender = peer.receiver("waiting"), peer.ready_sender("waiting")
+    for _ in range(3):
+        net.send(sender, Message(body="x"))
+
+    def seen() -> tuple[int, int, int]:
+        (row,) = [r for r in client.query("link") if (r["owningAddr"], r["linkDir"]) == ("M0waiting", "out")]
+        return row["undeliveredCount"], row["unsettledCount"], row["creditAvailable"]
+
+    net.until(lambda: seen() == (3, 0, 0), "what waits")
+    receiver.flow(10)
+    net.until(lambda: seen() == (0, 3, 7), "the delivery, and the credit that is left")
+
+
+def test_a_link_is_detached(client: Client, net: Net) -> None:
+    """UPDATE of adminStatus; its connection stays."""
+    peer = net.peer()
+    receiver = peer.receiver("cut.off")
+    (row,) = [r for r in client.query("link") if r["owningAddr"] == "M0cut.off"]
+    kind = "org.apache.qpid.dispatch.router.link"
+    answer = client.call("UPDATE", {"adminStatus": "disabled"}, type=kind, identity=row["identity"])
+    assert answer["operStatus"] == "down"
+    net.until(lambda: receiver.remote_condition is not None, "the detach")
+    assert receiver.remote_condition.name == "amqp:link:detach-forced"
+    peer.receiver("cut.on")
+
+
 def test_rules_change_at_run_time(client: Client) -> None:
     """An address is made multicast, and is what it was before when the rule is deleted."""
     made = client.call(
