@@ -90,6 +90,10 @@ _REMARKS = {
     "kb_per_connection": "{:.1f} KB each",
     "rate_kept": "{:.0%} of the rate alone",
     "grown_mb": "{:+.1f} MB",
+    "rows": "{:,.0f} links",
+    "query_s": "{:.2f} s a query",
+    "query_core_ms": "{:.1f} ms of it in the core's thread",
+    "alone_p999": "p99.9 alone {:.0f}",
     "bad": "{:.0f} bad",
 }
 

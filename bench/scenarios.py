@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from bench.clients import Client, ClientSpec, transfer
+from bench.queries import Queries
 from bench.results import Run
 from bench.targets import BenchError, Running, free_port
 
@@ -226,4 +227,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         goals={"kb_per_connection": 64.0},
     ),
     Scenario(name="slow", title="fast pair beside a slow receiver", measurement=SlowReceiver(count=200_000)),
+    Scenario(
+        name="queries",
+        title="one message in flight beside QUERYs",
+        measurement=Queries(links=10_000, count=20_000),
+    ),
 )

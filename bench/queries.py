@@ -1,0 +1,131 @@
+"""What a management client that reads every link costs the messages that pass meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from proton import Event
+from proton.handlers import MessagingHandler
+from proton.reactor import Container
+
+from bench.clients import ClientSpec, transfer
+from bench.processes import processes
+from bench.results import Run
+from bench.targets import BenchError, Running
+from routerd import client as management
+
+ATTACH_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queries:
+    """Messages one at a time, alone and while another client reads all links in pages, over and over."""
+
+    links: int
+    count: int
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        """See `Measurement`. The links are those of one more client, and carry nothing."""
+        if running.process is None:
+            raise BenchError("there is nobody to ask")
+        links = max(1, round(self.links * scale))
+        ping = ClientSpec(
+            mode="pingpong", port=running.port, address="bench.ping", count=max(1, round(self.count * scale))
+        )
+        with Crowd(f"127.0.0.1:{running.port}", links):
+            core = processes(running.process.pid)["core"]
+            before = forwarder_seconds(core)
+            alone = transfer(running, [], [ping], kind=kind)
+            between = forwarder_seconds(core)
+            asking = Asking(f"amqp://127.0.0.1:{running.port}")
+            with asking:
+                beside = transfer(running, [], [ping], kind=kind)
+            after = forwarder_seconds(core)
+        return figures(alone, beside, between - before, after - between, asking)
+
+
+class Crowd(MessagingHandler):
+    """A client with so many links, each on an address of its own; they are open while the context lasts."""
+
+    def __init__(self, place: str, links: int) -> None:
+        super().__init__(prefetch=0)
+        self._place = place
+        self._links = links
+        self._open = 0
+        self._ready = threading.Event()
+        self._container = Container(self)
+        self._thread = threading.Thread(target=self._container.run, daemon=True)
+
+    def __enter__(self) -> Crowd:
+        self._thread.start()
+        if not self._ready.wait(ATTACH_LIMIT_S):
+            raise BenchError(f"{self._open} of {self._links} links were attached in {ATTACH_LIMIT_S:.0f} s")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._container.stop()
+        self._thread.join()
+
+    def on_start(self, event: Event) -> None:
+        """Attach them all."""
+        connection = event.container.connect(self._place)
+        for i in range(self._links):
+            event.container.create_receiver(connection, f"bench.crowd.{i}")
+
+    def on_link_opened(self, event: Event) -> None:
+        """Count those that the router has answered."""
+        self._open += 1
+        if self._open == self._links:
+            self._ready.set()
+
+
+class Asking:
+    """A thread that reads all links again and again while the context lasts."""
+
+    def __init__(self, url: str) -> None:
+        self.queries = 0
+        self.rows = 0
+        self.seconds = 0.0
+        self._place = management.Place(url)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._ask, daemon=True)
+
+    def __enter__(self) -> Asking:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        began = time.monotonic()
+        with management.Client(self._place) as client:
+            while not self._over.is_set():
+                self.rows = sum(1 for _ in client.query("link"))
+                self.queries += 1
+        self.seconds = time.monotonic() - began
+
+
+def forwarder_seconds(core: int) -> float:
+    """CPU time of the core's own thread, the first of its process: what answers requests is another one."""
+    text = Path(f"/proc/{core}/task/{core}/schedstat").read_text(encoding="ascii")
+    return int(text.split()[0]) / 1e9
+
+
+def figures(alone: Run, beside: Run, alone_cpu: float, beside_cpu: float, asking: Asking) -> Run:
+    """The second run, and what it took the core's thread beyond the first, for each query."""
+    if not asking.queries or alone.latency_us is None or beside.latency_us is None:
+        raise BenchError("no query was answered while messages passed; give a larger scale")
+    expected = alone_cpu * beside.messages / alone.messages
+    extra = {
+        "rows": float(asking.rows),
+        "query_s": asking.seconds / asking.queries,
+        "query_core_ms": max(0.0, beside_cpu - expected) / asking.queries * 1e3,
+        "alone_p999": alone.latency_us.p999,
+    }
+    return msgspec.structs.replace(beside, extra={**beside.extra, **extra})
