@@ -11,6 +11,7 @@ import pytest
 
 from bench.clients import ClientSpec, summary, worst
 from bench.processes import ProcessGoneError, cpu_seconds, parse_pss, processes, pss_bytes, role_of, unique
+from bench.queries import Asking, figures
 from bench.report import HEADINGS, by_kind, markdown_table, medians, missed, row
 from bench.results import ClientResult, Latency, Outcome, Run
 from bench.run import plan
@@ -232,6 +233,17 @@ def test_slow_receiver_figures() -> None:
     """Half the rate and one more MiB are seen."""
     alone, beside = Run(rate=100.0, memory={"core": 2**20}), Run(rate=50.0, memory={"core": 2**21})
     assert slow_figures(alone, beside) == {"alone_rate": 100.0, "rate_kept": 0.5, "grown_mb": 1.0}
+
+
+def test_query_figures() -> None:
+    """Twice the messages would have taken twice the CPU: the rest is that of the queries."""
+    latency = Latency(p50=1.0, p99=2.0, p999=3.0)
+    alone, beside = Run(messages=100, latency_us=latency), Run(messages=200, latency_us=latency)
+    asking = Asking("amqp://127.0.0.1:1")
+    asking.queries, asking.rows, asking.seconds = 4, 10, 2.0
+    extra = figures(alone, beside, 1.0, 2.004, asking).extra
+    told = extra["rows"], extra["query_s"], round(extra["query_core_ms"], 6), extra["alone_p999"]
+    assert told == (10, 0.5, 1.0, 3.0)
 
 
 def test_scenario_names_are_unique() -> None:
