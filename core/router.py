@@ -12,13 +12,23 @@ import msgspec
 from core.addresses import Addresses, Identity, Rules
 from core.admission import Admissions
 from core.connections import Connections
+from core.connectors import Connectors
 from core.forward import CONTROL, LOCAL, NOTHING, UNKNOWN, Forwarder
 from core.links import Links
 from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
 from shm.control import SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
-from shm.payloads import PAYLOADS, Attach, ConnectionClosed, ConnectionOpened, Denied, Detach, Seen
+from shm.payloads import (
+    PAYLOADS,
+    Attach,
+    ConnectionClosed,
+    ConnectionOpened,
+    ConnectorState,
+    Denied,
+    Detach,
+    Seen,
+)
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -60,6 +70,7 @@ class Core:
         self.addresses = Addresses(self.forwarder, me, Rules(setup.addresses, setup.default_distribution))
         self.links = Links(self.forwarder, self.addresses, me, names, self.admissions)
         self.connections = Connections(self.forwarder, self.admissions)
+        self.connectors = Connectors()
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
         self.errands: list[
             Callable[[], None]
@@ -97,6 +108,7 @@ class Core:
                 self._handle(stop)
 
         reclaimed = self._recovery.worker_gone(gone, drain)
+        self.connectors.forget_worker(gone.index)
         self.forwarder.publish()
         return reclaimed
 
@@ -138,6 +150,8 @@ class Core:
                 self.admissions.denied(message)
             case Seen():
                 self.seen(message)
+            case ConnectorState():
+                self.connectors.told(worker, message)
             case _:
                 self._nonsense(worker, f"kind {kind} is the core's to say")
 

@@ -158,7 +158,7 @@ class Family:
         before, self._blueprint = self._blueprint, blueprint
         for place in self.everybody:
             if place.child is not None:
-                for message, descriptors in blueprint.news(place.role, before):
+                for message, descriptors in blueprint.news(place.role, place.index, before):
                     place.child.send(message, descriptors)
         self._memory.wake_core()
 

@@ -59,7 +59,7 @@ class Listening(msgspec.Struct, frozen=True):
                 sock.listen(socket.SOMAXCONN)
 
 
-_numbers = itertools.count(1)
+numbers = itertools.count(1)  # of listeners and connectors
 
 
 def listen_all(listeners: Sequence[Listener], passed: Passed | None = None) -> list[Listening]:
@@ -69,7 +69,7 @@ def listen_all(listeners: Sequence[Listener], passed: Passed | None = None) -> l
     try:
         for listener in listeners:
             sockets, held = _listen(listener, passed)
-            listening.append(Listening(listener, sockets, next(_numbers), held))
+            listening.append(Listening(listener, sockets, next(numbers), held))
     except ListenError:
         close_all(listening)
         raise

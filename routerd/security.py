@@ -10,7 +10,7 @@ from functools import cache
 import msgspec
 
 from routerd.config.policy import Policy, UserGroup, Vhost
-from routerd.config.transport import Listener, SslProfile
+from routerd.config.transport import Connector, Listener, SslProfile
 from shm.security import GroupSetup, PolicySetup, TlsSetup, VhostSetup
 
 LOGGER = logging.getLogger("POLICY")
@@ -36,6 +36,16 @@ def tls_setup(listener: Listener, profiles: Sequence[SslProfile]) -> TlsSetup | 
         trusted_certs_file=listener.trusted_certs_file or "",
         required=listener.require_ssl,
         verify=listener.authenticate_peer if listener.http else "EXTERNAL" in mechanisms(listener).split(),
+    )
+
+
+def client_tls_setup(connector: Connector, profiles: Sequence[SslProfile]) -> TlsSetup | None:
+    """The TLS of a connector; None: it has none."""
+    if connector.ssl_profile is None:
+        return None
+    profile = next(one for one in profiles if one.name == connector.ssl_profile)
+    return msgspec.structs.replace(
+        profile_setup(profile), required=True, verify=connector.verify_hostname, client=True
     )
 
 

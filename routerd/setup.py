@@ -9,13 +9,16 @@ from routerd.config.policy import Policy, Vhost
 from routerd.config.router import Log, Router
 from routerd.config.routing import Address
 from routerd.config.transport import Listener, SslProfile
+from routerd.connecting import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
 from routerd.listeners import Listening
 from routerd.security import mechanisms, policy_setup, tls_setup
 from shm.control import (
     AddressSetup,
+    ConnectorSetup,
     ListenerSetup,
     LogSetup,
     SetAddresses,
+    SetConnectors,
     SetListeners,
     SetLogs,
     SetManagement,
@@ -23,9 +26,6 @@ from shm.control import (
     Setup,
 )
 from shm.management import Management
-
-MIN_FRAME_SIZE = 512  # AMQP 2.3.2: every peer takes such frames
-MAX_SESSIONS = 32768
 
 
 class Blueprint(msgspec.Struct, frozen=True):
@@ -41,6 +41,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     profiles: Sequence[SslProfile] = ()
     policy: Policy = Policy()
     vhosts: Sequence[Vhost] = ()
+    connecting: Sequence[Connecting] = ()
     management: Management | None = None
 
     @property
@@ -71,7 +72,9 @@ class Blueprint(msgspec.Struct, frozen=True):
                 fd if core or (role == "worker" and i == index) else -1 for i, fd in enumerate(self.doorbells)
             ],
             cpus=cpus,
+            mode=self.router.mode,
             listeners=self._listeners(role),
+            connectors=self._connectors(role, index),
             addresses=self._addresses() if core else [],
             logs=log_setups(self.logs),
             default_distribution=self.router.default_distribution,
@@ -89,13 +92,15 @@ class Blueprint(msgspec.Struct, frozen=True):
         sockets = [fd for listener in setup.listeners for fd in listener.fds]
         return sockets + [fd for fd in setup.doorbells if fd >= 0]
 
-    def news(self, role: str, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
+    def news(self, role: str, index: int, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
         """What a child set up by `before` must be told now, and the descriptors that go with each message."""
         news: list[tuple[msgspec.Struct, list[int]]] = []
         if self.logs != before.logs:
             news.append((SetLogs(log_setups(self.logs)), []))
         if (listeners := self._listeners(role)) != before._listeners(role):
             news.append((SetListeners(listeners), [fd for one in listeners for fd in one.fds]))
+        if (connectors := self._connectors(role, index)) != before._connectors(role, index):
+            news.append((SetConnectors(connectors), []))
         policy = policy_setup(self.policy, self.vhosts)
         if role != "exporter" and policy != policy_setup(before.policy, before.vhosts):
             news.append((SetPolicy(policy), []))
@@ -112,6 +117,14 @@ class Blueprint(msgspec.Struct, frozen=True):
 
     def _addresses(self) -> list[AddressSetup]:
         return [_address(address) for address in self.addresses]
+
+    def _connectors(self, role: str, index: int) -> list[ConnectorSetup]:
+        """A worker's own."""
+        return [
+            connector_setup(one, self.router.link_capacity, self.profiles)
+            for one in self.connecting
+            if role == "worker" and one.worker == index
+        ]
 
     def _listeners(self, role: str) -> list[ListenerSetup]:
         """Those that speak AMQP are the workers', those that speak HTTP the exporter's."""
@@ -159,6 +172,8 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         policy_vhost=listener.policy_vhost or "",
         multi_tenant=listener.multi_tenant,
         http_root_dir=listener.http_root_dir or "",
+        cost=listener.cost,
+        annotations=listener.annotations,
         open_properties=listener.open_properties or {},
         failover=failover_places(listener.failover_urls or ""),
     )

@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -27,6 +27,7 @@ from routerd.config.policy import Vhost
 from routerd.config.router import MAX_WORKERS
 from routerd.config.source import Mistake
 from routerd.config.transport import SslProfile
+from routerd.connecting import Connecting, assign
 from routerd.family import Family
 from routerd.identities import Identities
 from routerd.listeners import ListenError, Listening, close_all, listen_all
@@ -109,7 +110,7 @@ def _assemble(
         version=_version(),
         listening=tuple(listening),
         doorbells=doorbells,
-        **_configured(config, identities),
+        **_configured(config, identities, ()),
     )
     family = Family(blueprint, memory, pinning, launch)
     stack.callback(family.end)  # whatever happens: no child outlives this
@@ -134,7 +135,7 @@ def _listen(config: Config) -> list[Listening]:
             )
 
 
-def _configured(config: Config, identities: Identities) -> dict[str, Any]:
+def _configured(config: Config, identities: Identities, connecting: Sequence[Connecting]) -> dict[str, Any]:
     """What of a blueprint changes with the configuration while the router runs, but for the sockets."""
     return {
         "addresses": config.addresses,
@@ -142,6 +143,7 @@ def _configured(config: Config, identities: Identities) -> dict[str, Any]:
         "profiles": tuple(entity for entity in config.entities if isinstance(entity, SslProfile)),
         "policy": config.policy,
         "vhosts": tuple(entity for entity in config.entities if isinstance(entity, Vhost)),
+        "connecting": assign(connecting, config.connectors, config.router.workers),
         "management": management(config, identities),
     }
 
@@ -345,7 +347,7 @@ class Supervisor:
             self._blueprint,
             router=self._config.router,
             listening=tuple(reloaded.listening),
-            **_configured(self._config, self._identities),
+            **_configured(self._config, self._identities, self._blueprint.connecting),
         )
         self._family.change(self._blueprint, reloaded.pinning, self._clock())
         retire(reloaded.retired)

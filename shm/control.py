@@ -60,13 +60,15 @@ class ConnectorSetup(msgspec.Struct, frozen=True):
     """One ``connector`` entity as the worker that makes its connection needs it.
 
     ``number`` tells connectors apart as a listener's does, and never equals a listener's. ``hosts``, as
-    host:port, are tried in turn: the configured one first, then its failover list. ``annotations`` is auto,
-    section, map, skupper or none.
+    [scheme://]host:port, are tried in turn: the configured one first, then its failover list. ``family`` is
+    IPv4, IPv6 or empty. ``annotations`` is auto, section, map, skupper or none. ``sasl_password`` is as
+    configured: it is found out when the connection is made.
     """
 
     name: str
     number: int
     hosts: list[str]
+    family: str = ""
     role: str = "normal"
     cost: int = 1
     annotations: str = "auto"
@@ -83,6 +85,9 @@ class ConnectorSetup(msgspec.Struct, frozen=True):
     tls: TlsSetup | None = None
     policy_vhost: str = ""
     open_properties: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"ConnectorSetup({self.name!r})"  # a password is never shown
 
 
 class AddressSetup(msgspec.Struct, frozen=True):
@@ -119,7 +124,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     mode: str = "standalone"  # or interior, edge
     cpus: list[int] = []
     listeners: list[ListenerSetup] = []
-    connectors: list[ConnectorSetup] = []  # a worker's own; the core's: all
+    connectors: list[ConnectorSetup] = []  # a worker's own
     addresses: list[AddressSetup] = []
     logs: list[LogSetup] = []
     default_distribution: str = "balanced"

@@ -67,8 +67,9 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     (outgoing) or target's (incoming) address, None for null. Settle modes as in AMQP 2.8.2 and 2.8.3.
     ``capacity`` is the listener's linkCapacity. A restored link is answered only if it is refused; its
     ``address`` is the one it has, generated or not, and ``granted`` the credit that its sender still has
-    (below 0: it overran). ``request`` is that of the ``OpenLink`` which the peer's attach answers; 0: the
-    peer began.
+    (below 0: it overran). ``request`` is that of the ``OpenLink`` which the peer's attach answers, else 0.
+    ``ours``: the router began; ``address`` and ``capabilities`` are then those at the peer, the target's of
+    an outgoing link and the source's of an incoming one.
     """
 
     link: int
@@ -86,6 +87,7 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     restored: bool = False
     granted: int = 0
     request: int = 0
+    ours: bool = False
 
 
 class Attached(msgspec.Struct, array_like=True, frozen=True):
@@ -183,6 +185,19 @@ class Trace(msgspec.Struct, array_like=True, frozen=True):
     on: bool
 
 
+class ConnectorState(msgspec.Struct, array_like=True, frozen=True):
+    """C_CONNECTOR, worker -> core: how the connector of that name does, for management.
+
+    ``status`` is CONNECTING, SUCCESS or FAILED; ``message`` says what happened last; ``hosts`` are where it
+    leads and will lead, the present one first.
+    """
+
+    name: str
+    status: str
+    message: str = ""
+    hosts: list[str] = []
+
+
 C_CONNECTION_OPENED: Final = 1
 C_CONNECTION_CLOSED: Final = 2
 C_ATTACH: Final = 3
@@ -195,6 +210,7 @@ C_LOOK: Final = 9
 C_SEEN: Final = 10
 C_DENIED: Final = 11
 C_TRACE: Final = 12
+C_CONNECTOR: Final = 13
 
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTION_OPENED: ConnectionOpened,
@@ -209,4 +225,5 @@ PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_SEEN: Seen,
     C_DENIED: Denied,
     C_TRACE: Trace,
+    C_CONNECTOR: ConnectorState,
 }

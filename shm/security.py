@@ -4,15 +4,16 @@ import msgspec
 
 
 class TlsSetup(msgspec.Struct, frozen=True):
-    """An ``sslProfile`` as one listener uses it; empty: not given.
+    """An ``sslProfile`` as one listener or connector uses it; empty: not given.
 
     ``password`` is as configured (``env:NAME``, ``file:PATH``, ``pass:TEXT``, ``literal:TEXT``, bare): it is
     found out where the key is read. ``verify``: a client must show a certificate that ``ca_cert_file``, or
-    ``trusted_certs_file`` instead of it, vouches for.
+    ``trusted_certs_file`` instead of it, vouches for. A ``client`` (connector) needs no certificate of its
+    own, trusts what the machine trusts without ``ca_cert_file``, and with ``verify`` compares host names.
     """
 
     profile: str
-    cert_file: str
+    cert_file: str = ""
     private_key_file: str = ""
     password: str = ""
     ca_cert_file: str = ""
@@ -23,6 +24,7 @@ class TlsSetup(msgspec.Struct, frozen=True):
     uid_name_mapping_file: str = ""
     required: bool = False
     verify: bool = False
+    client: bool = False
 
     def __repr__(self) -> str:
         return f"TlsSetup({self.profile!r})"  # a password is never shown

@@ -47,8 +47,8 @@ enum {                                 /* pn_type_t */
 enum { PN_EOS = -1 };
 enum { PN_TRACE_OFF = 0, PN_TRACE_FRM = 2 };   /* pn_trace_t */
 enum { PN_SASL_OK = 0, PN_SASL_AUTH = 1 };   /* pn_sasl_outcome_t */
-enum { PN_SSL_MODE_SERVER = 2 };       /* pn_ssl_mode_t */
-enum { PN_SSL_VERIFY_PEER = 1, PN_SSL_ANONYMOUS_PEER = 2 };   /* pn_ssl_verify_mode_t */
+enum { PN_SSL_MODE_CLIENT = 1, PN_SSL_MODE_SERVER = 2 };   /* pn_ssl_mode_t */
+enum { PN_SSL_VERIFY_PEER = 1, PN_SSL_ANONYMOUS_PEER = 2, PN_SSL_VERIFY_PEER_NAME = 3 };   /* pn_ssl_verify_mode_t */
 enum { PN_SSL_CERT_SUBJECT_COUNTRY_NAME = 0, PN_SSL_CERT_SUBJECT_STATE_OR_PROVINCE = 1, PN_SSL_CERT_SUBJECT_CITY_OR_LOCALITY = 2,
        PN_SSL_CERT_SUBJECT_ORGANIZATION_NAME = 3, PN_SSL_CERT_SUBJECT_ORGANIZATION_UNIT = 4, PN_SSL_CERT_SUBJECT_COMMON_NAME = 5 };
 enum { PN_SSL_SHA1 = 0, PN_SSL_SHA256 = 1, PN_SSL_SHA512 = 2 };   /* pn_ssl_hash_alg */
@@ -61,6 +61,8 @@ void pn_connection_close(pn_connection_t *connection);
 int pn_connection_state(pn_connection_t *connection);
 void pn_connection_set_container(pn_connection_t *connection, const char *container);
 void pn_connection_set_hostname(pn_connection_t *connection, const char *hostname);
+void pn_connection_set_user(pn_connection_t *connection, const char *user);
+void pn_connection_set_password(pn_connection_t *connection, const char *password);
 void pn_connection_set_context(pn_connection_t *connection, void *context);
 void *pn_connection_get_context(pn_connection_t *connection);
 const char *pn_connection_remote_container(pn_connection_t *connection);
@@ -69,6 +71,7 @@ pn_data_t *pn_connection_offered_capabilities(pn_connection_t *connection);
 pn_data_t *pn_connection_desired_capabilities(pn_connection_t *connection);
 pn_data_t *pn_connection_properties(pn_connection_t *connection);
 pn_data_t *pn_connection_remote_properties(pn_connection_t *connection);
+pn_data_t *pn_connection_remote_offered_capabilities(pn_connection_t *connection);
 pn_condition_t *pn_connection_condition(pn_connection_t *connection);
 pn_condition_t *pn_connection_remote_condition(pn_connection_t *connection);
 pn_link_t *pn_link_head(pn_connection_t *connection, int state);
@@ -132,6 +135,10 @@ void pn_session_open(pn_session_t *session);
 void pn_session_close(pn_session_t *session);
 void pn_session_free(pn_session_t *session);
 int pn_session_state(pn_session_t *session);
+pn_session_t *pn_session_head(pn_connection_t *connection, int state);
+pn_session_t *pn_session_next(pn_session_t *session, int state);
+void pn_session_set_context(pn_session_t *session, void *context);
+void *pn_session_get_context(pn_session_t *session);
 pn_connection_t *pn_session_connection(pn_session_t *session);
 pn_condition_t *pn_session_condition(pn_session_t *session);
 size_t pn_session_outgoing_bytes(pn_session_t *session);

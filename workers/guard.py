@@ -8,11 +8,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from shm.control import ListenerSetup
+from shm.control import ConnectorSetup, ListenerSetup
 from shm.security import Admission, PolicySetup
 from shm.stats import COUNTERS
-from workers.policy import DeniedError, Policy
-from workers.tls import Certificates, Engine, unknown_protocols
+from workers.policy import DeniedError, Grant, Policy
+from workers.tls import CertificateError, Certificates, Engine, unknown_protocols
 
 SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
@@ -59,7 +59,7 @@ class Passed(msgspec.Struct, frozen=True):
 
 
 class Guard:
-    """The guard of one worker's listeners."""
+    """The guard of one worker's listeners and connectors."""
 
     def __init__(self, policy: PolicySetup, engine: Connections, counters: Counters) -> None:
         self._engine = engine
@@ -71,17 +71,20 @@ class Guard:
         """Another policy for connections that open from now on."""
         self._policy = Policy(policy)
 
-    def protect(self, number: int, listener: ListenerSetup) -> None:
-        """A listening socket, by the pump's number, as it is to be. Raises CertificateError.
+    def protect(self, number: int, terms: ListenerSetup | ConnectorSetup) -> None:
+        """A listening socket or connector, by the pump's number, as it is to be. Raises CertificateError.
 
-        Where a protocol is asked for that nobody speaks, there is no TLS, and nobody gets in without.
+        Where a protocol is asked for that nobody speaks, there is no TLS, and nobody gets in without, or out.
         """
-        shut = listener.tls is not None and bool(unknown_protocols(listener.tls.protocols))
-        self._engine.require_encryption(number, listener.require_encryption or shut)
-        self._certificates.set(number, None if shut else listener.tls)
+        shut = terms.tls is not None and bool(unknown_protocols(terms.tls.protocols))
+        if isinstance(terms, ListenerSetup):
+            self._engine.require_encryption(number, terms.require_encryption or shut)
+        elif shut:
+            raise CertificateError("its sslProfile asks for protocols that are no versions of TLS")
+        self._certificates.set(number, None if shut else terms.tls)
 
     def certificates_due(self, number: int) -> None:
-        """Somebody connects: use certificates that have changed since the last time."""
+        """A connection begins: use certificates that have changed since the last time."""
         why = self._certificates.refresh(number)
         if why is None:
             return
@@ -94,7 +97,6 @@ class Guard:
 
     def enter(self, index: int, listener: ListenerSetup, hostname: str, user: str, peer: str) -> Passed:
         """A peer's OPEN has come and is not answered yet. Raises DeniedError; it has been counted."""
-        protection = self._engine.protection(index)
         if listener.tls is not None:
             user = self._certificates.user(self._engine.listener_of(index), index) or user
         try:
@@ -102,6 +104,15 @@ class Guard:
         except DeniedError:
             self._count("refused_vhost")
             raise
+        return self._passed(index, user, grant)
+
+    def leave(self, index: int, connector: ConnectorSetup, user: str) -> Passed:
+        """The peer of a connector has opened its connection. Raises DeniedError."""
+        grant = self._policy.grant_connector(connector.policy_vhost) if connector.policy_vhost else Grant()
+        return self._passed(index, user, grant)
+
+    def _passed(self, index: int, user: str, grant: Grant) -> Passed:
+        protection = self._engine.protection(index)
         limits = (grant.max_message_size, grant.max_frame_size, grant.max_sessions, grant.max_session_window)
         if any(limits) or grant.user_id is not None:
             self._engine.limit(index, grant.user_id, *limits)

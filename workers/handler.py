@@ -7,17 +7,19 @@ action (shm/payloads.py), and what it decided comes back through ``control``.
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from shm.control import ListenerSetup, Setup
+from shm.control import ConnectorSetup, ListenerSetup, Setup
 from shm.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
+    C_CONNECTOR,
     C_DENIED,
     C_DETACH,
+    C_LINK_REFUSED,
     C_SEEN,
     PAYLOADS,
     Attach,
@@ -25,60 +27,37 @@ from shm.payloads import (
     Close,
     ConnectionClosed,
     ConnectionOpened,
+    ConnectorState,
     Denied,
     Detach,
     Error,
+    LinkRefused,
     Look,
+    OpenLink,
     Seen,
     Trace,
 )
 from workers.guard import Guard, Passed
+from workers.neighbours import AmqpError, Connectors, Dialler, Name, Pump
+from workers.opening import CAPABILITIES, Terms, cost_of, form_of, open_properties
 from workers.policy import DENIED, DeniedError
 from workers.trace import Tracing, line
 
 SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
-PRODUCT = "routerd"
 ACCEPT_TELL_SECONDS = 10.0
+GONE = ("amqp:connection:forced", "the connection of the link is gone")
 TOO_LARGE = ("amqp:connection:forced", "a message is larger than the policy allows")
-# Senders without a target address are served, and messages of any length arrive on links of their own kind.
-ANNOTATIONS_MAP = 1  # content.h: what clients that are to see router annotations get
-CAPABILITIES = ["ANONYMOUS-RELAY", "qd.streaming-links"]
-
-AmqpError = tuple[str, str]
-
-
-class Pump(Protocol):
-    """What the handler asks of workers.pump.Pump."""
-
-    def next_connection(self) -> int: ...
-    def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, Any], int, int]: ...
-    def connection_open(
-        self, index: int, container: str, capabilities: list[str], properties: dict[str, Any]
-    ) -> None: ...
-    def connection_annotations(self, index: int, form: int, strip_in: bool, strip_out: bool) -> None: ...
-    def connection_close(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
-    def link_open(self, index: int, generation: int, address: str | None) -> bool: ...
-    def link_seen(self, link: int, generation: int, now: int) -> tuple[int, int, int] | None: ...
-    def link_refuse(self, index: int, generation: int, name: str, description: str) -> None: ...
-    def link_close(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
-    def post(
-        self,
-        kind: int,
-        payload: bytes,
-        link: int = ...,
-        link_generation: int = 0,
-        connection: int = 0,
-        connection_generation: int = 0,
-    ) -> None: ...
 
 
 class Handler:
-    """Events of one worker's pump; ``pump``, ``guard`` and ``tracing`` are set when they exist."""
+    """Events of one worker's pump; ``pump`` and the others are set when they exist."""
 
     pump: Pump
+    dialler: Dialler
     guard: Guard
     tracing: Tracing
+    connectors: Connectors
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -91,46 +70,68 @@ class Handler:
             Close: self._close,
             Look: self._look,
             Trace: self._trace,
+            OpenLink: self._open_link,
         }
         self.numbers: dict[int, int] = {}  # by connection; unique in the router, for logs and qd.conn-id
         self.wishes: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
         self.peers: dict[int, str] = {}
         self._accept_told = -ACCEPT_TELL_SECONDS
         self._passed: dict[int, Passed] = {}  # connections that the core knows
+        self._dialled: dict[int, ConnectorSetup] = {}  # connections that a connector has made
 
     # ---- connections ----
 
-    def connection_open(self, index: int, generation: int) -> None:
-        """The peer's OPEN has come: answer it and tell the core."""
+    def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int:
+        """A connector begins a connection to a host: say OPEN. Returns the connection's number."""
+        index, _ = name
         number = self.number(index)
-        _, hostname, user, _, _, config, _ = self.pump.connection_info(index)
-        self.peers[index] = self.guard.peer(index)
+        self.peers[index] = host
+        self._dialled[index] = connector
+        properties = open_properties(connector, self.setup.version, number)
+        self.pump.connection_open(index, self.setup.router_id, CAPABILITIES, properties)
+        return number
+
+    def hang_up(self, name: Name, error: AmqpError) -> None:
+        """A connector gives its connection up."""
+        self.pump.connection_close(*name, error)
+
+    def connector_state(self, state: ConnectorState) -> None:
+        """Tell the core how a connector does."""
+        self._post(C_CONNECTOR, state)
+
+    def connection_open(self, index: int, generation: int) -> None:
+        """The peer's OPEN has come: answer it, if it is no answer itself, and tell the core."""
+        _, hostname, user, _, _, _, config = self.pump.connection_info(index)
+        connector = self._dialled.get(index)
         denied = ""
         try:
-            self._passed[index] = self.guard.enter(
-                index, self.listeners[config], hostname, user, self.peers[index]
-            )
+            if connector is not None:
+                self._passed[index] = self.guard.leave(index, connector, user)
+            else:
+                self.peers[index] = self.guard.peer(index)
+                listener = self.listeners[config]
+                self._passed[index] = self.guard.enter(index, listener, hostname, user, self.peers[index])
         except DeniedError as error:
             denied = str(error)
             self._denied(error.vhost, "connection")
-        self.pump.connection_open(
-            index,
-            self.setup.router_id,
-            CAPABILITIES,
-            self._properties(self.listeners[config], number),
-        )
+        number = self.number(index)
+        if connector is None:
+            properties = open_properties(self.listeners[config], self.setup.version, number)
+            self.pump.connection_open(index, self.setup.router_id, CAPABILITIES, properties)
         if denied:
-            POLICY.info("[C%d] connection from %s denied: %s", number, self.peers[index], denied)
+            POLICY.info("[C%d] connection of %s denied: %s", number, self.peers[index], denied)
             self.pump.connection_close(index, generation, DENIED)
             return
         opened = self._present(index, generation, self._passed[index])
-        strip = self.listeners[config].strip_annotations
-        self.pump.connection_annotations(
-            index, ANNOTATIONS_MAP, strip in ("in", "both"), strip in ("out", "both")
-        )
+        form = form_of(connector or self.listeners[config], opened.properties)
+        self.pump.connection_annotations(index, form.form, form.strip_in, form.strip_out)
+        direction = "from" if connector is None else "to"
         SERVER.info(
-            "[C%d] connection from %s opened, container %r", opened.number, opened.host, opened.container
+            "[C%d] connection %s %s opened, container %r", number, direction, opened.host, opened.container
         )
+        if connector is not None:
+            name = (index, generation)
+            self.connectors.opened(connector.number, name, opened.properties, _described(opened))
 
     def number(self, index: int) -> int:
         """Of a connection: unique in the router, in logs and as qd.conn-id. Its first use gives it one."""
@@ -147,34 +148,24 @@ class Handler:
             self.wishes[message.connection] = message.on
         self.tracing.wish(message.connection, message.generation, message.on)
 
-    def _properties(self, listener: ListenerSetup, number: int) -> dict[str, Any]:
-        """Of our OPEN: what every router says, and what the listener adds."""
-        properties = {
-            "product": PRODUCT,
-            "version": self.setup.version,
-            "qd.conn-id": number,
-            **listener.open_properties,
-        }
-        if listener.failover:
-            properties["failover-server-list"] = listener.failover
-        return properties
-
     def connection_present(self, index: int, generation: int) -> None:
         """Tell a new core of an open connection; one that was denied is on its way out and none of its."""
         if index in self._passed:
             self._present(index, generation, self._passed[index])
 
     def _present(self, index: int, generation: int, passed: Passed) -> ConnectionOpened:
-        container, hostname, _, mechanism, properties, config, _ = self.pump.connection_info(index)
-        listener = self.listeners[config]
+        container, hostname, _, mechanism, properties, _, config = self.pump.connection_info(index)
+        connector = self._dialled.get(index)
+        terms: Terms = connector or self.listeners[config]
+        form = form_of(terms, properties)
         opened = ConnectionOpened(
             connection=index,
             generation=generation,
             container=container,
             host=self.peers[index],
             hostname=hostname,
-            role=listener.role,
-            listener=listener.name,
+            role=terms.role,
+            listener="" if connector else terms.name,
             user=passed.user,
             sasl=mechanism,
             product=str(properties.get("product", "")),
@@ -187,8 +178,11 @@ class Handler:
             tls_cipher=passed.tls_cipher,
             tls_strength=passed.tls_strength,
             admission=passed.admission,
-            tenant=_tenant(listener, hostname, passed) if listener.multi_tenant else "",
             trace=self.wishes.get(index),
+            tenant=_tenant(terms, hostname, passed),
+            connector=connector.name if connector else "",
+            cost=cost_of(terms, properties),
+            annotations=form.form,
         )
         self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
         return opened
@@ -204,17 +198,18 @@ class Handler:
             )
         self.pump.connection_close(index, generation)
 
-    def connection_gone(
-        self, index: int, generation: int, opened: bool, error: AmqpError | None, fd: int
-    ) -> None:
+    def connection_gone(self, index: int, generation: int, opened: bool, error: AmqpError | None) -> None:
         """The socket is closed and every link has been reported lost."""
         number = self.numbers.pop(index, 0)
         self.wishes.pop(index, None)
         host = self.peers.pop(index, None) or self.guard.peer(index)
         known = self._passed.pop(index, None) is not None
-        if not opened and self.guard.refused(index, host, error):
+        connector = self._dialled.pop(index, None)
+        if connector is not None:
+            self.connectors.ended(connector.number, (index, generation), opened, error)
+        elif not opened and self.guard.refused(index, host, error):
             return
-        if error is not None:
+        elif error is not None:
             SERVER.info("[C%d] connection of %s ended: %s: %s", number, host, *error)
         elif opened:
             SERVER.info("[C%d] connection of %s closed", number, host)
@@ -278,6 +273,8 @@ class Handler:
         capacity: int,
         restored: bool,
         granted: int,
+        request: int = 0,
+        ours: bool = False,
     ) -> None:
         """A peer attaches: the core decides (the link is not opened before it did). Or, ``restored``: a link
         that an earlier core has let in, with the credit that its sender has."""
@@ -299,6 +296,8 @@ class Handler:
             capacity=capacity,
             restored=bool(restored),
             granted=granted,
+            request=request,
+            ours=bool(ours),
         )
         self._post(C_ATTACH, message, link=link, link_generation=generation)
 
@@ -307,7 +306,11 @@ class Handler:
         message = Detach(link=link, generation=generation, error=Error(*error) if error else None)
         self._post(C_DETACH, message, link=link, link_generation=generation)
 
-    # ---- the core's answers ----
+    def link_refused(self, request: int, error: AmqpError | None) -> None:
+        """A link that the core wanted will not be."""
+        self._post(C_LINK_REFUSED, LinkRefused(request, Error(*error) if error else None))
+
+    # ---- the core's answers and wishes ----
 
     def control(self, kind: int, payload: bytes) -> bool:
         """A control record of the core. False: it made no sense and was dropped."""
@@ -340,10 +343,40 @@ class Handler:
         links = [self.pump.link_seen(link, generation, now) for link, generation in message.links]
         self._post(C_SEEN, Seen(message.number, links))
 
+    def _open_link(self, wish: OpenLink) -> None:
+        if wish.connection not in self._passed or not self.dialler.open_link(
+            wish.connection,
+            wish.generation,
+            wish.request,
+            wish.name,
+            wish.outgoing,
+            wish.source,
+            wish.target,
+            wish.session,
+            wish.source_capabilities,
+            wish.target_capabilities,
+            wish.dynamic_source,
+            wish.snd_settle_mode,
+            wish.rcv_settle_mode,
+            wish.capacity,
+        ):
+            self.link_refused(wish.request, GONE)
+
     def _post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
         self.pump.post(kind, self._encode(message), **names)
 
 
-def _tenant(listener: ListenerSetup, hostname: str, passed: Passed) -> str:
-    """The vhost by which a client of a multi-tenant listener shares its addresses."""
-    return passed.admission.vhost if passed.admission else listener.policy_vhost or hostname
+def _tenant(terms: Terms, hostname: str, passed: Passed) -> str:
+    """The vhost by which a client of a multi-tenant listener shares its addresses; empty for others."""
+    if isinstance(terms, ConnectorSetup) or not terms.multi_tenant:
+        return ""
+    return passed.admission.vhost if passed.admission else terms.policy_vhost or hostname
+
+
+def _described(opened: ConnectionOpened) -> str:
+    """A connection as a connector's message has it."""
+    said = {"host": opened.host, "container_id": opened.container, "auth": opened.sasl or "no"}
+    if opened.user:
+        said["user"] = opened.user
+    said["encrypted"] = opened.tls_protocol or "no"
+    return " ".join(f"{name}={value}" for name, value in said.items())

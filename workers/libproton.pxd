@@ -7,6 +7,8 @@ cdef extern from "engine.h" nogil:
         pass
     ctypedef struct pn_link_t:
         pass
+    ctypedef struct pn_session_t:
+        pass
     ctypedef struct pn_terminus_t:
         pass
     ctypedef struct pn_condition_t:
@@ -30,6 +32,7 @@ cdef extern from "engine.h" nogil:
     const char *pn_connection_remote_container(pn_connection_t *)
     const char *pn_connection_remote_hostname(pn_connection_t *)
     pn_data_t *pn_connection_remote_properties(pn_connection_t *)
+    pn_data_t *pn_connection_remote_offered_capabilities(pn_connection_t *)
     pn_data_t *pn_connection_properties(pn_connection_t *)
     pn_data_t *pn_connection_offered_capabilities(pn_connection_t *)
     pn_data_t *pn_connection_desired_capabilities(pn_connection_t *)
@@ -53,7 +56,7 @@ cdef extern from "engine.h" nogil:
     int pn_transport_set_channel_max(pn_transport_t *, unsigned short)
     bint pn_transport_is_encrypted(pn_transport_t *)
     bint pn_transport_is_authenticated(pn_transport_t *)
-    int PN_SSL_MODE_SERVER, PN_SSL_VERIFY_PEER
+    int PN_SSL_MODE_CLIENT, PN_SSL_MODE_SERVER, PN_SSL_VERIFY_PEER, PN_SSL_VERIFY_PEER_NAME
     pn_ssl_domain_t *pn_ssl_domain(int)
     void pn_ssl_domain_free(pn_ssl_domain_t *)
     int pn_ssl_domain_set_credentials(pn_ssl_domain_t *, const char *, const char *, const char *)
@@ -69,6 +72,8 @@ cdef extern from "engine.h" nogil:
     const char *pn_ssl_get_remote_subject_subfield(pn_ssl_t *, int)
     int pn_ssl_get_cert_fingerprint(pn_ssl_t *, char *, size_t, int)
     void pn_link_set_max_message_size(pn_link_t *, unsigned long long)
+    pn_link_t *pn_sender(pn_session_t *, const char *)
+    pn_link_t *pn_receiver(pn_session_t *, const char *)
     void pn_link_open(pn_link_t *)
     void pn_link_close(pn_link_t *)
     const char *pn_link_name(pn_link_t *)
@@ -86,6 +91,7 @@ cdef extern from "engine.h" nogil:
     const char *pn_terminus_get_address(pn_terminus_t *)
     int pn_terminus_set_address(pn_terminus_t *, const char *)
     int pn_terminus_get_type(pn_terminus_t *)
+    int pn_terminus_set_dynamic(pn_terminus_t *, bint)
     int pn_terminus_copy(pn_terminus_t *, pn_terminus_t *)
     pn_data_t *pn_terminus_capabilities(pn_terminus_t *)
     bint pn_condition_is_set(pn_condition_t *)

@@ -12,11 +12,14 @@ from typing import Protocol
 
 import msgspec
 
-from shm.control import ListenerSetup
+from shm.control import ConnectorSetup, ListenerSetup
 from workers.tls import CertificateError
 
 SERVER = logging.getLogger("SERVER")
 SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1)
+SESSION_WINDOW_BYTES_OF_ROUTERS = 128 * 1024 * 1024  # their links share sessions, by priority
+
+CONNECT_SECONDS = 60  # until a peer has opened a connection of a connector without idle timeout
 
 Terms = tuple[int, int, int, int, int, int, int, bool, str]
 
@@ -92,10 +95,16 @@ class Listeners:
                 SERVER.error("listener %s keeps its certificates: %s", one.name or one.number, error)
 
 
-def terms(one: ListenerSetup) -> Terms:
-    """A listener as the pump knows it."""
-    handshake = one.initial_handshake_timeout_seconds or one.idle_timeout_seconds
-    frames = max(2, SESSION_WINDOW_BYTES // one.max_frame_size)
+def terms(one: ListenerSetup | ConnectorSetup) -> Terms:
+    """A listener, or a connector, as the pump knows it."""
+    routers = one.role in ("inter-router", "edge")
+    window = SESSION_WINDOW_BYTES_OF_ROUTERS if routers else SESSION_WINDOW_BYTES
+    frames = max(2, window // one.max_frame_size)
+    if isinstance(one, ConnectorSetup):
+        handshake, authenticate = one.idle_timeout_seconds or CONNECT_SECONDS, False
+    else:
+        handshake = one.initial_handshake_timeout_seconds or one.idle_timeout_seconds
+        authenticate = one.authenticate_peer
     return (
         one.number,
         one.max_frame_size,
@@ -104,6 +113,6 @@ def terms(one: ListenerSetup) -> Terms:
         handshake * 1000,
         one.link_capacity,
         one.max_session_frames or frames,
-        one.authenticate_peer,
+        authenticate,
         one.sasl_mechanisms,
     )

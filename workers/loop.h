@@ -12,6 +12,7 @@
 #include "layout.h"
 #include "away.h"
 #include "look.h"
+#include "dial.h"
 
 #define EPOLL_BATCH 64
 #define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */
@@ -29,6 +30,7 @@ static inline wlink *link_new(pump *p, wconn *c, pn_link_t *engine)
     k->outgoing = pn_link_is_sender(engine);
     k->capacity = p->listeners[c->listener].link_capacity;
     k->on_list = -1;
+    k->order = p->attached++;
     k->previous = ROUTERD_NIL;
     k->next = c->link_first;
     if (k->next != ROUTERD_NIL) ((wlink *) pool_at(&p->links, k->next))->previous = pool_index(&p->links, k);
@@ -103,11 +105,12 @@ static inline void event_session(pump *p, pn_session_t *session, bool open)
     if (!open) {
         session_lost(p, session);
         wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
-        if (c && c->sessions) c->sessions--;
+        if (c && c->sessions && !session_ours(session)) c->sessions--;
         pn_session_close(session);
         pn_session_free(session);
         return;
     }
+    if (session_ours(session)) return;
     wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
     if (c) pn_session_set_incoming_window_and_lwm(session, c->window, 0);
     pn_session_open(session);
@@ -128,6 +131,20 @@ static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
     if (!open) links_lost(p, c);                                /* nothing more is sent to a peer that has said CLOSE */
 }
 
+/* A peer attaches, or answers our attach.  A null terminus in its answer refuses it, and its detach says why (AMQP 2.6.3). */
+static inline void event_attach(pump *p, pn_link_t *engine)
+{
+    wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(pn_link_session(engine)));
+    wlink *k = (wlink *) pn_link_get_context(engine);
+    if (!c || !(pn_session_state(pn_link_session(engine)) & PN_LOCAL_ACTIVE)) return;
+    if (!k) {
+        if (pn_link_state(engine) & PN_LOCAL_UNINIT) p->on_event(p->self, EV_ATTACH, c, NULL, engine, NULL);
+    } else if (k->asked && pn_terminus_get_type(k->outgoing ? pn_link_remote_target(engine) : pn_link_remote_source(engine)) != PN_UNSPECIFIED) {
+        k->open = true;
+        p->on_event(p->self, EV_ATTACHED, c, k, engine, NULL);
+    }
+}
+
 static inline void event_handle(pump *p, int type, void *object)
 {
     wlink *k;
@@ -146,11 +163,7 @@ static inline void event_handle(pump *p, int type, void *object)
         if (k->outgoing) egress_flow(p, k);
         else intake_flow(p, k);
         return;
-    case PN_LINK_REMOTE_OPEN: {
-        wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(pn_link_session((pn_link_t *) object)));
-        if (c && pn_session_state(pn_link_session((pn_link_t *) object)) & PN_LOCAL_ACTIVE) p->on_event(p->self, EV_ATTACH, c, NULL, object, NULL);
-        return;
-    }
+    case PN_LINK_REMOTE_OPEN: event_attach(p, (pn_link_t *) object); return;
     case PN_LINK_REMOTE_CLOSE: event_link_closed(p, (pn_link_t *) object, true); return;
     case PN_LINK_REMOTE_DETACH: event_link_closed(p, (pn_link_t *) object, false); return;
     case PN_SESSION_REMOTE_OPEN: event_session(p, (pn_session_t *) object, true); return;
@@ -176,7 +189,7 @@ static inline void events_drain(pump *p)
 static inline void conn_free(pump *p, wconn *c)
 {
     links_lost(p, c);
-    if (!c->opened || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_FAILED, 1);
+    if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
     trace_end(c);
     close(c->fd);
@@ -261,7 +274,7 @@ static inline void socket_event(pump *p, const struct epoll_event *e)
         wconn *c = (wconn *) pool_at(&p->conns, (uint32_t) name);
         if ((uint32_t) name >= p->conns.high || c->slot.next_free != SLOT_USED || (c->slot.generation & 0xfffffff) != (name >> 32 & 0xfffffff)) return;
         if (e->events & EPOLLOUT) { c->want_write = false; conn_watch(p, c); mark_dirty(p, c); }
-        if (e->events & EPOLLERR) { conn_broken(p, c); return; }
+        if (e->events & EPOLLERR) { dial_failed(c); conn_broken(p, c); return; }
         if ((e->events & EPOLLHUP) && !c->reading) { conn_broken(p, c); return; }
         if (!(e->events & (EPOLLIN | EPOLLHUP))) return;
         if (conn_waits(p, c)) return;

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from workers.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_ssl_domain_t, pn_transport_t
+from workers.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_session_t, pn_ssl_domain_t, pn_transport_t
 
 cdef extern from "semaphore.h" nogil:
     ctypedef struct sem_t:
@@ -27,7 +27,7 @@ cdef extern from "loop.h" nogil:
     uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
-    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_TRACE
+    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_TRACE, EV_ATTACHED
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
     int A_CONTROL
@@ -50,6 +50,7 @@ cdef extern from "loop.h" nogil:
         char *user
         bint secured
         uint8_t trace
+        bint dialled
         uint64_t max_message
         uint32_t window, max_sessions
         uint8_t heeded, annotations
@@ -61,6 +62,9 @@ cdef extern from "loop.h" nogil:
         bint outgoing
         bint open
         bint known
+        bint ours
+        uint32_t asked
+        uint64_t order
     ctypedef struct win:
         pass
     ctypedef struct wout:
@@ -75,6 +79,7 @@ cdef extern from "loop.h" nogil:
         int fd
         uint32_t config
         bint armed
+        bint dials
         uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
         uint16_t channel_max
         bint authenticate, encrypt
@@ -119,7 +124,7 @@ cdef extern from "loop.h" nogil:
         stats_page *others[64]
         pool conns, links, ins, outs
         pn_collector_t *collector
-        wlistener listeners[64]
+        wlistener listeners[512]
         uint32_t listener_count, dirty_first, stalled_first, low_small, low_large, reserve
         bint accepting, withhold, woken, paused, away
         int64_t now_ms
@@ -148,6 +153,9 @@ cdef extern from "loop.h" nogil:
     void listener_arm(native_pump *, wlistener *, bint)
     wlistener *listener_new(native_pump *)
     void listener_close(native_pump *, wlistener *)
+    wlistener *dial_place(native_pump *)
+    wconn *dial(native_pump *, int, uint16_t, const char *, const char *, const char *)
+    pn_session_t *dial_session(wconn *, uint32_t)
     bint blocks_left(const native_pump *)
     void publish_actions(native_pump *)
     void pump_leave(native_pump *)

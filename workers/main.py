@@ -16,6 +16,7 @@ from shm.control import (
     FromChild,
     Quiesced,
     Ready,
+    SetConnectors,
     SetListeners,
     SetPolicy,
     Setup,
@@ -23,6 +24,7 @@ from shm.control import (
     ToChild,
 )
 from workers import engine
+from workers.connectors import Connectors
 from workers.guard import Guard
 from workers.handler import Handler
 from workers.listeners import Listeners
@@ -50,7 +52,12 @@ class Worker:
 
     def __init__(self, setup: Setup, channel: Channel) -> None:
         engine.load()
-        from workers.pump import Pump, Security, Trace  # noqa: PLC0415 - the engine must be loaded first
+        from workers.pump import (  # noqa: PLC0415 - the engine must be loaded first
+            Dialler,
+            Pump,
+            Security,
+            Trace,
+        )
 
         self._channel = channel
         self._segments = segment.attach(setup.segments)
@@ -72,9 +79,12 @@ class Worker:
         handler.tracing = self._tracing = Tracing(Trace(self._pump))
         self._tracing.follow_log()
         configure_sasl(setup)
+        handler.dialler = dialler = Dialler(self._pump)
+        handler.connectors = self._connectors = Connectors(dialler, handler, self._guard)
         self._listeners = Listeners(self._pump, handler.listeners, self._guard.protect)
         for listener in setup.listeners:
             self._listeners.add(listener)
+        self._connectors.change(setup.connectors)
         stats.own(os.getpid(), setup.generation)
         self._pump.accept(setup.accepting)
         self._look_due = 0
@@ -85,7 +95,8 @@ class Worker:
         self._channel.send(Ready(os.getpid()))
         while not self._exit:
             waiting = self._draining or self._closing or self._telling
-            self._pump.run(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS)
+            self._connectors.step()
+            self._pump.run(self._connectors.wait(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS))
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
             self._tracing.follow_log()
@@ -97,9 +108,12 @@ class Worker:
             case StopAccepting():
                 self._pump.accept(False)
                 self._pump.withhold_credit()
+                self._connectors.stop()
                 self._draining = True
             case SetListeners(listeners):
                 self._listeners.change(listeners, self._channel.take_descriptors())
+            case SetConnectors(connectors):
+                self._connectors.change(connectors)
             case SetPolicy(policy):
                 self._guard.set_policy(policy)
             case CloseConnections(why):
@@ -127,6 +141,8 @@ class Worker:
     def _report(self) -> None:
         if self._telling:
             self._telling = not self._pump.present()
+            if not self._telling:
+                self._connectors.tell()
         if self._draining and self._pump.unsettled == 0:
             self._draining = False
             self._channel.send(Drained())
@@ -151,7 +167,8 @@ def place_arena(segments: segment.Segments, setup: Setup) -> None:
 
 def configure_sasl(setup: Setup) -> None:
     """Tell Cyrus SASL where its configuration is, unless nobody needs it."""
-    if all(listener.sasl_mechanisms in NO_CYRUS for listener in setup.listeners):
+    needed = [listener.sasl_mechanisms not in NO_CYRUS for listener in setup.listeners]
+    if not any(needed) and not setup.connectors:
         return
     from workers.pump import sasl_configure  # noqa: PLC0415 - the engine must be loaded first
 

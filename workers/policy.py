@@ -14,6 +14,7 @@ from shm.security import Admission, GroupSetup, PolicySetup, VhostSetup
 
 DENIED: Final = ("amqp:resource-limit-exceeded", "connection disallowed by local policy")
 DEFAULT_GROUP: Final = "$default"
+CONNECTOR_GROUP: Final = "$connector"
 USER: Final = "${user}"
 _WILD: Final = ("*", "#")
 
@@ -68,14 +69,20 @@ class Policy:
             raise DeniedError(
                 f"group {group.name} of vhost {vhost.hostname} is not allowed from this host", vhost.hostname
             )
-        return Grant(
-            admission=_admission(vhost, group, user, host),
-            max_message_size=group.max_message_size,
-            max_frame_size=group.max_frame_size,
-            max_sessions=group.max_sessions,
-            max_session_window=group.max_session_window,
-            user_id=None if group.allow_user_id_proxy else user,
-        )
+        return _granted(vhost, group, user, host)
+
+    def grant_connector(self, hostname: str) -> Grant:
+        """For a connection that a connector with this policyVhost has made. Raises DeniedError."""
+        if not self._setup.enforce:
+            return Grant(max_message_size=self._setup.max_message_size)
+        vhost = self._vhosts.get(hostname)
+        group = next((one for one in vhost.groups if one.name == CONNECTOR_GROUP), None) if vhost else None
+        if vhost is None or group is None:
+            raise DeniedError(
+                f"policyVhost {hostname} has no group {CONNECTOR_GROUP} for connectors", hostname
+            )
+        granted = _granted(vhost, group, CONNECTOR_GROUP, "")
+        return msgspec.structs.replace(granted, user_id=None)  # messages there come from many users
 
     def _vhost(self, hostname: str) -> VhostSetup:
         found = self._vhosts.get(hostname)
@@ -99,6 +106,17 @@ class Policy:
         raise DeniedError(
             f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}", vhost.hostname
         )
+
+
+def _granted(vhost: VhostSetup, group: GroupSetup, user: str, host: str) -> Grant:
+    return Grant(
+        admission=_admission(vhost, group, user, host),
+        max_message_size=group.max_message_size,
+        max_frame_size=group.max_frame_size,
+        max_sessions=group.max_sessions,
+        max_session_window=group.max_session_window,
+        user_id=None if group.allow_user_id_proxy else user,
+    )
 
 
 def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str) -> Admission:

@@ -30,7 +30,7 @@
 #define MAX_CONNECTIONS (1u << 16)
 #define MAX_LINKS (1u << 20)
 #define MAX_DELIVERIES (1u << 22)
-#define MAX_LISTENERS 64u
+#define MAX_LISTENERS 512u         /* terms of connections: a listening socket's, or a connector's */
 #define READ_TURNS 4               /* reads from one socket before the others get their turn */
 #define WORK_BATCH 512             /* work records served before sockets get their turn */
 #define HOLD_HIGH (256u << 10)     /* streamed bytes nobody has read: stop receiving that message (facts 9, Q2) */
@@ -49,7 +49,7 @@ enum counter {                     /* shm/stats.py names them; tests compare the
 
 enum pump_event {                  /* what Python is called for */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
-    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_TRACE
+    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_TRACE, EV_ATTACHED
 };
 
 typedef struct {
@@ -78,6 +78,7 @@ typedef struct {
     bool denied;                   /* being closed for a message that was too large: nothing more is taken */
     uint8_t heeded;                /* forms of router annotations that count when they come in here: a mask (annotations.h) */
     uint8_t annotations;           /* the form that they go out in: enum content_annotations */
+    bool dialled;                  /* this side has made it */
 } wconn;
 
 typedef struct {
@@ -91,6 +92,9 @@ typedef struct {
     bool stalled, held;            /* in: no block was left for it; in: a streamed message has run ahead of its readers */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
+    bool ours;                     /* this side has attached first, because the core wanted that */
+    uint32_t asked;                /* what the core calls that wish, until the peer has answered; 0: nothing is asked */
+    uint64_t order;                /* links of a connection are told to a new core in the order they came */
     int8_t on_list;                /* out: links_with_work priority, -1: on none */
     uint32_t work_next, work_previous;
     uint32_t owed;                 /* in: credit to give with the next flow */
@@ -133,7 +137,8 @@ typedef struct wout {
 } wout;
 
 typedef struct {
-    int fd;                        /* -1: removed; its connections may still be there */
+    int fd;                        /* -1: removed, or a connector's; its connections may still be there */
+    bool dials;                    /* a connector's: nobody is accepted by it */
     uint32_t config;               /* number of its listenerSetup */
     bool armed;
     uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window;
@@ -179,6 +184,7 @@ struct pump {
     int64_t now_ms, next_sweep, accept_retry;
     uint64_t busy_poll_ns;
     uint32_t unsettled;
+    uint64_t attached;             /* links there have been */
     pump_callback on_event;
     void *self;
 };

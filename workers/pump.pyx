@@ -4,7 +4,7 @@
 Import workers.engine and call load() first.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset, strncpy
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
@@ -184,13 +184,19 @@ cdef class Pump(AnnotatingPump):
             self.attach(c, <pn_link_t *> obj)
         elif event == EV_DETACH or event == EV_LINK_LOST:
             error = condition(pn_link_remote_condition(k.engine)) if event == EV_DETACH else None
-            self.handler.link_lost(pool_index(&self.p.links, k), k.slot.generation, error)
+            if k.asked:
+                self.handler.link_refused(k.asked, error)
+            else:
+                self.handler.link_lost(pool_index(&self.p.links, k), k.slot.generation, error)
+        elif event == EV_ATTACHED:
+            self.tell(k)
+            k.asked = 0
         elif event == EV_CONNECTION_OPEN:
             self.handler.connection_open(index, c.slot.generation)
         elif event == EV_CONNECTION_CLOSE:
             self.handler.connection_close(index, c.slot.generation, condition(pn_connection_remote_condition(c.engine)))
         elif event == EV_CONNECTION_GONE:
-            self.handler.connection_gone(index, c.slot.generation, c.opened, condition(pn_transport_condition(c.transport)), c.fd)
+            self.handler.connection_gone(index, c.slot.generation, c.opened, condition(pn_transport_condition(c.transport)))
         elif event == EV_ACCEPT_FAILED:
             self.handler.accept_failed((<wlistener *> obj).config)
         elif event == EV_CERTIFICATES: self.handler.certificates_due(<wlistener *> obj - self.p.listeners)
@@ -222,6 +228,7 @@ cdef class Pump(AnnotatingPump):
     def leave(self) -> None:
         """The core is dead: end what was on its way through it, and keep the connections and links."""
         pump_leave(&self.p)
+        unask(&self.p)
 
     def come_back(self) -> None:
         """A new core is there, with empty rings and no block in use; ``present`` until that is True."""
@@ -232,46 +239,24 @@ cdef class Pump(AnnotatingPump):
 
     def present(self) -> bool:
         """Tell the new core of connections, then of links. False: blocks ran out, call again when the core has read some."""
-        done = self.tell_all()
+        done = tell_all(self)
         publish_actions(&self.p)
         return done
 
-    cdef bint tell_all(self) except -1:
-        cdef uint32_t i
-        cdef wconn *c
-        cdef wlink *k
-        for i in range(self.p.conns.high):
-            c = <wconn *> pool_at(&self.p.conns, i)
-            if c.slot.next_free != SLOT_USED or c.known or not c.opened:
-                continue
-            if not blocks_left(&self.p):
-                return False
-            c.known = True
-            self.handler.connection_present(i, c.slot.generation)
-        for i in range(self.p.links.high):
-            k = <wlink *> pool_at(&self.p.links, i)
-            if k.slot.next_free != SLOT_USED or k.known:
-                continue
-            if not blocks_left(&self.p):
-                return False
-            self.tell(k)
-            away_told(&self.p, k)
-        pump_present(&self.p)
-        return True
-
     cdef tell(self, wlink *k):
-        """Ask the core for an attach; of a link that is open: say what it is."""
+        """Ask the core for an attach; of a link that is open: say what it is. Of a link that we asked for, the terminus at the peer
+        counts, of others the one here."""
         cdef pn_link_t *engine = k.engine
-        cdef pn_terminus_t *t = pn_link_remote_source(engine) if k.outgoing else pn_link_remote_target(engine)
+        cdef pn_terminus_t *t = pn_link_remote_source(engine) if k.outgoing != k.ours else pn_link_remote_target(engine)
         cdef const char *address = pn_terminus_get_address(t)
-        if k.open:
+        if k.open and not k.ours:
             address = pn_terminus_get_address(pn_link_source(engine) if k.outgoing else pn_link_target(engine))
         k.known = True
         self.handler.attach(
             pool_index(&self.p.conns, k.conn), pool_index(&self.p.links, k), k.slot.generation, text(pn_link_name(engine)), k.outgoing,
             None if address == NULL else text(address), pn_terminus_is_dynamic(t), pn_terminus_get_type(t) == PN_COORDINATOR,
             symbols(pn_terminus_capabilities(t)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity,
-            k.open, 0 if k.outgoing or not k.open else away_credit(k))
+            k.open and not k.asked, 0 if k.outgoing or not k.open else away_credit(k), k.asked, k.ours)
 
     # ---- what the handler asks for ----
 
@@ -289,15 +274,15 @@ cdef class Pump(AnnotatingPump):
         return (seen.queued, seen.credit, seen.dry_since) if look_link(&self.p, link, generation, now, &seen) else None
 
     def connection_info(self, uint32_t index):
-        """(container, hostname, user, SASL mechanism, properties, listener's config number, descriptor)."""
+        """(container, hostname, user, SASL mechanism, properties, offered capabilities, number of its listener or connector)."""
         cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
         cdef pn_sasl_t *sasl = pn_sasl(c.transport)
         return (text(pn_connection_remote_container(c.engine)), text(pn_connection_remote_hostname(c.engine)),
                 text(pn_transport_get_user(c.transport)), text(pn_sasl_get_mech(sasl)), properties_of(pn_connection_remote_properties(c.engine)),
-                self.p.listeners[c.listener].config, c.fd)
+                symbols(pn_connection_remote_offered_capabilities(c.engine)), self.p.listeners[c.listener].config)
 
     def connection_open(self, uint32_t index, str container, list capabilities, dict properties):
-        """Answer the peer's OPEN. The capabilities are offered and desired; property values are as JSON has them."""
+        """Say OPEN, or answer the peer's. Properties are as JSON has them; whole numbers are sent as AMQP int."""
         cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
         cdef bytes b = container.encode()
         pn_connection_set_container(c.engine, b)
@@ -397,3 +382,4 @@ cdef class Pump(AnnotatingPump):
 
 include "security.pxi"
 include "trace.pxi"
+include "dial.pxi"

@@ -46,7 +46,7 @@ cdef str set_up(pn_ssl_domain_t *domain, dict tls):
     cdef bytes announced = tls["announced"].encode()
     cdef bytes protocols = tls["protocols"].encode()
     cdef bytes ciphers = tls["ciphers"].encode()
-    if pn_ssl_domain_set_credentials(domain, certificate, key, password):
+    if certificate and pn_ssl_domain_set_credentials(domain, certificate, key, password):
         return "certFile and privateKeyFile"
     if authorities and pn_ssl_domain_set_trusted_ca_db(domain, authorities):
         return "caCertFile"
@@ -54,6 +54,10 @@ cdef str set_up(pn_ssl_domain_t *domain, dict tls):
         return "protocols"
     if ciphers and pn_ssl_domain_set_ciphers(domain, ciphers):
         return "ciphers"
+    if tls["client"]:
+        if pn_ssl_domain_set_peer_authentication(domain, PN_SSL_VERIFY_PEER_NAME if tls["verify"] else PN_SSL_VERIFY_PEER, NULL):
+            return "verifyHostname"
+        return None
     if tls["verify"] and pn_ssl_domain_set_peer_authentication(domain, PN_SSL_VERIFY_PEER, announced):
         return "trustedCertsFile"
     if not tls["required"] and pn_ssl_domain_allow_unsecured_client(domain):
@@ -82,7 +86,7 @@ cdef class Security:
         self.listener(number).encrypt = required
 
     def secure_listener(self, uint32_t number, tls):
-        """Use these certificates (or no TLS: None) for new connections of a listener. Returns the attribute that the engine refuses, or
+        """Use these certificates (or no TLS: None) for new connections of a listener or connector. Returns the attribute that the engine refuses, or
         None; what was used before stays then."""
         cdef wlistener *l = self.listener(number)
         cdef pn_ssl_domain_t *domain
@@ -91,7 +95,7 @@ cdef class Security:
                 pn_ssl_domain_free(l.tls)
             l.tls = NULL
             return None
-        domain = pn_ssl_domain(PN_SSL_MODE_SERVER)
+        domain = pn_ssl_domain(PN_SSL_MODE_CLIENT if tls["client"] else PN_SSL_MODE_SERVER)
         if domain == NULL:
             return "TLS, which this build of the engine does not have,"
         failed = set_up(domain, tls)

@@ -39,7 +39,7 @@ static inline void listeners_arm(pump *p, bool armed)
 
 static inline bool listener_used(const pump *p, uint32_t place)
 {
-    if (p->listeners[place].fd >= 0) return true;
+    if (p->listeners[place].fd >= 0 || p->listeners[place].dials) return true;
     for (uint32_t i = 0; i < p->conns.high; i++) {
         const wconn *c = (const wconn *) pool_at(&p->conns, i);
         if (c->slot.next_free == SLOT_USED && c->listener == place) return true;
@@ -81,8 +81,8 @@ static inline void conn_watch(pump *p, wconn *c)
     epoll_ctl(p->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
 }
 
-/* A connection on an accepted socket; NULL: no room for it. */
-static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
+/* What every connection begins with; its maker says which side of it we are, protects it and calls conn_begun.  NULL: no room. */
+static inline wconn *conn_begin(pump *p, int fd, uint16_t listener)
 {
     const wlistener *l = &p->listeners[listener];
     wconn *c = (wconn *) pool_take(&p->conns);
@@ -96,22 +96,36 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
     for (uint32_t i = 0; i < ROUTERD_PRIORITIES; i++) c->work_first[i] = c->work_last[i] = ROUTERD_NIL;
     c->engine = pn_connection();
     c->transport = pn_transport();
-    pn_transport_set_server(c->transport);
     pn_transport_set_max_frame(c->transport, l->max_frame);
     pn_transport_set_channel_max(c->transport, l->channel_max);
     pn_transport_set_idle_timeout(c->transport, l->idle_timeout_ms);
     c->window = l->window;
-    bool secured = security_begin(l, c);
     trace_apply(p, c);
     pn_connection_set_context(c->engine, c);
     pn_connection_collect(c->engine, p->collector);
+    return c;
+}
+
+static inline void conn_begun(pump *p, wconn *c, bool secured, bool writing)
+{
+    const wlistener *l = &p->listeners[c->listener];
     pn_transport_bind(c->transport, c->engine);
     c->tick_at = p->now_ms;
     c->deadline = !secured ? p->now_ms : l->handshake_ms ? p->now_ms + l->handshake_ms : 0;
-    struct epoll_event e = { .events = EPOLLIN, .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
-    epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &e);
-    stats_add(p->stats, N_ACCEPTED, 1);
+    c->want_write = writing;
+    struct epoll_event e = { .events = EPOLLIN | (writing ? EPOLLOUT : 0u), .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
+    epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, c->fd, &e);
     stats_set(p->stats, N_CONNECTIONS, p->conns.used);
+}
+
+/* A connection on an accepted socket; NULL: no room for it. */
+static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
+{
+    wconn *c = conn_begin(p, fd, listener);
+    if (!c) return NULL;
+    pn_transport_set_server(c->transport);
+    conn_begun(p, c, security_begin(&p->listeners[listener], c), false);
+    stats_add(p->stats, N_ACCEPTED, 1);
     return c;
 }
 

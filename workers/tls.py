@@ -1,4 +1,4 @@
-"""TLS of listeners: certificates that are loaded, noticed when they change, and turned into user names.
+"""TLS of listeners and connectors: certificates that are loaded, noticed when they change, turned into users.
 
 The engine says of a certificate only that it could not be used. `explain` finds out why; it is used before
 the router starts and when a changed certificate is not usable.
@@ -91,8 +91,10 @@ def _refused(tls: TlsSetup, password: str) -> tuple[str, str] | None:
         if path and (why := _openssl(ssl.SSLError, lambda path=path: context.load_verify_locations(path))):  # type: ignore[misc]  # mypy has no lambda defaults
             return attribute, f"{path} holds no certificate that can be used ({why})"
     key = tls.private_key_file or tls.cert_file
-    if why := _openssl(
-        ssl.SSLError, lambda: context.load_cert_chain(tls.cert_file, key, lambda: password or " ")
+    if tls.cert_file and (
+        why := _openssl(
+            ssl.SSLError, lambda: context.load_cert_chain(tls.cert_file, key, lambda: password or " ")
+        )
     ):
         if "MISMATCH" in why:
             return "privateKeyFile", f"{key} is not the key of the certificate {tls.cert_file}"
@@ -146,7 +148,7 @@ def _cause(error: Exception) -> str:
 
 
 class Certificates:
-    """The TLS of one worker's listening sockets, by the pump's number of each."""
+    """The TLS of one worker's listening sockets and connectors, by the pump's number of each."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -155,7 +157,8 @@ class Certificates:
         self._names: dict[str, dict[str, str]] = {}
 
     def set(self, number: int, tls: TlsSetup | None) -> None:
-        """Secure a listening socket, or make it plain. Raises CertificateError; it stays as it was then."""
+        """Secure a listening socket or connector, or make it plain. Raises CertificateError, and nothing has
+        changed then."""
         if tls is None:
             self._tls.pop(number, None)
             self._engine.secure_listener(number, None)
@@ -168,6 +171,8 @@ class Certificates:
         if why := self._load(number, tls):
             if before is not None:
                 self._tls[number] = before
+            else:
+                del self._tls[number]
             raise CertificateError(why)
 
     def refresh(self, number: int) -> str | None:
@@ -224,6 +229,7 @@ def _for_engine(tls: TlsSetup, password: str) -> dict[str, str | bool]:
         "ciphers": tls.ciphers,
         "required": tls.required,
         "verify": tls.verify,
+        "client": tls.client,
     }
 
 

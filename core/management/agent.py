@@ -7,7 +7,7 @@ import logging
 
 from core.management.address import Addresses
 from core.management.allocator import Allocators
-from core.management.configured import ROUTING, Configured, Routing
+from core.management.configured import ROUTING, Configured, Connectors, Routing
 from core.management.connection import Connections
 from core.management.link import Links
 from core.management.log import LogStats, Recent
@@ -48,6 +48,8 @@ class Agent:
                     nouns.insert(0, Router(view, schema))
                 case "policy":
                     nouns.append(Policies(view, schema))
+                case "connector":
+                    nouns.append(Connectors(view, schema))
                 case name if name in ROUTING:
                     nouns.append(Routing(view, schema))
                 case _:

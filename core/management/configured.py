@@ -76,6 +76,23 @@ class Configured(Noun):
         return Response(reply.status, body, reply.text)
 
 
+class Connectors(Configured):
+    """Connectors, and how they do."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row | self._state(row["name"]) for row in self._entities]
+
+    def _state(self, name: str) -> dict[str, Any]:
+        state = self._view.core.connectors.find(name)
+        if state is None:
+            return {"connectionStatus": "INITIALIZING"}
+        return {
+            "connectionStatus": state.status,
+            "connectionMsg": state.message,
+            "failoverUrls": ", ".join(state.hosts),
+        }
+
+
 class _Plain:
     """Values of a message as the supervisor is told them: as many, and as deep, as a configuration has."""
 

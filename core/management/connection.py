@@ -55,7 +55,12 @@ class Connections(Table):
         Column("host", "string", "Address and port of the peer.", lambda r: r.opened.host),
         Column("role", "string", "What the peer is.", lambda r: r.opened.role),
         Column("protocol", "string", "Protocol spoken.", constant("amqp")),
-        Column("dir", "string", "in: the peer connected; out: the router did.", constant("in")),
+        Column(
+            "dir",
+            "string",
+            "in: the peer connected; out: the router did.",
+            lambda r: "out" if r.opened.connector else "in",
+        ),
         Column("container", "string", "Container id of the peer.", lambda r: r.opened.container),
         Column("sasl", "string", "SASL mechanism.", lambda r: _text(r.opened.sasl)),
         Column("isAuthenticated", "boolean", "Whether SASL took place.", lambda r: r.opened.authenticated),

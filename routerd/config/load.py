@@ -21,8 +21,8 @@ from routerd.config.router import Log, Router
 from routerd.config.routing import Address
 from routerd.config.security import check_security
 from routerd.config.source import Block, ConfigError, Mistake, Section, Setting, decode
-from routerd.config.support import check_support, is_served
-from routerd.config.transport import Listener
+from routerd.config.support import check_support
+from routerd.config.transport import Connector, Listener
 
 _ID_ALPHABET = string.ascii_letters + string.digits + "_"
 _ID_LENGTH = 15
@@ -34,9 +34,9 @@ _Parser = Callable[[str, str, list[Mistake]], list[Section]]
 class Config(Struct, frozen=True, kw_only=True):
     """A configuration that can start a router.
 
-    `listeners` are those to open, each with its linkCapacity; listeners that this version does not serve
-    stand in `entities` with everything else. `router.id` is never empty. `count` is the number of entities
-    in the file. `checked` are all entities as they were given, in their file or by management.
+    `listeners` are those to open, each with its linkCapacity; `entities` is everything else. `router.id` is
+    never empty. `count` is the number of entities in the file. `checked` are all entities as they were given,
+    in their file or by management.
     """
 
     file: str
@@ -49,6 +49,11 @@ class Config(Struct, frozen=True, kw_only=True):
     warnings: tuple[Mistake, ...] = ()
     count: int = 0
     checked: tuple[Checked, ...] = ()
+
+    @property
+    def connectors(self) -> tuple[Connector, ...]:
+        """The connections to make."""
+        return tuple(entity for entity in self.entities if isinstance(entity, Connector))
 
 
 def default_config() -> Config:
@@ -101,11 +106,11 @@ def assemble(
     """The configuration of entities without mistakes; what is told of them are warnings."""
     warnings = list(mistakes)
     router = _with_id(next(iter(_all(checked, Router)), Router()), router_id)
-    listeners = [listener for listener in _all(checked, Listener) if is_served(listener)]
+    listeners = _all(checked, Listener)
     if not listeners:
         text = "there is no listener, so nobody can connect; add one, such as listener with port: amqp"
         warnings.append(Mistake(file, 1, text, warning=True))
-    apart = (Router, Policy, Address, Log)
+    apart = (Router, Policy, Listener, Address, Log)
     return Config(
         file=file,
         router=router,
@@ -113,9 +118,7 @@ def assemble(
         listeners=tuple(_with_capacity(listener, router) for listener in listeners),
         addresses=tuple(_all(checked, Address)),
         logs=tuple(_all(checked, Log)),
-        entities=tuple(
-            at.entity for at in checked if not isinstance(at.entity, apart) and at.entity not in listeners
-        ),
+        entities=tuple(at.entity for at in checked if not isinstance(at.entity, apart)),
         warnings=tuple(sorted(warnings)),
         count=len(checked),
         checked=tuple(checked),

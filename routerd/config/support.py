@@ -10,13 +10,12 @@ from routerd.config.check import Checked
 from routerd.config.router import Router
 from routerd.config.routing import Address
 from routerd.config.source import Mistake
-from routerd.config.transport import Listener
+from routerd.config.transport import Connector, Listener
 
 NOT_YET = "is not served by this version"
 
 # Whole entities without effect. sslProfile alone has none either, but whatever refers to one speaks up.
 UNSERVED_ENTITIES = {
-    "connector": "no connection is made",
     "router.config.linkRoute": "its addresses are routed as messages",
     "router.config.autoLink": "no link is attached",
     "router.config.exchange": "its address is routed like any other",
@@ -36,6 +35,9 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
     Listener: {
         "messageLoggingComponents": "no message is logged",
     },
+    Connector: {
+        "messageLoggingComponents": "no message is logged",
+    },
     Address: {
         "waypoint": "messages go straight to receivers",
         "ingressPhase": "addresses have one phase",
@@ -52,13 +54,7 @@ _PROTECTING = {"saslPlugin": "remove it"}
 # What of a listener is not served, and what happens then, for the documentation.
 UNSERVED_LISTENER = dict.fromkeys(_PROTECTING, "refused when set") | {
     "websockets": "AMQP is not served over websockets",
-    "role": "listeners for inter-router and edge are not opened, route-container is opened as normal",
 }
-
-
-def is_served(listener: Listener) -> bool:
-    """Whether this version opens the listener at all."""
-    return listener.http or listener.role in ("normal", "route-container")
 
 
 def check_support(checked: list[Checked]) -> Iterator[Mistake]:
@@ -89,7 +85,3 @@ def _listener(at: Checked, listener: Listener) -> Iterator[Mistake]:
     for name, instead in _PROTECTING.items():
         if getattr(listener, at.type.attributes[name].field):
             yield at.mistake(name, f"{NOT_YET}, so the listener would be unprotected; {instead}")
-    if not is_served(listener):
-        yield at.mistake("role", f"{listener.role} {NOT_YET}; the listener is not opened", warning=True)
-    elif listener.role == "route-container":
-        yield at.mistake("role", f"route-container {NOT_YET}; the listener is opened as normal", warning=True)

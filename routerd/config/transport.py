@@ -11,6 +11,7 @@ from routerd.config.attribute import Entity, about
 Family = Literal["IPv4", "IPv6"]
 Role = Literal["normal", "inter-router", "route-container", "edge"]
 Strip = Literal["in", "out", "both", "no"]
+Form = Literal["auto", "section", "map", "skupper", "none"]
 
 # What listeners and connectors have in common.
 MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
@@ -22,6 +23,10 @@ IdleTimeout = Annotated[
     int, about("Silence of the peer in seconds that ends a connection; 0 is never.", ge=0, le=4294967)
 ]
 StripAnnotations = Annotated[Strip, about("Direction in which router annotations are removed from messages.")]
+Annotations = Annotated[
+    Form,
+    about("Form of router annotations on messages: the peer's product decides, or one form is forced."),
+]
 MessageLogging = Annotated[str, about("Message parts written to the log.", old="logMessage")]
 OpenProperties = Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")]
 
@@ -60,6 +65,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         int, about("Seconds a new connection has until it is open; 0 is idleTimeoutSeconds.", ge=0)
     ] = 0
     strip_annotations: StripAnnotations = "both"
+    annotations: Annotations = "auto"
     link_capacity: Annotated[
         int,
         about(
@@ -114,6 +120,7 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     max_session_frames: MaxSessionFrames | None = None
     idle_timeout_seconds: IdleTimeout = 16
     strip_annotations: StripAnnotations = "both"
+    annotations: Annotations = "auto"
     link_capacity: Annotated[
         int,
         about("Credit of a sending peer per link.", ge=1, le=1_000_000, default="linkCapacity of the router"),

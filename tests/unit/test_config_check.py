@@ -288,18 +288,15 @@ def test_unserved_protection_is_a_mistake(line: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "connector {\nhost: example.com\n}\n",
         "linkRoute {\nprefix: a\ndirection: in\ncontainerId: b\n}\n",
         "autoLink {\naddr: a\ndir: in\ncontainerId: b\n}\n",
         "exchange {\naddress: a\n}\n",
-        "router {\nmode: interior\n}\nlistener {\nport: 1\nrole: inter-router\n}\n",
-        "router {\nmode: interior\n}\nlistener {\nport: 1\nrole: edge\n}\n",
         "router {\nmode: interior\n}\n",
         "address {\nprefix: a\nwaypoint: yes\n}\n",
     ],
 )
 def test_unserved_feature_is_a_warning(text: str) -> None:
-    """The router starts, and says what it leaves out; listeners that it cannot serve are not opened."""
+    """The router starts, and says what it leaves out."""
     config = parse("listener {\n}\n" + text, "f.conf")
     assert any("not served by this version" in warning.text for warning in config.warnings)
     assert [listener.port for listener in config.listeners] == ["amqp"]

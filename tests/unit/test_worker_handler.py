@@ -41,7 +41,7 @@ class FakePump:
         return self.connections
 
     def connection_info(self, index: int) -> tuple[Any, ...]:
-        return ("client", "host", "anonymous", "ANONYMOUS", {"product": "p", "version": "2"}, 0, 0)
+        return ("client", "host", "anonymous", "ANONYMOUS", {"product": "p", "version": "2"}, [], 0)
 
 
 class FakeGuard:
@@ -139,14 +139,14 @@ def test_an_opened_connection_is_answered_and_reported(handler: Handler) -> None
 
 def test_a_connection_that_never_opened_is_not_reported(handler: Handler) -> None:
     """The core did not know it."""
-    handler.connection_gone(7, 8, False, ("amqp:x", "garbage"), -1)
+    handler.connection_gone(7, 8, False, ("amqp:x", "garbage"))
     assert handler.pump.asked == []
 
 
 def test_the_end_of_a_connection_is_reported(handler: Handler) -> None:
     """With its reason."""
     handler.connection_open(7, 8)
-    handler.connection_gone(7, 8, True, ("amqp:x", "why"), -1)
+    handler.connection_gone(7, 8, True, ("amqp:x", "why"))
     name, kind, payload, *names = handler.pump.asked[-1]
     assert (name, kind, names) == ("post", C_CONNECTION_CLOSED, [7, 8])
     assert msgspec.msgpack.decode(payload) == [7, 8, "why"]
@@ -158,7 +158,7 @@ def test_a_denied_connection_is_answered_closed_and_never_reported(handler: Hand
     handler.pump.connection_info = lambda _: (info[0], "forbidden", *info[2:])
     handler.connection_open(7, 8)
     handler.attach(7, 3, 4, "l", False, "a", False, False, [], 2, 0, 250, False, 0)
-    handler.connection_gone(7, 8, True, None, -1)
+    handler.connection_gone(7, 8, True, None)
     assert handler.pump.asked[0][0] == "connection_open"
     assert handler.pump.asked[1:] == [("connection_close", 7, 8, DENIED), ("link_refuse", 3, 4, *DENIED)]
 

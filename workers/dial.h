@@ -1,0 +1,65 @@
+/* Connections and links that this side begins: what a connector asks for, and what the core asks for.
+ *
+ *   a connection    dialled --socket writable--> the engine speaks --peer's OPEN--> opened, like an accepted one
+ *   a link          asked --peer's attach--> open, like an attached one
+ *                         --peer's detach, or the connection's end--> refused
+ *
+ * The sessions of such links carry their number, plus one, as context; those that a peer has begun carry none.
+ */
+#ifndef ROUTERD_WORKERS_DIAL_H
+#define ROUTERD_WORKERS_DIAL_H
+
+#include "sockets.h"
+
+/* Terms for connections that a connector makes; NULL: there is no place. */
+static inline wlistener *dial_place(pump *p)
+{
+    wlistener *l = listener_new(p);
+    if (!l) return NULL;
+    l->fd = -1;
+    l->dials = true;
+    return l;
+}
+
+/* A connection on a socket that is being connected; NULL: no room.  Its OPEN is still to be written. */
+static inline wconn *dial(pump *p, int fd, uint16_t place, const char *hostname, const char *user, const char *password)
+{
+    p->now_ms = (int64_t) (clock_ns() / 1000000u);       /* the last turn may be long ago */
+    wconn *c = conn_begin(p, fd, place);
+    if (!c) return NULL;
+    c->dialled = true;
+    pn_connection_set_hostname(c->engine, hostname);
+    if (*user) pn_connection_set_user(c->engine, user);
+    if (*password) pn_connection_set_password(c->engine, password);
+    conn_begun(p, c, security_begin(&p->listeners[place], c), true);
+    return c;
+}
+
+/* Why a socket cannot be connected, for whoever asks the transport. */
+static inline void dial_failed(wconn *c)
+{
+    int why = 0;
+    socklen_t size = sizeof why;
+    pn_condition_t *error = pn_transport_condition(c->transport);
+    if (!c->dialled || c->opened || getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0 || !why) return;
+    pn_condition_set_name(error, "proton:io");
+    pn_condition_set_description(error, strerror(why));
+}
+
+static inline bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
+
+/* The session of a connection that has this number, begun if it is not there. */
+static inline pn_session_t *dial_session(wconn *c, uint32_t number)
+{
+    void *name = (void *) ((uintptr_t) number + 1);
+    for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE))
+        if (pn_session_get_context(s) == name) return s;
+    pn_session_t *session = pn_session(c->engine);
+    if (!session) return NULL;
+    pn_session_set_context(session, name);
+    pn_session_set_incoming_window_and_lwm(session, c->window, 0);
+    pn_session_open(session);
+    return session;
+}
+
+#endif

@@ -1,0 +1,127 @@
+"""Connections and links that this side begins (dial.h), and what a new core is told."""
+
+
+cdef bint tell_all(Pump pump) except -1:
+    """Tell a new core of connections, then of links. False: blocks ran out."""
+    cdef uint32_t i
+    cdef wconn *c
+    cdef wlink *k
+    for i in range(pump.p.conns.high):
+        c = <wconn *> pool_at(&pump.p.conns, i)
+        if c.slot.next_free != SLOT_USED or c.known or not c.opened:
+            continue
+        if not blocks_left(&pump.p):
+            return False
+        c.known = True
+        pump.handler.connection_present(i, c.slot.generation)
+    for k_order, i in sorted(untold(&pump.p)):
+        k = <wlink *> pool_at(&pump.p.links, i)
+        if not blocks_left(&pump.p):
+            return False
+        pump.tell(k)
+        away_told(&pump.p, k)
+    pump_present(&pump.p)
+    return True
+
+
+cdef list untold(const native_pump *p):
+    """(order, index) of the links that the core does not know."""
+    cdef const wlink *k
+    out = []
+    for i in range(p.links.high):
+        k = <const wlink *> pool_at(&p.links, i)
+        if k.slot.next_free == SLOT_USED and not k.known:
+            out.append((k.order, i))
+    return out
+
+
+cdef unask(native_pump *p):
+    """The core that asked for links is dead: those that no peer has answered yet are of no use."""
+    cdef wlink *k
+    cdef pn_link_t *engine
+    for i in range(p.links.high):
+        k = <wlink *> pool_at(&p.links, i)
+        if k.slot.next_free == SLOT_USED and k.asked:
+            engine = k.engine
+            mark_dirty(p, k.conn)
+            link_free(p, k)
+            pn_link_close(engine)
+
+
+cdef set_terminus(pn_terminus_t *t, address, list capabilities):
+    cdef bytes b
+    if address is not None:
+        b = address.encode()
+        pn_terminus_set_address(t, b)
+    if len(capabilities) == 1:
+        b = capabilities[0].encode()
+        pn_data_put_symbol(pn_terminus_capabilities(t), view(b))
+    elif capabilities:
+        put_symbols(pn_terminus_capabilities(t), capabilities)
+
+
+cdef class Dialler:
+    """Begins connections and links of one pump."""
+
+    cdef Pump pump
+
+    def __cinit__(self, Pump pump):
+        self.pump = pump
+
+    def add_place(self, *terms):
+        """Terms of a connector's connections, as those of a listener (Pump.add_listener). Returns its place."""
+        cdef wlistener *l = dial_place(&self.pump.p)
+        if l == NULL:
+            raise ValueError(f"more than {MAX_LISTENERS} listening sockets and connectors")
+        listener_terms(l, terms)
+        l.encrypt = False
+        return l - self.pump.p.listeners
+
+    def remove_place(self, int place):
+        """No connection is made any more; those there are keep their terms."""
+        self.pump.listener(place).dials = False
+
+    def dial(self, int place, int fd, str hostname, str user, str password):
+        """A connection on a socket that is being connected, from now on the pump's. Returns its (index, generation), or None if there
+        is no room. Its OPEN is still to be said."""
+        cdef bytes h = hostname.encode()
+        cdef bytes u = user.encode()
+        cdef bytes w = password.encode()
+        cdef wconn *c
+        self.pump.listener(place)
+        c = dial(&self.pump.p, fd, place, h, u, w)
+        if c == NULL:
+            return None
+        return pool_index(&self.pump.p.conns, c), c.slot.generation
+
+    def end_round(self):
+        """Let `Pump.run` come back after this turn."""
+        self.pump.p.woken = True
+
+    def open_link(self, uint32_t index, uint32_t generation, uint32_t request, str name, bint outgoing, source, target, uint32_t session,
+                  list source_capabilities, list target_capabilities, bint dynamic_source, int snd_settle_mode, int rcv_settle_mode,
+                  uint32_t capacity):
+        """Attach a link to the peer of a connection (shm.payloads.OpenLink); the answer comes to the handler with ``request``. False:
+        the connection is gone, or there is no room."""
+        cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
+        cdef pn_session_t *s = NULL if c == NULL or request == 0 else dial_session(c, session)
+        cdef bytes b = name.encode()
+        cdef pn_link_t *engine
+        cdef wlink *k
+        if s == NULL:
+            return False
+        engine = pn_sender(s, b) if outgoing else pn_receiver(s, b)
+        k = NULL if engine == NULL else link_new(&self.pump.p, c, engine)
+        if k == NULL:
+            return False
+        k.capacity = capacity
+        k.ours = k.known = True
+        k.asked = request
+        set_terminus(pn_link_source(engine), source, source_capabilities)
+        set_terminus(pn_link_target(engine), target, target_capabilities)
+        pn_terminus_set_dynamic(pn_link_source(engine), dynamic_source)
+        pn_link_set_snd_settle_mode(engine, snd_settle_mode)
+        pn_link_set_rcv_settle_mode(engine, rcv_settle_mode)
+        pn_link_open(engine)
+        mark_dirty(&self.pump.p, c)
+        return True

@@ -1,0 +1,37 @@
+"""Where a host is: found out beside the worker's loop, which goes on meanwhile."""
+
+import socket
+import threading
+from typing import Final
+
+Address = tuple[socket.AddressFamily, tuple[str | int, ...] | tuple[int, bytes]]
+
+_FAMILIES: Final = {"": socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket.AF_INET6}
+
+
+class Lookup:
+    """The addresses of one host. ``done`` when ``addresses`` or, if there are none, ``error`` is known.
+
+    A name is asked for in a thread of its own, which may take as long as the name service does; for an
+    address nobody has to be asked.
+    """
+
+    def __init__(self, host: str, port: str, family: str = "") -> None:
+        self._asked = host, port, _FAMILIES[family]
+        self.addresses: list[Address] = []
+        self.error = ""
+        self.done = False
+        self._find(socket.AI_NUMERICHOST)
+        if not self.addresses:
+            self.done, self.error = False, ""
+            threading.Thread(target=self._find, name=f"lookup {host}", daemon=True).start()
+
+    def _find(self, flags: int = 0) -> None:
+        host, port, family = self._asked
+        try:
+            found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=flags)
+            self.addresses = [(entry[0], entry[4]) for entry in found]
+        except (OSError, UnicodeError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            self.error = f"host {host} is not known: {why}"
+        self.done = True
