@@ -122,7 +122,7 @@ def test_an_opened_connection_is_answered_and_reported(handler: Handler) -> None
     handler.connection_open(7, 8)
     handler.connection_open(9, 1)
     answer, report, annotations, second, *_ = handler.pump.asked
-    assert annotations == ("connection_annotations", 7, 1, True, True)
+    assert annotations == ("connection_annotations", 7, 0, True, True)
     assert answer[:3] == ("connection_open", 7, "me")
     assert answer[4]["qd.conn-id"] == 1
     assert second[4]["qd.conn-id"] == 2
