@@ -46,6 +46,7 @@ STARTED = {
     "bench.client": "started by the bench",
     "bench.baseline": "started by the bench",
     "bench.core_alone": "a measurement of its own",
+    "bench.network": "a simulation of its own",
 }
 
 

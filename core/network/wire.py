@@ -1,0 +1,253 @@
+"""AMQP values as bytes and back, as far as control messages need them (AMQP 1.0, part 1, types).
+
+Composing gives the shortest encoding. Parsing takes every encoding of every type, and checks each length and
+count against what is there before believing it.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import Any, Final
+
+NULL: Final = b"\x40"
+FALSE: Final = b"\x42"
+
+# What one message may ask of the parser: enough for 100,000 addresses with their hints.
+LONGEST_MESSAGE: Final = 8 * 1024 * 1024
+MOST_VALUES: Final = 500_000
+DEEPEST: Final = 8
+
+
+class WireError(Exception):
+    """The bytes are no AMQP, or more than anybody sends."""
+
+
+class Other:
+    """A value of a type that no control message uses; all of them are the same."""
+
+    __slots__ = ()
+
+
+OTHER: Final = Other()
+
+
+class Described:
+    """A described value: its descriptor and what it describes."""
+
+    __slots__ = ("descriptor", "value")
+
+    def __init__(self, descriptor: object, value: Any) -> None:
+        self.descriptor = descriptor
+        self.value = value
+
+
+def string(text: str) -> bytes:
+    return _variable(text.encode(), 0xA1)
+
+
+def symbol(text: str) -> bytes:
+    return _variable(text.encode("ascii"), 0xA3)
+
+
+def _variable(octets: bytes, code: int) -> bytes:
+    """``code`` is that of the short form; the long one's is 16 more."""
+    if len(octets) < 256:
+        return bytes((code, len(octets))) + octets
+    return struct.pack(">BI", code + 0x10, len(octets)) + octets
+
+
+def integer(number: int) -> bytes:
+    """An AMQP int."""
+    return struct.pack(">Bb", 0x54, number) if -128 <= number < 128 else struct.pack(">Bi", 0x71, number)
+
+
+def long(number: int) -> bytes:
+    """An AMQP long."""
+    return struct.pack(">Bb", 0x55, number) if -128 <= number < 128 else struct.pack(">Bq", 0x81, number)
+
+
+def sequence(items: Iterable[bytes]) -> bytes:
+    """A list of encoded values."""
+    encoded = list(items)
+    return _compound(encoded, 0xC0) if encoded else b"\x45"
+
+
+def mapping(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """A map of encoded keys and values."""
+    return _compound([part for pair in pairs for part in pair], 0xC1)
+
+
+def _compound(parts: list[bytes], code: int) -> bytes:
+    content = b"".join(parts)
+    if len(content) < 255 and len(parts) < 256:
+        return bytes((code, len(content) + 1, len(parts))) + content
+    return struct.pack(">BII", code + 0x10, len(content) + 4, len(parts)) + content
+
+
+def section(code: int, value: bytes) -> bytes:
+    """A described value whose descriptor is a small number."""
+    return bytes((0x00, 0x53, code)) + value
+
+
+# Format of the payload of fixed width, by constructor; None: a type that control messages do not use.
+_FIXED: Final[dict[int, str | None]] = {
+    0x50: ">B",
+    0x51: ">b",
+    0x52: ">B",
+    0x53: ">B",
+    0x54: ">b",
+    0x55: ">b",
+    0x60: ">H",
+    0x61: ">h",
+    0x70: ">I",
+    0x71: ">i",
+    0x72: None,
+    0x73: None,
+    0x74: None,
+    0x80: ">Q",
+    0x81: ">q",
+    0x82: None,
+    0x83: None,
+    0x84: None,
+    0x94: None,
+    0x98: None,
+}
+_EMPTY: Final[dict[int, Any]] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0, 0x44: 0}
+_WIDTHS: Final = {5: 1, 6: 2, 7: 4, 8: 8, 9: 16}
+
+
+class Parser:
+    """Reads values from the front of some bytes to their end.
+
+    Integers of every width become int, strings and symbols str, lists and arrays list, maps dict. Raises
+    WireError.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        if len(content) > LONGEST_MESSAGE:
+            raise WireError(f"it is longer than {LONGEST_MESSAGE} octets")
+        self._content = content
+        self._at = 0
+        self._values = 0
+
+    @property
+    def finished(self) -> bool:
+        return self._at == len(self._content)
+
+    def value(self) -> Any:
+        """The next value."""
+        return self._value(len(self._content), 0)
+
+    def _take(self, count: int, end: int) -> bytes:
+        at = self._at
+        if count > end - at:
+            raise WireError("a value is cut short")
+        self._at = at + count
+        return self._content[at : at + count]
+
+    def _value(self, end: int, depth: int) -> Any:
+        code = self._take(1, end)[0]
+        if code:
+            return self._of(code, end, depth)
+        if depth >= DEEPEST:
+            raise WireError("values are nested too deeply")
+        descriptor = self._value(end, depth + 1)
+        return Described(descriptor, self._value(end, depth + 1))
+
+    def _of(self, code: int, end: int, depth: int) -> Any:
+        self._values += 1
+        if self._values > MOST_VALUES:
+            raise WireError(f"it has more than {MOST_VALUES} values")
+        if code in _FIXED:
+            return self._fixed(code, end)
+        if code in _EMPTY:
+            return _EMPTY[code]
+        # The short and the long form of a type differ in one bit.
+        match code & ~0x10 if code >= 0xA0 else code:
+            case 0x45:
+                value: Any = []
+            case 0x56:
+                value = self._boolean(end)
+            case 0xA0:
+                value = self._octets(code, end)
+            case 0xA1 | 0xA3:
+                value = self._text(code, end)
+            case 0xC0:
+                value = self._list(code, end, depth)
+            case 0xC1:
+                value = self._map(code, end, depth)
+            case 0xE0:
+                value = self._array(code, end, depth)
+            case _:
+                raise WireError("a value is of no type that there is")
+        return value
+
+    def _fixed(self, code: int, end: int) -> Any:
+        octets = self._take(_WIDTHS[code >> 4], end)
+        form = _FIXED[code]
+        return OTHER if form is None else struct.unpack(form, octets)[0]
+
+    def _boolean(self, end: int) -> bool:
+        octet = self._take(1, end)[0]
+        if octet > 1:
+            raise WireError("a boolean is neither 0 nor 1")
+        return octet == 1
+
+    def _size(self, code: int, end: int) -> int:
+        """A length of 1 octet in constructors of an even high half, of 4 in the others."""
+        return int.from_bytes(self._take(4 if code & 0x10 else 1, end), "big")
+
+    def _octets(self, code: int, end: int) -> bytes:
+        return self._take(self._size(code, end), end)
+
+    def _text(self, code: int, end: int) -> str:
+        octets = self._octets(code, end)
+        try:
+            return octets.decode("utf-8" if code & 0x0F == 1 else "ascii")
+        except UnicodeDecodeError as error:
+            raise WireError("a text is not in its encoding") from error
+
+    def _inside(self, code: int, end: int, depth: int) -> tuple[int, int]:
+        """Where a compound value ends, and how many values it says to have."""
+        if depth >= DEEPEST:
+            raise WireError("values are nested too deeply")
+        size = self._size(code, end)
+        if size > end - self._at:
+            raise WireError("a value is cut short")
+        end = self._at + size
+        return end, self._size(code, end)
+
+    def _list(self, code: int, end: int, depth: int) -> list[Any]:
+        end, count = self._inside(code, end, depth)
+        if count > end - self._at:
+            raise WireError("a list is shorter than its count")
+        values = [self._value(end, depth + 1) for _ in range(count)]
+        self._must_be_at(end)
+        return values
+
+    def _map(self, code: int, end: int, depth: int) -> dict[Any, Any]:
+        values = self._list(code, end, depth)
+        if len(values) % 2:
+            raise WireError("a map has a key without a value")
+        try:
+            result = dict(zip(values[::2], values[1::2], strict=True))
+        except TypeError as error:
+            raise WireError("a map has a key of a type that control messages do not use") from error
+        if len(result) * 2 != len(values):
+            raise WireError("a map has the same key twice")
+        return result
+
+    def _array(self, code: int, end: int, depth: int) -> list[Any]:
+        end, count = self._inside(code, end, depth)
+        element = self._take(1, end)[0]
+        if not element:
+            raise WireError("an array has described values")
+        # Values without octets of their own would make any count possible.
+        if count > end - self._at:
+            raise WireError("an array is shorter than its count")
+        values = [self._of(element, end, depth + 1) for _ in range(count)]
+        self._must_be_at(end)
+        return values
+
+    def _must_be_at(self, end: int) -> None:
+        if self._at != end:
+            raise WireError("a value is longer than its content")

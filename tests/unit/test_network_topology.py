@@ -1,0 +1,183 @@
+"""Link states: asked for, told, aged, and turned into ways."""
+
+import logging
+
+import pytest
+from neighbourhood import ME, Alone, body
+
+from core.network.linkstate import LinkStateRequest, LinkStateUpdate
+from core.network.message import ALL_MOBILE
+from core.network.mobile import MobileUpdate
+
+
+def test_a_new_neighbour_is_asked_for_its_links() -> None:
+    """And everybody is told of the change."""
+    alone = Alone()
+    alone.network.neighbour_up(1, 1, "dispatch")
+    alone.outlet.take()
+    alone.hello()
+    sent = [(control.opcode, control.to) for control, _ in alone.outlet.take()]
+    assert ("LSR", "amqp:/_topo/0/B/qdrouter") in sent
+    assert ("RA", "amqp:/_topo/0/all/qdrouter") in sent
+
+
+def test_a_request_that_is_not_answered_is_repeated() -> None:
+    """Not at every tick, and no more once it is."""
+    alone = Alone()
+    alone.network.neighbour_up(1, 1, "dispatch")
+    alone.hello()
+    alone.outlet.take()
+    for _ in range(6):
+        alone.hello()
+        alone.tick(1)
+    assert len(alone.outlet.take("LSR")) == 3
+    alone.lsu("B", 1, {"A": 1})
+    for _ in range(6):
+        alone.hello()
+        alone.tick(1)
+    assert not alone.outlet.take("LSR")
+
+
+def test_routers_behind_a_neighbour() -> None:
+    """Known from its link state, asked for theirs, reached through it."""
+    alone = Alone()
+    alone.meet(cost=2)
+    alone.lsu("B", 2, {"A": 2, "C": 3})
+    assert alone.way("C") == ("B", 5)
+    assert [control.to for control, _ in alone.outlet.take("LSR")] == ["amqp:/_topo/0/C/qdrouter"]
+    alone.lsu("C", 1, {"B": 3, "D": 1})
+    assert alone.way("D") == ("B", 6)
+    assert alone.outlet.radius == 3
+
+
+def test_valid_origins_are_pushed() -> None:
+    """In a line C - A - B messages from C to B are ours to send on."""
+    alone = Alone()
+    alone.meet("B")
+    alone.meet("C", neighbour=2)
+    alone.tick(1)
+    c, b = alone.bit("C"), alone.bit("B")
+    assert alone.outlet.paths[b] == (b, 1, frozenset({c}))
+    assert alone.outlet.paths[c] == (c, 1, frozenset({b}))
+
+
+def test_only_a_greater_sequence_counts() -> None:
+    """An old copy changes nothing."""
+    alone = Alone()
+    alone.meet()
+    alone.lsu("B", 5, {"A": 1, "C": 1})
+    alone.lsu("B", 5, {"A": 1})
+    alone.lsu("B", 4, {"A": 1})
+    assert alone.way("C") == ("B", 2)
+
+
+def test_a_greater_number_in_an_advertisement_is_asked_for_once() -> None:
+    """However many copies of it arrive."""
+    alone = Alone()
+    alone.meet()
+    for _ in range(4):
+        alone.ra("B", 2)
+    assert len(alone.outlet.take("LSR")) == 1
+    alone.lsu("B", 2, {"A": 1})
+    alone.ra("B", 2)
+    assert not alone.outlet.take("LSR")
+
+
+def test_silent_routers_lose_their_links_and_are_forgotten() -> None:
+    """After remoteLsMaxAge without an advertisement."""
+    alone = Alone()
+    alone.meet()
+    alone.lsu("B", 2, {"A": 1, "C": 1})
+    alone.lsu("C", 1, {"B": 1, "D": 1})
+    for _ in range(59):
+        alone.hello()
+        alone.ra("B", 2)
+        alone.tick(1)
+    assert alone.way("D") == ("B", 3)
+    for _ in range(10):
+        alone.hello()
+        alone.ra("B", 2)
+        alone.tick(1)
+    assert set(alone.outlet.routers.values()) == {"B", "C"}
+
+
+def test_a_restarted_router_begins_anew() -> None:
+    """Its addresses are gone, its links are asked for, its low sequence numbers count."""
+    alone = Alone()
+    alone.meet()
+    alone.lsu("B", 9, {"A": 1, "C": 1})
+    alone.say(MobileUpdate("B", 1, {"M0q": 3}).encode(ALL_MOBILE))
+    assert alone.keys("B") == {"M0q": 3}
+    alone.outlet.take()
+    alone.hello(instance=ME + 60)
+    assert alone.keys("B") == {}
+    assert alone.outlet.take("LSR")
+    alone.lsu("B", 1, {"A": 1}, instance=ME + 60)
+    alone.say(MobileUpdate("B", 1, {"M0r": 3}).encode(ALL_MOBILE))
+    assert alone.keys("B") == {"M0r": 3}
+
+
+def test_the_name_of_a_neighbour_that_returns_to_an_earlier_life(caplog: pytest.LogCaptureFixture) -> None:
+    """Two routers far away share it: both advertise."""
+    alone = Alone()
+    alone.meet()
+    for _ in range(3):
+        alone.ra("X", 1, instance=5)
+        alone.ra("X", 1, instance=6)
+    assert [record.levelno for record in caplog.records if record.levelno > logging.INFO] == [
+        logging.CRITICAL
+    ]
+
+
+def test_requests_are_answered_to_the_asker() -> None:
+    """By the way that the request came, if there is no other yet."""
+    alone = Alone()
+    alone.meet()
+    alone.say(LinkStateRequest("Z").encode("A"))
+    ((lsu, neighbour),) = alone.outlet.take("LSU")
+    assert (lsu.to, neighbour) == ("amqp:/_topo/0/Z/qdrouter", 1)
+    alone.say(LinkStateRequest("B").encode("A"))
+    ((lsu, neighbour),) = alone.outlet.take("LSU")
+    assert (lsu.to, neighbour) == ("amqp:/_topo/0/B/qdrouter", None)
+    assert LinkStateUpdate.read(body(lsu)) == LinkStateUpdate("A", ME, 1, {"B": 1})
+
+
+def test_advertisements_come_faster_in_flux() -> None:
+    """Every raIntervalFlux for twice that, then every raInterval; news is told once more a second later."""
+    alone = Alone()
+    alone.meet()
+    began = alone.now
+    times = []
+    for _ in range(80):
+        alone.hello()
+        alone.ra("B", 1)
+        alone.tick(1)
+        times += [alone.now - began] * len(alone.outlet.take("RA"))
+    assert times == [1, 5, 35, 65]
+
+
+def test_more_routers_than_bits(caplog: pytest.LogCaptureFixture) -> None:
+    """Said once; those that are known go on."""
+    alone = Alone()
+    alone.meet()
+    for number in range(140):
+        alone.ra(f"R{number}", 1)
+    assert len(alone.outlet.routers) == 127
+    assert caplog.text.count("more than 127 other interior routers") == 1
+
+
+def test_invented_peers_give_way_to_real_routers() -> None:
+    """A neighbour that lists 127 names keeps nobody out."""
+    alone = Alone()
+    alone.meet()
+    alone.lsu("B", 2, {f"fake-{number}": 1 for number in range(127)})
+    assert len(alone.outlet.routers) == 127
+    alone.network.neighbour_up(2, 1, "routerd")
+    alone.hello("C", neighbour=2)
+    assert alone.way("C") == ("C", 1)
+    alone.lsu("B", 3, {"A": 1})
+    for _ in range(5):
+        alone.hello()
+        alone.hello("C", neighbour=2)
+        alone.tick(1)
+    assert set(alone.outlet.routers.values()) == {"B", "C"}
