@@ -53,6 +53,10 @@ class SharedMemory:
         for counter in _OF_THE_LIVING:
             page.set(counter, 0)
 
+    def set_certificate_expiry(self, seconds: int) -> None:
+        """When the first of the router's certificates expires, since 1970; 0: there is none."""
+        self._segments.supervisor_stats().set(COUNTERS["certificate_expiry"][0], seconds)
+
     def set_workers(self, count: int) -> None:
         """Tell everybody how many workers there are."""
         self._segments.set_workers(count)

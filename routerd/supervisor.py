@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from routerd.banner import banner
+from routerd.certificates import Certificates
 from routerd.changes import BAD_REQUEST, ChangeError, changed
 from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
@@ -135,12 +136,16 @@ def _listen(config: Config) -> list[Listening]:
             )
 
 
+def _profiles(config: Config) -> tuple[SslProfile, ...]:
+    return tuple(entity for entity in config.entities if isinstance(entity, SslProfile))
+
+
 def _configured(config: Config, identities: Identities, connecting: Sequence[Connecting]) -> dict[str, Any]:
     """What of a blueprint changes with the configuration while the router runs, but for the sockets."""
     return {
         "addresses": config.addresses,
         "logs": config.logs,
-        "profiles": tuple(entity for entity in config.entities if isinstance(entity, SslProfile)),
+        "profiles": _profiles(config),
         "policy": config.policy,
         "vhosts": tuple(entity for entity in config.entities if isinstance(entity, Vhost)),
         "connecting": assign(connecting, config.connectors, config.router.workers),
@@ -190,6 +195,8 @@ class Supervisor:
         self._family = family
         self._memory = memory
         self._watch = Watch(memory)
+        self._certificates = Certificates(memory.set_certificate_expiry)
+        self._certificates.set(_profiles(config))
         self._manager = manager
         self._listening = listening
         self._signals = signals
@@ -245,6 +252,7 @@ class Supervisor:
     def _look(self) -> None:
         """See whether the children still turn; while they stop, there are other bounds."""
         now = self._clock()
+        self._certificates.look(now)
         if self._family.stopping is None and now >= self._watch.due(now):
             self._watch.look(self._family.places, now)
 
@@ -349,6 +357,7 @@ class Supervisor:
             listening=tuple(reloaded.listening),
             **_configured(self._config, self._identities, self._blueprint.connecting),
         )
+        self._certificates.set(self._blueprint.profiles)
         self._family.change(self._blueprint, reloaded.pinning, self._clock())
         retire(reloaded.retired)
         tell(reloaded, warnings, what)

@@ -68,6 +68,8 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "refused_links": (82, "counter", "links beyond the limit of their connection"),
     "refused_addresses": (83, "counter", "links to addresses, or of kinds, that the policy does not allow"),
     "refused_messages": (84, "counter", "anonymous senders' messages to addresses they may not use"),
+    # the supervisor's
+    "certificate_expiry": (120, "gauge", "when the first certificate expires, seconds since 1970"),
 }
 
 HISTOGRAMS: Final[dict[str, tuple[int, str]]] = {

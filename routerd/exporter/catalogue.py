@@ -99,6 +99,12 @@ NUMBERS: Final[dict[str, Number]] = {
     "stale_records": Number(IGNORED, {"reason": "stale"}),
     "unsettled": Number(_gauge("unsettled_deliveries", "Deliveries in and out that are not settled yet")),
     "addresses": Number(_gauge("addresses", "Addresses known")),
+    "certificate_expiry": Number(
+        _gauge(
+            "certificate_expiry_timestamp_seconds",
+            "When the first of the router's certificates expires, in seconds since 1970",
+        )
+    ),
     "received": Number(_counter("received_deliveries", "Deliveries that the core was given to route")),
     "forwarded": Number(
         _counter("forwarded_deliveries", "Copies of deliveries that the core passed on to receivers")
@@ -141,6 +147,8 @@ def is_written_by(name: str, process: str) -> bool:
     """Whether a process keeps that number: indices below 8 are everybody's, from 40 on the core's."""
     index = COUNTERS[name][0]
     if process == "supervisor":
+        return False
+    if name == "certificate_expiry":
         return False
     if index < 8 or name == "bad_records":
         return True

@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from routerd.exporter.complaints import Complaints
 from routerd.exporter.tls import TLS_RECORD, Secured
 
 MOST = 128  # connections at once
@@ -88,6 +89,7 @@ class Connection:
         self.head = b""
         self.rest: memoryview | None = None  # of the answer
         self.closing = False
+        self.peer = ""  # address:port
 
 
 class Server:
@@ -99,6 +101,8 @@ class Server:
         self._listening: dict[socket.socket, Door] = {}
         self._accepting = False
         self.answered: Counter[int] = Counter()
+        self._complaints = Complaints()
+        self._now = 0.0  # of this turn
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
 
     def __len__(self) -> int:
@@ -118,6 +122,7 @@ class Server:
 
     def turn(self, now: float, seconds: float) -> None:
         """Serve whoever is ready; wait at most so long if nobody is."""
+        self._now = now
         self._expire(now)
         due = min((c.deadline for c in self._connections.values()), default=now + seconds)
         wait = min(seconds, max(0.0, due - now), seconds if self._accepting else CROWDED_SECONDS / 10)
@@ -152,13 +157,15 @@ class Server:
                 self._accept_from_all(False)
                 return
             try:
-                sock, _ = listening.accept()
+                sock, address = listening.accept()
             except (
                 OSError
             ):  # none left, or it is gone already, or there are no descriptors: the next turn tells
                 return
             sock.setblocking(False)
-            self._connections[sock] = Connection(sock, self._listening[listening], now)
+            connection = Connection(sock, self._listening[listening], now)
+            connection.peer = f"{address[0]}:{address[1]}"
+            self._connections[sock] = connection
             self._selector.register(sock, selectors.EVENT_READ)
 
     def _expire(self, now: float) -> None:
@@ -184,8 +191,9 @@ class Server:
                 self._write(connection, now)
         except _NOT_YET as wait:
             self._selector.modify(connection.sock, self._awaited(connection, wait))
-        except ssl.SSLError:
-            self._drop(connection, None if connection.closing else "tls")
+        except ssl.SSLError as error:
+            reason = str(error.reason or error)
+            self._drop(connection, None if connection.closing else "tls", reason)
         except OSError:
             self._drop(connection, None if connection.closing else "reset")
 
@@ -209,7 +217,7 @@ class Server:
                 return
             if first != TLS_RECORD:
                 if connection.tls.required:
-                    self._drop(connection, "tls")
+                    self._drop(connection, "tls", "no TLS")
                 connection.tls = None
                 return  # what came is still in the socket, which is ready to be read
             plain = connection.sock
@@ -249,7 +257,7 @@ class Server:
         self._send(connection, answer, head.command != "HEAD", now)
 
     def _refuse(self, connection: Connection, status: int, now: float) -> None:
-        self.refused["malformed"] += 1
+        self._refused(connection, "malformed", HTTPStatus(status).phrase)
         self._send(connection, Answer(f"{HTTPStatus(status).phrase}\n".encode(), status=status), True, now)
 
     def _send(self, connection: Connection, answer: Answer, with_body: bool, now: float) -> None:
@@ -281,9 +289,13 @@ class Server:
             connection.deadline = now + CLOSING_SECONDS
             self._selector.modify(connection.sock, selectors.EVENT_READ)
 
-    def _drop(self, connection: Connection, why: str | None = None) -> None:
+    def _refused(self, connection: Connection, why: str, detail: str = "") -> None:
+        self.refused[why] += 1
+        self._complaints.tell(connection.peer, f"{why}: {detail}" if detail else why, self._now)
+
+    def _drop(self, connection: Connection, why: str | None = None, detail: str = "") -> None:
         if why is not None:
-            self.refused[why] += 1
+            self._refused(connection, why, detail)
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection.sock)
         connection.sock.close()

@@ -20,6 +20,7 @@ from routerd.exporter.site import Pages
 from shm import board, native, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow
 from shm.onlooker import Histogram, Onlooker
+from shm.stats import COUNTERS
 
 ROOT = Path(__file__).parents[2]
 ME = Identity("me", "1.2", "3.11")
@@ -101,6 +102,7 @@ def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments)
     segments.board().write(
         board.encode(Board([AddressRow("a", "b", 1, 1, 1)], 1, [ConnectionRow(0, "c", "h", "r", "u")], 1))
     )
+    segments.supervisor_stats().set(COUNTERS["certificate_expiry"][0], 1)
     shown = {name.removesuffix("_info") for name in families(scrape(segments, connections=["1"]))}
     assert shown == {metric.name for metric in catalogue.catalogue()}
 

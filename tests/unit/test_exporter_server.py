@@ -1,11 +1,13 @@
 """The HTTP server against clients that behave and clients that do not; time is the test's."""
 
+import logging
 import socket
 from collections.abc import Iterator
 
 import pytest
 
 from routerd.exporter import server as http
+from routerd.exporter.complaints import TELL_SECONDS
 from routerd.exporter.server import Answer, Door, Request, Server
 
 LARGE = 8 * 1024 * 1024  # more than socket buffers take
@@ -205,3 +207,24 @@ def test_listening_sockets_can_change(bed: Bed) -> None:
     waiting.sendall(b"HTTP/1.1\r\n\r\n")
     assert b"/old" in bed.answer(waiting)
     assert b"/new" in bed.ask(get("/new"))
+
+
+def test_a_refused_client_is_named_and_a_flood_is_few_lines(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whom to look for stands in the log; how many, in the counter."""
+    caplog.set_level(logging.INFO, "HTTP")
+    first = bed.client(b"nonsense\r\n\r\n")
+    name = "{}:{}".format(*first.getsockname())
+    bed.turn()
+    for _ in range(3):
+        bed.client(b"nonsense\r\n\r\n")
+        bed.turn()
+    bed.now += TELL_SECONDS
+    bed.client(b"nonsense\r\n\r\n")
+    bed.turn()
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0] == f"HTTP client {name} refused: malformed: Bad Request"
+    assert len(lines) == 2
+    assert lines[1].endswith("(and 3 others since the last such line)")
+    assert bed.server.refused["malformed"] == 5

@@ -20,7 +20,9 @@ def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(
     family: Any = SimpleNamespace(
         failure="", stopping=object(), operational=True, empty=True, places=[], step=lambda now: None
     )
-    memory: Any = SimpleNamespace(heartbeat=lambda slot: 0, connections=lambda: 0)
+    memory: Any = SimpleNamespace(
+        heartbeat=lambda slot: 0, connections=lambda: 0, set_certificate_expiry=lambda seconds: None
+    )
     nothing: Any = None
     supervisor = Supervisor(
         default_config(), nothing, family, memory, Manager({}, 1), listening, nothing, clock=lambda: 0.0
