@@ -1,4 +1,4 @@
-"""Many routers without processes: whatever happens to their connections, all of them end up with the same tables."""
+"""Many routers without processes: whatever happens to their connections, all end up with the same tables."""
 
 import pytest
 
