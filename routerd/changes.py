@@ -106,9 +106,11 @@ def _together(
     """The configuration of all these. Raises ChangeError for what is wrong now and was not before."""
     found = check_together(list(everything))
     mistakes = [one for one in found if not one.warning]
-    if mistakes:
+    wrong = [one.text for one in remarks if not one.warning]
+    if mistakes or wrong:
         before = {one.text for one in check_together(list(config.checked))}
-        if new := dict.fromkeys(one.text for one in mistakes if one.text not in before):
+        new = dict.fromkeys([one.text for one in mistakes if one.text not in before] + wrong)
+        if new:
             still = "it is needed: " if status == DELETED else ""
             raise ChangeError(BAD_REQUEST, still + _told(new))
     about = [one for one in found if one.warning and entity is not None and one.file == entity.file]
@@ -141,12 +143,12 @@ def _find(config: Config, kind: EntityType, request: ChangeRequest, identities: 
 def _made(
     kind: EntityType, block: Block, file: str, old: Checked | None = None
 ) -> tuple[Checked, list[Mistake]]:
-    """The entity that a block says, and remarks. Raises ChangeError."""
+    """The entity that a block says, and remarks, wrong values among them. Raises ChangeError without one."""
     mistakes: list[Mistake] = []
     line = 0 if old is None else old.line
     checked = check([Section(kind.name, block, line, file)], mistakes)
-    wrong = [one.text for one in mistakes if not one.warning]
-    if wrong or not checked:
+    if not checked:
+        wrong = [one.text for one in mistakes if not one.warning]
         raise ChangeError(BAD_REQUEST, _told(wrong) or f"{kind.short_name} cannot be made")
     return checked[0], mistakes
 

@@ -47,12 +47,17 @@ def _role(at: Checked, entity: Listener | Connector, mode: str) -> Iterator[Mist
     role = entity.role
     if mode == "standalone" and role in _OF_ROUTERS:
         text = "role='standalone' not allowed to connect to or accept connections from other routers."
-        yield at.mistake("role", f"{text} Give the router mode interior or edge, or another role")
+        yield _of_role(at, f"{text} Give the router mode interior or edge, or another role")
     elif (mode != "interior" and role == "inter-router") or (
         mode == "edge" and role == "edge" and isinstance(entity, Listener)
     ):
         text = f"role='{role}' only allowed with router mode='interior'"
-        yield at.mistake("role", f"{text}; give the router that mode, or another role")
+        yield _of_role(at, f"{text}; give the router that mode, or another role")
+
+
+def _of_role(at: Checked, text: str) -> Mistake:
+    """The text names the attribute itself."""
+    return Mistake(at.file, at.line_of("role"), text)
 
 
 def _failover(at: Checked, urls: str | None) -> Iterator[Mistake]:

@@ -103,6 +103,8 @@ def test_a_log_that_is_nowhere_configured_is_updated(running: Running) -> None:
         (400, ("CREATE", "listener", {"port": 5672, "host": "127.0.0.1"}), "in router.conf:5"),
         (400, ("CREATE", "listener", {"port": "nowhere"}), "'nowhere' is no port"),
         (400, ("CREATE", "listener", {"prot": 1}), "did you mean port?"),
+        (400, ("CREATE", "listener", {"port": 77777, "role": "edge"}), "role='standalone' not allowed"),
+        (400, ("CREATE", "listener", {"port": 77777, "role": "edge"}), "77777 is out of range"),
         (400, ("CREATE", "listener", {"port": 1, "sslProfile": "none"}), "there is no sslProfile"),
         (400, ("CREATE", "listener", {"port": 1, "identity": "x"}), "identity: cannot be given by CREATE"),
         (400, ("CREATE", "router.config.address", {"prefix": "a", "name": "wide"}), "'wide' stands already"),
