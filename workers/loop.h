@@ -131,7 +131,17 @@ static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
     if (!open) links_lost(p, c);                                /* nothing more is sent to a peer that has said CLOSE */
 }
 
-/* A peer attaches, or answers our attach.  A null terminus in its answer refuses it, and its detach says why (AMQP 2.6.3). */
+/* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 2.6.3).  The engine does not tell a source
+ * without an address from none: where we have named no address, the detach alone counts. */
+static inline bool attach_refused(const wlink *k)
+{
+    pn_terminus_t *source = pn_link_source(k->engine);
+    if (k->outgoing) return pn_terminus_get_type(pn_link_remote_target(k->engine)) == PN_UNSPECIFIED;
+    if (!pn_terminus_get_address(source) && !pn_terminus_is_dynamic(source)) return false;
+    return pn_terminus_get_type(pn_link_remote_source(k->engine)) == PN_UNSPECIFIED;
+}
+
+/* A peer attaches, or answers our attach. */
 static inline void event_attach(pump *p, pn_link_t *engine)
 {
     wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(pn_link_session(engine)));
@@ -139,7 +149,7 @@ static inline void event_attach(pump *p, pn_link_t *engine)
     if (!c || !(pn_session_state(pn_link_session(engine)) & PN_LOCAL_ACTIVE)) return;
     if (!k) {
         if (pn_link_state(engine) & PN_LOCAL_UNINIT) p->on_event(p->self, EV_ATTACH, c, NULL, engine, NULL);
-    } else if (k->asked && pn_terminus_get_type(k->outgoing ? pn_link_remote_target(engine) : pn_link_remote_source(engine)) != PN_UNSPECIFIED) {
+    } else if (k->asked && !attach_refused(k)) {
         k->open = true;
         p->on_event(p->self, EV_ATTACHED, c, k, engine, NULL);
     }

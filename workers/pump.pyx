@@ -245,9 +245,10 @@ cdef class Pump(AnnotatingPump):
 
     cdef tell(self, wlink *k):
         """Ask the core for an attach; of a link that is open: say what it is. Of a link that we asked for, the terminus at the peer
-        counts, of others the one here."""
+        counts, with the capabilities that we asked for, of others the one here."""
         cdef pn_link_t *engine = k.engine
         cdef pn_terminus_t *t = pn_link_remote_source(engine) if k.outgoing != k.ours else pn_link_remote_target(engine)
+        cdef pn_terminus_t *wished = t if not k.ours else pn_link_target(engine) if k.outgoing else pn_link_source(engine)
         cdef const char *address = pn_terminus_get_address(t)
         if k.open and not k.ours:
             address = pn_terminus_get_address(pn_link_source(engine) if k.outgoing else pn_link_target(engine))
@@ -255,7 +256,7 @@ cdef class Pump(AnnotatingPump):
         self.handler.attach(
             pool_index(&self.p.conns, k.conn), pool_index(&self.p.links, k), k.slot.generation, text(pn_link_name(engine)), k.outgoing,
             None if address == NULL else text(address), pn_terminus_is_dynamic(t), pn_terminus_get_type(t) == PN_COORDINATOR,
-            symbols(pn_terminus_capabilities(t)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity,
+            symbols(pn_terminus_capabilities(wished)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity,
             k.open and not k.asked, 0 if k.outgoing or not k.open else away_credit(k), k.asked, k.ours)
 
     # ---- what the handler asks for ----

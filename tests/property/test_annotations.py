@@ -41,6 +41,7 @@ def hop(tmp_path_factory: pytest.TempPathFactory) -> Hop:
 
 # ---- octet for octet ------------------------------------------------------------------------------------
 
+
 def octets(*parts: str) -> bytes:
     return bytes.fromhex("".join(parts))
 

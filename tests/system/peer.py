@@ -45,20 +45,20 @@ class Peer:
     def __init__(
         self,
         net: "Net",
-        address: tuple[str, int],
+        address: tuple[str, int] | socket.socket,
         sasl: bool = True,
         idle_timeout: float | None = None,
         **limits: int,
     ) -> None:
         self.net = net
-        self.socket = socket.create_connection(address, timeout=LONG)
+        known = isinstance(address, socket.socket)
+        self.socket = address if known else socket.create_connection(address, timeout=LONG)
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.connection, self.transport, self.collector = Connection(), Transport(), Collector()
+        self.connection, self.collector = Connection(), Collector()
+        self.transport = self.begin_transport(sasl)
         self.connection.container = f"peer-{id(self)}"
         self.connection.collect(self.collector)
-        if sasl:
-            self.transport.sasl().allowed_mechs("ANONYMOUS")
         if idle_timeout is not None:
             self.transport.idle_timeout = idle_timeout
         self.window = limits.pop("window", 0)  # bytes of a session; 0: no limit
@@ -74,6 +74,12 @@ class Peer:
         self.expect_error = False
         self.default_session: Session | None = None
         self.names = 0
+
+    def begin_transport(self, sasl: bool) -> Transport:
+        transport = Transport()
+        if sasl:
+            transport.sasl().allowed_mechs("ANONYMOUS")
+        return transport
 
     # ---- the wire ----
 
@@ -114,7 +120,11 @@ class Peer:
         while (event := self.collector.peek()) is not None:
             if event.type == Event.DELIVERY and isinstance(event.link, Receiver):
                 self.arrive(event.link)
+            self.event(event)
             self.collector.pop()
+
+    def event(self, event: Event) -> None:
+        """What happened besides deliveries."""
 
     def thaw(self) -> None:
         """Take what was left in the engine, and go on."""

@@ -1,0 +1,158 @@
+"""Links that the core has a worker attach, on a connection that a connector has made."""
+
+from collections.abc import Iterator
+
+import pytest
+from acceptor import Accepted, Acceptor
+from proton import Condition, Link
+from stand import Stand
+
+from shm.payloads import (
+    C_OPEN_LINK,
+    Attach,
+    ConnectionOpened,
+    Detach,
+    LinkRefused,
+    OpenLink,
+)
+
+
+@pytest.fixture
+def stand(request: pytest.FixtureRequest) -> Iterator[Stand]:
+    stand = Stand(request.node.name[:40])
+    yield stand
+    for peer in stand.peers:
+        peer.socket.close()
+    stand.end()
+
+
+@pytest.fixture
+def acceptor(stand: Stand) -> Iterator[Acceptor]:
+    acceptor = Acceptor(stand)
+    yield acceptor
+    acceptor.close()
+
+
+def opened(stand: Stand, acceptor: Acceptor, **attributes: object) -> tuple[Accepted, ConnectionOpened]:
+    """A connection of a connector, open, and what the core was told of it."""
+    stand.connect(acceptor.port, **attributes)
+    stand.turn(0)
+    peer = acceptor.accept({"product": "qpid-dispatch-router", "version": "1.19", "qd.inter-router-cost": 7})
+    return peer, stand.hear(ConnectionOpened)[0]
+
+
+def wish(connection: ConnectionOpened, request: int, name: str, outgoing: bool, **more: object) -> OpenLink:
+    return OpenLink(
+        connection.connection,
+        connection.generation,
+        request,
+        name,
+        outgoing,
+        **{"source": None, "target": None} | more,  # type: ignore[arg-type]  # a test's shorthand
+    )
+
+
+def capabilities(link: Link) -> list[str]:
+    """What both remote termini say, raw: a bare symbol or an array."""
+    return [bytes(t.capabilities.format()).decode() for t in (link.remote_source, link.remote_target)]
+
+
+def test_the_core_is_told_who_made_a_connection_and_what_it_costs(stand: Stand, acceptor: Acceptor) -> None:
+    """With the larger cost of both ends, and the form of annotations that the peer's product knows."""
+    peer, connection = opened(stand, acceptor, role="inter-router", cost=3)
+    assert (connection.connector, connection.role, connection.cost) == ("c", "inter-router", 7)
+    assert (connection.annotations, connection.container) == (1, "broker")
+    said = peer.connection.remote_properties
+    assert (said["product"], said["qd.inter-router-cost"], said["qd.annotations-version"]) == (
+        "routerd",
+        3,
+        1,
+    )
+    assert peer.connection.remote_hostname == "127.0.0.1"
+
+
+def test_links_stand_in_the_sessions_that_they_are_asked_for(stand: Stand, acceptor: Acceptor) -> None:
+    """Each session number has its session; names, addresses, modes and capabilities are as asked."""
+    peer, connection = opened(stand, acceptor)
+    router = {"source_capabilities": ["qd.router"], "target_capabilities": ["qd.router"]}
+    stand.tell(C_OPEN_LINK, wish(connection, 11, "out", True, **router))
+    stand.tell(C_OPEN_LINK, wish(connection, 12, "in", False, **router))
+    more = {"source": "here", "target": "there", "snd_settle_mode": 1, "target_capabilities": ["a", "b"]}
+    stand.tell(C_OPEN_LINK, wish(connection, 13, "other", True, session=4, **more))
+    out, back, other = (peer.link(name) for name in ("out", "in", "other"))
+    assert out.is_receiver
+    assert back.is_sender
+    assert out.session == back.session != other.session
+    assert capabilities(out) == capabilities(back) == [':"qd.router"', ':"qd.router"']
+    assert capabilities(other) == ["", "@PN_SYMBOL[:a, :b]"]
+    assert (other.remote_source.address, other.remote_target.address) == ("here", "there")
+    assert other.remote_snd_settle_mode == 1
+    for name in ("in", "out", "other"):
+        peer.answer(name)
+    attached = {one.request: one for one in stand.hear(Attach, 3)}
+    assert [(one.name, one.outgoing, one.ours) for one in (attached[11], attached[12], attached[13])] == [
+        ("out", True, True),
+        ("in", False, True),
+        ("other", True, True),
+    ]
+    assert (attached[11].capabilities, attached[12].capabilities) == (["qd.router"], ["qd.router"])
+    assert attached[13].address == "there"
+    assert not any(one.restored for one in attached.values())
+
+
+def test_a_dynamic_source_is_told_by_the_peer(stand: Stand, acceptor: Acceptor) -> None:
+    """The core learns the address that the peer has made."""
+    peer, connection = opened(stand, acceptor)
+    stand.tell(C_OPEN_LINK, wish(connection, 1, "d", False, dynamic_source=True))
+    assert peer.link("d").remote_source.dynamic
+    peer.answer("d")
+    assert stand.hear(Attach)[0].address == "made-here"
+
+
+def test_a_refused_link_is_told_once_with_its_reason(stand: Stand, acceptor: Acceptor) -> None:
+    """Also when the peer first attaches with a null terminus, as AMQP has it."""
+    peer, connection = opened(stand, acceptor)
+    for request, (name, outgoing) in enumerate([("out", True), ("in", False)], 1):
+        stand.tell(C_OPEN_LINK, wish(connection, request, name, outgoing, source="a", target="a"))
+        peer.refuse(name, Condition("amqp:not-found", "no such thing"))
+        refused = stand.hear(LinkRefused)[0]
+        assert (refused.request, refused.error.condition) == (request, "amqp:not-found")
+    assert not [one for one in stand.heard if isinstance(one, Attach | Detach)]
+
+
+def test_a_lost_connection_refuses_what_was_asked(stand: Stand, acceptor: Acceptor) -> None:
+    """What was open is detached; what was asked later, of a connection that is gone, is refused at once."""
+    peer, connection = opened(stand, acceptor)
+    stand.tell(C_OPEN_LINK, wish(connection, 1, "open", True))
+    stand.tell(C_OPEN_LINK, wish(connection, 2, "asked", True))
+    peer.link("asked")
+    peer.answer("open")
+    link = stand.hear(Attach)[0]
+    peer.drop()
+    assert stand.hear(LinkRefused)[0].request == 2
+    assert stand.hear(Detach)[0].link == link.link
+    stand.tell(C_OPEN_LINK, wish(connection, 3, "late", True))
+    assert stand.hear(LinkRefused)[0].request == 3
+
+
+def test_a_new_core_is_told_which_links_the_router_began(stand: Stand, acceptor: Acceptor) -> None:
+    """In the order in which they came; those that were not answered are closed, and nothing is said of them."""
+    peer, connection = opened(stand, acceptor)
+    router = {"source_capabilities": ["qd.router"], "target_capabilities": ["qd.router"]}
+    for request, name in enumerate(("z", "y", "x", "asked"), 1):
+        stand.tell(C_OPEN_LINK, wish(connection, request, name, request % 2 == 0, **router))
+        if name != "asked":
+            peer.answer(name)
+            stand.hear(Attach)
+    peer.link("asked")
+    stand.core_dies()
+    again = stand.hear(ConnectionOpened)[0]
+    assert (again.connector, again.number) == ("c", connection.number)
+    links = stand.hear(Attach, 3)
+    assert [(one.name, one.outgoing) for one in links] == [("z", False), ("y", True), ("x", False)]
+    assert all(one.restored and one.ours and one.request == 0 for one in links)
+    assert all(one.capabilities == ["qd.router"] for one in links)
+    peer.answer("asked")
+    stand.until(lambda: peer.attached["asked"].remote_condition is None, "nothing")
+    stand.until(lambda: peer.attached["asked"].state & 32, "detach of what the dead core had asked for")
+    assert not [one for one in stand.heard if isinstance(one, Attach)]
