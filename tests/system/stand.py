@@ -1,4 +1,4 @@
-"""A worker's pump whose core is the test: what the worker says is read here, what it should do is said here."""
+"""A worker's pump whose core is the test: it reads what the worker says, and says what the worker is to do."""
 
 import ctypes
 import os
