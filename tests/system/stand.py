@@ -1,4 +1,4 @@
-"""A worker's pump whose core is the test: it reads what the worker says, and says what the worker is to do."""
+"""A worker's pump whose core is the test: it reads what the worker says, and tells it what to do."""
 
 import ctypes
 import os
