@@ -4,9 +4,9 @@ The file is read as DER by hand, as far as the validity (RFC 5280, 4.1): the sta
 peer's certificate only.
 """
 
+import base64
 import calendar
 import logging
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,8 +30,8 @@ def expiry(pem: str) -> float:
     begin, end = pem.find(_BEGIN), pem.find(_END)
     if begin < 0 or end < begin:
         raise ValueError("it holds no certificate")
-    der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(_END)])
     try:
+        der = base64.b64decode(pem[begin + len(_BEGIN) : end])
         _, certificate, _ = _element(der)
         _, fields, _ = _element(certificate)
         while fields[0] in (_VERSION, _INTEGER):  # version and serial number
