@@ -129,6 +129,7 @@ class Place:
         self.leave_at: float | None = None  # when it is told so
         self.given_up = False  # the core has been told that nobody will follow
         self.removed = False  # and has let go of it
+        self.beats = 0  # the exporter's: how often it has said that its loop turns
         self.dismissed = False  # told to go, or killed through no fault of its own
         self.lives: deque[Life] = deque(maxlen=HISTORY)
 

@@ -28,6 +28,7 @@ from routerd.roster import RECLAIM_SECONDS, Roster
 from routerd.setup import Blueprint
 from routerd.stopping import Phase, Stopping, order
 from shm.control import (
+    Alive,
     Closed,
     CoreBack,
     CoreGone,
@@ -181,6 +182,8 @@ class Family:
                 self.operational = self.operational or all(one.serving for one in self.places)
                 if place is self.core:
                     self._core_back()
+            case Alive() if place is self.exporter:
+                place.beats += 1
             case WorkerReclaimed(index, generation) if place is self.core and index < len(self.workers):
                 worker = self.workers[index]
                 if generation == worker.generation:

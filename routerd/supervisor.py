@@ -254,7 +254,7 @@ class Supervisor:
         now = self._clock()
         self._certificates.look(now)
         if self._family.stopping is None and now >= self._watch.due(now):
-            self._watch.look(self._family.places, now)
+            self._watch.look(self._family.everybody, now)
 
     def _report(self) -> None:
         """Tell the service manager how things are."""

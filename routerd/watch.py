@@ -1,4 +1,5 @@
-"""Whether the children still turn: each beats on its statistics page once a loop, at least once a second.
+"""Whether the children still turn: core and workers beat on their statistics pages once a loop, at least once
+a second; the exporter, which may not write there, tells the supervisor once a second.
 
 A child that serves and whose heartbeat stands still for `HUNG_SECONDS` is taken for dead and killed, so that
 what follows a death follows a hang, too. Only time that the supervisor was awake counts: when the whole
@@ -41,7 +42,7 @@ class Watch:
     def __init__(self, beats: Beats, state: Callable[[int], str] | None = None) -> None:
         self._beats = beats
         self._state = state or process_state
-        self._pulses: dict[int, _Pulse] = {}
+        self._pulses: dict[str, _Pulse] = {}  # by the place's name
         self._looked: float | None = None
 
     def due(self, now: float) -> float:
@@ -54,18 +55,18 @@ class Watch:
         self._looked = now
         for place in places:
             if place.child is None or not place.serving:
-                self._pulses.pop(place.index, None)
+                self._pulses.pop(place.name, None)
                 continue
             still = self._still(place, passed)
             if still >= HUNG_SECONDS:
-                del self._pulses[place.index]
+                del self._pulses[place.name]
                 state = self._state(place.child.pid)
                 place.child.kill(f"hung: its loop has not turned for {still:.0f} s ({state})")
 
     def all_progressed(self, places: list[Place]) -> bool:
         """Whether each serving child has turned since this last was so. Those that are being replaced do not
         count: the supervisor has them in hand, and sees to it that they serve or die in time."""
-        pulses = [self._pulses.get(place.index) for place in places if place.serving]
+        pulses = [self._pulses.get(place.name) for place in places if place.serving]
         if not all(pulse is not None and pulse.progressed for pulse in pulses):
             return False
         for pulse in self._pulses.values():
@@ -73,10 +74,10 @@ class Watch:
         return True
 
     def _still(self, place: Place, passed: float) -> float:
-        beat = self._beats.heartbeat(place.index)
-        pulse = self._pulses.get(place.index)
+        beat = place.beats if place.role == "exporter" else self._beats.heartbeat(place.index)
+        pulse = self._pulses.get(place.name)
         if pulse is None or pulse.generation != place.generation:
-            self._pulses[place.index] = _Pulse(place.generation, beat)
+            self._pulses[place.name] = _Pulse(place.generation, beat)
             return 0.0
         if beat != pulse.beat:
             pulse.beat, pulse.still, pulse.progressed = beat, 0.0, True

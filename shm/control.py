@@ -250,6 +250,10 @@ class Ready(msgspec.Struct, tag=True, frozen=True):
     pid: int
 
 
+class Alive(msgspec.Struct, tag=True, frozen=True):
+    """From the exporter, once a second: its loop turns. (Core and workers beat on their statistics pages.)"""
+
+
 class WorkerReclaimed(msgspec.Struct, tag=True, frozen=True):
     """From the core: the next generation of this worker may start."""
 
@@ -309,4 +313,4 @@ ToChild = (
     | CoreGone
     | CoreBack
 )
-FromChild = Ready | WorkerReclaimed | Drained | Closed | Quiesced | ChangeRequest | Fatal
+FromChild = Ready | Alive | WorkerReclaimed | Drained | Closed | Quiesced | ChangeRequest | Fatal

@@ -200,7 +200,8 @@ class Handler:
 
     def connection_gone(self, index: int, generation: int, opened: bool, error: AmqpError | None) -> None:
         """The socket is closed and every link has been reported lost."""
-        number = self.numbers.pop(index, 0)
+        number = self.number(index)
+        del self.numbers[index]
         self.wishes.pop(index, None)
         host = self.peers.pop(index, None) or self.guard.peer(index)
         known = self._passed.pop(index, None) is not None

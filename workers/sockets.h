@@ -17,6 +17,7 @@
 #include "trace.h"
 
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
+#define ACCEPT_MEMORY (4u << 20)       /* far more than it needs: what others do meanwhile takes some, too */
 #define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
 
 #define RESUME_TICK_MS 1000
@@ -129,6 +130,14 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
     return c;
 }
 
+/* Is there memory for what a connection begins with?  The engine does not survive finding none. */
+static inline bool memory_left(void)
+{
+    void *probe = malloc(ACCEPT_MEMORY);
+    free(probe);
+    return probe != NULL;
+}
+
 static inline void sockets_accept(pump *p, wlistener *l)
 {
     while (p->accepting) {
@@ -142,7 +151,8 @@ static inline void sockets_accept(pump *p, wlistener *l)
         }
         struct sockaddr_in6 peer = { .sin6_family = AF_UNSPEC };       /* an IPv4 one fits, too */
         socklen_t peer_size = sizeof peer;
-        int fd = accept4(l->fd, (struct sockaddr *) &peer, &peer_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        errno = ENOMEM;
+        int fd = !memory_left() ? -1 : accept4(l->fd, (struct sockaddr *) &peer, &peer_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
                 p->accept_retry = p->now_ms + ACCEPT_FAILED_MS;

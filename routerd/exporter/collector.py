@@ -3,7 +3,6 @@
 Nothing here is counted twice or kept: counters live in the statistics pages of the processes that count.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -120,7 +119,7 @@ class Collector:
         supervisor = self._observer.figures(self._observer.onlooker.page("supervisor").pid)
         if supervisor is not None:
             families.add(catalogue.START, supervisor.born)
-            families.add(catalogue.UPTIME, max(0.0, time.time() - supervisor.born))
+            families.add(catalogue.UPTIME, supervisor.age)
 
     def _process(self, families: Families, state: State) -> None:
         page, process = state.page, state.page.process

@@ -14,6 +14,7 @@ from routerd.exporter.server import Door, Server
 from routerd.exporter.site import Pages
 from routerd.exporter.tls import Secured
 from shm.control import (
+    Alive,
     Exit,
     FromChild,
     ListenerSetup,
@@ -61,6 +62,7 @@ def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) ->
         now = time.monotonic()
         if now >= due:
             due = now + TICK_SECONDS
+            channel.send(Alive())
             with contextlib.suppress(
                 SegmentError
             ):  # it is being made anew, or the router stops: seen next time

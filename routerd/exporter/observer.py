@@ -3,9 +3,12 @@
 ``tick`` looks once a second: whose heartbeat moves, and how fast the counters grow.
 """
 
+import os
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -25,9 +28,18 @@ class Figures(msgspec.Struct, frozen=True):
     """What the operating system says of a process."""
 
     born: float  # seconds since 1970
+    age: float  # seconds, whatever became of the clock since
     cpu: float  # seconds
     resident: int  # bytes
     shared: int  # bytes
+
+
+def _age(pid: int) -> float:
+    """Seconds since a process was started."""
+    with suppress(OSError, IndexError, ValueError):
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    return 0.0
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -115,7 +127,8 @@ class Observer:
             process = self._processes[pid]
             with process.oneshot():
                 memory, times = process.memory_info(), process.cpu_times()
-                return Figures(process.create_time(), times.user + times.system, memory.rss, memory.shared)
+                cpu = times.user + times.system
+                return Figures(process.create_time(), _age(pid), cpu, memory.rss, memory.shared)
         self._processes.pop(pid, None)
         return None
 

@@ -92,7 +92,7 @@ def status(observer: Observer, identity: Identity) -> Status:
         router=identity.router_id,
         version=identity.version,
         time=time.time(),
-        uptime=time.time() - supervisor.born if supervisor else 0.0,
+        uptime=supervisor.age if supervisor else 0.0,
         live=not unhealthy(states),
         ready=not unready(states),
         alarms=alarms(observer, states, processes),

@@ -29,6 +29,15 @@ class Clients:
             process.stdin.write(f"{line}\n")
             process.stdin.flush()
 
+    def accepted(self) -> dict[str, int]:
+        """How many messages of each sender have been accepted so far."""
+        self._tell("count")
+        counts: dict[str, int] = {}
+        for process in self.processes:
+            assert process.stdout is not None
+            counts |= json.loads(process.stdout.readline())
+        return counts
+
     def finish(self) -> list[dict[str, Any]]:
         """Let every sender learn what became of its messages; the ledgers."""
         self._tell("stop")

@@ -48,6 +48,7 @@ class Peer:
         address: tuple[str, int] | socket.socket,
         sasl: bool = True,
         idle_timeout: float | None = None,
+        hostname: str | None = None,
         **limits: int,
     ) -> None:
         self.net = net
@@ -58,6 +59,7 @@ class Peer:
         self.connection, self.collector = Connection(), Collector()
         self.transport = self.begin_transport(sasl)
         self.connection.container = f"peer-{id(self)}"
+        self.connection.hostname = hostname
         self.connection.collect(self.collector)
         if idle_timeout is not None:
             self.transport.idle_timeout = idle_timeout

@@ -140,3 +140,19 @@ def test_the_state_of_a_process_is_told_in_words() -> None:
     """Of this one, and of one that does not exist."""
     assert process_state(os.getpid()) == "the process is running"
     assert process_state(2**22 + 1) == "the process is gone"
+
+
+def test_an_exporter_beats_by_what_it_says(home: Home) -> None:
+    """Its index is a worker's, too: they are not mixed up. The service manager does not wait for it."""
+    exporter = Place("exporter", 0, [])
+    exporter.child, exporter.generation = FakeChild(), 1  # type: ignore[assignment]  # as far as a watch needs it
+    home.places.append(exporter)
+    home.look(0, 1, 2)
+    for _ in range(10):
+        exporter.beats += 1
+        home.look(0, 1, 2)
+    assert home.killed() == {}
+    assert home.watch.all_progressed(home.places[:-1])
+    for _ in range(int(HUNG_SECONDS / LOOK_SECONDS)):
+        home.look(0, 1, 2)
+    assert list(home.killed()) == ["exporter"]
