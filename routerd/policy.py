@@ -2,8 +2,9 @@
 
 Every death takes one step, every second of service takes one step back, so that a child which dies at
 start-up is throttled while one that is killed now and then is replaced at once. The first step costs
-nothing, the second 0.1 s, and each further one twice as much up to 10 s. Service counts from readiness: a
-slow start is no service.
+nothing, the second 0.1 s, and each further one twice as much up to 10 s; up to half a second only for one
+that had served, be it for a moment: its clients wait, and to start it costs little. Service counts from
+readiness: a slow start is no service.
 """
 
 import math
@@ -13,6 +14,7 @@ import msgspec
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 10.0
+LONGEST_OF_SERVING = 0.5  # with the start, clients are served within a second
 FORGIVEN_AFTER = 30.0  # a child that served this long starts with a clean sheet whatever went before
 HISTORY = 64  # lives worth remembering: more of them than there are steps
 
@@ -33,7 +35,9 @@ def restart_delay(history: Sequence[Life], now: float) -> float:
     """Seconds from `now` until the next generation may start; 0.0 if it may start at once."""
     if not history:
         return 0.0
-    return max(0.0, history[-1].died + _delay(_steps(history)) - now)
+    last = history[-1]
+    longest = LONGEST_DELAY if last.ready is None else LONGEST_OF_SERVING
+    return max(0.0, last.died + min(_delay(_steps(history)), longest) - now)
 
 
 def _steps(history: Sequence[Life]) -> int:

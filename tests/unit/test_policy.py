@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routerd.policy import FORGIVEN_AFTER, LONGEST_DELAY, Life, restart_delay
+from routerd.policy import FORGIVEN_AFTER, LONGEST_DELAY, LONGEST_OF_SERVING, Life, restart_delay
 
 ROUNDING = 1e-9  # of a delay that is the difference of two times
 
@@ -46,6 +46,13 @@ def test_a_long_service_wipes_the_slate() -> None:
 def test_a_child_killed_now_and_then_is_replaced_at_once() -> None:
     """Serving clients for two seconds between deaths is worth having."""
     assert delay(*[2.0] * 60) == 0.0
+
+
+def test_one_that_served_is_not_waited_for_long() -> None:
+    """However often it is killed: its clients are to be served again within a second."""
+    assert delay(*[0.1] * 60) == LONGEST_OF_SERVING
+    assert delay(*[None] * 20, 0.0) == LONGEST_OF_SERVING
+    assert delay(*[0.1] * 60, None) == LONGEST_DELAY
 
 
 def test_a_slow_start_is_no_service() -> None:
