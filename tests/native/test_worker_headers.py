@@ -8,3 +8,10 @@ def test_scan_keeps_its_word(build, run, seed):
     """Every prefix of messages, of damaged ones and of noise: no step outside, no verdict taken back."""
     done = run(build("scan_fuzz", "address,undefined"), str(seed), "4000")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_router_annotations_keep_inside(build, run, seed):
+    """In every form, in pieces, damaged, and with a content header that lies."""
+    done = run(build("annotations_fuzz", "address,undefined"), str(seed), "6000")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -47,6 +47,7 @@ STARTED = {
     "bench.baseline": "started by the bench",
     "bench.core_alone": "a measurement of its own",
     "bench.network": "a simulation of its own",
+    "bench.annotations": "another one",
 }
 
 
