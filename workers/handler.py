@@ -244,6 +244,10 @@ class Handler:
         if vhost:
             self._post(C_DENIED, Denied(vhost, what))
 
+    def message_refused(self, index: int, why: str) -> None:
+        """A malformed message was rejected; the pump tells of each kind once a minute."""
+        SERVER.warning("message of %s rejected: %s", self.peers.get(index, "?"), why)
+
     def accept_failed(self, config: int) -> None:
         """accept() failed for want of descriptors or memory; it is tried again ten times a second."""
         now = time.monotonic()

@@ -60,6 +60,19 @@ static inline void intake_stall(pump *p, wlink *k)
     p->stalled_first = pool_index(&p->links, k);
 }
 
+/* Whether it is time to say that messages are malformed in this way. */
+static inline bool intake_complains(pump *p, const char *why)
+{
+    for (uint32_t i = 0; i < COMPLAINTS; i++) {
+        if (p->complaints[i].why && p->complaints[i].why != why) continue;
+        if (p->complaints[i].why && p->now_ms < p->complaints[i].again) return false;
+        p->complaints[i].why = why;
+        p->complaints[i].again = p->now_ms + COMPLAINT_MS;
+        return true;
+    }
+    return false;
+}
+
 static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
 {
     pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
@@ -68,6 +81,7 @@ static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char
     pn_delivery_update(d, S_REJECTED);
     stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
     mark_dirty(p, k->conn);
+    if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
 }
 
 static inline void post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)

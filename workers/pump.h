@@ -39,6 +39,8 @@
 #define SESSION_HIGH (128u << 10)  /* bytes the engine holds for a session: write no more deliveries (facts 9, Q3) */
 #define SCAN_LIMIT (1u << 20)      /* annotations and properties longer than this are refused */
 #define GROWN_BATCH 256
+#define COMPLAINTS 32u              /* kinds of malformed messages that are told of one by one */
+#define COMPLAINT_MS 60000         /* each of them at most this often */
 #define CONTROL_RESERVE 64u        /* at least so many blocks are kept back for dispositions and control payloads */
 
 enum counter {                     /* shm/stats.py names them; tests compare the two */
@@ -49,7 +51,7 @@ enum counter {                     /* shm/stats.py names them; tests compare the
 
 enum pump_event {                  /* what Python is called for */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
-    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_TRACE, EV_ATTACHED
+    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED
 };
 
 typedef struct {
@@ -180,6 +182,7 @@ struct pump {
     bool resting;                  /* away, or the core does not know all links yet: incoming messages wait in the engine */
     routerd_record nowhere;
     annotations_self identity;
+    struct { const char *why; int64_t again; } complaints[COMPLAINTS];    /* what was told of malformed messages, and when it may be again */
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;
     uint64_t busy_poll_ns;

@@ -202,6 +202,7 @@ cdef class Pump(AnnotatingPump):
         elif event == EV_CERTIFICATES: self.handler.certificates_due(<wlistener *> obj - self.p.listeners)
         elif event == EV_TRACE: self.handler.trace(index, text(<const char *> obj), c.trace == TRACE_ON)
         elif event == EV_SESSION_DENIED: self.handler.session_denied(index)
+        elif event == EV_MESSAGE_REFUSED: self.handler.message_refused(index, text(<const char *> obj))
         elif event == EV_MESSAGE_DENIED: self.handler.message_denied(index, c.slot.generation)
 
     cdef bytes payload(self, const routerd_record *r):

@@ -130,7 +130,9 @@ class RunningRouter:
         assert self.left_in_shared_memory == []
         lines = re.findall(r"(?m)^.*(?:\((?:warning|error|critical)\)|Traceback).*$", self.log)
         complaints = [
-            line for line in lines if not re.search(r"(connection of \S+|AGENT \(error\) .*) refused: ", line)
+            line
+            for line in lines
+            if not re.search(r"(connection of \S+|AGENT \(error\) .*) refused: |message of \S+ rejected: ", line)
         ]
         assert complaints == [], "\n".join(complaints)
 

@@ -6,7 +6,7 @@ import pytest
 from arrival import Arrived
 from peer import ACCEPTED, REJECTED, Net, Peer, error_of
 from proton import Described, Message, Sender, symbol, ubyte, ulong
-from running import Configuration, RunningRouter, address_of
+from running import Configuration, RunningRouter, address_of, until
 from wire import encode
 
 MODES = ("both", "no", "in", "out")
@@ -191,3 +191,17 @@ def test_the_management_agent_signs_too(net: Net, router: RunningRouter) -> None
     answer = peer.take(answers)[0].message
     assert answer.properties["statusCode"] == 200
     assert said(answer.annotations) == {"ingress": f"0/{router.id}", "trace": [f"0/{router.id}"]}
+
+
+def test_a_peer_that_lies_is_told_of_once(net: Net, router: RunningRouter, name: str) -> None:
+    """By its name and with what was wrong; the next ones of that kind are only counted."""
+    ends = Ends(net, router, name, "no", "both")
+    wrong = Message(body=1, annotations={symbol(f"{KEY}trace"): ["0/a", 12]})
+    errors = router.counted("decode_errors")
+    sent = [net.send(ends.sender, wrong) for _ in range(20)]
+    assert net.settled(*sent) == [REJECTED] * 20
+    until(lambda: router.counted("decode_errors") == errors + 20, "count of malformed messages")
+    host, port = ends.to.socket.getsockname()[:2]
+    what = f"message of {host}:{port} rejected: the trace has an entry that is no string"
+    until(lambda: what in router.log, "the log line")
+    assert router.log.count("the trace has an entry that is no string") == 1
