@@ -129,11 +129,8 @@ class RunningRouter:
             self.kill()
         assert self.left_in_shared_memory == []
         lines = re.findall(r"(?m)^.*(?:\((?:warning|error|critical)\)|Traceback).*$", self.log)
-        complaints = [
-            line
-            for line in lines
-            if not re.search(r"(connection of \S+|AGENT \(error\) .*) refused: |message of \S+ rejected: ", line)
-        ]
+        refusals = r"(connection of \S+|AGENT \(error\) .*) refused: |message of \S+ rejected: "
+        complaints = [line for line in lines if not re.search(refusals, line)]
         assert complaints == [], "\n".join(complaints)
 
     def kill(self) -> None:
