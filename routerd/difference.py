@@ -92,6 +92,8 @@ def _texts(old: Entity, new: Entity) -> str:
 
 def _changes(old: Entity, new: Entity) -> Iterator[tuple[str, str]]:
     """Field and text of every attribute that differs."""
+    if old is new:
+        return  # one of ten thousand that a change by management leaves alone
     for field in msgspec.structs.fields(new):
         before, after = getattr(old, field.name), getattr(new, field.name)
         if before != after and field.name not in _UNTOLD:

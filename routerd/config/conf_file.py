@@ -7,7 +7,16 @@ A value that begins with `{` is a JSON block and may go on over several lines; i
 import re
 
 from routerd.config.json_text import JsonText
-from routerd.config.source import Block, ConfigSyntaxError, Mistake, Section, Setting, camel_case, shown
+from routerd.config.source import (
+    Block,
+    ConfigSyntaxError,
+    Mistake,
+    Section,
+    Setting,
+    camel_case,
+    shown,
+    shown_of,
+)
 
 # '#' is part of these values (it is a wildcard there); in all others it begins a comment.
 HASH_ALLOWED = frozenset({"pattern", "bindingKey", "hostname", "prefix"})
@@ -83,7 +92,8 @@ class _Reader:
             self._mistake(f"{name} has no value; give one, or remove the line")
             return None
         if len(value) > 1 and value[0] == value[-1] == '"':
-            self._mistake(f"{name}: {value} stands in quotes; in a .conf file write the value without them")
+            quoted = shown_of(name, value, as_it_is=True)
+            self._mistake(f"{name}: {quoted} stands in quotes; in a .conf file write the value without them")
             return None
         return Setting(name, value, line)
 
@@ -93,9 +103,8 @@ class _Reader:
             return match[1] if match else rest
         value, mark, _ = rest.partition("#")
         if mark and value and not value[-1].isspace():
-            text = (
-                f"'#' begins a comment, so {name} is {shown(value)}; put a blank before it if that is meant"
-            )
+            read = shown_of(name, value)
+            text = f"'#' begins a comment, so {name} is {read}; put a blank before it if that is meant"
             self._mistakes.append(Mistake(self._file, self._index, text, warning=True))
         return value.strip()
 

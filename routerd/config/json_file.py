@@ -1,7 +1,7 @@
 """The .json spelling: `[["listener", {"port": 5672}], …]` or `{"listener": [{"port": 5672}], …}`."""
 
 from routerd.config.json_text import JsonText
-from routerd.config.source import Array, Block, ConfigSyntaxError, Mistake, Section, Value, shown
+from routerd.config.source import Array, Block, ConfigSyntaxError, Mistake, Section, Value, shown, shown_of
 
 
 def parse(text: str, file: str, mistakes: list[Mistake]) -> list[Section]:
@@ -38,7 +38,8 @@ def _members(document: Block, file: str, mistakes: list[Mistake]) -> list[Sectio
             if isinstance(value, Block):
                 sections.append(Section(member.name, value, line, file))
             else:
-                text = f"{shown(member.name)} is {shown(value)}; give its attributes in braces, such as {{}}"
+                what = shown_of(member.name, value)
+                text = f"{shown(member.name)} is {what}; give its attributes in braces, such as {{}}"
                 mistakes.append(Mistake(file, line, text))
     return sections
 

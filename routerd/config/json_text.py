@@ -83,7 +83,7 @@ class JsonText:
             name = self._name()
             self._skip(_BLANK)
             if not self._text.startswith(":", self._position):
-                raise self._mistake(f'{shown(name)} has no value; write it as "{name[:40]}": value')
+                raise self._mistake(f"{self._next_word()} follows a name without a colon; write name: value")
             self._position += 1
             settings.append(Setting(name, self.value(depth + 1), line))
         return Block(tuple(settings), start)
@@ -154,6 +154,9 @@ class JsonText:
         self._position = match.end()
 
     def _next_word(self) -> str:
+        line = self._text[self._text.rfind("\n", 0, self._position) + 1 : self._position]
+        if "passw" in line.lower():
+            return "what stands there"
         match = re.compile(r"\S{1,40}").match(self._text, self._position)
         return shown(match[0]) if match else "the end of the text"
 

@@ -32,6 +32,8 @@ class Array(Struct, frozen=True):
     lines: tuple[int, ...]
 
 
+_PASSWORD = re.compile(r"(passw\w*).+", re.IGNORECASE | re.DOTALL)
+
 Value: TypeAlias = str | int | float | bool | Array | Block | None
 
 
@@ -87,9 +89,16 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as it is quoted in a message: printable, in one line, not too long."""
-    text = repr(plain(value))
+    """A value as it is quoted in a message: printable, in one line, not too long, and without a password."""
+    text = _PASSWORD.sub(r"\1…'", repr(plain(value)))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def shown_of(name: str, value: object, *, as_it_is: bool = False) -> str:
+    """The value of something as it is quoted, unless its name says that it is a password."""
+    if "passw" in name.lower():
+        return "what it is"
+    return str(value) if as_it_is else shown(value)
 
 
 def plain(value: object) -> object:

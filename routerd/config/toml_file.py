@@ -9,7 +9,17 @@ import tomllib
 from typing import Any, TypeAlias
 
 from routerd.config.json_text import MAX_DEPTH
-from routerd.config.source import Array, Block, ConfigSyntaxError, Mistake, Section, Setting, Value, shown
+from routerd.config.source import (
+    Array,
+    Block,
+    ConfigSyntaxError,
+    Mistake,
+    Section,
+    Setting,
+    Value,
+    shown,
+    shown_of,
+)
 
 _Path: TypeAlias = tuple[str | int, ...]
 
@@ -56,7 +66,7 @@ def _tables(name: str, value: Any) -> list[tuple[_Path, Any]]:
 
 
 def _stray(name: str, value: object) -> str:
-    return f"{shown(name)} is {shown(value)} outside a table; put it below a header such as [router]"
+    return f"{shown(name)} is {shown_of(name, value)} outside a table; put it below a header such as [router]"
 
 
 def _block(table: dict[str, Any], path: _Path, line: int, lines: "_Lines") -> Block:

@@ -142,6 +142,10 @@ def test_tls_is_set_up_and_renewed(router: RunningRouter, client: Client, tmp_pa
     port = free_port()
     client.call("CREATE", listener(port, sslProfile="s", requireSsl="yes"), type="listener", name="tls")
     assert presented(port, authority.certificate) == der(first.certificate)
+    with Client(Place(f"amqps://localhost:{port}", trustfile=str(authority.certificate))) as secure:
+        (mine,) = [one for one in secure.query("connection") if one["isEncrypted"]]
+        assert (mine["ssl"], mine["sslProto"].startswith("TLS"), mine["sslSsf"] >= 128) == (True, True, True)
+        assert mine["sslCipher"]
     changes = {"certFile": str(second.certificate), "privateKeyFile": str(second.key), "password": None}
     client.call("UPDATE", changes, type="sslProfile", name="s")
     until(lambda: presented(port, authority.certificate) == der(second.certificate), "the other certificate")

@@ -169,3 +169,27 @@ def test_words_and_letters() -> None:
     assert is_uid_format("cslou1n")
     assert not is_uid_format("")
     assert not is_uid_format("cx")
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        ("conf", "sslProfile {\n name: s\n password geheim\n}\n"),
+        ("conf", "sslProfile { name: s password: geheim }\n"),
+        ("conf", 'sslProfile {\n name: s\n password: "geheim"\n}\n'),
+        ("conf", "sslProfile {\n name: s\n password: geheim#1\n}\nnonsense\n"),
+        ("conf", "connector {\n saslPassword: geheim\x07\n}\n"),
+        ("json", '[["sslProfile", {"name": "s", "password": ["geheim"]}]]'),
+        ("json", '[["sslProfile", {"name": "s", "password": geheim}]]'),
+        ("json", '[["sslProfile", {"name": "s", "password" "geheim"}]]'),
+        ("json", '[["connector", {"saslPassword": {"a": "geheim"}}, 1]]'),
+        ("json", '{"password": "geheim"}'),
+        ("toml", 'password = "geheim"\n'),
+        ("toml", "[[connector]]\nsaslPassword = geheim\n"),
+    ],
+)
+def test_no_mistake_tells_a_password(ending: str, text: str) -> None:
+    """However wrong the place where it stands is."""
+    with pytest.raises(ConfigError) as error:
+        parse(text, f"f.{ending}")
+    assert "geheim" not in str(error.value)
