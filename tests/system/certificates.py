@@ -26,7 +26,7 @@ class Authority:
         new_key = ("-newkey", *CURVE, *protection, "-keyout", made.key)
         openssl("req", "-new", *new_key, "-subj", subject, "-out", request)
         signer = ("-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial")
-        days = "-1" if expired else "30"
+        days = "-1" if expired else "90"
         openssl("x509", "-req", "-in", request, *signer, "-extfile", extensions, "-days", days,
                 "-out", made.certificate)  # fmt: skip
         return made

@@ -147,5 +147,5 @@ def test_qdmanage_is_refused(tools: StockTools) -> None:
     ):
         done = tools.run("qdmanage", *arguments)
         assert (done.returncode, words in done.stdout + done.stderr) == (1, True), done
-    module, level, text, *_ = manage(tools, "get-log", "--limit", "1")[-1]
-    assert (module, level, "refused" in text) == ("AGENT", "info", True)
+    modules = {module for module, _, text, *_ in manage(tools, "get-log") if "refused" in text}
+    assert "AGENT" in modules
