@@ -37,8 +37,8 @@ class Advertisement(msgspec.Struct, frozen=True):
             fields.number("pv", 0),
         )
 
-    def encode(self) -> bytes:
-        """The message to all routers."""
+    def encode(self, to: str = ALL_ROUTERS) -> bytes:
+        """The message to all routers, or to one."""
         body = texts(
             (
                 ("id", wire.string(self.router)),
@@ -49,7 +49,7 @@ class Advertisement(msgspec.Struct, frozen=True):
                 ("mobile_seq", wire.long(self.mobile_seq)),
             )
         )
-        return encode(ALL_ROUTERS, OPCODE, body)
+        return encode(to, OPCODE, body)
 
 
 class Schedule:

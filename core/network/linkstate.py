@@ -64,7 +64,7 @@ class LinkStateUpdate(msgspec.Struct, frozen=True):
         )
 
     def encode(self, to: str) -> bytes:
-        """The message to the router that asked."""
+        """The message to an address."""
         state = texts(
             (
                 ("id", wire.string(self.router)),
@@ -83,7 +83,7 @@ class LinkStateUpdate(msgspec.Struct, frozen=True):
                 ("ls", state),
             )
         )
-        return encode(router_address(to), UPDATE, body)
+        return encode(to, UPDATE, body)
 
 
 def _encoded_peers(peers: Mapping[str, int]) -> bytes:

@@ -16,6 +16,7 @@ _LARGEST: Final = 2**63 - 1
 
 HELLO_ADDRESS: Final = "amqp:/_local/qdhello"
 ALL_ROUTERS: Final = "amqp:/_topo/0/all/qdrouter"
+NEXT_ROUTER: Final = "amqp:/_local/qdrouter"
 ALL_MOBILE: Final = "amqp:/_topo/0/all/qdrouter.ma"
 MOBILE_SUFFIX: Final = ".ma"
 

@@ -11,7 +11,7 @@ Prohibited: a connection never changes the router at its end (a router that want
 from collections.abc import Iterator
 from typing import Final
 
-SKUPPER: Final = "skupper"
+SKUPPER, OURS = "skupper", "routerd"
 _NEVER: Final = float("-inf")
 
 
@@ -37,6 +37,11 @@ class Neighbour:
     def skupper(self) -> bool:
         """On which side of the border between the dialects of mobile addresses it is."""
         return self.dialect == SKUPPER
+
+    @property
+    def ours(self) -> bool:
+        """It is a routerd, too."""
+        return self.dialect == OURS
 
     @property
     def up(self) -> bool:

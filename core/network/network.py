@@ -19,6 +19,7 @@ from core.network.message import (
     ALL_MOBILE,
     ALL_ROUTERS,
     HELLO_ADDRESS,
+    NEXT_ROUTER,
     BadMessageError,
     Control,
     Fields,
@@ -33,6 +34,7 @@ from core.network.nodes import Node, NodeView
 from core.network.outlet import NetworkSettings, Outlet
 from core.network.sync import Answer, MobileSync
 from core.network.topology import Topology
+from core.network.twins import Twins
 from core.network.view import views
 
 HELLO_LOG = logging.getLogger("ROUTER_HELLO")
@@ -41,7 +43,6 @@ MA_LOG = logging.getLogger("ROUTER_MA")
 
 # How long a router that was asked for its link state may take.
 PATIENCE: Final = 2.0
-TWINS: Final = "is the name of two routers: give one of them another id"
 
 _VERSIONS: Final = {
     hello.OPCODE: hello.VERSION,
@@ -67,6 +68,7 @@ class Network:
         self._settings = settings
         self._outlet = outlet
         self._complaints = Complaints()
+        self._twins = Twins(self._me, instance, self._complaints)
         self._neighbours = Neighbours()
         self._topology = Topology(self._me, settings, outlet, self._complaints)
         self._sync = MobileSync(self._me, outlet)
@@ -151,21 +153,15 @@ class Network:
                 log, logging.WARNING, known.name, f"sent {what} that is ignored: {error}", now
             )
 
-    def _duplicate(self, instance: int, log: logging.Logger, now: float, where: str) -> None:
-        """Our own name came back to us."""
-        if instance == self._instance:
-            return
-        self._complaints.say(log, logging.CRITICAL, self._me, TWINS, now, f" (this one and {where})")
-
     def _hello(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = Hello.read(fields)
         if message.router == self._me:
             where = f"the neighbour on connection {neighbour.number}"
-            self._duplicate(message.instance, HELLO_LOG, now, where)
+            self._twins.of_this(HELLO_LOG, message.instance, now, where)
             return
         if neighbour.router not in ("", message.router):
             raise BadMessageError("it has another name than before")
-        if self._has_twin(neighbour, message, now):
+        if self._twins.of_neighbour(self._neighbours, neighbour, message, now):
             return
         first = not neighbour.router
         neighbour.router, neighbour.instance = message.router, message.instance
@@ -179,19 +175,13 @@ class Network:
         if node is None:
             return
         node.version = message.version
-        self._topology.restarted(node, message.instance)
+        self._topology.restarted(node, message.instance, now)
+        new = not neighbour.up
         neighbour.confirmed = now
         self._choose_link(message.router)
-
-    def _has_twin(self, neighbour: Neighbour, message: Hello, now: float) -> bool:
-        """Two connections may lead to one router, but not to two of one name: the younger one is believed."""
-        for other in self._neighbours:
-            same = other is not neighbour and other.router == message.router
-            if same and other.up and other.instance > message.instance:
-                where = f" (connections {neighbour.number} and {other.number})"
-                self._complaints.say(HELLO_LOG, logging.CRITICAL, message.router, TWINS, now, where)
-                return True
-        return False
+        if new and neighbour.ours:
+            for update in self._topology.states(self._instance):
+                self._outlet.send(NEXT_ROUTER, update.encode(NEXT_ROUTER), neighbour.number)
 
     def _advertisement(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = Advertisement.read(fields)
@@ -209,19 +199,13 @@ class Network:
     def _speaker(self, router: str, instance: int, version: int, now: float) -> Node | None:
         """The node that a flooded message is from, if it is to be believed."""
         if router == self._me:
-            self._duplicate(instance, LS_LOG, now, "one somewhere in the network")
+            self._twins.of_this(LS_LOG, instance, now, "one somewhere in the network")
             return None
         node = self._topology.learn(router, now)
-        if node is None:
+        if node is None or self._twins.disbelieved(node, instance, now):
             return None
-        if node.instance not in (None, instance):
-            direct = node.link
-            if (direct is not None and instance < direct.instance) or instance == node.former_instance:
-                self._complaints.say(LS_LOG, logging.CRITICAL, router, TWINS, now)
-            if direct is not None and instance < direct.instance:
-                return None
         node.version = version
-        self._topology.restarted(node, instance)
+        self._topology.restarted(node, instance, now)
         return node
 
     def _link_state_request(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
@@ -229,14 +213,20 @@ class Network:
         if message.router == self._me:
             return
         node = self._topology.learn(message.router, now)
-        peers = dict(self._topology.peers)
-        update = LinkStateUpdate(self._me, self._instance, self._topology.ls_seq, peers)
         # One that asks before we know a way to it is reached by the way that it asked by.
         way = None if node is not None and node.reachable else neighbour.number
-        self._outlet.send(router_address(message.router), update.encode(message.router), way)
+        to = router_address(message.router)
+        self._outlet.send(to, self._topology.own_state(self._instance).encode(to), way)
+        if self._sync.seq:
+            # Who has no links of ours has no addresses either, and need not wait for the next advertisement.
+            self._outlet.send(to, self._numbers().encode(to), way)
 
     def _link_state_update(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = LinkStateUpdate.read(fields)
+        known = self._topology.nodes.get(message.router)
+        if known is not None and message.instance < (known.instance or 0):
+            # Somebody has not heard yet that it restarted.
+            return
         node = self._speaker(message.router, message.instance, message.version, now)
         if node is None:
             return
@@ -244,6 +234,16 @@ class Network:
             self._topology.wanted.discard(node.router)
         if message.ls_seq > node.ls_seq:
             self._topology.set_state(node, message.ls_seq, message.peers, now)
+            self._relay(message, neighbour)
+
+    def _relay(self, update: LinkStateUpdate, source: Neighbour | None) -> None:
+        """Newer links are told to every neighbour of our kind, which needs no tables and so works while they
+        are wrong; others ask when they see the number in an advertisement.
+        """
+        content = update.encode(NEXT_ROUTER)
+        for neighbour in self._neighbours:
+            if neighbour.ours and neighbour.up and neighbour is not source:
+                self._outlet.send(NEXT_ROUTER, content, neighbour.number)
 
     def _mobile_request(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = MobileRequest.read(fields)
@@ -289,6 +289,8 @@ class Network:
             HELLO_LOG.info("%s is silent: it has not said for too long that it hears us", neighbour.name)
             self._choose_link(neighbour.router)
         own_changed = self._topology.tick(now)
+        if own_changed:
+            self._relay(self._topology.own_state(self._instance), None)
         if self._topology.changed_at == now:
             self._schedule.topology_changed(now)
         if self._greeter.due(now):
@@ -342,8 +344,10 @@ class Network:
 
     def _advertise(self, now: float, news: bool) -> None:
         self._schedule.sent(now, news)
-        message = Advertisement(self._me, self._instance, self._topology.ls_seq, self._sync.seq)
-        self._outlet.send(ALL_ROUTERS, message.encode(), None)
+        self._outlet.send(ALL_ROUTERS, self._numbers().encode(), None)
+
+    def _numbers(self) -> Advertisement:
+        return Advertisement(self._me, self._instance, self._topology.ls_seq, self._sync.seq)
 
     # -- for management --------------------------------------------------------------------------------------
 

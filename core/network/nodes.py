@@ -20,6 +20,7 @@ class Node:
     __slots__ = (
         "asked",
         "bit",
+        "born",
         "cost",
         "former_instance",
         "heard",
@@ -43,6 +44,8 @@ class Node:
         self.instance: int | None = None
         self.former_instance: int | None = None
         self.version: int | None = None
+        # When it was known that it had restarted.
+        self.born = _NEVER
         self.heard = False
         self.link: Neighbour | None = None
         self.ls_seq = 0

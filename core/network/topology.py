@@ -11,6 +11,7 @@ from typing import Final
 
 from core.network import paths
 from core.network.complaints import Complaints
+from core.network.linkstate import LinkStateUpdate
 from core.network.neighbours import Neighbour
 from core.network.nodes import MOST_ROUTERS, UNREACHABLE, Node, Nodes
 from core.network.outlet import NetworkSettings, Outlet
@@ -44,6 +45,7 @@ class Topology:
         self.on_flush: Callable[[Node], None] = lambda node: None
         self._own_changed = False
         self._changed = False
+        self._in_flux = False
         self._origins_stale = False
         self._origins_at = _NOT_YET
         self._swept_at = _NOT_YET
@@ -72,20 +74,20 @@ class Topology:
         self.nodes.remove(node)
         LOGGER.debug("router %s is forgotten: it %s", node.router, why)
 
-    def restarted(self, node: Node, instance: int) -> bool:
-        """Take note of a router's instance; True: it is another one than before, whose state is void."""
+    def restarted(self, node: Node, instance: int, now: float) -> None:
+        """Take note of a router's instance. If it is another one than before, its state is void."""
         if node.instance == instance:
-            return False
+            return
         first = node.instance is None
         node.former_instance, node.instance = node.instance, instance
         if first:
-            return False
+            return
+        node.born = now
         node.forget_state()
         self.wanted.add(node.router)
         self._changed = True
         self.on_flush(node)
         LOGGER.info("router %s restarted", node.router)
-        return True
 
     def set_link(self, node: Node, neighbour: Neighbour | None) -> None:
         """The connection to use to a neighbour; None: it is no neighbour any more."""
@@ -110,12 +112,27 @@ class Topology:
         """A router's newer link state."""
         node.ls_seq = ls_seq
         node.seen = now
+        # Even the same links as before are a change: something was missing for a moment.
+        self._in_flux = True
         if node.peers != peers:
             node.peers = peers
             self._changed = True
         for peer in peers:
             if peer != self._me:
                 self.learn(peer, now, heard=False)
+
+    def own_state(self, instance: int) -> LinkStateUpdate:
+        """This router's links, as told to others."""
+        return LinkStateUpdate(self._me, instance, self.ls_seq, dict(self.peers))
+
+    def states(self, instance: int) -> list[LinkStateUpdate]:
+        """All links that are known, our own last: with the others' a way back is known when they arrive."""
+        known = [
+            LinkStateUpdate(node.router, node.instance, node.ls_seq, node.peers)
+            for node in self.nodes
+            if node.instance is not None and node.ls_seq
+        ]
+        return [*known, self.own_state(instance)]
 
     def tick(self, now: float) -> bool:
         """Let age and changes have their effects. True: our own links changed."""
@@ -126,11 +143,12 @@ class Topology:
         if own:
             self.ls_seq += 1
             LOGGER.info("neighbours are now %s", ", ".join(sorted(self.peers)) or "none")
-        if own or self._changed:
-            self._changed = False
+        if own or self._changed or self._in_flux:
             self.last_change = round(now)
-            self._compute(now)
             self.changed_at = now
+        if own or self._changed:
+            self._compute(now)
+        self._changed = self._in_flux = False
         if self._origins_stale and self._origins_due(now):
             self._compute(now)
         return own

@@ -115,6 +115,19 @@ _EMPTY: Final[dict[int, Any]] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0, 0
 _WIDTHS: Final = {5: 1, 6: 2, 7: 4, 8: 8, 9: 16}
 
 
+# Short string and symbol; small int and long.
+_SHORT: Final = frozenset((0xA1, 0xA3, 0x54, 0x55))
+_SMALL: Final = frozenset((0x54, 0x55))
+
+
+def _decoded(octets: bytes, code: int) -> str:
+    """A string, or a symbol."""
+    try:
+        return octets.decode("utf-8" if code & 0x0F == 1 else "ascii")
+    except UnicodeDecodeError as error:
+        raise WireError("a text is not in its encoding") from error
+
+
 class Parser:
     """Reads values from the front of some bytes to their end.
 
@@ -145,13 +158,35 @@ class Parser:
         return self._content[at : at + count]
 
     def _value(self, end: int, depth: int) -> Any:
-        code = self._take(1, end)[0]
+        at = self._at
+        if at >= end:
+            raise WireError("a value is cut short")
+        code = self._content[at]
+        self._at = at + 1
+        if code in _SHORT:
+            return self._short(code, end)
         if code:
             return self._of(code, end, depth)
         if depth >= DEEPEST:
             raise WireError("values are nested too deeply")
         descriptor = self._value(end, depth + 1)
         return Described(descriptor, self._value(end, depth + 1))
+
+    def _short(self, code: int, end: int) -> Any:
+        """Short texts and small numbers, which nearly everything is made of."""
+        self._values += 1
+        at = self._at
+        if at >= end or self._values > MOST_VALUES:
+            raise WireError("a value is cut short, or one too many")
+        octet = self._content[at]
+        if code in _SMALL:
+            self._at = at + 1
+            return octet - 256 if octet > 127 else octet
+        stop = at + 1 + octet
+        if stop > end:
+            raise WireError("a value is cut short")
+        self._at = stop
+        return _decoded(self._content[at + 1 : stop], code)
 
     def _of(self, code: int, end: int, depth: int) -> Any:
         self._values += 1
@@ -200,11 +235,7 @@ class Parser:
         return self._take(self._size(code, end), end)
 
     def _text(self, code: int, end: int) -> str:
-        octets = self._octets(code, end)
-        try:
-            return octets.decode("utf-8" if code & 0x0F == 1 else "ascii")
-        except UnicodeDecodeError as error:
-            raise WireError("a text is not in its encoding") from error
+        return _decoded(self._octets(code, end), code)
 
     def _inside(self, code: int, end: int, depth: int) -> tuple[int, int]:
         """Where a compound value ends, and how many values it says to have."""

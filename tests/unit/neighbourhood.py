@@ -86,7 +86,7 @@ class Alone:
     def lsu(
         self, router: str, seq: int, peers: dict[str, int], instance: int = ME, neighbour: int = 1
     ) -> None:
-        self.say(LinkStateUpdate(router, instance, seq, peers).encode("A"), neighbour)
+        self.say(LinkStateUpdate(router, instance, seq, peers).encode("amqp:/_topo/0/A/qdrouter"), neighbour)
 
     def ra(self, router: str, ls: int, mobile: int = 0, instance: int = ME, neighbour: int = 1) -> None:
         self.say(Advertisement(router, instance, ls, mobile).encode(), neighbour)

@@ -140,7 +140,7 @@ VECTORS = {
     "HELLO": (HELLO, greeting("A", INSTANCE, ["B", "C"])),
     "RA": (RA, Advertisement("A", INSTANCE, 3, 127).encode()),
     "LSR": (LSR, LinkStateRequest("A").encode("B")),
-    "LSU": (LSU, LinkStateUpdate("A", INSTANCE, 3, {"B": 10}).encode("B")),
+    "LSU": (LSU, LinkStateUpdate("A", INSTANCE, 3, {"B": 10}).encode("amqp:/_topo/0/B/qdrouter")),
     "MAR": (MAR, MobileRequest("A", 4).encode("B")),
     "MAU": (MAU_CHANGES, MobileUpdate("A", 5, {"M0q1": 3, "He": 2}, ("M0q2",)).encode(ALL_MOBILE)),
     "MAU all": (MAU_ALL, MobileUpdate("A", 5, {"M0q1": 3}, absolute=True).encode(TO_B)),

@@ -5,6 +5,7 @@ import logging
 import pytest
 from neighbourhood import ME, Alone, body
 
+from core.network.advertisement import Advertisement
 from core.network.linkstate import LinkStateRequest, LinkStateUpdate
 from core.network.message import ALL_MOBILE
 from core.network.mobile import MobileUpdate
@@ -59,6 +60,39 @@ def test_valid_origins_are_pushed() -> None:
     c, b = alone.bit("C"), alone.bit("B")
     assert alone.outlet.paths[b] == (b, 1, frozenset({c}))
     assert alone.outlet.paths[c] == (c, 1, frozenset({b}))
+
+
+def test_newer_links_are_passed_on_to_neighbours_of_our_kind() -> None:
+    """Once, not back to where they came from, and not to others, who ask for them."""
+    alone = Alone()
+    alone.meet("B")
+    alone.meet("C", neighbour=2)
+    alone.meet("Q", neighbour=3, dialect="dispatch")
+    for _ in range(2):
+        alone.lsu("X", 4, {"B": 1})
+    sent = alone.outlet.take("LSU")
+    assert [(lsu.to, neighbour) for lsu, neighbour in sent] == [("amqp:/_local/qdrouter", 2)]
+    assert LinkStateUpdate.read(body(sent[0][0])) == LinkStateUpdate("X", ME, 4, {"B": 1})
+    alone.network.neighbour_cost(1, 5)
+    alone.tick()
+    sent = alone.outlet.take("LSU")
+    assert [neighbour for _, neighbour in sent] == [1, 2]
+    assert LinkStateUpdate.read(body(sent[0][0])).peers == {"B": 5, "C": 1, "Q": 1}
+
+
+def test_a_new_neighbour_of_our_kind_is_told_all_links() -> None:
+    """Theirs is what a part of the network that was cut off needs."""
+    alone = Alone()
+    alone.meet("B")
+    alone.lsu("X", 4, {"B": 1})
+    alone.outlet.take()
+    alone.network.neighbour_up(2, 1, "routerd")
+    alone.hello("C", neighbour=2)
+    sent = alone.outlet.take("LSU")
+    told = [LinkStateUpdate.read(body(lsu)).router for lsu, neighbour in sent if neighbour == 2]
+    assert told[:3] == ["B", "X", "A"]
+    alone.hello("C", neighbour=2)
+    assert not alone.outlet.take("LSU")
 
 
 def test_only_a_greater_sequence_counts() -> None:
@@ -117,16 +151,31 @@ def test_a_restarted_router_begins_anew() -> None:
     assert alone.keys("B") == {"M0r": 3}
 
 
-def test_the_name_of_a_neighbour_that_returns_to_an_earlier_life(caplog: pytest.LogCaptureFixture) -> None:
-    """Two routers far away share it: both advertise."""
+def test_two_routers_far_away_that_share_a_name(caplog: pytest.LogCaptureFixture) -> None:
+    """Both advertise: an earlier life that comes back is none."""
     alone = Alone()
     alone.meet()
-    for _ in range(3):
-        alone.ra("X", 1, instance=5)
-        alone.ra("X", 1, instance=6)
-    assert [record.levelno for record in caplog.records if record.levelno > logging.INFO] == [
-        logging.CRITICAL
-    ]
+    alone.lsu("B", 2, {"A": 1, "X": 1})
+    for instance in (5, 6, 5, 6, 5):
+        alone.ra("X", 1, instance=instance)
+        for _ in range(5):
+            alone.hello()
+            alone.tick(1)
+    loud = [record.message for record in caplog.records if record.levelno > logging.INFO]
+    assert loud == ["X is the name of two routers: give one of them another id"]
+
+
+def test_messages_of_an_earlier_life_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """For a moment they are still on their way: nobody's twin, and no second restart."""
+    alone = Alone()
+    alone.meet()
+    alone.ra("X", 7, instance=5)
+    alone.ra("X", 1, instance=6)
+    alone.ra("X", 7, instance=5)
+    alone.lsu("X", 7, {"B": 1}, instance=5)
+    x = next(node for node in alone.network.nodes() if node.id == "X")
+    assert (x.instance, x.link_state) == (6, [])
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
 def test_requests_are_answered_to_the_asker() -> None:
@@ -140,6 +189,19 @@ def test_requests_are_answered_to_the_asker() -> None:
     ((lsu, neighbour),) = alone.outlet.take("LSU")
     assert (lsu.to, neighbour) == ("amqp:/_topo/0/B/qdrouter", None)
     assert LinkStateUpdate.read(body(lsu)) == LinkStateUpdate("A", ME, 1, {"B": 1})
+
+
+def test_who_asks_for_links_is_told_the_number_of_our_addresses() -> None:
+    """It has none of them either, and need not wait for the next advertisement."""
+    alone = Alone()
+    alone.meet()
+    alone.network.local_address("M0a", 3)
+    alone.tick(1)
+    alone.outlet.take()
+    alone.say(LinkStateRequest("B").encode("A"))
+    ((ra, _),) = alone.outlet.take("RA")
+    assert ra.to == "amqp:/_topo/0/B/qdrouter"
+    assert Advertisement.read(body(ra)) == Advertisement("A", ME, 1, 1)
 
 
 def test_advertisements_come_faster_in_flux() -> None:
