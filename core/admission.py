@@ -52,8 +52,6 @@ class Guarded:
         self.rights = Rights(admission)
         self.senders = 0  # the peer's
         self.receivers = 0
-        self.senders_denied = 0
-        self.receivers_denied = 0
 
     def refusal(self, attach: Attach) -> tuple[Error, int] | None:
         """Why another link is not allowed, and the counter of such refusals."""
@@ -69,10 +67,8 @@ class Guarded:
         """Count a link that was refused."""
         if outgoing:
             self.vhost.receivers_denied += 1
-            self.receivers_denied += 1
         else:
             self.vhost.senders_denied += 1
-            self.senders_denied += 1
 
     def attached(self, outgoing: bool, number: int) -> None:
         """Count a link that has come (1) or gone (-1)."""
@@ -161,12 +157,12 @@ class Admissions:
             return
         guarded.vhost.current -= 1
         LOGGER.debug(
-            "connection of %s (user %r, vhost %s) closed: senders_denied=%d, receivers_denied=%d",
+            "connection of %s (user %r, vhost %s) closed; there: senders_denied=%d, receivers_denied=%d",
             guarded.peer,
             guarded.admission.user,
             guarded.admission.vhost,
-            guarded.senders_denied,
-            guarded.receivers_denied,
+            guarded.vhost.senders_denied,
+            guarded.vhost.receivers_denied,
         )
         for counter, name in (
             (guarded.vhost.users, guarded.admission.user),

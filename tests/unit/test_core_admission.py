@@ -1,5 +1,7 @@
 """Vhost policy in the core: counting over all workers, and rights to addresses."""
 
+import logging
+
 import pytest
 
 from core.admission import Admissions
@@ -60,6 +62,20 @@ def test_a_dead_worker_takes_its_connections_along() -> None:
     assert dict(it.vhosts["v"].users) == {"u": 1}
     assert it.guarded((0, 0)) is None
     assert it.guarded((1, 0)) is not None
+
+
+def test_who_leaves_is_told_of_with_the_denials_of_its_vhost(caplog: pytest.LogCaptureFixture) -> None:
+    it = Admissions(100)
+    assert enter(it, 0, 0)
+    guarded = it.guarded((0, 0))
+    assert guarded is not None
+    guarded.denied(outgoing=True)
+    guarded.denied(outgoing=False)
+    with caplog.at_level(logging.DEBUG, "POLICY"):
+        it.leave((0, 0))
+    assert caplog.messages == [
+        "connection of h:1 (user 'u', vhost v) closed; there: senders_denied=1, receivers_denied=1"
+    ]
 
 
 def attach(address: str | None, *, outgoing: bool = True, **more: object) -> Attach:
