@@ -50,6 +50,8 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
         0  # enum content_annotations of arena.h: the form in which messages carry router annotations there
     )
     trace: bool | None = None  # whether its frames are logged; None: as the log's level says
+    restored: bool = False  # told to a new core: its links follow
+    offered: list[str] = []  # capabilities of the peer's open frame
 
 
 class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):

@@ -151,10 +151,12 @@ class Handler:
     def connection_present(self, index: int, generation: int) -> None:
         """Tell a new core of an open connection; one that was denied is on its way out and none of its."""
         if index in self._passed:
-            self._present(index, generation, self._passed[index])
+            self._present(index, generation, self._passed[index], restored=True)
 
-    def _present(self, index: int, generation: int, passed: Passed) -> ConnectionOpened:
-        container, hostname, _, mechanism, properties, _, config = self.pump.connection_info(index)
+    def _present(
+        self, index: int, generation: int, passed: Passed, *, restored: bool = False
+    ) -> ConnectionOpened:
+        container, hostname, _, mechanism, properties, offered, config = self.pump.connection_info(index)
         connector = self._dialled.get(index)
         terms: Terms = connector or self.listeners[config]
         form = form_of(terms, properties)
@@ -183,6 +185,8 @@ class Handler:
             connector=connector.name if connector else "",
             cost=cost_of(terms, properties),
             annotations=form.form,
+            restored=restored,
+            offered=offered,
         )
         self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
         return opened

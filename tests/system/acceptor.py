@@ -58,6 +58,7 @@ class Accepted(Peer):
 
     def open(self) -> Self:
         self.connection.open()
+        self.net.turn(0)
         return self
 
     def event(self, event: Event) -> None:

@@ -16,12 +16,20 @@ class Authority:
         new_key = ("-newkey", *CURVE, "-nodes", "-keyout", self.key)
         openssl("req", "-x509", *new_key, "-subj", f"/CN={name}", "-days", "30", "-out", self.certificate)
 
-    def issue(self, name: str, subject: str, *, password: str = "", expired: bool = False) -> "Certificate":
-        """A certificate for localhost with this subject (`/C=…/CN=…`)."""
+    def issue(
+        self,
+        name: str,
+        subject: str,
+        *,
+        password: str = "",
+        expired: bool = False,
+        names: str = "DNS:localhost,IP:127.0.0.1",
+    ) -> "Certificate":
+        """A certificate for these names with this subject (`/C=…/CN=…`)."""
         made = Certificate(self.folder / f"{name}.pem", self.folder / f"{name}-key.pem")
         request = self.folder / f"{name}.csr"
         extensions = self.folder / "extensions"
-        extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        extensions.write_text(f"subjectAltName={names}\n")
         protection = ["-passout", f"pass:{password}"] if password else ["-nodes"]
         new_key = ("-newkey", *CURVE, *protection, "-keyout", made.key)
         openssl("req", "-new", *new_key, "-subj", subject, "-out", request)
