@@ -104,7 +104,7 @@ def test_another_level_in_all_processes(router: RunningRouter, client: Client) -
 
 
 def test_one_connection(router: RunningRouter, client: Client) -> None:
-    """Its frames only, whatever the log's level, and over a death of the core; until it is switched off."""
+    """Its frames only, whatever the log's level, until it is switched off."""
     with Net(router.address) as net:
         one, other = net.peer(), net.peer()
         number = int(one.connection.remote_properties["qd.conn-id"])
@@ -160,6 +160,25 @@ def test_what_a_dead_process_said_last(tmp_path: Path) -> None:
             assert lines(client, f"[C{number}] connection from", "process=worker-0")
             (death,) = lines(client, "worker 0 died", f"pid={worker}", "how=SIGKILL", "process=supervisor")
             assert death[:2] == ["SERVER", "error"]
+    finally:
+        router.kill()
+
+
+def test_a_traced_connection_stays_so_over_the_death_of_the_core(tmp_path: Path) -> None:
+    router = RunningRouter(tmp_path, Configuration(router="workers: 1"))
+    try:
+        with Net(router.address) as net:
+            peer = net.peer()
+            number = int(peer.connection.remote_properties["qd.conn-id"])
+            connection = {"type": "connection", "identity": str(number)}
+            with Client(Place(router.url)) as client:
+                client.call("UPDATE", {"enableProtocolTrace": True}, **connection)
+            os.kill(int(re.findall(r"core serves pid=(\d+)", router.log)[0]), signal.SIGKILL)
+            until(lambda: router.log.count("core serves") == 2, "the next one")
+            peer.receiver("later")
+            with Client(Place(router.url)) as client:
+                assert client.call("READ", **connection)["enableProtocolTrace"] is True
+                assert attaches(client, "later") == 2
     finally:
         router.kill()
 
