@@ -1,0 +1,203 @@
+"""A peer that lies harms nobody: the routers it does not name keep their ways and addresses, and the log its length.
+
+Messages of a real exchange are mutated, in their bytes and in their fields, and given to a router with two honest
+neighbours.
+"""
+
+import logging
+import random
+from typing import Any
+
+import pytest
+
+from core.addresses import Identity
+from core.network import wire
+from core.network.advertisement import Advertisement
+from core.network.hello import greeting
+from core.network.linkstate import LinkStateRequest, LinkStateUpdate
+from core.network.message import ALL_MOBILE, decode, encode
+from core.network.mobile import MobileRequest, MobileUpdate
+from core.network.network import Network
+from core.network.outlet import NetworkSettings
+
+HONEST, LIAR = 1, 2
+ROUNDS = 1500
+SEEDS = [
+    greeting("L", 5, ["A"]),
+    Advertisement("L", 5, 3, 2).encode(),
+    LinkStateRequest("L").encode("A"),
+    LinkStateUpdate("L", 5, 3, {"A": 1, "far": 2}).encode("amqp:/_topo/0/A/qdrouter"),
+    MobileUpdate("L", 1, {"M0x": 3, "M0y": 2}, ("M0z",)).encode(ALL_MOBILE),
+    MobileUpdate("L", 2, {"M0x": 3}, absolute=True).encode("amqp:/_topo/0/A/qdrouter.ma"),
+    MobileUpdate("L", 3, {"M0x": 3, "Hy": 2}, ("M0z",), version=2).encode(ALL_MOBILE),
+    MobileRequest("L", 0).encode("A"),
+    MobileRequest("L", 0).encode("H"),
+]
+ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2**31,
+    2**63 - 1,
+    "",
+    "A",
+    "x" * 200,
+    "a/b",
+    [],
+    {},
+    ["A"],
+    {"A": 1},
+    {"A": -1},
+]
+
+
+class Outlet:
+    """A forwarder that insists on its rules."""
+
+    def __init__(self) -> None:
+        self.routers: dict[int, str] = {}
+        self.links: dict[int, int] = {}
+        self.paths: dict[int, tuple[int, int, frozenset[int]]] = {}
+        self.addresses: dict[tuple[str, int], int] = {}
+        self.sent = 0
+
+    def send(self, to: str, content: bytes, neighbour: int | None) -> None:
+        assert decode(content).to == to
+        self.sent += 1
+
+    def add_router(self, bit: int, router_id: str) -> None:
+        assert bit in range(1, 128)
+        assert bit not in self.routers
+        assert router_id not in self.routers.values()
+        self.routers[bit] = router_id
+
+    def remove_router(self, bit: int) -> None:
+        del self.routers[bit]
+        self.paths.pop(bit, None)
+        assert bit not in self.links
+        assert all(other != bit for _, other in self.addresses)
+
+    def set_link(self, bit: int, neighbour: int) -> None:
+        assert bit in self.routers
+        self.links[bit] = neighbour
+
+    def remove_link(self, bit: int) -> None:
+        del self.links[bit]
+
+    def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
+        assert bit in self.routers
+        assert next_hop == -1 or next_hop in self.links
+        assert cost >= 0
+        assert valid_origins <= set(self.routers)
+        self.paths[bit] = (next_hop, cost, valid_origins)
+
+    def set_radius(self, radius: int) -> None:
+        assert radius in range(128)
+
+    def map_destination(self, key: str, bit: int, treatment: int) -> None:
+        assert bit in self.routers
+        assert treatment in range(-1, 6)
+        self.addresses[key, bit] = treatment
+
+    def unmap_destination(self, key: str, bit: int) -> None:
+        del self.addresses[key, bit]
+
+
+def encoded(value: Any) -> bytes:
+    match value:
+        case None:
+            return wire.NULL
+        case bool():
+            return b"\x41" if value else wire.FALSE
+        case int():
+            return wire.long(value)
+        case str():
+            return wire.string(value)
+        case list():
+            return wire.sequence(map(encoded, value))
+        case _:
+            return wire.mapping((wire.string(key), encoded(inner)) for key, inner in value.items())
+
+
+def other_bytes(chance: random.Random, content: bytes) -> bytes:
+    """Some octets changed, or a piece taken out or doubled."""
+    mutated = bytearray(content)
+    for _ in range(chance.randint(1, 4)):
+        mutated[chance.randrange(len(mutated))] = chance.randrange(256)
+    at, length = chance.randrange(len(mutated)), chance.randrange(8)
+    match chance.randrange(4):
+        case 0:
+            del mutated[at : at + length]
+        case 1:
+            mutated[at:at] = mutated[at : at + length]
+    return bytes(mutated)
+
+
+def other_fields(chance: random.Random, content: bytes) -> bytes:
+    """A field that is missing, of another type, or beyond what can be."""
+    control = decode(content)
+    body = dict(control.body)
+    for _ in range(chance.randint(1, 2)):
+        name = chance.choice(sorted(body))
+        if chance.random() < 0.2:
+            body.pop(name)
+        elif isinstance(body[name], dict) and chance.random() < 0.6:
+            inner = dict(body[name])
+            inner[chance.choice([*sorted(inner), "new"])] = chance.choice(ODD)
+            body[name] = inner
+        else:
+            body[name] = chance.choice(ODD)
+        if not body:
+            break
+    return encode(control.to, control.opcode, encoded(body))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("mutate", [other_bytes, other_fields])
+def test_mutated_messages_harm_nobody(mutate: Any, seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The honest neighbour and what lies behind it stay as they are, the log stays short."""
+    chance = random.Random(seed)
+    outlet = Outlet()
+    network = Network(Identity("A"), 7, NetworkSettings(), outlet)
+    now = 1000.0
+    network.neighbour_up(HONEST, 1, "routerd")
+    network.neighbour_up(LIAR, 10_000, "dispatch")
+    for step in range(ROUNDS):
+        if step % 20 == 0:
+            now += 1.0
+            network.received(HONEST, greeting("H", 5, ["A"]), now)
+            network.received(LIAR, greeting("L", 5, ["A"]), now)
+        if step == 0:
+            network.received(HONEST, LinkStateUpdate("H", 5, 1, {"A": 1, "far": 1}).encode("x"), now)
+            network.received(HONEST, MobileUpdate("H", 1, {"M0good": 3}).encode(ALL_MOBILE), now)
+        if step % 100 == 0:
+            network.received(HONEST, Advertisement("H", 5, 1, 1).encode(), now)
+        network.received(LIAR, mutate(chance, chance.choice(SEEDS)), now)
+        network.tick(now)
+    bits = {name: bit for bit, name in outlet.routers.items()}
+    assert outlet.paths[bits["H"]][:2] == (bits["H"], 1)
+    assert outlet.paths[bits["far"]][:2] == (bits["H"], 2)
+    assert outlet.addresses["M0good", bits["H"]] == 3
+    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) < 150
+    assert len(outlet.routers) <= 127
+
+
+def test_ten_thousand_peers_and_names(caplog: pytest.LogCaptureFixture) -> None:
+    """A list that is too long is refused; names that come one by one stop at the bits there are."""
+    outlet = Outlet()
+    network = Network(Identity("A"), 7, NetworkSettings(), outlet)
+    network.neighbour_up(LIAR, 1, "dispatch")
+    network.received(LIAR, greeting("L", 5, ["A"]), 1000.0)
+    many = {f"R{number}": 1 for number in range(10_000)}
+    network.received(LIAR, LinkStateUpdate("L", 5, 9, many).encode("x"), 1000.0)
+    assert set(outlet.routers.values()) == {"L"}
+    for name in many:
+        network.received(LIAR, Advertisement(name, 5, 2**62, 2**62).encode(), 1000.0)
+        network.received(LIAR, MobileRequest(name, 0).encode("A"), 1000.0)
+        network.received(LIAR, MobileRequest(name, 0).encode("L"), 1000.0)
+    network.tick(1000.0)
+    assert len(outlet.routers) == 127
+    assert outlet.sent < 1000
+    assert len(caplog.records) < 200

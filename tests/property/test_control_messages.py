@@ -1,0 +1,120 @@
+"""Control messages: what one router writes another reads, and no bytes do more harm than being refused."""
+
+import logging
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from proton import Data
+
+from core.network import wire
+from core.network.advertisement import Advertisement
+from core.network.hello import Hello, greeting
+from core.network.linkstate import LinkStateUpdate
+from core.network.message import BadMessageError, Fields, decode, is_router
+from core.network.mobile import MobileUpdate
+from core.network.skupper import to_skupper
+
+ROUTERS = st.text(min_size=1, max_size=40).filter(is_router)
+NUMBERS = st.integers(0, 2**63 - 1)
+KEYS = st.one_of(
+    st.text(min_size=1, max_size=40).map(lambda text: f"M0{text}"),
+    st.text(min_size=1, max_size=300).map(lambda text: f"H{text}"),
+    st.text(min_size=1, max_size=8).map(lambda text: f"C{text}"),
+)
+ADDRESSES = st.dictionaries(KEYS, st.integers(-1, 5), max_size=20)
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(max_size=300)),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+def encoded(value: Any) -> bytes:
+    """A value by our composer."""
+    match value:
+        case None:
+            return wire.NULL
+        case bool():
+            return b"\x41" if value else wire.FALSE
+        case int():
+            return wire.long(value)
+        case str():
+            return wire.string(value)
+        case list():
+            return wire.sequence(map(encoded, value))
+        case _:
+            return wire.mapping((wire.string(key), encoded(inner)) for key, inner in value.items())
+
+
+@given(VALUES)
+def test_values_survive_our_own_parser_and_the_engine_reads_the_same(value: Any) -> None:
+    """Every nesting, short and long forms."""
+    content = encoded(value)
+    parser = wire.Parser(content)
+    assert parser.value() == value
+    assert parser.finished
+    data = Data()
+    assert data.decode(content) == len(content)
+    data.rewind()
+    data.next()
+    assert data.get_object() == value
+
+
+@given(VALUES)
+def test_the_engines_values_are_read(value: Any) -> None:
+    """Its composer prefers other forms."""
+    data = Data()
+    data.put_object(value)
+    assert wire.Parser(data.encode()).value() == value
+
+
+@given(ROUTERS, NUMBERS, st.lists(ROUTERS, max_size=10))
+def test_greetings(router: str, instance: int, seen: list[str]) -> None:
+    message = Hello.read(Fields(decode(greeting(router, instance, seen)).body))
+    assert message == Hello(router, instance, frozenset(seen))
+
+
+@given(ROUTERS, NUMBERS, NUMBERS, NUMBERS)
+def test_advertisements(router: str, instance: int, ls_seq: int, mobile_seq: int) -> None:
+    message = Advertisement(router, instance, ls_seq, mobile_seq)
+    assert Advertisement.read(Fields(decode(message.encode()).body)) == message
+
+
+@given(ROUTERS, NUMBERS, NUMBERS, st.dictionaries(ROUTERS, st.integers(1, 2**31 - 1), max_size=20))
+def test_link_states(router: str, instance: int, ls_seq: int, peers: dict[str, int]) -> None:
+    peers.pop(router, None)
+    message = LinkStateUpdate(router, instance, ls_seq, peers)
+    assert LinkStateUpdate.read(Fields(decode(message.encode("x")).body)) == message
+
+
+@given(ROUTERS, NUMBERS, ADDRESSES, st.lists(KEYS, max_size=10), st.booleans())
+def test_addresses(router: str, seq: int, present: dict[str, int], gone: list[str], absolute: bool) -> None:
+    message = MobileUpdate(router, seq, present, () if absolute else tuple(gone), absolute)
+    assert MobileUpdate.read(Fields(decode(message.encode("x")).body)) == message
+
+
+@given(ROUTERS, NUMBERS, ADDRESSES, st.lists(KEYS, max_size=10), st.booleans())
+def test_addresses_in_skuppers_form(
+    router: str, seq: int, present: dict[str, int], gone: list[str], absolute: bool
+) -> None:
+    """What has words on the other side comes back as it was; its treatments have no linkBalanced."""
+    message = MobileUpdate(router, seq, present, () if absolute else tuple(gone), absolute, 2)
+    back = MobileUpdate.read(Fields(decode(message.encode("x")).body))
+    expected = {key: -1 if hint == 4 else hint for key, hint in present.items() if to_skupper(key)}
+    assert back.present == expected
+    assert back.gone == (() if absolute else tuple(key for key in gone if to_skupper(key)))
+
+
+@given(st.binary(max_size=200))
+@example(b"\x00" * 200)
+@example(b"\xe0\xff" * 100)
+@settings(max_examples=500)
+def test_no_bytes_break_the_decoder(content: bytes) -> None:
+    """A message, or a reason."""
+    try:
+        decode(content)
+    except BadMessageError as error:
+        assert str(error)
+    assert logging.root is not None
