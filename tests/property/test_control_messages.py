@@ -1,6 +1,5 @@
 """Control messages: what one router writes another reads, and no bytes do more harm than being refused."""
 
-import logging
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -114,7 +113,7 @@ def test_addresses_in_skuppers_form(
 def test_no_bytes_break_the_decoder(content: bytes) -> None:
     """A message, or a reason."""
     try:
-        decode(content)
-    except BadMessageError as error:
-        assert str(error)
-    assert logging.root is not None
+        control = decode(content)
+    except BadMessageError:
+        return
+    assert isinstance(control.body, dict)

@@ -1,4 +1,4 @@
-"""Paths against a plain model: all shortest paths by Floyd and Warshall, and the trees by the letter of the rule."""
+"""Paths against a plain model: distances by Floyd and Warshall, and the trees by the letter of the rule."""
 
 import itertools
 
@@ -6,6 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.network.paths import Graph, routes, valid_origins
+
+States = dict[str, dict[str, int]]
+Costs = dict[tuple[str, str], int]
 
 NAMES = [f"R{number}" for number in (1, 2, 3, 10, 20, 30, 4)]
 
@@ -17,7 +20,7 @@ STATES = st.dictionaries(
 ).map(lambda states: {name: {p: c for p, c in peers.items() if p != name} for name, peers in states.items()})
 
 
-def completed(states: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+def completed(states: States) -> States:
     """With the way back to the first that speaks of a router without a state."""
     links = dict(states)
     for name, peers in states.items():
@@ -26,7 +29,7 @@ def completed(states: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     return links
 
 
-def distances(states: dict[str, dict[str, int]]) -> dict[tuple[str, str], int]:
+def distances(states: States) -> Costs:
     links = completed(states)
     cost = {(a, b): c for a, peers in links.items() for b, c in peers.items()} | {(a, a): 0 for a in links}
     for via, a, b in itertools.product(links, repeat=3):
@@ -36,10 +39,8 @@ def distances(states: dict[str, dict[str, int]]) -> dict[tuple[str, str], int]:
     return cost
 
 
-def predecessor(
-    states: dict[str, dict[str, int]], cost: dict[tuple[str, str], int], root: str, at: str
-) -> str:
-    """The router before another one in a tree: of those on a shortest path the one with the smallest cost, then name.
+def predecessor(states: States, cost: Costs, root: str, at: str) -> str:
+    """The router before another one in a tree: of those on a shortest path the cheapest, then by name.
 
     It is settled first, and nothing later is strictly cheaper.
     """
@@ -52,9 +53,7 @@ def predecessor(
     return min(fitting, key=lambda name: (cost[root, name], name))
 
 
-def path(
-    states: dict[str, dict[str, int]], cost: dict[tuple[str, str], int], root: str, at: str
-) -> list[str]:
+def path(states: States, cost: Costs, root: str, at: str) -> list[str]:
     """The routers from a root to another one, both included."""
     way = [at]
     while way[-1] != root:
@@ -63,7 +62,7 @@ def path(
 
 
 @given(STATES)
-def test_routes_are_shortest_and_deterministic(states: dict[str, dict[str, int]]) -> None:
+def test_routes_are_shortest_and_deterministic(states: States) -> None:
     """Exactly the reachable routers, at their true cost, by the first step of the tree."""
     me = min(states)
     cost = distances(states)
@@ -75,7 +74,7 @@ def test_routes_are_shortest_and_deterministic(states: dict[str, dict[str, int]]
 
 
 @given(STATES)
-def test_valid_origins_are_those_whose_path_leads_through_here(states: dict[str, dict[str, int]]) -> None:
+def test_valid_origins_are_those_whose_path_leads_through_here(states: States) -> None:
     """For every pair of other routers."""
     me = min(states)
     cost = distances(states)
@@ -83,13 +82,13 @@ def test_valid_origins_are_those_whose_path_leads_through_here(states: dict[str,
     reachable = routes(graph, me).ways
     found = valid_origins(graph, me, reachable)
     for origin, name in itertools.product(reachable, completed(states)):
-        if (origin, name) in cost and origin != name and name != me:
+        if (origin, name) in cost and name not in (origin, me):
             through = me in path(states, cost, origin, name)
             assert (origin in found.get(name, frozenset())) == through, (origin, name)
 
 
 @given(STATES)
-def test_the_radius_is_no_less_than_any_shortest_path(states: dict[str, dict[str, int]]) -> None:
+def test_the_radius_is_no_less_than_any_shortest_path(states: States) -> None:
     """With ties, the one with the most links."""
     me = min(states)
     cost = distances(states)
@@ -107,7 +106,7 @@ def test_the_radius_is_no_less_than_any_shortest_path(states: dict[str, dict[str
 
 
 @given(STATES)
-def test_the_order_of_states_does_not_matter(states: dict[str, dict[str, int]]) -> None:
+def test_the_order_of_states_does_not_matter(states: States) -> None:
     """Routers learn of each other in different orders, and agree."""
     me = min(states)
     names = sorted(completed(states))
