@@ -12,11 +12,13 @@ from typing import Final, Protocol
 
 import msgspec
 
+from core.forward import PHASES
 from shm.control import AddressSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable")  # indices: table.h, core_treatment
+# Indices: table.h, core_treatment. The last two are for what routers tell each other.
+TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable", "control", "flood")
 _SEPARATORS: Final = re.compile(r"[./]")
 _ANY_AREA: Final = "all"
 _WILD: Final = ("*", "#")
@@ -43,19 +45,19 @@ def strip_spelling(text: str) -> str:
     return text[:-1] if text.endswith((".", "/")) else text
 
 
-def address_key(text: str, me: Identity) -> str:
-    """The key of an address as a client spells it."""
+def address_key(text: str, me: Identity, phase: int = 0) -> str:
+    """The key of an address as a client spells it; mobile ones have a phase."""
     text = strip_spelling(text)
     head, _, rest = text.partition("/")
     if head == "_local" and rest:
         return f"L{rest}"
     if head == "_topo":
-        return _topological_key(rest, me) or f"M0{text}"
+        return _topological_key(rest, me) or f"M{phase}{text}"
     if head == "_edge":
         router, slash, local = rest.partition("/")
         if slash:
             return f"L{local}" if router == me.router_id else f"H{router}"
-    return f"M0{text}"
+    return f"M{phase}{text}"
 
 
 def _topological_key(rest: str, me: Identity) -> str | None:
@@ -175,7 +177,7 @@ class Scopes(Protocol):
 class Tables(Protocol):
     """The part of the forwarder that addresses need."""
 
-    def add_address(self, treatment: int, priority: int = -1, listed: bool = True) -> int: ...
+    def add_address(self, treatment: int, priority: int = -1, listed: bool = True, phase: int = 0) -> int: ...
     def remove_address(self, handle: int) -> bool: ...
     def set_treatment(self, handle: int, treatment: int, priority: int = -1) -> None: ...
     def add_alias(self, text: bytes, handle: int, scope: int = 0) -> int: ...
@@ -190,6 +192,7 @@ class Addresses:
         self._rules = rules
         self._by_key: dict[str, Address] = {}
         self._by_handle: dict[int, Address] = {}
+        self._fixed: dict[str, Rule] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -198,11 +201,15 @@ class Addresses:
         """How messages to a key are distributed: mobile ones as configured, but not the agent's."""
         if key in _MANAGEMENT:
             return Rule("closest")
+        if key in self._fixed:
+            return self._fixed[key]
         match key[0]:
             case "M" if not key.startswith("M0_$temp."):
                 return self._rules.find(mobile_text(key))
             case "T":
                 return Rule("multicast")
+            case "R":
+                return Rule("closest")
             case _:
                 return Rule("balanced")
 
@@ -217,15 +224,25 @@ class Addresses:
                 self._forwarder.set_treatment(address.handle, rule.treatment, priority)
                 LOGGER.debug("address %s is %s now", address.key, rule.distribution)
 
-    def resolve(self, text: str, tenant: str = "") -> Address:
+    def fix(self, text: str, rule: Rule) -> None:
+        """Distribute messages to an address of our own by a rule, whatever is configured."""
+        self._fixed[address_key(text, self._me)] = rule
+
+    def resolve(self, text: str, tenant: str = "", phase: int = 0) -> Address:
         """The address a client means; made if it is new."""
-        key = address_key(in_space(text, tenant, self._me), self._me)
+        return self.of_key(address_key(in_space(text, tenant, self._me), self._me, phase))
+
+    def of_key(self, key: str, hint: Rule | None = None) -> Address:
+        """The address with a key; made if it is new: as ``hint`` says if nothing is configured for it."""
         known = self._by_key.get(key)
         if known is not None:
             return known
         rule = self.rule(key)
+        if hint is not None and rule is self._rules.default:
+            rule = hint
         priority = -1 if rule.priority is None else rule.priority
-        handle = self._forwarder.add_address(rule.treatment, priority, not key.startswith(_TEMPORARY))
+        phase = int(key[1]) if key[0] == "M" and key[1:2].isdecimal() else 0
+        handle = self._forwarder.add_address(rule.treatment, priority, not key.startswith(_TEMPORARY), phase)
         address = self._by_key[key] = self._by_handle[handle] = Address(key, handle, rule)
         LOGGER.debug("address %s added, %s", key, rule.distribution)
         return address
@@ -236,7 +253,11 @@ class Addresses:
 
     def find(self, text: str) -> Address | None:
         """The address a client means, if it is in use."""
-        return self._by_key.get(address_key(text, self._me))
+        return self.known(address_key(text, self._me))
+
+    def known(self, key: str) -> Address | None:
+        """The address with a key, if it is in use."""
+        return self._by_key.get(key)
 
     def entries(self) -> list[Address]:
         """All addresses as they are now, oldest first."""
@@ -246,7 +267,9 @@ class Addresses:
         """Let anonymous messages to this spelling find their address, or their refusal, without us."""
         text = spelling.decode("utf-8", "surrogateescape")
         handle = 0
-        if scopes is None:
+        if scope > PHASES:
+            handle = self.resolve(text, phase=scope - PHASES).handle
+        elif scopes is None:
             handle = self.resolve(text).handle
         elif scopes.allow(scope, text):
             handle = self.resolve(text, scopes.tenant(scope)).handle

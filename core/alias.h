@@ -11,6 +11,7 @@
 #include "table.h"
 
 #define ALIAS_LIMIT 16384u
+#define ALIAS_PHASES 0xfffffff0u       /* scopes that stand for the phases 1 to 9 of an address, behind this one */
 
 static inline uint64_t alias_hash(uint64_t seed, const uint8_t *text, uint32_t length)
 {
@@ -93,7 +94,7 @@ static void alias_drop_all(core_router *c, core_address *address)
     }
 }
 
-static inline bool address_idle(const core_address *a) { return !a->out_count && !a->in_count && !a->aliases; }
+static inline bool address_idle(const core_address *a) { return !a->out_count && !a->in_count && !a->aliases && !mask_any(&a->remotes); }
 
 /* Takes one alias out: the first one behind the last sweep's end that was not used since the sweep passed it.  Returns
  * its address if nothing uses that any more. */

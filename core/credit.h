@@ -5,6 +5,7 @@
  *   delivery is settled   outstanding -> granted (in the settling record), or -> withheld when there is no destination
  *   arrived settled, on an anonymous link or for multicast: the same as soon as it is forwarded
  *   W_DRAIN, A_DRAINED    granted -> withheld
+ *   between routers       outstanding deliveries hold no credit: it is due when they are forwarded, whatever becomes of them
  *
  * An anonymous link always has its credit: where its messages go is not known before they come.
  */
@@ -13,7 +14,8 @@
 
 #include "out.h"
 
-static inline bool credit_wanted(const core_link *l) { return !l->address || l->address->out_count > 0; }
+static inline bool address_has_way(const core_address *a) { return a->out_count || a->reached; }
+static inline bool credit_wanted(const core_link *l) { return !l->address || address_has_way(l->address); }
 
 /* Grants what was withheld; also ends a drain that has not been answered. */
 static void credit_grant(core_router *c, core_link *l)
@@ -33,12 +35,23 @@ static void credit_grant_all(core_router *c, core_address *a)
 /* What to replenish for a delivery that has left the link's list: 1, or 0 while there is nowhere to send to. */
 static inline uint32_t credit_back(core_link *l)
 {
+    if (__builtin_expect(l->kind != LINK_ENDPOINT, 0)) return 0;
     if (credit_wanted(l)) {
         l->granted++;
         return 1;
     }
     l->withheld++;
     return 0;
+}
+
+/* Between routers, for each message as it comes: told in portions, while most of the credit is still there. */
+static inline void credit_due(core_router *c, core_link *l)
+{
+    c->network.arrived++;
+    l->granted++;
+    if (++l->owed < l->capacity / 4) return;
+    core_post_link(c, l, W_FLOW)->credit = l->owed;
+    l->owed = 0;
 }
 
 /* A message came and there was nowhere to send it: no more of them, please. */

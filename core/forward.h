@@ -6,144 +6,12 @@
 #ifndef ROUTERD_CORE_FORWARD_H
 #define ROUTERD_CORE_FORWARD_H
 
-#include "alias.h"
-#include "choose.h"
-#include "content.h"
-#include "settle.h"
+#include "deliver.h"
 
 static inline void count_stale(core_router *c) { stats_add(c->stats, STAT_STALE, 1); }
 static inline void count_bad(core_router *c) { stats_add(c->stats, STAT_BAD, 1); }
 
-static inline void *core_take(core_pool *p)
-{
-    void *entry = pool_take(p);
-    if (!entry) abort();   /* no memory for a delivery: dying loses nothing, forgetting it would */
-    return entry;
-}
-
 /* ---- deliver ---- */
-
-enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN };
-
-static enum core_route route_find(core_router *c, const core_link *l, const routerd_record *r, core_address **address)
-{
-    core_address *a = l->address;
-    if (!a) {
-        uint32_t length = content_to(&c->arena[l->worker], r->block, c->text);
-        if (!length) return ROUTE_NO_ADDRESS;
-        if (length > CORE_MAX_TEXT) return ROUTE_NOWHERE;
-        core_alias *known = alias_find(&c->aliases, l->scope, c->text, length);
-        if (!known) {
-            c->text_length = length;
-            c->text_scope = l->scope;
-            return ROUTE_UNKNOWN;
-        }
-        if (!(a = known->address)) return ROUTE_FORBIDDEN;
-    }
-    *address = a;
-    if (a->treatment == T_UNAVAILABLE) return ROUTE_UNAVAILABLE;
-    return a->out_count ? ROUTE_FOUND : ROUTE_NOWHERE;
-}
-
-static inline core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r)
-{
-    core_in *in = (core_in *) core_take(&c->ins);
-    in->peer = r->peer;
-    in->length = r->length;
-    in->arrived = r->time;
-    in->block = r->block;
-    in->arena = l->worker;
-    in->detail = ROUTERD_NIL;
-    if (r->flags & F_SETTLED) in->flags |= IN_PRESETTLED;
-    if (r->flags & F_COMPLETE) in->flags |= IN_COMPLETE;
-    link_add_in(l, in);
-    l->granted--;
-    l->deliveries++;
-    l->counts.last = c->now;
-    l->counts.presettled += in->flags & IN_PRESETTLED;
-    return in;
-}
-
-/* Where credit comes back before a receiver has read anything, a slow one is given no more than this. */
-static inline bool deliver_crowded(const core_in *in, const core_link *to) { return in_eager(in) && to->count / 2 >= to->capacity; }
-
-static inline void deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority)
-{
-    if (deliver_crowded(in, to)) {
-        to->counts.dropped++;
-        stats_add(c->stats, STAT_DROPPED, 1);
-        return;
-    }
-    core_out *out = (core_out *) core_take(&c->outs);
-    link_add_out(to, out);
-    in_add_copy(in, out);
-    to->deliveries++;
-    to->counts.last = c->now;
-    bool settled = (in->flags & IN_PRESETTLED) || to->settles;
-    if (settled) out->flags |= OUT_SETTLED;
-    to->counts.presettled += settled;
-    if (__builtin_expect(to->worker == c->workers, 0)) {
-        to->address->to_core++;
-        c->to_core++;
-    }
-    routerd_record *s = core_post_link(c, to, W_SEND);
-    s->flags = (uint8_t) ((settled ? F_SETTLED : 0) | (in->flags & IN_COMPLETE ? F_COMPLETE : 0));
-    s->priority = priority;
-    s->arena = in->arena;
-    s->block = in->block;
-    s->peer = pool_handle(out);
-    s->length = in->length;
-}
-
-static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why)
-{
-    core_in *in = deliver_in(c, l, r);
-    if (why == ROUTE_FORBIDDEN) stats_add(c->stats, STAT_REFUSED_MESSAGES, 1);
-    core_outcome o = outcome_plain(why == ROUTE_NOWHERE ? S_RELEASED : S_REJECTED, 0);
-    if (in->flags & IN_PRESETTLED) {
-        o.state = S_RELEASED;
-        l->counts.dropped++;
-        stats_add(c->stats, STAT_DROPPED, 1);
-    } else if (why != ROUTE_NOWHERE) {
-        o.detail = why == ROUTE_NO_ADDRESS ? c->no_address : why == ROUTE_UNAVAILABLE ? c->unavailable : c->forbidden;
-        o.arena = (uint8_t) c->workers;
-    }
-    in_settle(c, in, o);
-    credit_drain(c, l);
-}
-
-/* A message whose way is known: `a` where the route is ROUTE_FOUND. */
-static inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a)
-{
-    stats_add(c->stats, STAT_RECEIVED, 1);
-    if (r->flags & F_SETTLED) stats_add(c->stats, STAT_PRESETTLED, 1);
-    if (route != ROUTE_FOUND) {
-        deliver_nowhere(c, l, r, route);
-        return;
-    }
-    uint8_t priority = a->priority >= 0 ? (uint8_t) a->priority : r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
-    core_in *in = deliver_in(c, l, r);
-    a->ingress++;
-    if (a->treatment == T_MULTICAST) {
-        in->flags |= IN_MULTICAST;
-        for (uint32_t i = 0; i < a->out_count; i++) deliver_copy(c, in, a->out[i], priority);
-        in->open = in->copy_count;
-    } else {
-        deliver_copy(c, in, choose_one(a), priority);
-    }
-    if (!in->copies) {                 /* settled, and every receiver is too far behind */
-        in_settle(c, in, outcome_plain(S_RELEASED, 0));
-        return;
-    }
-    a->deliveries += in->copy_count;
-    stats_add(c->stats, STAT_FORWARDED, in->copy_count);
-    in_forwarded(c, in);
-    if (!(in->flags & IN_COMPLETE) && in->peer) {
-        routerd_record *s = core_post_link(c, l, W_ACCEPTED);
-        s->delivery = in->peer;
-        s->peer = pool_handle(in);
-    }
-}
 
 /* False: nobody has resolved its address yet; nothing was done. */
 static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
@@ -159,9 +27,10 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
         return true;
     }
     core_address *a = NULL;
-    enum core_route route = route_find(c, l, r, &a);
+    core_past past = PAST_NONE;
+    enum core_route route = __builtin_expect(l->annotated, 0) ? route_annotated(c, l, r, &past, &a) : route_find(c, l, r->block, l->scope, &past, &a);
     if (route == ROUTE_UNKNOWN) return false;
-    deliver_routed(c, l, r, route, a);
+    deliver_routed(c, l, r, route, a, &past);
     return true;
 }
 

@@ -18,6 +18,10 @@ CONTROL = STOP_CONTROL
 UNKNOWN = STOP_UNKNOWN
 LOCAL = STOP_LOCAL
 ALIASES = ALIAS_LIMIT
+PHASES = <uint32_t> ALIAS_PHASES   # the scope of an address's phase is this plus the phase
+CONTROL_LINK = LINK_CONTROL
+DATA_LINK = LINK_DATA
+STREAM_LINK = LINK_STREAM
 
 
 cdef class Forwarder:
@@ -152,22 +156,29 @@ cdef class Forwarder:
 
     # ---- addresses ----
 
-    def add_address(self, uint8_t treatment, int priority=-1, bint listed=True) -> int:
+    def add_address(self, uint8_t treatment, int priority=-1, bint listed=True, uint8_t phase=0) -> int:
         """A new address; its handle. ``treatment``: index into core.addresses.TREATMENTS; ``priority``: -1 for the
         message's; ``listed``: it may be shown among the busiest."""
-        if treatment > T_UNAVAILABLE or not -1 <= priority <= 9:
-            raise ValueError(f"no treatment {treatment} or no priority {priority}")
+        if treatment > T_FLOOD or not -1 <= priority <= 9 or phase > 9:
+            raise ValueError(f"no treatment {treatment}, no priority {priority} or no phase {phase}")
         cdef core_address *a = <core_address *> pool_take(&self.core.addresses)
         if a is NULL:
             raise MemoryError()
         a.treatment = treatment
         a.priority = <int8_t> priority
         a.unlisted = not listed
+        a.phase = phase
         return pool_handle(a)
+
+    def set_text(self, uint64_t handle, bytes text not None) -> None:
+        """What other routers are told of an address where a message does not say it itself."""
+        cdef core_address *a = self.address(handle)
+        text_disown(self.core, a.text)
+        a.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
 
     def set_treatment(self, uint64_t handle, uint8_t treatment, int priority=-1) -> None:
         """Treat an address otherwise from the next message on; arguments as of ``add_address``."""
-        if treatment > T_UNAVAILABLE or not -1 <= priority <= 9:
+        if treatment > T_FLOOD or not -1 <= priority <= 9:
             raise ValueError(f"no treatment {treatment} or no priority {priority}")
         cdef core_address *a = self.address(handle)
         a.treatment = treatment
@@ -202,15 +213,17 @@ cdef class Forwarder:
             if a.out[i].worker == self.core.workers:
                 own += 1
         return {"treatment": a.treatment, "priority": a.priority, "outgoing": a.out_count, "own": own, "incoming": a.in_count,
-                "deliveries": a.deliveries, "ingress": a.ingress, "to_core": a.to_core, "from_core": a.from_core}
+                "deliveries": a.deliveries, "ingress": a.ingress, "to_core": a.to_core, "from_core": a.from_core,
+                "transit": a.transit, "reached": int(a.reached)}
 
     # ---- links ----
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
-                 uint32_t capacity, bint settles=False, int64_t granted=0, uint32_t scope=0) -> bool:
+                 uint32_t capacity, bint settles=False, int64_t granted=0, uint32_t scope=0, bint annotated=False, text=None) -> bool:
         """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous, with the
-        rights of ``scope``; ``granted``: credit its sender has already. Grants more where it should flow. False: its
-        index is taken or absurd."""
+        rights of ``scope``; ``granted``: credit its sender has already; ``annotated``: its messages may say where they go
+        and have been; ``text``: what other routers are told of its address. Grants more where it should flow. False:
+        its index is taken or absurd."""
         self.place_known(worker)
         cdef core_address *a = NULL
         if address:
@@ -218,6 +231,9 @@ cdef class Forwarder:
         cdef core_link *l = link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted)
         if l is not NULL:
             l.scope = scope
+            l.annotated = annotated
+            if text is not None:
+                l.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
         return l is not NULL
 
     def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:
@@ -250,12 +266,15 @@ cdef class Forwarder:
 
     # ---- the core's own links ----
 
-    def own_work(self) -> tuple[int, int, int, int, int, int] | None:
-        """After LOCAL: type, flags, link, peer, arena and block of the next work for the core itself; None: that was all."""
+    def own_work(self) -> tuple[int, int, int, int, int, int, int, int] | None:
+        """After LOCAL: type, flags, link, peer, arena and block of the next work for the core itself, the place of the router
+        that sent it (-1: none) and how many bytes in front are for routers only; None: that was all."""
         cdef routerd_record r
         if not local_take(self.core, &r):
             return None
-        return r.type, r.flags, r.link, r.peer, r.arena, r.block
+        if r.type != W_SEND:
+            return r.type, r.flags, r.link, r.peer, r.arena, r.block, -1, 0
+        return r.type, r.flags, r.link, r.peer, r.arena, r.block, <int> r.credit - 1, r.time
 
     def own_source(self, uint64_t delivery) -> tuple[int, int, int] | None:
         """Worker, index and generation of the link on which a delivery to the core came; None: that cannot be told."""
@@ -273,19 +292,22 @@ cdef class Forwarder:
         r.length = length
         core_action(self.core, self.core.workers, &r)
 
-    def own_send(self, uint32_t link, uint64_t address, bytes content not None) -> int | None:
-        """Send a message from a link of the core to an address with receivers; the block that comes back with W_RELEASE
-        when all is done. None: there is no room in the core's arena, of which a half stays for control payloads."""
+    def own_send(self, uint32_t link, uint64_t address, bytes content not None, bint control=False) -> int | None:
+        """Send a message from a link of the core to an address that leads somewhere; the block that comes back with W_RELEASE
+        when all is done. ``control``: to other routers only, over their control links. None: there is no room in the core's
+        arena, of which a half stays for control payloads."""
         cdef core_router *c = self.core
         cdef core_address *a = self.address(address)
         cdef core_link *l = link_find(c, c.workers, link, 1)
-        if l is NULL or not a.out_count:
+        if l is NULL or not address_has_way(a):
             raise KeyError(f"the core has no link {link}, or nobody receives from {address:#x}")
-        cdef uint64_t size = <uint64_t> PyBytes_GET_SIZE(content)
-        if size > CONTENT_CONTROL_MAX or size // (ARENA_LARGE_BYTES - 128) + 1 + self.own_reserve > c.own.free_count[1]:
+        if not self.own_room(PyBytes_GET_SIZE(content)):
             return None
-        cdef uint32_t block = local_send(c, l, a, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> size)
+        cdef uint32_t block = local_send(c, l, a, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> PyBytes_GET_SIZE(content), control)
         return None if block == ROUTERD_NIL else block
+
+    cdef bint own_room(self, Py_ssize_t size):
+        return size <= CONTENT_CONTROL_MAX and size // (ARENA_LARGE_BYTES - 128) + 1 + self.own_reserve <= self.core.own.free_count[1]
 
     # ---- links that get nowhere ----
 
@@ -335,7 +357,9 @@ cdef class Forwarder:
         cdef core_router *c = self.core
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),
-                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "stuck": c.stall.stuck, "blocked": c.stall.blocked, "to_core": c.to_core, "from_core": c.from_core}
+                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "stuck": c.stall.stuck, "blocked": c.stall.blocked, "to_core": c.to_core, "from_core": c.from_core,
+                "to_routers": c.network.transit, "from_routers": c.network.arrived}
 
 
 include "busiest.pxi"
+include "nodes.pxi"

@@ -7,8 +7,10 @@ import msgspec
 
 from core.addresses import Address, Addresses, Identity
 from core.admission import Admissions, Guarded
+from core.fabric import Fabric
 from core.forward import Forwarder
 from core.names import Names
+from core.trunks import FORBIDDEN, ROLE, TYPES, kind_of
 from shm.payloads import C_ATTACHED, C_DETACH, Attach, Attached, ConnectionOpened, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -25,7 +27,10 @@ NO_COORDINATOR: Final = Error(
 NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
 NOT_FOUND: Final = Error("amqp:not-found", "Node not found")
 NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is unknown to the router core")
+NO_CONTROL: Final = Error("qd:connection-role", "Attach to an inter-router connection without a control link")
 NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
+
+SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 
 Key = tuple[int, int]  # worker, index of the link or connection in it
 
@@ -43,6 +48,13 @@ class Link(msgspec.Struct):
     identity: int = 0  # unique in this router
     guarded: Guarded | None = None  # its connection, if under vhost policy
     scope: int = 0  # of an anonymous sender's rights
+    kind: int = 0  # enum core_link_kind of table.h
+    priority: int = 0  # of one between routers
+
+    @property
+    def type(self) -> str:
+        """What it is for, as management says it."""
+        return TYPES[self.kind]
 
 
 class Terminus(msgspec.Struct, frozen=True):
@@ -67,6 +79,11 @@ def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
     return Terminus(attach.address)
 
 
+def _granted(attach: Attach, capacity: int) -> int:
+    """Credit that the sender of a link has already."""
+    return max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
+
+
 class Links:
     """All attached links, in step with the forwarder's table."""
 
@@ -77,7 +94,9 @@ class Links:
         me: Identity,
         names: Names,
         admissions: Admissions,
+        fabric: Fabric | None = None,
     ) -> None:
+        self._fabric = fabric
         self._forwarder = forwarder
         self._addresses = addresses
         self._me = me
@@ -100,13 +119,19 @@ class Links:
         return found if found is not None and found.generation == generation else None
 
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened | None) -> None:
-        """Answer a first attach, or take a link that an earlier core has let in as it is."""
+        """Answer a first attach, or take a link that we began, or that an earlier core let in, as it is."""
+        kind = kind_of(attach)
+        if kind is not None and connection is not None:
+            self._attach_trunk(worker, attach, kind)
+            return
         guarded = self._admissions.guarded((worker, attach.connection))
         if guarded is not None and not attach.restored and (refusal := guarded.refusal(attach)):
             self._deny(worker, attach, guarded, *refusal)
             return
         if connection is None:
             terminus: Terminus | Error = NO_CONNECTION
+        elif connection.role == ROLE and not self._greeted(worker, connection):
+            terminus = NO_CONTROL
         elif attach.restored:
             terminus = Terminus(attach.address or None)
         else:
@@ -120,29 +145,62 @@ class Links:
             self._refuse(worker, attach, NOT_FOUND)
             self._addresses.forget_idle(address)
             return
-        told = terminus.text if terminus.generated else None
-        self._accept(worker, attach, address, told, guarded, tenant)
+        annotated = connection is not None and connection.annotations != 0
+        self._accept(worker, attach, address, terminus, guarded, tenant, annotated)
+
+    def _greeted(self, worker: int, connection: ConnectionOpened) -> bool:
+        trunk = None if self._fabric is None else self._fabric.trunks.find(worker, connection.connection)
+        return trunk is not None and bool(trunk.control)
+
+    def _attach_trunk(self, worker: int, attach: Attach, kind: int) -> None:
+        """A link between routers."""
+        trunks = None if self._fabric is None else self._fabric.trunks
+        trunk = FORBIDDEN if trunks is None else trunks.attach(worker, attach, kind)
+        if trunks is None or isinstance(trunk, Error):
+            self._refuse(worker, attach, trunk if isinstance(trunk, Error) else FORBIDDEN)
+            return
+        if not (attach.restored or attach.request):
+            self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation))
+        capacity = max(1, min(attach.capacity, MAX_CAPACITY))
+        granted = _granted(attach, capacity)
+        added = trunks.add_link(trunk, attach, kind, capacity, granted)
+        if added is None:
+            self._forwarder.bad()
+            self._post(worker, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
+            return
+        self._enter(worker, attach, None, kind=added[0], priority=added[1])
 
     def _accept(
         self,
         worker: int,
         attach: Attach,
         address: Address | None,
-        generated: str | None,
+        terminus: Terminus,
         guarded: Guarded | None,
         tenant: str,
+        annotated: bool,
     ) -> None:
         if not attach.restored:  # the answer goes first: the link is open before credit or messages reach it
+            generated = terminus.text if terminus.generated else None
             self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, generated))
         capacity = max(1, min(attach.capacity, MAX_CAPACITY))
         settles = attach.outgoing and attach.snd_settle_mode == SETTLED
         handle = 0 if address is None else address.handle
-        granted = max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
         scope = 0
         if address is None and (guarded is not None or tenant):
             scope = self._admissions.scopes.enter(guarded.rights.targets if guarded else None, tenant)
         if not self._forwarder.add_link(
-            worker, attach.link, attach.generation, attach.outgoing, handle, capacity, settles, granted, scope
+            worker,
+            attach.link,
+            attach.generation,
+            attach.outgoing,
+            handle,
+            capacity,
+            settles,
+            _granted(attach, capacity),
+            scope,
+            annotated,
+            self._text(attach, address, terminus),
         ):
             if scope:
                 self._admissions.scopes.leave(scope)
@@ -151,6 +209,29 @@ class Links:
             if address is not None:
                 self._addresses.forget_idle(address)
             return
+        self._enter(worker, attach, address, guarded=guarded, scope=scope)
+        if guarded is not None:
+            guarded.attached(attach.outgoing, 1)
+        if attach.outgoing and address is not None and self._fabric is not None:
+            self._fabric.consumer(address, 1)
+
+    def _text(self, attach: Attach, address: Address | None, terminus: Terminus) -> bytes | None:
+        """What the next router is told of the address of a link where the address stands for many."""
+        if self._fabric is None or attach.outgoing or address is None or address.key[0] not in SUMMARIES:
+            return None
+        return None if terminus.text is None else terminus.text.encode("utf-8", "surrogateescape")
+
+    def _enter(
+        self,
+        worker: int,
+        attach: Attach,
+        address: Address | None,
+        *,
+        guarded: Guarded | None = None,
+        scope: int = 0,
+        kind: int = 0,
+        priority: int = 0,
+    ) -> None:
         self._identity += 1
         self._links[worker, attach.link] = Link(
             worker,
@@ -163,9 +244,9 @@ class Links:
             self._identity,
             guarded,
             scope,
+            kind,
+            priority,
         )
-        if guarded is not None:
-            guarded.attached(attach.outgoing, 1)
         LOGGER.debug(
             "link %r of worker %d connection %d %s: %s %s",
             attach.name,
@@ -173,7 +254,7 @@ class Links:
             attach.connection,
             "restored" if attach.restored else "attached",
             "from" if attach.outgoing else "to",
-            "anonymous" if address is None else address.key,
+            TYPES[kind] if kind else "anonymous" if address is None else address.key,
         )
 
     def _deny(self, worker: int, attach: Attach, guarded: Guarded, error: Error, counter: int) -> None:
@@ -226,6 +307,13 @@ class Links:
             link.guarded.attached(link.outgoing, -1)
         if link.scope:
             self._admissions.scopes.leave(link.scope)
+        if self._fabric is not None:
+            if link.kind:
+                self._fabric.trunks.drop_link(
+                    link.worker, link.connection, link.kind, link.outgoing, link.priority
+                )
+            elif link.outgoing and link.address is not None:
+                self._fabric.consumer(link.address, -1)
         if link.address is not None:
             self._addresses.forget_idle(link.address)
         LOGGER.debug("link %r of worker %d connection %d detached", link.name, link.worker, link.connection)

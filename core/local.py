@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from core.addresses import Addresses
-from core.forward import Forwarder
+from core.addresses import Address, Addresses
+from core.forward import Forwarder, Nodes
 from shm import native as n
 
 if TYPE_CHECKING:
@@ -28,24 +28,29 @@ LENT_TO_ONE: Final = (
 )
 
 Receive = Callable[[bytes], None]
+Hear = Callable[[bytes, int], None]  # and the place of the router that said it; -1: it was none
 
 
 class _Incoming:
     """A message on its way to a subscriber."""
 
-    __slots__ = ("parts", "reader", "receive", "settled", "size", "source")
+    __slots__ = ("parts", "place", "reader", "receive", "settled", "size", "skip", "source")
 
     def __init__(
         self,
-        receive: Receive,
+        receive: Hear,
         reader: n.ChainReader,
         settled: bool,
         source: tuple[int, int, int] | None,
+        place: int,
+        skip: int,
     ) -> None:
         self.receive = receive
         self.source = source  # worker, index and generation of the link it came on; None: nobody knows
         self.reader = reader
         self.settled = settled
+        self.place = place
+        self.skip = skip  # bytes in front that are for routers only
         self.parts: list[bytes] = []
         self.size = 0
 
@@ -61,13 +66,14 @@ class Local:
         self._place = workers
         self._segments = arenas
         self._arenas: dict[int, n.Arena] = {}
-        self._receivers: dict[int, Receive] = {}  # by link
+        self._receivers: dict[int, Hear] = {}  # by link
         self._incoming: dict[int, _Incoming] = {}  # by the core's handle
         self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
         self._waiting: dict[str, deque[bytes]] = {}  # by address, as it was spelt
         self._waiting_bytes = 0
         self._sender: int | None = None
         self.source: tuple[int, int, int] | None = None  # the link of the message being received, if known
+        self._nodes = Nodes(forwarder)
 
     def __len__(self) -> int:
         """Messages coming or going."""
@@ -75,8 +81,12 @@ class Local:
 
     def subscribe(self, text: str, receive: Receive) -> None:
         """Let messages to an address, as clients spell it, come to ``receive``."""
+        self.listen(text, lambda content, _: receive(content))
+
+    def listen(self, text: str, hear: Hear) -> None:
+        """As ``subscribe``, for who wants to know where from."""
         link = self._add_link(True, self._addresses.resolve(text).handle)
-        self._receivers[link] = receive
+        self._receivers[link] = hear
 
     def _add_link(self, outgoing: bool, address: int) -> int:
         link = len(self._receivers) + (self._sender is not None)
@@ -99,19 +109,43 @@ class Local:
 
     def _try(self, text: str, content: bytes) -> bool | None:
         """Send at once. False: nobody receives it; None: there is no room now."""
-        if self._sender is None:
-            self._sender = self._add_link(False, 0)
-        address = self._addresses.find(text)
-        if address is None or not self._forwarder.address_info(address.handle)["outgoing"]:
+        address = self._reached(text)
+        if address is None:
             LOGGER.debug("a message of the core's own to %r was dropped: nobody receives there", text)
             return False
         if sum(key == address.key for key in self._lent.values()) >= LENT_TO_ONE:
             return None
-        block = self._forwarder.own_send(self._sender, address.handle, content)
+        block = self._forwarder.own_send(self._from(), address.handle, content)
         if block is None:
             return None
         self._lent[block] = address.key
         return True
+
+    def _from(self) -> int:
+        """The link that our messages come from."""
+        if self._sender is None:
+            self._sender = self._add_link(False, 0)
+        return self._sender
+
+    def _reached(self, text: str) -> Address | None:
+        """An address that leads somewhere."""
+        address = self._addresses.find(text)
+        if address is None:
+            return None
+        info = self._forwarder.address_info(address.handle)
+        return address if info["outgoing"] or info["reached"] else None
+
+    def tell_routers(self, text: str, content: bytes) -> bool:
+        """Send to other routers over control links, never to receivers of our own. False: it is gone."""
+        address = self._reached(text)
+        return (
+            address is not None
+            and self._forwarder.own_send(self._from(), address.handle, content, control=True) is not None
+        )
+
+    def tell_neighbour(self, place: int, content: bytes) -> bool:
+        """Send over the control link of the router in a place of the forwarder's. False: it is gone."""
+        return self._nodes.tell(self._from(), place, content) is not None
 
     def _retry(self) -> None:
         """Something came back: there may be room for what waits."""
@@ -133,13 +167,16 @@ class Local:
         if self._waiting:
             self._retry()
 
-    def _record(self, kind: int, flags: int, link: int, delivery: int, arena: int, block: int) -> None:
+    def _record(
+        self, kind: int, flags: int, link: int, delivery: int, arena: int, block: int, place: int, skip: int
+    ) -> None:
         if kind == n.W_RELEASE:
             self._lent.pop(block, None)
         elif kind == n.W_SEND:
             reader = n.ChainReader(self._arena(arena), block)
             source = self._forwarder.own_source(delivery)
-            incoming = _Incoming(self._receivers[link], reader, bool(flags & n.F_SETTLED), source)
+            settled = bool(flags & n.F_SETTLED)
+            incoming = _Incoming(self._receivers[link], reader, settled, source, place, skip)
             self._incoming[delivery] = incoming
             self._read(delivery, incoming, bool(flags & n.F_COMPLETE))
         elif (known := self._incoming.get(delivery)) is None:
@@ -175,7 +212,7 @@ class Local:
         if complete:
             self._finish(delivery)
             self.source = incoming.source
-            incoming.receive(b"".join(incoming.parts))
+            incoming.receive(b"".join(incoming.parts)[incoming.skip :], incoming.place)
         else:
             self._forwarder.own_action(n.A_PROGRESS, 0, delivery, length=incoming.size)
 

@@ -20,8 +20,8 @@ cdef extern from "layout.h" nogil:
         uint32_t free_count[2]
     ctypedef struct routerd_record:
         uint8_t type, flags, arena
-        uint32_t link, link_gen, state, block
-        uint64_t delivery, peer, length
+        uint32_t link, link_gen, state, block, credit
+        uint64_t delivery, peer, length, time
     const uint32_t ROUTERD_NIL, ROUTERD_MAX_WORKERS
     size_t layout_control_bytes(uint32_t)
     size_t layout_rings_bytes(uint32_t)
@@ -29,29 +29,57 @@ cdef extern from "layout.h" nogil:
 cdef extern from "setup.h" nogil:
     cdef enum:
         ARENA_LARGE_BYTES
+        W_SEND
         STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL
         RATE_SHIFT, STAT_RECLAIMED
-        T_UNAVAILABLE
-        CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT
+        T_UNAVAILABLE, T_FLOOD
+        LINK_ENDPOINT, LINK_CONTROL, LINK_DATA, LINK_STREAM
+        NODES, NEIGHBOURS, NODE_TEXT, ROUTERD_PRIORITIES
+        CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT, ALIAS_PHASES
     ctypedef struct core_pool:
         uint32_t live
     ctypedef struct core_alias_table:
         uint32_t count
     ctypedef struct core_payload_table:
         uint32_t count
+    ctypedef struct core_mask:
+        uint64_t word[2]
+    bint mask_has(const core_mask *, uint32_t)
+    void mask_set(core_mask *, uint32_t)
+    bint mask_any(const core_mask *)
+    ctypedef struct core_text:
+        pass
+    core_text *text_new(const uint8_t *, uint32_t)
+    void text_disown(core_router *, core_text *)
     ctypedef struct core_address:
-        uint8_t treatment
+        uint8_t treatment, phase
         int8_t priority
-        bint unlisted
+        bint unlisted, reached
         core_link **out
         uint32_t out_count, in_count
-        uint64_t deliveries, ingress, to_core, from_core
+        uint32_t *outstanding
+        uint64_t deliveries, ingress, to_core, from_core, transit
+        core_mask remotes
+        core_text *text
+    ctypedef struct core_node:
+        bint known
+        uint32_t length
+    ctypedef struct core_neighbour:
+        bint taken
+        core_link *control
+        uint32_t idle_count, streaming, missed
+    ctypedef struct core_network:
+        core_node *node
+        core_neighbour *neighbour
+        uint32_t radius
+        uint64_t transit, arrived
     ctypedef struct core_link_counts:
         uint64_t outcome[4]
         uint64_t presettled, dropped, delayed_1, delayed_10, last
     ctypedef struct core_link:
-        bint outgoing, draining
-        uint8_t worker
+        bint outgoing, draining, annotated
+        uint8_t worker, kind
+        core_text *text
         uint32_t scope, count, withheld, capacity
         int64_t granted
         uint64_t deliveries, dry_since
@@ -76,6 +104,7 @@ cdef extern from "setup.h" nogil:
         sem_t *sem
         routerd_record control
         uint8_t *text
+        core_network network
     const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)
     const char *setup_worker(core_router *, uint32_t, uint8_t *, uint8_t *, int)
     void core_close(core_router *)
@@ -103,7 +132,20 @@ cdef extern from "setup.h" nogil:
     bint local_take(core_router *, routerd_record *)
     const core_link *local_source(const core_router *, uint64_t)
     bint stall_step(core_router *)
-    uint32_t local_send(core_router *, core_link *, core_address *, const uint8_t *, uint32_t)
+    uint32_t local_send(core_router *, core_link *, core_address *, const uint8_t *, uint32_t, bint)
+    uint32_t local_tell(core_router *, core_link *, uint32_t, const uint8_t *, uint32_t)
+    bint address_has_way(const core_address *)
+    core_link *link_place(core_router *, uint32_t, uint32_t, uint32_t, bint, uint32_t)
+    void link_credit(core_router *, core_link *, int64_t)
+    void network_add(core_router *, uint32_t, const uint8_t *, uint32_t)
+    void network_remove(core_router *, uint32_t)
+    void network_path(core_router *, uint32_t, int, uint32_t, core_mask)
+    void network_neighbour(core_router *, uint32_t, int)
+    bint address_add_remote(core_router *, core_address *, uint32_t)
+    void address_drop_remote(core_router *, core_address *, uint32_t)
+    int neighbour_take(core_router *, bint)
+    void neighbour_give(core_router *, uint32_t)
+    void neighbour_add_link(core_router *, core_link *, uint32_t, uint32_t)
     uint64_t link_rate(const core_link_counts *, uint64_t)
     bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
     void count_bad(core_router *)

@@ -9,7 +9,9 @@ from typing import Final, Protocol
 
 import msgspec
 
+from core.addresses import Identity
 from core.display import Display
+from core.fabric import Fabric, Network
 from core.management.service import Service
 from core.router import Core
 from core.stall import Stalls
@@ -50,9 +52,26 @@ def run(setup: Setup, channel: Channel) -> None:
     service = None if setup.management is None else Service(core, setup, segments, channel.send)
     if service is not None:
         core.errands.append(service.step)
+    core.join(lambda outlet: _network(setup, outlet))
     channel.send(Ready(os.getpid()))
     serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000, service)
     LOGGER.info("Router %s core stopped", setup.router_id)
+
+
+def _network(setup: Setup, fabric: Fabric) -> Network:
+    """The router protocol. Its instance has to be another one in each life of a core."""
+    from core.network import network, outlet  # noqa: PLC0415  a router that stands alone does without
+
+    timers = setup.network
+    settings = outlet.NetworkSettings(
+        timers.hello_interval_seconds,
+        timers.hello_max_age_seconds,
+        timers.ra_interval_seconds,
+        timers.ra_interval_flux_seconds,
+        timers.remote_ls_max_age_seconds,
+    )
+    instance = int(time.time()) + setup.generation
+    return network.Network(Identity(setup.router_id, setup.area), instance, settings, fabric)
 
 
 def serve(
@@ -68,11 +87,12 @@ def serve(
     stalls = Stalls(core.forwarder)
     while True:
         for _ in range(CONTROLS):
-            if not core.run(min(pause, IDLE_NS), busy):
+            if not core.run(0 if core.restless else min(pause, IDLE_NS), busy) or core.restless:
                 break
         for errand in core.errands:
             errand()
         now = clock()
+        core.tick(now)
         pause = min(display.step(now), stalls.step(now))
         while (message := channel.receive()) is not None:
             match message:

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_RECOVER_H
 #define ROUTERD_CORE_RECOVER_H
 
-#include "forward.h"
+#include "topology.h"
 
 /* ---- links ---- */
 
@@ -44,17 +44,17 @@ static bool address_add_out(core_address *a, core_link *l)
 static void address_free(core_router *c, core_address *a)
 {
     free(a->out);
+    free(a->outstanding);
+    text_disown(c, a->text);
     a->out = NULL;
     pool_give(&c->addresses, a);
 }
 
-/* NULL: the index is taken or beyond all bounds, or memory is used up.  `granted`: credit that the sender has already, from
- * an earlier core (below 0: it overran).  The rest flows at once where it should. */
-static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a,
-                           uint32_t capacity, bool settles, int64_t granted)
+/* In its worker's table, and nowhere else yet.  NULL: the index is taken or beyond all bounds, or memory is used up. */
+static core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, uint32_t capacity)
 {
     core_worker *k = &c->worker[w];
-    if (link >= CORE_MAX_LINKS || (outgoing && !a)) return NULL;
+    if (link >= CORE_MAX_LINKS) return NULL;
     if (link >= k->link_room && !link_table_grow(k, link)) return NULL;
     if (k->link[link]) return NULL;
     core_link *l = (core_link *) pool_take(&c->links);
@@ -63,27 +63,49 @@ static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t g
     l->link_gen = generation;
     l->worker = (uint8_t) w;
     l->outgoing = outgoing;
-    l->settles = settles;
     l->capacity = capacity;
+    k->link[link] = l;
+    return l;
+}
+
+static void link_unplace(core_router *c, core_link *l)
+{
+    c->worker[l->worker].link[l->link] = NULL;
+    pool_give(&c->links, l);
+}
+
+/* Credit of a new incoming link: what its sender has from an earlier core (below 0: it overran).  The rest flows at once
+ * where it should. */
+static void link_credit(core_router *c, core_link *l, int64_t granted)
+{
+    l->granted = granted < l->capacity ? granted : l->capacity;
+    l->withheld = (uint32_t) (l->capacity - l->granted);
+    credit_grant(c, l);
+}
+
+/* NULL: the index is taken or beyond all bounds, or memory is used up. */
+static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a,
+                           uint32_t capacity, bool settles, int64_t granted)
+{
+    core_link *l = outgoing && !a ? NULL : link_place(c, w, link, generation, outgoing, capacity);
+    if (!l) return NULL;
+    l->settles = settles;
     l->address = a;
     if (outgoing && !address_add_out(a, l)) {
-        pool_give(&c->links, l);
+        link_unplace(c, l);
         return NULL;
     }
-    k->link[link] = l;
     if (outgoing) {
         if (a->out_count == 1) credit_grant_all(c, a);
         return l;
     }
-    l->granted = granted < capacity ? granted : capacity;
-    l->withheld = (uint32_t) (capacity - l->granted);
     if (a) {
         l->next = a->in_links;
         if (l->next) l->next->prev = l;
         a->in_links = l;
         a->in_count++;
     }
-    credit_grant(c, l);
+    link_credit(c, l, granted);
     return l;
 }
 
@@ -125,9 +147,10 @@ static void link_fail_outs(core_router *c, core_link *l, bool failed)
 static void link_remove(core_router *c, core_link *l, bool failed)
 {
     core_address *a = l->address;
-    c->worker[l->worker].link[l->link] = NULL;
+    l->leaving = true;
+    if (l->kind != LINK_ENDPOINT) neighbour_drop_link(c, l);
     if (l->outgoing) {
-        address_drop_out(a, l);
+        if (a) address_drop_out(a, l);
         link_fail_outs(c, l, failed);
     } else {
         link_orphan_ins(c, l);
@@ -137,8 +160,10 @@ static void link_remove(core_router *c, core_link *l, bool failed)
             a->in_count--;
         }
     }
-    if (a && !a->out_count && !a->in_count) alias_drop_all(c, a);
-    pool_give(&c->links, l);
+    if (a && !a->out_count && !a->in_count && !mask_any(&a->remotes)) alias_drop_all(c, a);
+    text_disown(c, l->text);
+    free(l->memo);
+    link_unplace(c, l);
 }
 
 /* ---- a dead worker ---- */

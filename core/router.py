@@ -13,11 +13,13 @@ from core.addresses import Addresses, Identity, Rules
 from core.admission import Admissions
 from core.connections import Connections
 from core.connectors import Connectors
+from core.fabric import Fabric, Network
 from core.forward import CONTROL, LOCAL, NOTHING, UNKNOWN, Forwarder
 from core.links import Links
 from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
+from core.trunks import ROLE, Trunks
 from shm.control import SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
 from shm.payloads import (
     PAYLOADS,
@@ -27,6 +29,7 @@ from shm.payloads import (
     ConnectorState,
     Denied,
     Detach,
+    LinkRefused,
     Seen,
 )
 
@@ -68,10 +71,15 @@ class Core:
         )
         self.admissions = Admissions(setup.policy.max_connections)
         self.addresses = Addresses(self.forwarder, me, Rules(setup.addresses, setup.default_distribution))
-        self.links = Links(self.forwarder, self.addresses, me, names, self.admissions)
-        self.connections = Connections(self.forwarder, self.admissions)
         self.connectors = Connectors()
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
+        self.fabric = (
+            None
+            if setup.mode == "standalone"
+            else Fabric(self.forwarder, self.addresses, self.local, me, names)
+        )
+        self.links = Links(self.forwarder, self.addresses, me, names, self.admissions, self.fabric)
+        self.connections = Connections(self.forwarder, self.admissions)
         self.errands: list[
             Callable[[], None]
         ] = []  # what others have to do in the core's thread, between turns
@@ -81,9 +89,15 @@ class Core:
 
     def step(self, now: int) -> None:
         """Handle every action there is, at ``now`` nanoseconds."""
+        self._settle(now)
+        if self.fabric is not None:
+            self.fabric.step(now)
+            self._settle(now)
+        self.forwarder.publish()
+
+    def _settle(self, now: int) -> None:
         while (stop := self.forwarder.step(now)) != NOTHING:
             self._handle(stop)
-        self.forwarder.publish()
 
     def run(self, timeout: int, busy: int = 0) -> bool:
         """Forward until nothing has happened for ``timeout`` nanoseconds or Python is needed.
@@ -95,6 +109,21 @@ class Core:
             return False
         self._handle(stop)
         return True
+
+    def join(self, network: Callable[[Fabric], Network]) -> None:
+        """Be part of a network, by a protocol that is given its outlet; one that stands alone does not."""
+        if self.fabric is not None:
+            self.fabric.start(network)
+
+    @property
+    def restless(self) -> bool:
+        """Whether the network has something to do before anybody sleeps."""
+        return self.fabric is not None and self.fabric.changed
+
+    def tick(self, now: int) -> None:
+        """What is due at a time."""
+        if self.fabric is not None:
+            self.fabric.step(now)
 
     def set_addresses(self, treatment: SetAddresses) -> None:
         """Other rules for addresses from now on; links stay attached whatever they are."""
@@ -109,6 +138,8 @@ class Core:
 
         reclaimed = self._recovery.worker_gone(gone, drain)
         self.connectors.forget_worker(gone.index)
+        if self.fabric is not None:
+            self.fabric.trunks.forget_worker(gone.index)
         self.forwarder.publish()
         return reclaimed
 
@@ -146,6 +177,8 @@ class Core:
                 self.connections.opened(worker, message)
             case ConnectionClosed():
                 self.connections.closed(worker, message)
+            case LinkRefused():
+                pass  # what we ask for is the network's
             case Denied():
                 self.admissions.denied(message)
             case Seen():
@@ -154,6 +187,18 @@ class Core:
                 self.connectors.told(worker, message)
             case _:
                 self._nonsense(worker, f"kind {kind} is the core's to say")
+        if self.fabric is not None:
+            self._trunk(self.fabric.trunks, worker, message)
+
+    def _trunk(self, trunks: Trunks, worker: int, message: msgspec.Struct) -> None:
+        match message:
+            case ConnectionOpened(role=role) if role == ROLE:
+                if (worker, message.connection) in self.connections:
+                    trunks.opened(worker, message)
+            case ConnectionClosed():
+                trunks.closed(worker, message.connection, message.generation)
+            case LinkRefused():
+                trunks.refused(message)
 
     def _nonsense(self, worker: int, what: str) -> None:
         self.forwarder.bad()

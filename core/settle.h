@@ -14,6 +14,7 @@
 
 #include "counts.h"
 #include "credit.h"
+#include "text.h"
 
 typedef struct {               /* a delivery state as it travels */
     uint32_t state;
@@ -175,12 +176,31 @@ static void in_consumed(core_router *c, core_in *in)
 
 /* ---- copies ---- */
 
+/* A link for streams has carried its message: it waits for the next one. */
+static inline void stream_idle(core_router *c, core_link *l)
+{
+    core_neighbour *k = &c->network.neighbour[l->neighbour];
+    l->next = k->idle;
+    k->idle = l;
+    k->idle_count++;
+}
+
+/* A copy that went to another router is over. */
+static void out_transit_over(core_router *c, const core_out *out)
+{
+    core_address *a = (core_address *) pool_find(&c->addresses, out->address);
+    if (a && a->outstanding && !(out->in->flags & IN_PRESETTLED)) a->outstanding[out->hop]--;
+    if (out->text) text_done(c, out->text);
+    if (out->link->kind == LINK_STREAM && !out->link->leaving) stream_idle(c, out->link);
+}
+
 /* A copy is over with this outcome; with the last one the incoming delivery is. */
 static void out_finish(core_router *c, core_out *out, core_outcome outcome)
 {
     core_in *in = out->in;
     bool open = !out->state;
     link_count(c, out->link, in, outcome.state);
+    if (__builtin_expect(out->hop, 0)) out_transit_over(c, out);
     link_drop_out(out);
     in_drop_copy(out);
     pool_give(&c->outs, out);

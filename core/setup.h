@@ -42,6 +42,7 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
     for (uint32_t w = c->active; w <= workers; w++) c->worker[w].gone = true;
     c->no_address = c->unavailable = c->forbidden = ROUTERD_NIL;
     c->aliases.seed = seed;
+    for (uint32_t bit = 0; bit < NODES; bit++) c->network.node[bit].next_hop = c->network.node[bit].neighbour = -1;
     pool_open(&c->ins, sizeof(core_in));
     pool_open(&c->outs, sizeof(core_out));
     pool_open(&c->links, sizeof(core_link));
@@ -55,6 +56,21 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
     return c->no_address == ROUTERD_NIL || c->unavailable == ROUTERD_NIL || c->forbidden == ROUTERD_NIL ? "the core's arena has no room" : NULL;
 }
 
+/* Texts go with what owns them, or with the last copy that names them. */
+static void close_texts(core_router *c)
+{
+    uint32_t at = 0;
+    for (core_out *out; (out = (core_out *) pool_next(&c->outs, &at));)
+        if (out->text) text_done(c, out->text);
+    at = 0;
+    for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) text_disown(c, a->text);
+    at = 0;
+    for (core_link *l; (l = (core_link *) pool_next(&c->links, &at));) {
+        text_disown(c, l->text);
+        free(l->memo);
+    }
+}
+
 static void core_close(core_router *c)
 {
     for (uint32_t w = 0; w <= ROUTERD_MAX_WORKERS; w++) {
@@ -62,7 +78,11 @@ static void core_close(core_router *c)
         free(c->worker[w].link);
     }
     uint32_t at = 0;
-    for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) free(a->out);
+    for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) {
+        free(a->out);
+        free(a->outstanding);
+    }
+    close_texts(c);
     for (uint32_t i = 0; i < c->aliases.room; i++) free(c->aliases.slot[i]);
     free(c->aliases.slot);
     free(c->payloads.slot);

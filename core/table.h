@@ -17,6 +17,7 @@
 
 #include "arena.h"
 #include "doorbell.h"
+#include "nodes.h"
 #include "pool.h"
 #include "record.h"
 #include "ring.h"
@@ -25,7 +26,11 @@
 #define CORE_MAX_LINKS (1u << 20)      /* of one worker: bounds what a nonsense link index can make us allocate */
 #define CORE_MAX_TEXT 4096u            /* octets of `to` that are looked up */
 
-enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILABLE = 3 };
+/* What routers tell each other is multicast, and only over control links; a flood asks for nobody's origin. */
+enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILABLE = 3, T_CONTROL = 4, T_FLOOD = 5 };
+
+/* What a link is for.  All but endpoints are links between routers: without an address, their credit comes back at once. */
+enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_STREAM = 3 };
 
 /* Indices of shm/stats.py that the forwarder writes. */
 enum core_stat {
@@ -39,11 +44,15 @@ enum core_histogram { HIST_LATENCY = 0, HIST_BYTES = 1 };
 struct core_link;
 struct core_out;
 struct core_alias;
+struct core_text;
+struct core_memo;
 
 typedef struct core_address {
     pool_node node;
     uint8_t treatment;
     int8_t priority;           /* -1: the message's own */
+    uint8_t phase;
+    bool reached;              /* one of `remotes` is within reach */
     struct core_link **out;    /* outgoing links in order of attachment */
     uint32_t out_count, out_room;
     uint32_t rotate;           /* where the next choice starts */
@@ -55,6 +64,12 @@ typedef struct core_address {
     uint64_t to_core, from_core;   /* of these the core's own */
     uint64_t counted, score;   /* busiest.h: deliveries at its last look, and how busy that makes it */
     bool unlisted;             /* nobody's name, so never shown among the busiest */
+    core_mask remotes;         /* routers that have receivers */
+    core_mask nearest;         /* of these the ones with the lowest cost, as of `epoch` */
+    uint32_t epoch, turn;      /* turn: the one behind the last choice among them */
+    uint32_t *outstanding;     /* by next hop: copies not settled; NULL: there never was a router */
+    struct core_text *text;    /* how other routers are told of it; NULL: as it stands in the message, or of the link */
+    uint64_t transit;          /* of `deliveries` those to routers */
 } core_address;
 
 enum core_in_flag {
@@ -99,6 +114,9 @@ typedef struct core_out {
     uint64_t extra;            /* of `state` */
     uint32_t state;            /* the first terminal state told: it stands; 0: none */
     uint8_t flags;
+    uint8_t hop;               /* bit of the router it is sent to; 0: a receiver of ours */
+    uint64_t address;          /* for a router: handle of the address, which counts it */
+    struct core_text *text;    /* for a router: what overrides `to`; NULL: nothing */
 } core_out;
 
 #define RATE_SLOTS 5u
@@ -120,6 +138,10 @@ typedef struct core_link {
     bool outgoing;
     bool settles;              /* outgoing: the receiver wants everything presettled */
     bool draining;             /* incoming: W_DRAIN is not answered yet */
+    uint8_t kind;              /* enum core_link_kind */
+    uint8_t neighbour;         /* between routers: which connection */
+    bool leaving;              /* it is being removed */
+    bool annotated;            /* incoming: its messages may say where they go and have been */
     uint32_t capacity;
     core_address *address;     /* NULL: anonymous (incoming only) */
     uint32_t scope;            /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
@@ -130,10 +152,13 @@ typedef struct core_link {
     /* incoming: capacity == granted + count + withheld, always (granted < 0: the sender overran) */
     int64_t granted;           /* credit the sender has */
     uint32_t withheld;         /* credit kept back until a destination appears */
+    uint32_t owed;             /* between routers: credit that is due, and told in portions */
     uint64_t deliveries;
     core_link_counts counts;
     uint32_t stuck;            /* stall.h: deliveries on it for long, at the last look */
     uint64_t dry_since;        /* incoming: when a look first found it without credit, nanoseconds; 0: it has some */
+    struct core_text *text;    /* incoming: what the next router is told of its address, if the address has no text */
+    struct core_memo *memo;    /* incoming: where its last message had been */
 } core_link;
 
 typedef struct {               /* stall.h: where the look at all links has got to, and what the last one found */
@@ -209,6 +234,8 @@ typedef struct core_router {
     uint32_t no_address, unavailable, forbidden;   /* constant error payloads in our arena */
     core_stall stall;
     uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
+    core_network network;
+    uint8_t past[16384];       /* past.h: where a message has been */
 } core_router;
 
 static inline bool core_constant(const core_router *c, uint32_t block) { return block == c->no_address || block == c->unavailable || block == c->forbidden; }

@@ -54,6 +54,10 @@ def _of(name: str) -> Callable[[Row], Any]:
     return lambda row: row.get(name)
 
 
+def _names(name: str) -> Callable[[Row], Any]:
+    return lambda row: " ".join(row.get(name) or ())
+
+
 def _number(header: str, name: str, optional: bool = False) -> Cell:
     return Cell(header, _of(name), short_number, number=True, optional=optional)
 
@@ -227,7 +231,9 @@ VIEWS: dict[str, View] = {
             Cell("id", _of("id")),
             Cell("next hop", _of("nextHop")),
             Cell("cost", _of("cost"), number=True),
-            Cell("address", _of("address")),
+            Cell("conn", _of("routerLink"), number=True),
+            Cell("neighbours", _names("linkState"), least=10),
+            Cell("valid origins", _names("validOrigins"), least=13),
         ),
         "the router stands alone",
     ),

@@ -100,6 +100,16 @@ class AddressSetup(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
+class NetworkSetup(msgspec.Struct, frozen=True):
+    """The router protocol's timers, seconds (``router`` entity)."""
+
+    hello_interval_seconds: int = 1
+    hello_max_age_seconds: int = 3
+    ra_interval_seconds: int = 30
+    ra_interval_flux_seconds: int = 4
+    remote_ls_max_age_seconds: int = 60
+
+
 # --- supervisor -> child -----------------------------------------------------------------------------------
 
 
@@ -122,6 +132,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     doorbells: list[int]
     area: str = "0"
     mode: str = "standalone"  # or interior, edge
+    network: NetworkSetup = NetworkSetup()
     cpus: list[int] = []
     listeners: list[ListenerSetup] = []
     connectors: list[ConnectorSetup] = []  # a worker's own

@@ -6,12 +6,26 @@ from core.addresses import Address
 from core.management.noun import Column, Table, constant, type_column
 from core.management.view import View
 
+_MULTICAST = {"control": "multicast", "flood": "flood"}
+_EGRESS = {"deliveries": 1, "to_core": -1, "transit": -1}
+
 
 class AddressRow(msgspec.Struct, frozen=True):
     """An address and its counts (core.forward.Forwarder.address_info)."""
 
     address: Address
     info: dict[str, int]
+    routers: list[str] = []  # that have receivers
+    outstanding: list[int] = []  # deliveries to other routers, by next hop
+
+    @property
+    def distribution(self) -> str:
+        """What routers tell each other is multicast."""
+        return _MULTICAST.get(self.address.rule.distribution, self.address.rule.distribution)
+
+    @property
+    def egress(self) -> int:
+        return sum(self.info.get(name, 0) * sign for name, sign in _EGRESS.items())
 
 
 def _count(name: str, attribute: str, description: str) -> Column:
@@ -36,23 +50,31 @@ class Addresses(Table):
         Column("identity", "string", "The same.", lambda r: r.address.key),
         type_column("router.address"),
         Column("key", "string", "The same.", lambda r: r.address.key),
-        Column(
-            "distribution", "string", "How messages are distributed.", lambda r: r.address.rule.distribution
-        ),
+        Column("distribution", "string", "How messages are distributed.", lambda r: r.distribution),
         _count("own", "inProcess", "Receivers in the router itself."),
         _difference("outgoing", "own", "subscriberCount", "Receivers attached to this router."),
-        _zero("remoteCount", "Other routers with receivers."),
+        Column("remoteCount", "integer", "Other routers with receivers.", lambda r: len(r.routers)),
         _zero("containerCount", "Brokers that serve it."),
-        Column("remoteHostRouters", "list", "Ids of those routers.", lambda r: []),
+        Column("remoteHostRouters", "list", "Ids of those routers.", lambda r: r.routers),
         _difference("ingress", "from_core", "deliveriesIngress", "Deliveries from clients."),
-        _difference("deliveries", "to_core", "deliveriesEgress", "Deliveries to clients."),
-        _zero("deliveriesTransit", "Deliveries on to other routers."),
+        Column("deliveriesEgress", "integer", "Deliveries to clients.", lambda r: r.egress),
+        _count("transit", "deliveriesTransit", "Deliveries on to other routers."),
         _count("to_core", "deliveriesToContainer", "Deliveries to the router itself."),
         _count("from_core", "deliveriesFromContainer", "Deliveries from the router itself."),
         _zero("deliveriesEgressRouteContainer", "Deliveries to brokers."),
         _zero("deliveriesIngressRouteContainer", "Deliveries from brokers."),
-        Column("transitOutstanding", "list", "Unsettled deliveries to other routers.", constant(None)),
-        _zero("trackedDeliveries", "Transit deliveries that are tracked."),
+        Column(
+            "transitOutstanding",
+            "list",
+            "Unsettled deliveries to other routers, by next hop.",
+            lambda r: r.outstanding or None,
+        ),
+        Column(
+            "trackedDeliveries",
+            "integer",
+            "Unsettled deliveries to other routers.",
+            lambda r: sum(r.outstanding),
+        ),
         Column(
             "priority",
             "integer",
@@ -71,7 +93,13 @@ class Addresses(Table):
 
     def row(self, address: Address) -> AddressRow:
         """An address with its counts as they are now; one that is gone by now has none."""
+        core = self._view.core
         try:
-            return AddressRow(address, self._view.core.forwarder.address_info(address.handle))
+            info = core.forwarder.address_info(address.handle)
+            if core.fabric is None:
+                return AddressRow(address, info)
+            nodes = core.fabric.nodes
+            outstanding = list(nodes.outstanding(address.handle).values())
+            return AddressRow(address, info, core.fabric.router_ids(address.handle), outstanding)
         except KeyError:
             return AddressRow(address, {})

@@ -11,6 +11,7 @@ from core.management.configured import ROUTING, Configured, Connectors, Routing
 from core.management.connection import Connections
 from core.management.link import Links
 from core.management.log import LogStats, Recent
+from core.management.node import Nodes
 from core.management.noun import Noun
 from core.management.policy import Policies
 from core.management.request import (
@@ -23,7 +24,7 @@ from core.management.request import (
     Request,
     Response,
 )
-from core.management.router import Nodes, Router
+from core.management.router import Router
 from core.management.self_node import NAME, TYPES, SelfNode
 from core.management.vhost_stats import VhostStats
 from core.management.view import View

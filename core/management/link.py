@@ -54,7 +54,7 @@ class Links(Table):
         Column("identity", "string", "Number of the link.", lambda r: str(r.link.identity)),
         type_column("router.link"),
         Column("linkName", "string", "Name of the link.", lambda r: r.link.name),
-        Column("linkType", "string", "What the link is for.", constant("endpoint")),
+        Column("linkType", "string", "What the link is for.", lambda r: r.link.type),
         Column(
             "linkDir",
             "string",
@@ -90,7 +90,7 @@ class Links(Table):
         _count("delayed_10", "deliveriesDelayed10Sec", "Deliveries settled after more than 10 s."),
         _count("stuck", "deliveriesStuck", "Deliveries not settled for more than 10 s."),
         Column("ingressHistogram", "list", "Deliveries by the router they came from.", _ingress),
-        Column("priority", "integer", "Priority of a link between routers.", constant(0)),
+        Column("priority", "integer", "Priority of a link between routers.", lambda r: r.link.priority),
         _count("rate", "settleRate", "Settlements per second."),
         Column("creditAvailable", "integer", "Credit its sender has.", lambda r: r.credit),
         Column("zeroCreditSeconds", "integer", "Seconds without credit.", lambda r: r.dry),

@@ -1,4 +1,4 @@
-"""The entity types `router` and `router.node`."""
+"""The entity type `router`."""
 
 import socket
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from core.management.configured import Configured, column
-from core.management.noun import Column, Table, constant, type_column
 from core.management.processes import memory_usage
 from core.management.request import FORBIDDEN, ManagementError, Request, Response
 from core.management.view import View
@@ -25,8 +24,6 @@ _COUNTS = {
     "deliveriesDelayed10Sec": "delayed_10s",
 }
 _ZERO = (
-    "nodeCount",
-    "deliveriesTransit",
     "deliveriesIngressRouteContainer",
     "deliveriesEgressRouteContainer",
     "deliveriesRedirectedToFallback",
@@ -59,7 +56,7 @@ class Router(Configured):
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         """What is configured, and the counts as they are now."""
-        view, setup = self._view, self._view.setup
+        view, setup, fabric = self._view, self._view.setup, self._view.core.fabric
         counts = view.core.forwarder.counts()
         page = stats.read(view.segments.core_stats())
         entities = view.management.entities
@@ -81,8 +78,10 @@ class Router(Configured):
             "connectionCount": len(view.connections),
             "linkRouteCount": len(entities.get("router.config.linkRoute", ())),
             "autoLinkCount": len(entities.get("router.config.autoLink", ())),
-            "deliveriesIngress": page["received"] - counts["from_core"],
-            "deliveriesEgress": page["forwarded"] - counts["to_core"],
+            "nodeCount": 0 if fabric is None else len(fabric),
+            "deliveriesIngress": page["received"] - counts["from_core"] - counts["from_routers"],
+            "deliveriesEgress": page["forwarded"] - counts["to_core"] - counts["to_routers"],
+            "deliveriesTransit": counts["to_routers"],
             "uptimeSeconds": view.seconds_since(view.started),
             "memoryUsage": memory_usage(view.segments),
             **{attribute: page[name] for attribute, name in _COUNTS.items()},
@@ -103,36 +102,3 @@ class Router(Configured):
         if request.type is None:
             return super().read(request)
         raise ManagementError(FORBIDDEN, "the router is not read but queried: QUERY with entityType router")
-
-
-class Nodes(Table):
-    """The routers of the network; a router that stands alone has none."""
-
-    lenient = False
-    NAME = "router.node"
-    DESCRIPTION = "A router in the network."
-    COLUMNS = (
-        Column("name", "string", "router.node/ and the id.", lambda r: f"router.node/{r}"),
-        Column("identity", "string", "router.node/ and the id.", lambda r: f"router.node/{r}"),
-        type_column("router.node"),
-        Column("id", "string", "Id of the router.", lambda r: r),
-        Column("index", "integer", "Its place in the tables.", constant(0)),
-        Column("protocolVersion", "integer", "Version of the router protocol.", constant(1)),
-        Column("instance", "integer", "When it started, in seconds.", constant(0)),
-        Column("linkState", "list", "Ids of its neighbours.", lambda r: []),
-        Column("nextHop", "string", "Where messages to it go next.", constant("(self)")),
-        Column("validOrigins", "list", "Whose messages may go to it through this one.", lambda r: []),
-        Column("address", "string", "Its address.", lambda r: f"amqp:/_topo/0/{r}"),
-        Column("routerLink", "integer", "Link to it.", constant(None)),
-        Column("cost", "integer", "Cost of the way to it.", constant(None)),
-        Column("lastTopoChange", "integer", "When the network changed last, in seconds.", constant(0)),
-    )
-
-    def __init__(self, view: View) -> None:
-        super().__init__()
-        self._view = view
-
-    def rows(self) -> list[str]:
-        configured = self._view.management.entities.get("router") or [{}]
-        alone = configured[0].get("mode", "standalone") == "standalone"
-        return [] if alone else [self._view.setup.router_id]

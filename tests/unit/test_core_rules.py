@@ -10,7 +10,7 @@ class Tables:
     def __init__(self) -> None:
         self.treatments: dict[int, tuple[str, int]] = {}
 
-    def add_address(self, treatment: int, priority: int = -1, listed: bool = True) -> int:
+    def add_address(self, treatment: int, priority: int = -1, listed: bool = True, phase: int = 0) -> int:
         handle = len(self.treatments) + 1
         self.set_treatment(handle, treatment, priority)
         return handle

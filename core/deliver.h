@@ -1,0 +1,239 @@
+/* A message that has come: where it goes, and a copy for everyone who is to have it.
+ *
+ * Its address is that of its link, or the text that it carries; a message from another router, or one whose sender may say
+ * so, also carries where it has been.
+ */
+#ifndef ROUTERD_CORE_DELIVER_H
+#define ROUTERD_CORE_DELIVER_H
+
+#include "alias.h"
+#include "transit.h"
+
+static inline void *core_take(core_pool *p)
+{
+    void *entry = pool_take(p);
+    if (!entry) abort();   /* no memory for a delivery: dying loses nothing, forgetting it would */
+    return entry;
+}
+
+enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN };
+
+/* By the text in the message. */
+static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t block, uint32_t scope, core_address **address)
+{
+    uint32_t length = content_to(&c->arena[l->worker], block, c->text);
+    if (!length) return ROUTE_NO_ADDRESS;
+    if (length > CORE_MAX_TEXT) return ROUTE_NOWHERE;
+    core_alias *known = alias_find(&c->aliases, scope, c->text, length);
+    if (!known) {
+        c->text_length = length;
+        c->text_scope = scope;
+        return ROUTE_UNKNOWN;
+    }
+    *address = known->address;
+    return known->address ? ROUTE_FOUND : ROUTE_FORBIDDEN;
+}
+
+static inline enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_past *past, core_address **address)
+{
+    core_address *a = *address = l->address;
+    if (!a || past->overridden) {
+        enum core_route route = route_lookup(c, l, block, scope, address);
+        if (route != ROUTE_FOUND) return route;
+        a = *address;
+    }
+    if (a->treatment >= T_UNAVAILABLE) {
+        if (a->treatment == T_UNAVAILABLE) return ROUTE_UNAVAILABLE;
+        if (!past->control) return ROUTE_NOWHERE;
+    }
+    return address_has_way(a) ? ROUTE_FOUND : ROUTE_NOWHERE;
+}
+
+/* Of a message that may say where it goes and where it has been. */
+static enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r, core_past *past, core_address **address)
+{
+    const arena_content *content = arena_content_of(&c->arena[l->worker], r->block);
+    uint32_t scope = l->scope;
+    past->control = l->kind == LINK_CONTROL;
+    past->known = true;
+    if (content->annotations != ANNOTATIONS_NONE) {
+        if (l->kind != LINK_ENDPOINT && content->trace_count > c->network.radius + 1) return ROUTE_NOWHERE;
+        past->known = false;
+        past->content = content;
+        past->block = r->block;
+        past->overridden = content->routed & ROUTED_OVERRIDE;
+        past->streaming = content->routed & ROUTED_STREAM;
+        if (!scope && content->phase && content->phase < 10) scope = ALIAS_PHASES + content->phase;
+    }
+    return route_find(c, l, r->block, scope, past, address);
+}
+
+static inline core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r)
+{
+    core_in *in = (core_in *) core_take(&c->ins);
+    in->peer = r->peer;
+    in->length = r->length;
+    in->arrived = r->time;
+    in->block = r->block;
+    in->arena = l->worker;
+    in->detail = ROUTERD_NIL;
+    if (r->flags & F_SETTLED) in->flags |= IN_PRESETTLED;
+    if (r->flags & F_COMPLETE) in->flags |= IN_COMPLETE;
+    link_add_in(l, in);
+    l->granted--;
+    l->deliveries++;
+    l->counts.last = c->now;
+    l->counts.presettled += in->flags & IN_PRESETTLED;
+    return in;
+}
+
+/* Where credit comes back before a receiver has read anything, a slow one is given no more than this. */
+static inline bool deliver_crowded(const core_in *in, const core_link *to) { return in_eager(in) && to->count / 2 >= to->capacity; }
+
+/* To the core itself, which asks where from. */
+__attribute__((noinline, cold)) static void deliver_own(core_router *c, const core_in *in, core_link *to, routerd_record *s)
+{
+    to->address->to_core++;
+    c->to_core++;
+    const core_link *from = in->link;
+    if (!from || !from->annotated || from->worker == c->workers) return;
+    const arena_content *content = arena_content_of(&c->arena[in->arena], in->block);
+    if (content->annotations != ANNOTATIONS_NONE) s->time = content->section_end;
+    if (from->kind != LINK_ENDPOINT) s->credit = from->neighbour + 1u;
+}
+
+/* NULL: dropped. */
+__attribute__((always_inline)) static inline core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state, const core_text *text)
+{
+    if (deliver_crowded(in, to)) {
+        to->counts.dropped++;
+        stats_add(c->stats, STAT_DROPPED, 1);
+        return NULL;
+    }
+    core_out *out = (core_out *) core_take(&c->outs);
+    link_add_out(to, out);
+    in_add_copy(in, out);
+    to->deliveries++;
+    to->counts.last = c->now;
+    bool settled = (in->flags & IN_PRESETTLED) || to->settles;
+    if (settled) out->flags |= OUT_SETTLED;
+    to->counts.presettled += settled;
+    routerd_record *s = core_post_link(c, to, W_SEND);
+    s->flags = (uint8_t) ((settled ? F_SETTLED : 0) | (in->flags & IN_COMPLETE ? F_COMPLETE : 0));
+    s->priority = priority;
+    s->arena = in->arena;
+    s->block = in->block;
+    s->peer = pool_handle(out);
+    s->length = in->length;
+    s->state = state;
+    if (text) s->extra = (uint64_t) text->block + 1;
+    if (__builtin_expect(to->worker == c->workers, 0)) deliver_own(c, in, to, s);
+    return out;
+}
+
+static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32_t hop, uint8_t priority, uint32_t state, const core_past *past)
+{
+    core_text *text;
+    core_link *to = transit_link(c, hop, past->control, priority), *stream;
+    if (!to || !transit_text(c, in->link, a, past, &text)) return;
+    if (state & SEND_STREAM && !past->control && (stream = transit_stream(c, hop))) to = stream;
+    core_out *out = deliver_copy(c, in, to, priority, state, text);
+    if (!out) {
+        if (text) text_done(c, text);
+        return;
+    }
+    out->hop = (uint8_t) hop;
+    out->address = pool_handle(a);
+    out->text = text;
+    if (!(in->flags & IN_PRESETTLED)) a->outstanding[hop]++;
+    a->transit++;
+    c->network.transit++;
+}
+
+static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+{
+    in->flags |= IN_MULTICAST;
+    for (uint32_t i = 0; i < a->out_count; i++)
+        if (!past->own || a->out[i]->worker != c->workers) deliver_copy(c, in, a->out[i], priority, state, NULL);
+    if (a->reached) {
+        past_read(c, in->link, past);
+        core_mask hops = transit_multicast(&c->network, a, past);
+        for (uint32_t hop = mask_next(&hops, 0); hop < NODES; hop = mask_next(&hops, hop + 1))
+            deliver_transit(c, in, a, hop, priority, state, past);
+    }
+    in->open = in->copy_count;
+}
+
+/* Closest and balanced, where other routers have receivers, too. */
+static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+{
+    core_link *here = a->out_count ? choose_one(a) : NULL;
+    uint32_t hop = 0;
+    if (a->treatment == T_CLOSEST) {
+        if (!here) hop = transit_closest(&c->network, a);
+    } else {
+        past_read(c, in->link, past);
+        hop = transit_balanced(c, a, here, past->origin, priority);
+    }
+    if (hop) deliver_transit(c, in, a, hop, priority, state, past);
+    else if (here) deliver_copy(c, in, here, priority, state, NULL);
+}
+
+static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why)
+{
+    core_in *in = deliver_in(c, l, r);
+    if (why == ROUTE_FORBIDDEN) stats_add(c->stats, STAT_REFUSED_MESSAGES, 1);
+    core_outcome o = outcome_plain(why == ROUTE_NOWHERE ? S_RELEASED : S_REJECTED, 0);
+    if (in->flags & IN_PRESETTLED) {
+        o.state = S_RELEASED;
+        l->counts.dropped++;
+        stats_add(c->stats, STAT_DROPPED, 1);
+    } else if (why != ROUTE_NOWHERE) {
+        o.detail = why == ROUTE_NO_ADDRESS ? c->no_address : why == ROUTE_UNAVAILABLE ? c->unavailable : c->forbidden;
+        o.arena = (uint8_t) c->workers;
+    }
+    in_settle(c, in, o);
+    if (l->kind != LINK_ENDPOINT) credit_due(c, l);
+    credit_drain(c, l);
+}
+
+/* Nobody took it: it is settled and every receiver is too far behind, or no router may get it from here. */
+static void deliver_failed(core_router *c, core_link *l, core_in *in)
+{
+    if (l->kind != LINK_ENDPOINT) credit_due(c, l);
+    in_settle(c, in, outcome_plain(S_RELEASED, 0));
+}
+
+/* A message whose way is known: `a` where the route is ROUTE_FOUND. */
+static inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past)
+{
+    stats_add(c->stats, STAT_RECEIVED, 1);
+    if (r->flags & F_SETTLED) stats_add(c->stats, STAT_PRESETTLED, 1);
+    if (route != ROUTE_FOUND) {
+        deliver_nowhere(c, l, r, route);
+        return;
+    }
+    uint8_t priority = a->priority >= 0 ? (uint8_t) a->priority : r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
+    core_in *in = deliver_in(c, l, r);
+    a->ingress += l->kind == LINK_ENDPOINT;
+    uint32_t state = a->phase;
+    if (!(in->flags & IN_COMPLETE) || past->streaming) state |= SEND_STREAM;
+    if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, past);
+    else if (__builtin_expect(a->reached, 0)) deliver_near_or_far(c, in, a, priority, state, past);
+    else deliver_copy(c, in, choose_one(a), priority, state, NULL);
+    if (__builtin_expect(!in->copies, 0)) {
+        deliver_failed(c, l, in);
+        return;
+    }
+    a->deliveries += in->copy_count;
+    stats_add(c->stats, STAT_FORWARDED, in->copy_count);
+    if (__builtin_expect(l->kind != LINK_ENDPOINT, 0)) credit_due(c, l);
+    in_forwarded(c, in);
+    if (!(in->flags & IN_COMPLETE) && in->peer) {
+        routerd_record *s = core_post_link(c, l, W_ACCEPTED);
+        s->delivery = in->peer;
+        s->peer = pool_handle(in);
+    }
+}
+
+#endif

@@ -1,0 +1,210 @@
+"""The network and the forwarder, joined: what the router protocol decides is written into the tables here.
+
+``Fabric`` is the protocol's outlet and ear. It sends its messages, hands it those that came over control
+links with the neighbour they came from, gives it the time, and tells it which addresses have receivers here.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from core.addresses import Address, Addresses, Identity, Rule, mobile_text
+from core.forward import Forwarder, Nodes
+from core.local import Local
+from core.names import Names
+from core.trunks import Trunks
+
+if TYPE_CHECKING:
+    from core.network.nodes import NodeView
+
+LOGGER = logging.getLogger("ROUTER")
+
+TICK_NS: Final = 1_000_000_000
+FLOOD: Final = Rule("flood")
+CONTROL: Final = Rule("control")
+EVERYWHERE: Final = {"Tqdrouter": FLOOD, "Tqdrouter.ma": CONTROL}
+HEARD: Final = {
+    "_local/qdhello": FLOOD,
+    "_local/qdrouter": FLOOD,
+    "_local/qdrouter.ma": CONTROL,
+    "_topo/{area}/all/qdrouter": FLOOD,
+    "_topo/{area}/all/qdrouter.ma": CONTROL,
+}
+ADVERTISED: Final = "M"  # classes of keys that other routers are told of
+MAPPED: Final = "MH"  # classes that messages are sent to other routers by
+
+# How the protocol numbers treatments (facts of the protocol, MAU).
+NUMBERS: Final = {"multicast": 1, "closest": 2, "balanced": 3, "unavailable": 5}
+TREATMENTS: Final = {number: name for name, number in NUMBERS.items() if name != "unavailable"}
+
+
+class Network(Protocol):
+    """The router protocol, as far as it is driven from here."""
+
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str) -> None: ...
+    def neighbour_cost(self, neighbour: int, cost: int) -> None: ...
+    def neighbour_lost(self, neighbour: int) -> None: ...
+    def received(self, neighbour: int, content: bytes, now: float) -> None: ...
+    def local_address(self, key: str, treatment: int) -> None: ...
+    def local_address_gone(self, key: str) -> None: ...
+    def tick(self, now: float) -> None: ...
+    def nodes(self) -> "list[NodeView]": ...
+
+
+class Fabric:
+    """One router's part of the network; nothing of it is there in a router that stands alone."""
+
+    def __init__(
+        self, forwarder: Forwarder, addresses: Addresses, local: Local, me: Identity, names: Names
+    ) -> None:
+        self._forwarder = forwarder
+        self._addresses = addresses
+        self._local = local
+        self._me = me
+        self.nodes = Nodes(forwarder)
+        self.nodes.add_router(0, self._text(me.router_id))
+        self.trunks = Trunks(forwarder, self.nodes, names, self)
+        self._network: Network | None = None
+        self._routers: dict[int, str] = {}  # by bit
+        self._consumers: Counter[str] = Counter()  # receivers here, by key
+        self._ticked = 0
+        self.changed = True  # the protocol has heard something, and may have something to say
+
+    def start(self, network: Callable[["Fabric"], Network]) -> None:
+        """Join: ``network`` makes the protocol with this as its outlet."""
+        for spelling, rule in HEARD.items():
+            text = spelling.format(area=self._me.area)
+            self._addresses.fix(text, rule)
+            self._local.listen(text, self._heard)
+        self._network = network(self)
+
+    def __len__(self) -> int:
+        """Other routers that are known."""
+        return len(self._routers)
+
+    @property
+    def network(self) -> Network:
+        """The protocol."""
+        assert self._network is not None, "start comes first"
+        return self._network
+
+    def _text(self, router_id: str) -> bytes:
+        return f"{self._me.area}/{router_id}".encode()
+
+    # ---- what the protocol is told ----
+
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str) -> None:
+        """The control links to a neighbour are open."""
+        self.changed = True
+        self.network.neighbour_up(neighbour, cost, dialect)
+
+    def neighbour_cost(self, neighbour: int, cost: int) -> None:
+        """The cost of the way to a neighbour is another one."""
+        self.changed = True
+        self.network.neighbour_cost(neighbour, cost)
+
+    def neighbour_lost(self, neighbour: int) -> None:
+        """A control link, or its connection, is gone."""
+        self.changed = True
+        self.network.neighbour_lost(neighbour)
+
+    def _heard(self, content: bytes, place: int) -> None:
+        trunk = self.trunks.at(place)
+        if trunk is not None and trunk.up:
+            self.changed = True
+            self.network.received(trunk.number, content, self._forwarder.now / TICK_NS)
+
+    def consumer(self, address: Address, number: int) -> None:
+        """A receiver of an address has come (1) or gone (-1) here."""
+        key = address.key
+        if key[0] not in ADVERTISED:
+            return
+        self._consumers[key] += number
+        if self._consumers[key] == number == 1:
+            self.network.local_address(key, NUMBERS[address.rule.distribution])
+        elif not self._consumers[key]:
+            del self._consumers[key]
+            self.network.local_address_gone(key)
+
+    def step(self, now: int) -> None:
+        """Once per second, and after every change."""
+        if not self.changed and now - self._ticked < TICK_NS:
+            return
+        if now - self._ticked >= TICK_NS:
+            self._ticked = now
+            self.trunks.step(now)
+        self.changed = False
+        self.network.tick(now / TICK_NS)
+        self._forwarder.publish()
+
+    # ---- what the protocol says (its Outlet) ----
+
+    def send(self, to: str, content: bytes, neighbour: int | None) -> None:
+        """A message to other routers; it may be lost, as everything that they say to each other."""
+        if neighbour is None:
+            self._local.tell_routers(to, content)
+        elif (trunk := self.trunks.numbered(neighbour)) is not None:
+            self._local.tell_neighbour(trunk.place, content)
+
+    def add_router(self, bit: int, router_id: str) -> None:
+        """A router has become known."""
+        self.nodes.add_router(bit, self._text(router_id))
+        self._routers[bit] = router_id
+        self._remote(f"R{router_id}", bit, Rule("closest"))
+        for key, rule in EVERYWHERE.items():
+            self._remote(key, bit, rule)
+
+    def remove_router(self, bit: int) -> None:
+        """It is forgotten, and what it had receivers for."""
+        del self._routers[bit]
+        for address in self._addresses.entries():
+            if self.nodes.has_remote(address.handle, bit):
+                self._drop(address.key, bit)
+        self.nodes.remove_router(bit)
+
+    def set_link(self, bit: int, neighbour: int) -> None:
+        """A router is the peer of a connection."""
+        trunk = self.trunks.numbered(neighbour)
+        self.nodes.set_neighbour(bit, -1 if trunk is None else trunk.place)
+
+    def remove_link(self, bit: int) -> None:
+        """It is no neighbour any more."""
+        self.nodes.set_neighbour(bit, -1)
+
+    def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
+        """The way to a router; ``next_hop`` -1: there is none."""
+        self.nodes.set_path(bit, next_hop, cost, valid_origins)
+
+    def set_radius(self, radius: int) -> None:
+        """Hops to the farthest router."""
+        self.nodes.set_radius(radius)
+
+    def map_destination(self, key: str, bit: int, treatment: int) -> None:
+        """A router has receivers of an address."""
+        if key and key[0] in MAPPED:
+            hint = TREATMENTS.get(treatment)
+            self._remote(key, bit, None if hint is None else Rule(hint))
+
+    def unmap_destination(self, key: str, bit: int) -> None:
+        """It has no more of them."""
+        if key and key[0] in MAPPED:
+            self._drop(key, bit)
+
+    def _remote(self, key: str, bit: int, hint: Rule | None) -> None:
+        address = self._addresses.of_key(key, hint)
+        if key[0] == "M":
+            self._forwarder.set_text(address.handle, mobile_text(key).encode("utf-8", "surrogateescape"))
+        self.nodes.add_remote(address.handle, bit)
+
+    def _drop(self, key: str, bit: int) -> None:
+        address = self._addresses.known(key)
+        if address is not None:
+            self.nodes.drop_remote(address.handle, bit)
+            self._addresses.forget_idle(address)
+
+    # ---- what management is told ----
+
+    def router_ids(self, handle: int) -> list[str]:
+        """The routers that have receivers of an address, by its handle."""
+        return [self._routers[bit] for bit in self.nodes.remotes(handle) if bit in self._routers]

@@ -1,0 +1,63 @@
+"""The entity type `router.node`."""
+
+from typing import TYPE_CHECKING
+
+from core.management.noun import Column, Table, type_column
+from core.management.view import View
+
+if TYPE_CHECKING:
+    from core.network.nodes import NodeView
+
+
+def _next_hop(row: "NodeView") -> str | None:
+    """Nothing for a neighbour, as qdrouterd has it."""
+    return None if row.next_hop == row.id else row.next_hop
+
+
+class Nodes(Table):
+    """The routers of the network, this one first; a router that stands alone has none."""
+
+    lenient = False
+    NAME = "router.node"
+    DESCRIPTION = "A router in the network."
+    COLUMNS = (
+        Column("name", "string", "router.node/ and the id.", lambda r: f"router.node/{r.id}"),
+        Column("identity", "string", "router.node/ and the id.", lambda r: f"router.node/{r.id}"),
+        type_column("router.node"),
+        Column("id", "string", "Id of the router.", lambda r: r.id),
+        Column("index", "integer", "Its place in the tables.", lambda r: r.index),
+        Column("protocolVersion", "integer", "Version of the router protocol.", lambda r: r.protocol_version),
+        Column("instance", "integer", "When it started, in seconds.", lambda r: r.instance),
+        Column("linkState", "list", "Ids of its neighbours.", lambda r: r.link_state),
+        Column(
+            "nextHop",
+            "string",
+            "Where messages to it go next, if that is not itself.",
+            _next_hop,
+        ),
+        Column(
+            "validOrigins",
+            "list",
+            "Whose messages may go to it through this one.",
+            lambda r: r.valid_origins,
+        ),
+        Column("address", "string", "Its address.", lambda r: r.address),
+        Column("routerLink", "integer", "Number of the connection to it.", lambda r: r.router_link),
+        Column("cost", "integer", "Cost of the way to it.", lambda r: r.cost),
+        Column(
+            "lastTopoChange",
+            "integer",
+            "When the network changed last, in seconds.",
+            lambda r: r.last_topo_change,
+        ),
+    )
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def rows(self) -> "list[NodeView]":
+        """They change while this thread reads: the core's own thread says what they are."""
+        fabric = self._view.core.fabric
+        nodes: list[NodeView] = [] if fabric is None else self._view.command(fabric.network.nodes)
+        return nodes

@@ -1,0 +1,140 @@
+# Included by forward.pyx: the table of routers.
+
+
+cdef class Nodes:
+    """The routers of the network and the links to our neighbours, in a forwarder's tables. Routers are bits, 0 is this one;
+    neighbours are places, each of one connection."""
+
+    cdef Forwarder forwarder
+
+    def __cinit__(self, Forwarder forwarder not None):
+        self.forwarder = forwarder
+
+    cdef int bit_known(self, int bit) except -1:
+        if not 1 <= bit < <int> NODES or not self.forwarder.core.network.node[bit].known:
+            raise ValueError(f"there is no router with bit {bit}")
+        return 0
+
+    cdef int place_taken(self, int place) except -1:
+        if not 0 <= place < <int> NEIGHBOURS or not self.forwarder.core.network.neighbour[place].taken:
+            raise ValueError(f"there is no neighbour in place {place}")
+        return 0
+
+    # ---- routers ----
+
+    def add_router(self, int bit, bytes text not None) -> None:
+        """``text``: area/id, as routers write it into messages."""
+        if not 0 <= bit < <int> NODES or len(text) > <int> NODE_TEXT:
+            raise ValueError(f"bit {bit} is none of a router, or its id is longer than {NODE_TEXT} bytes")
+        network_add(self.forwarder.core, <uint32_t> bit, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> len(text))
+
+    def remove_router(self, int bit) -> None:
+        """Forget it, also as a destination."""
+        self.bit_known(bit)
+        network_remove(self.forwarder.core, <uint32_t> bit)
+
+    def set_path(self, int bit, int next_hop, uint32_t cost, origins) -> None:
+        """``next_hop``: bit of a neighbour, -1: out of reach; ``origins``: bits of the routers whose messages to it come
+        through here."""
+        self.bit_known(bit)
+        if next_hop != -1:
+            self.bit_known(next_hop)
+        cdef core_mask mask
+        memset(&mask, 0, sizeof(mask))
+        for origin in origins:
+            if 0 <= origin < <int> NODES:
+                mask_set(&mask, origin)
+        network_path(self.forwarder.core, <uint32_t> bit, next_hop, cost, mask)
+
+    def set_neighbour(self, int bit, int place) -> None:
+        """A router is the peer of a connection; -1: of none."""
+        self.bit_known(bit)
+        if place != -1:
+            self.place_taken(place)
+        network_neighbour(self.forwarder.core, <uint32_t> bit, place)
+
+    def set_radius(self, uint32_t radius) -> None:
+        """Hops to the farthest router: a message that has been through more than one router more goes in circles."""
+        self.forwarder.core.network.radius = radius
+
+    # ---- addresses ----
+
+    def add_remote(self, uint64_t address, int bit) -> None:
+        """A router has receivers of an address."""
+        self.bit_known(bit)
+        if not address_add_remote(self.forwarder.core, self.forwarder.address(address), <uint32_t> bit):
+            raise MemoryError()
+
+    def drop_remote(self, uint64_t address, int bit) -> None:
+        """A router has no more of them."""
+        if not 0 <= bit < <int> NODES:
+            raise ValueError(f"bit {bit} is none of a router")
+        address_drop_remote(self.forwarder.core, self.forwarder.address(address), <uint32_t> bit)
+
+    def remotes(self, uint64_t address) -> list[int]:
+        """Bits of the routers that have receivers."""
+        cdef core_address *a = self.forwarder.address(address)
+        return [bit for bit in range(NODES) if mask_has(&a.remotes, bit)]
+
+    def has_remote(self, uint64_t address, int bit) -> bool:
+        """Whether a router has receivers."""
+        self.bit_known(bit)
+        return mask_has(&self.forwarder.address(address).remotes, <uint32_t> bit)
+
+    def outstanding(self, uint64_t address) -> dict[int, int]:
+        """Copies not settled, by bit of the next hop; those with none left out."""
+        cdef core_address *a = self.forwarder.address(address)
+        if a.outstanding is NULL:
+            return {}
+        return {bit: a.outstanding[bit] for bit in range(NODES) if a.outstanding[bit]}
+
+    # ---- neighbours ----
+
+    def take_neighbour(self, bint streams) -> int:
+        """A place for a connection to a router; -1: there is none left. ``streams``: it takes links for streams."""
+        return neighbour_take(self.forwarder.core, streams)
+
+    def give_neighbour(self, int place) -> None:
+        """The connection is gone; its links have been removed before."""
+        self.place_taken(place)
+        neighbour_give(self.forwarder.core, <uint32_t> place)
+
+    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, int place, uint8_t kind,
+                 uint32_t priority, uint32_t capacity, int64_t granted=0) -> bool:
+        """A link of a neighbour's connection; ``kind``: CONTROL_LINK, DATA_LINK or STREAM_LINK; ``granted``: credit its
+        sender has already. False: its index is taken or absurd."""
+        self.place_taken(place)
+        self.forwarder.worker_known(worker)
+        if not LINK_CONTROL <= kind <= LINK_STREAM or priority >= ROUTERD_PRIORITIES:
+            raise ValueError(f"no kind {kind} of link between routers, or no priority {priority}")
+        cdef core_router *c = self.forwarder.core
+        cdef core_link *l = link_place(c, worker, link, generation, outgoing, capacity)
+        if l is NULL:
+            return False
+        l.kind = kind
+        l.annotated = True
+        neighbour_add_link(c, l, <uint32_t> place, priority)
+        if not outgoing:
+            link_credit(c, l, granted)
+        return True
+
+    def tell(self, uint32_t link, int place, bytes content not None) -> int | None:
+        """Send a message over a neighbour's control link; the block that comes back with W_RELEASE. None: there is no room
+        for it, or no such link."""
+        self.place_taken(place)
+        cdef core_router *c = self.forwarder.core
+        cdef core_link *l = link_find(c, c.workers, link, 1)
+        if l is NULL:
+            raise KeyError(f"the core has no link {link}")
+        if not self.forwarder.own_room(PyBytes_GET_SIZE(content)):
+            return None
+        cdef uint32_t block = local_tell(c, l, <uint32_t> place, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> PyBytes_GET_SIZE(content))
+        return None if block == ROUTERD_NIL else block
+
+    def streams(self, int place) -> tuple[int, int, int]:
+        """Of a neighbour's links for streams: all, idle ones, and messages that found none since it was last asked."""
+        self.place_taken(place)
+        cdef core_neighbour *k = &self.forwarder.core.network.neighbour[place]
+        cdef uint32_t missed = k.missed
+        k.missed = 0
+        return k.streaming, k.idle_count, missed

@@ -1,0 +1,292 @@
+"""Trunks: the connections to neighbouring routers, and the links each consists of.
+
+Whoever dialled opens all links: a control link in each direction, then a pair for each of ten priorities.
+Nothing on the wire says which priority a link is for: it is the order in which they come.
+A trunk is up, and its neighbour can be greeted, when both control links are there.
+"""
+
+import logging
+from typing import Final, Protocol
+
+import msgspec
+
+from core.forward import CONTROL_LINK, DATA_LINK, STREAM_LINK, Forwarder, Nodes
+from core.names import Names
+from shm.payloads import (
+    C_CLOSE,
+    C_OPEN_LINK,
+    Attach,
+    Close,
+    ConnectionOpened,
+    Error,
+    LinkRefused,
+    OpenLink,
+)
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+ROLE: Final = "inter-router"
+CONTROL: Final = "qd.router"
+DATA: Final = "qd.router-data"
+STREAMING: Final = "qd.streaming-links"  # capability of a connection
+PRIORITIES: Final = 10
+CONTROL_PRIORITY: Final = 9
+LINK_CAPACITY: Final = 250
+SET_UP_NS: Final = 3_000_000_000  # a trunk that is not complete by then is given up, and dialled anew
+SPARE_STREAMS: Final = 2  # links for streams that wait for one: opening takes a round trip
+MOST_STREAMS: Final = 128
+
+FORBIDDEN: Final = Error("qd:forbidden", "Connection is not a router connection")
+TOO_MANY: Final = Error(
+    "amqp:resource-limit-exceeded", "The router has no place for another router connection"
+)
+INCOMPLETE: Final = Error("amqp:connection:forced", "The links between the routers were not set up in time")
+
+KINDS: Final = {CONTROL: CONTROL_LINK, DATA: DATA_LINK}
+TYPES: Final = {
+    0: "endpoint",
+    CONTROL_LINK: "router-control",
+    DATA_LINK: "inter-router",
+    STREAM_LINK: "inter-router",
+}
+SKUPPER: Final = 3  # enum content_annotations
+
+Key = tuple[int, int]  # worker, index of the connection in it
+
+
+class Listener(Protocol):
+    """Who wants to know of neighbours: the router protocol."""
+
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str) -> None: ...
+    def neighbour_cost(self, neighbour: int, cost: int) -> None: ...
+    def neighbour_lost(self, neighbour: int) -> None: ...
+
+
+class Trunk(msgspec.Struct):
+    """A connection to a router. ``number`` is never used again, ``place`` is the forwarder's."""
+
+    number: int
+    place: int
+    worker: int
+    opened: ConnectionOpened
+    since: int  # nanoseconds
+    dials: bool  # we open the links
+    streams: bool  # both ends know links for streams
+    control: set[bool] = msgspec.field(default_factory=set)  # directions of its control links; True: outgoing
+    data: dict[bool, set[int]] = msgspec.field(default_factory=lambda: {True: set(), False: set()})
+    asked: set[int] = msgspec.field(default_factory=set)  # requests under way
+    up: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its links are there."""
+        return len(self.control) == 2 and all(len(one) == PRIORITIES for one in self.data.values())
+
+    @property
+    def peer(self) -> str:
+        """For the log."""
+        return f"{self.opened.container} at {self.opened.host}"
+
+
+def dialect(opened: ConnectionOpened) -> str:
+    """What the peer speaks, by how it wants messages annotated and by what it calls itself."""
+    if opened.annotations == SKUPPER or opened.product == "skupper-router":
+        return "skupper"
+    return "routerd" if opened.product == "routerd" else "dispatch"
+
+
+def kind_of(attach: Attach) -> int | None:
+    """What a link is for if it is one between routers."""
+    return next((KINDS[one] for one in attach.capabilities if one in KINDS), None)
+
+
+class Trunks:
+    """All trunks of this router."""
+
+    def __init__(self, forwarder: Forwarder, nodes: Nodes, names: Names, listener: Listener) -> None:
+        self._forwarder = forwarder
+        self._nodes = nodes
+        self._names = names
+        self._listener = listener
+        self._trunks: dict[Key, Trunk] = {}
+        self._by_place: dict[int, Trunk] = {}
+        self._by_request: dict[int, Trunk] = {}
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._number = 0
+        self._request = 0
+
+    def find(self, worker: int, connection: int) -> Trunk | None:
+        """The trunk that a connection is."""
+        return self._trunks.get((worker, connection))
+
+    def at(self, place: int) -> Trunk | None:
+        """The trunk in a place of the forwarder's."""
+        return self._by_place.get(place)
+
+    def numbered(self, number: int) -> Trunk | None:
+        """The trunk that the router protocol calls so."""
+        return next((one for one in self._trunks.values() if one.number == number), None)
+
+    # ---- connections ----
+
+    def opened(self, worker: int, opened: ConnectionOpened) -> None:
+        """A connection to a router is open; we set up its links if we dialled."""
+        self.closed(worker, opened.connection)
+        streams = STREAMING in opened.offered
+        place = self._nodes.take_neighbour(streams)
+        if place < 0:
+            self._close(worker, opened, TOO_MANY)
+            return
+        self._number += 1
+        trunk = Trunk(
+            self._number, place, worker, opened, self._forwarder.now, opened.connector != "", streams
+        )
+        self._trunks[worker, opened.connection] = self._by_place[place] = trunk
+        if trunk.dials and not opened.restored:
+            self._open(trunk, CONTROL, 0, CONTROL_PRIORITY)
+            for priority in range(PRIORITIES):
+                self._open(trunk, DATA, 1 + priority, priority)
+
+    def closed(self, worker: int, connection: int, generation: int | None = None) -> None:
+        """A connection is gone; its links were detached before."""
+        trunk = self._trunks.get((worker, connection))
+        if trunk is None or generation not in (None, trunk.opened.generation):
+            return
+        del self._trunks[worker, connection]
+        self._lost(trunk)
+        del self._by_place[trunk.place]
+        for request in trunk.asked:
+            del self._by_request[request]
+        self._nodes.give_neighbour(trunk.place)
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is dead, and its connections with it."""
+        for key in [key for key in self._trunks if key[0] == worker]:
+            self.closed(*key)
+
+    def _open(
+        self,
+        trunk: Trunk,
+        capability: str,
+        session: int,
+        priority: int,
+        directions: tuple[bool, ...] = (True, False),
+    ) -> None:
+        """Ask the worker for a pair of links, or for one."""
+        for outgoing in directions:
+            self._request += 1
+            trunk.asked.add(self._request)
+            self._by_request[self._request] = trunk
+            link = OpenLink(
+                trunk.opened.connection,
+                trunk.opened.generation,
+                self._request,
+                f"qdlink.{self._names.discriminator()}",
+                outgoing,
+                None,
+                None,
+                session,
+                [capability],
+                [capability],
+                capacity=LINK_CAPACITY,
+                priority=priority,
+            )
+            self._forwarder.post_control(trunk.worker, C_OPEN_LINK, self._encode(link))
+
+    def refused(self, refused: LinkRefused) -> None:
+        """The peer would not have a link, or the connection is gone."""
+        trunk = self._by_request.pop(refused.request, None)
+        if trunk is None:
+            return
+        trunk.asked.discard(refused.request)
+        error = refused.error
+        if error is not None:
+            LOGGER.warning("router %s refused a link: %s: %s", trunk.peer, error.condition, error.description)
+
+    # ---- links ----
+
+    def attach(self, worker: int, attach: Attach, kind: int) -> Trunk | Error:
+        """Whether a link between routers may be; it still has to be added."""
+        trunk = self._trunks.get((worker, attach.connection))
+        if trunk is None:
+            return FORBIDDEN
+        if attach.request:
+            self._by_request.pop(attach.request, None)
+            trunk.asked.discard(attach.request)
+        if kind == CONTROL_LINK and attach.outgoing in trunk.control:
+            return FORBIDDEN
+        return trunk
+
+    def add_link(
+        self, trunk: Trunk, attach: Attach, kind: int, capacity: int, granted: int
+    ) -> tuple[int, int] | None:
+        """Put a link into the forwarder's table; its kind and priority, or None: there is no place for it."""
+        priority = CONTROL_PRIORITY
+        taken = trunk.data[attach.outgoing]
+        if kind == DATA_LINK:
+            free = [p for p in range(PRIORITIES) if p not in taken]
+            kind, priority = (DATA_LINK, free[0]) if free else (STREAM_LINK, 0)
+        if not self._nodes.add_link(
+            trunk.worker,
+            attach.link,
+            attach.generation,
+            attach.outgoing,
+            trunk.place,
+            kind,
+            priority,
+            capacity,
+            granted,
+        ):
+            return None
+        if kind == CONTROL_LINK:
+            trunk.control.add(attach.outgoing)
+            self._check_up(trunk)
+        elif kind == DATA_LINK:
+            taken.add(priority)
+        return kind, priority
+
+    def drop_link(self, worker: int, connection: int, kind: int, outgoing: bool, priority: int) -> None:
+        """A link between routers is gone."""
+        trunk = self._trunks.get((worker, connection))
+        if trunk is None:
+            return
+        if kind == CONTROL_LINK:
+            trunk.control.discard(outgoing)
+            self._lost(trunk)
+        elif kind == DATA_LINK:
+            trunk.data[outgoing].discard(priority)
+
+    def _check_up(self, trunk: Trunk) -> None:
+        if trunk.up or len(trunk.control) < 2:
+            return
+        trunk.up = True
+        LOGGER.info("router connection to %s is up, cost %d", trunk.peer, trunk.opened.cost)
+        self._listener.neighbour_up(trunk.number, trunk.opened.cost, dialect(trunk.opened))
+
+    def _lost(self, trunk: Trunk) -> None:
+        if trunk.up:
+            trunk.up = False
+            LOGGER.info("router connection to %s is lost", trunk.peer)
+            self._listener.neighbour_lost(trunk.number)
+
+    # ---- time ----
+
+    def step(self, now: int) -> None:
+        """Give up what was not set up in time; keep links for streams at hand."""
+        for trunk in list(self._trunks.values()):
+            if trunk.dials and not trunk.whole and now - trunk.since > SET_UP_NS:
+                trunk.since = now
+                LOGGER.warning("router connection to %s is incomplete and closed", trunk.peer)
+                self._close(trunk.worker, trunk.opened, INCOMPLETE)
+            elif trunk.streams and trunk.whole:
+                self._keep_streams(trunk)
+
+    def _keep_streams(self, trunk: Trunk) -> None:
+        total, idle, missed = self._nodes.streams(trunk.place)
+        wanted = min(max(SPARE_STREAMS, missed) - idle - len(trunk.asked), MOST_STREAMS - total)
+        for _ in range(wanted):  # each in a session of its own: a window that is full stops nobody else
+            self._open(trunk, DATA, 1 + PRIORITIES + self._request, 0, (True,))
+
+    def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
+        close = Close(opened.connection, opened.generation, error)
+        self._forwarder.post_control(worker, C_CLOSE, self._encode(close))
