@@ -27,7 +27,6 @@ UNSERVED_ENTITIES = {
 # Attributes without effect when they are given and differ from their default.
 UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
     Router: {
-        "mode": "the router stands alone",
         "timestampFormat": "log times are written as 2026-11-21 06:34:17.123456 +0000",
         "timestampsInUTC": "set TZ=UTC in the environment instead",
         "debugDumpFile": "nothing is written to it",
@@ -68,6 +67,8 @@ def check_support(checked: list[Checked]) -> Iterator[Mistake]:
                 yield at.mistake(name, f"{NOT_YET}; {effect}", warning=True)
         if isinstance(at.entity, Listener):
             yield from _listener(at, at.entity)
+        if isinstance(at.entity, Router) and at.entity.mode == "edge":
+            yield at.mistake("mode", f"edge {NOT_YET}; the router stands alone", warning=True)
 
 
 def _http(at: Checked, listener: Listener) -> Iterator[Mistake]:
