@@ -120,7 +120,7 @@ class Links:
 
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened | None) -> None:
         """Answer a first attach, or take a link that we began, or that an earlier core let in, as it is."""
-        kind = kind_of(attach)
+        kind = kind_of(attach) if self._fabric is None else self._fabric.trunks.kind(attach)
         if kind is not None and connection is not None:
             self._attach_trunk(worker, attach, kind)
             return

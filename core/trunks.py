@@ -110,7 +110,7 @@ class Trunks:
         self._listener = listener
         self._trunks: dict[Key, Trunk] = {}
         self._by_place: dict[int, Trunk] = {}
-        self._by_request: dict[int, Trunk] = {}
+        self._by_request: dict[int, tuple[Trunk, int]] = {}  # with the kind of link
         self._encode = msgspec.msgpack.Encoder().encode
         self._number = 0
         self._request = 0
@@ -176,7 +176,7 @@ class Trunks:
         for outgoing in directions:
             self._request += 1
             trunk.asked.add(self._request)
-            self._by_request[self._request] = trunk
+            self._by_request[self._request] = trunk, KINDS[capability]
             link = OpenLink(
                 trunk.opened.connection,
                 trunk.opened.generation,
@@ -195,7 +195,7 @@ class Trunks:
 
     def refused(self, refused: LinkRefused) -> None:
         """The peer would not have a link, or the connection is gone."""
-        trunk = self._by_request.pop(refused.request, None)
+        trunk, _ = self._by_request.pop(refused.request, (None, 0))
         if trunk is None:
             return
         trunk.asked.discard(refused.request)
@@ -204,6 +204,11 @@ class Trunks:
             LOGGER.warning("router %s refused a link: %s: %s", trunk.peer, error.condition, error.description)
 
     # ---- links ----
+
+    def kind(self, attach: Attach) -> int | None:
+        """What a link is for if it is one between routers; a peer need not repeat what we have asked for."""
+        asked = self._by_request.get(attach.request)
+        return kind_of(attach) if asked is None else asked[1]
 
     def attach(self, worker: int, attach: Attach, kind: int) -> Trunk | Error:
         """Whether a link between routers may be; it still has to be added."""

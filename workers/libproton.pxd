@@ -27,7 +27,7 @@ cdef extern from "engine.h" nogil:
         size_t size
         const char *start
     int PN_NULL, PN_BOOL, PN_UBYTE, PN_BYTE, PN_USHORT, PN_SHORT, PN_UINT, PN_INT, PN_ULONG, PN_LONG, PN_FLOAT, PN_DOUBLE
-    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_LIST, PN_MAP, PN_COORDINATOR
+    int PN_SYMBOL, PN_STRING, PN_ARRAY, PN_LIST, PN_MAP, PN_COORDINATOR, PN_SOURCE
     pn_collector_t *pn_collector()
     const char *pn_connection_remote_container(pn_connection_t *)
     const char *pn_connection_remote_hostname(pn_connection_t *)
@@ -91,6 +91,7 @@ cdef extern from "engine.h" nogil:
     const char *pn_terminus_get_address(pn_terminus_t *)
     int pn_terminus_set_address(pn_terminus_t *, const char *)
     int pn_terminus_get_type(pn_terminus_t *)
+    int pn_terminus_set_type(pn_terminus_t *, int)
     int pn_terminus_set_dynamic(pn_terminus_t *, bint)
     int pn_terminus_copy(pn_terminus_t *, pn_terminus_t *)
     pn_data_t *pn_terminus_capabilities(pn_terminus_t *)

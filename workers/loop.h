@@ -131,6 +131,9 @@ static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
     if (!open) links_lost(p, c);                                /* nothing more is sent to a peer that has said CLOSE */
 }
 
+/* Does a peer's attach have this terminus?  A source without address has no type here, but it may say what it can. */
+static inline bool terminus_there(pn_terminus_t *t) { return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0; }
+
 /* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 2.6.3).  The engine does not tell a source
  * without an address from none: where we have named no address, the detach alone counts. */
 static inline bool attach_refused(const wlink *k)

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from workers.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_session_t, pn_ssl_domain_t, pn_transport_t
+from workers.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_session_t, pn_ssl_domain_t, pn_terminus_t, pn_transport_t
 
 cdef extern from "semaphore.h" nogil:
     ctypedef struct sem_t:
@@ -23,6 +23,7 @@ cdef extern from "sys/epoll.h" nogil:
         epoll_data_t data
 
 cdef extern from "loop.h" nogil:
+    bint terminus_there(pn_terminus_t *)
     uint32_t ROUTERD_NIL, SLOT_USED
     uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS

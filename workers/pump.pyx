@@ -328,6 +328,8 @@ cdef class Pump(AnnotatingPump):
             return False
         pn_terminus_copy(pn_link_source(k.engine), pn_link_remote_source(k.engine))
         pn_terminus_copy(pn_link_target(k.engine), pn_link_remote_target(k.engine))
+        if terminus_there(pn_link_source(k.engine)):   # between routers it has no address, and is not null
+            pn_terminus_set_type(pn_link_source(k.engine), PN_SOURCE)
         if address is not None:
             b = address.encode()
             pn_terminus_set_address(pn_link_source(k.engine) if k.outgoing else pn_link_target(k.engine), b)
