@@ -22,11 +22,12 @@ typedef struct {               /* stands at the start of a head block's data */
     /* message offsets of the sections found by the scan, ARENA_NO_OFFSET where absent */
     uint32_t delivery_annotations, message_annotations, properties, application_properties;
     uint32_t annotations_end;  /* where new annotations go in: the offset behind header, delivery- and message-annotations */
-    uint32_t body;             /* offset of the first section behind properties (or of the message's end) */
     uint8_t priority;          /* header.priority clipped to 9, 4 when absent (AMQP 3.2.1) */
     uint8_t annotations;       /* enum content_annotations: which form of router annotations the message came with */
     uint8_t phase;             /* of the address, 0..9 */
     uint8_t routed;            /* enum content_routed */
+    /* Up to here a sender of a message without router annotations reads, in the cache line that it has from `length`. */
+    uint32_t body;             /* offset of the first section behind properties (or of the message's end) */
     uint32_t section_flags;    /* flags of a router-annotations section, all bits: unknown ones are passed on */
     uint64_t arrived;          /* nanoseconds of CLOCK_MONOTONIC */
     uint32_t section_end;      /* bytes of a router-annotations section in front of everything else, 0: none */
