@@ -69,6 +69,12 @@ def test_what_clients_do_is_seen(router: RunningRouter, client: Client, net: Net
     assert rows["out", "M0seen"]["connectionId"] == connections[container]
 
 
+def test_answers_of_the_agent_are_no_traffic(client: Client) -> None:
+    """They are settled, and there are many while somebody looks."""
+    counts = [client.query("router")[0]["presettledDeliveries"] for _ in range(3)]
+    assert len(set(counts)) == 1
+
+
 def test_counts_of_links(client: Client, net: Net) -> None:
     """Every outcome is counted on the links where it happened."""
     peer = net.peer()
