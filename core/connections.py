@@ -8,7 +8,7 @@ import msgspec
 
 from core.admission import REFUSED_CONNECTIONS, Admissions
 from core.forward import Forwarder
-from shm.payloads import C_CLOSE, Close, ConnectionClosed, ConnectionOpened
+from shm.payloads import C_CLOSE, Close, ConnectionClosed, ConnectionOpened, Cost
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -60,6 +60,14 @@ class Connections:
     def find(self, worker: int, connection: int) -> ConnectionOpened | None:
         """What a worker told of one of its connections."""
         return self._connections.get((worker, connection))
+
+    def cost(self, worker: int, cost: Cost) -> None:
+        """The way to another router costs something else."""
+        known = self._connections.get((worker, cost.connection))
+        if known is None or known.generation != cost.generation:
+            self._forwarder.stale()
+            return
+        self._connections[worker, cost.connection] = msgspec.structs.replace(known, cost=cost.cost)
 
     def traced(self, worker: int, opened: ConnectionOpened, on: bool) -> None:
         """Somebody wants the frames of this connection logged, or no longer."""

@@ -27,6 +27,7 @@ from shm.payloads import (
     ConnectionClosed,
     ConnectionOpened,
     ConnectorState,
+    Cost,
     Denied,
     Detach,
     LinkRefused,
@@ -168,6 +169,13 @@ class Core:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._nonsense(worker, f"kind {kind}: {error}")
             return
+        if not self._take(worker, message):
+            self._nonsense(worker, f"kind {kind} is the core's to say")
+        if self.fabric is not None:
+            self._trunk(self.fabric.trunks, worker, message)
+
+    def _take(self, worker: int, message: msgspec.Struct) -> bool:
+        """What a worker says; False: that is not for a worker to say."""
         match message:
             case Attach():
                 self.links.attach(worker, message, self.connections.find(worker, message.connection))
@@ -177,6 +185,8 @@ class Core:
                 self.connections.opened(worker, message)
             case ConnectionClosed():
                 self.connections.closed(worker, message)
+            case Cost():
+                self.connections.cost(worker, message)
             case LinkRefused():
                 pass  # what we ask for is the network's
             case Denied():
@@ -186,9 +196,8 @@ class Core:
             case ConnectorState():
                 self.connectors.told(worker, message)
             case _:
-                self._nonsense(worker, f"kind {kind} is the core's to say")
-        if self.fabric is not None:
-            self._trunk(self.fabric.trunks, worker, message)
+                return False
+        return True
 
     def _trunk(self, trunks: Trunks, worker: int, message: msgspec.Struct) -> None:
         match message:
@@ -197,6 +206,8 @@ class Core:
                     trunks.opened(worker, message)
             case ConnectionClosed():
                 trunks.closed(worker, message.connection, message.generation)
+            case Cost() if (opened := self.connections.find(worker, message.connection)) is not None:
+                trunks.costs(worker, opened)
             case LinkRefused():
                 trunks.refused(message)
 

@@ -159,6 +159,16 @@ class Trunks:
             del self._by_request[request]
         self._nodes.give_neighbour(trunk.place)
 
+    def costs(self, worker: int, opened: ConnectionOpened) -> None:
+        """The cost of a connection is another one."""
+        trunk = self._trunks.get((worker, opened.connection))
+        if trunk is None or trunk.opened.generation != opened.generation:
+            return
+        trunk.opened = opened
+        if trunk.up:
+            LOGGER.info("router connection to %s costs %d now", trunk.peer, opened.cost)
+            self._listener.neighbour_cost(trunk.number, opened.cost)
+
     def forget_worker(self, worker: int) -> None:
         """A worker is dead, and its connections with it."""
         for key in [key for key in self._trunks if key[0] == worker]:

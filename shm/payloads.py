@@ -200,6 +200,14 @@ class ConnectorState(msgspec.Struct, array_like=True, frozen=True):
     hosts: list[str] = []
 
 
+class Cost(msgspec.Struct, array_like=True, frozen=True):
+    """C_COST, worker -> core: as ``ConnectionOpened.cost``, for a connection that is open."""
+
+    connection: int
+    generation: int
+    cost: int
+
+
 C_CONNECTION_OPENED: Final = 1
 C_CONNECTION_CLOSED: Final = 2
 C_ATTACH: Final = 3
@@ -213,6 +221,7 @@ C_SEEN: Final = 10
 C_DENIED: Final = 11
 C_TRACE: Final = 12
 C_CONNECTOR: Final = 13
+C_COST: Final = 14
 
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTION_OPENED: ConnectionOpened,
@@ -228,4 +237,5 @@ PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_DENIED: Denied,
     C_TRACE: Trace,
     C_CONNECTOR: ConnectorState,
+    C_COST: Cost,
 }

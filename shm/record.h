@@ -103,7 +103,8 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_SEEN = 10,               /* worker -> core: so */
     C_DENIED = 11,             /* worker -> core: the policy of a vhost denied something */
     C_TRACE = 12,              /* core -> worker: log the frames of a connection, or not */
-    C_CONNECTOR = 13           /* worker -> core: how a connector does */
+    C_CONNECTOR = 13,          /* worker -> core: how a connector does */
+    C_COST = 14                /* worker -> core: the way to another router costs something else */
 };
 
 /* AMQP 1.0 part 3.4: the delivery states the router looks at. */

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from shm.control import ConnectorSetup
 from shm.payloads import ConnectorState
 from workers.listeners import Terms, terms
@@ -49,6 +51,7 @@ class Owner(Protocol):
     def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int: ...
     def hang_up(self, name: Name, error: AmqpError) -> None: ...
     def connector_state(self, state: ConnectorState) -> None: ...
+    def connector_cost(self, name: Name, connector: ConnectorSetup) -> None: ...
 
 
 class Protection(Protocol):
@@ -93,11 +96,13 @@ class Connectors:
         self._stopped = False
 
     def change(self, wanted: Iterable[ConnectorSetup]) -> None:
-        """Make the connections of these from now on. One that has changed begins anew."""
+        """Make the connections of these from now on. One that has changed begins anew, but for its cost."""
         setups = {one.number: one for one in wanted}
         for number, connector in list(self._connectors.items()):
-            if setups.get(number) == connector.setup:
+            wanted_now = setups.get(number)
+            if wanted_now is not None and _same_but_cost(wanted_now, connector.setup):
                 del setups[number]
+                self._keep(connector, wanted_now)
                 continue
             del self._connectors[number]
             self._dialler.remove_place(connector.place)
@@ -105,6 +110,12 @@ class Connectors:
                 self._owner.hang_up(connector.connection, REMOVED)
         for setup in setups.values():
             self._add(setup)
+
+    def _keep(self, connector: Connector, setup: ConnectorSetup) -> None:
+        """A connection stays open while its cost changes."""
+        changed, connector.setup = connector.setup != setup, setup
+        if changed and connector.connection is not None:
+            self._owner.connector_cost(connector.connection, setup)
 
     def _add(self, setup: ConnectorSetup) -> None:
         try:
@@ -221,6 +232,10 @@ class Connectors:
         hosts = connector.schedule.urls
         connector.state = ConnectorState(connector.setup.name, status, message, hosts)
         self._owner.connector_state(connector.state)
+
+
+def _same_but_cost(one: ConnectorSetup, other: ConnectorSetup) -> bool:
+    return msgspec.structs.replace(one, cost=other.cost) == other
 
 
 def _begin(family: socket.AddressFamily, address: Any) -> int:

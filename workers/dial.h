@@ -62,4 +62,15 @@ static inline pn_session_t *dial_session(wconn *c, uint32_t number)
     return session;
 }
 
+/* A link that we had attached is gone, and its session with it if it was the last one there. */
+static inline void dial_done(pump *p, wconn *c, pn_session_t *session)
+{
+    for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
+        const wlink *k = (const wlink *) pool_at(&p->links, index);
+        if (pn_link_session(k->engine) == session) return;
+        index = k->next;
+    }
+    pn_session_close(session);
+}
+
 #endif

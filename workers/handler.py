@@ -17,6 +17,7 @@ from shm.payloads import (
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
     C_CONNECTOR,
+    C_COST,
     C_DENIED,
     C_DETACH,
     C_LINK_REFUSED,
@@ -28,6 +29,7 @@ from shm.payloads import (
     ConnectionClosed,
     ConnectionOpened,
     ConnectorState,
+    Cost,
     Denied,
     Detach,
     Error,
@@ -39,7 +41,7 @@ from shm.payloads import (
 )
 from workers.guard import Guard, Passed
 from workers.neighbours import AmqpError, Connectors, Dialler, Name, Pump
-from workers.opening import CAPABILITIES, Terms, cost_of, form_of, open_properties
+from workers.opening import CAPABILITIES, Terms, cost_of, described, form_of, open_properties
 from workers.policy import DENIED, DeniedError
 from workers.trace import Tracing, line
 
@@ -99,6 +101,15 @@ class Handler:
         """Tell the core how a connector does."""
         self._post(C_CONNECTOR, state)
 
+    def connector_cost(self, name: Name, connector: ConnectorSetup) -> None:
+        """A connector's cost has changed: tell the core, if it knows the connection."""
+        index, generation = name
+        self._dialled[index] = connector
+        if index in self._passed:
+            _, _, _, _, properties, _, _ = self.pump.connection_info(index)
+            cost = Cost(index, generation, cost_of(connector, properties))
+            self._post(C_COST, cost, connection=index, connection_generation=generation)
+
     def connection_open(self, index: int, generation: int) -> None:
         """The peer's OPEN has come: answer it, if it is no answer itself, and tell the core."""
         _, hostname, user, _, _, _, config = self.pump.connection_info(index)
@@ -131,7 +142,7 @@ class Handler:
         )
         if connector is not None:
             name = (index, generation)
-            self.connectors.opened(connector.number, name, opened.properties, _described(opened))
+            self.connectors.opened(connector.number, name, opened.properties, described(opened))
 
     def number(self, index: int) -> int:
         """Of a connection: unique in the router, in logs and as qd.conn-id. Its first use gives it one."""
@@ -380,12 +391,3 @@ def _tenant(terms: Terms, hostname: str, passed: Passed) -> str:
     if isinstance(terms, ConnectorSetup) or not terms.multi_tenant:
         return ""
     return passed.admission.vhost if passed.admission else terms.policy_vhost or hostname
-
-
-def _described(opened: ConnectionOpened) -> str:
-    """A connection as a connector's message has it."""
-    said = {"host": opened.host, "container_id": opened.container, "auth": opened.sasl or "no"}
-    if opened.user:
-        said["user"] = opened.user
-    said["encrypted"] = opened.tls_protocol or "no"
-    return " ".join(f"{name}={value}" for name, value in said.items())

@@ -59,6 +59,7 @@ static inline void link_free(pump *p, wlink *k)
     if (k->outgoing) c->links_out--;
     else c->links_in--;
     pn_link_set_context(k->engine, NULL);
+    if (k->ours) dial_done(p, c, pn_link_session(k->engine));
     pool_give(&p->links, k);
     stats_set(p->stats, N_LINKS, p->links.used);
 }

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from shm.control import ConnectorSetup, ListenerSetup
+from shm.payloads import ConnectionOpened
 
 PRODUCT: Final = "routerd"
 # Senders without a target address are served, and messages of any length arrive on links of their own kind.
@@ -65,6 +66,15 @@ def cost_of(terms: Terms, properties: Mapping[str, Any]) -> int:
     if terms.role != "inter-router":
         return terms.cost
     return max(terms.cost, _whole(properties.get("qd.inter-router-cost")))
+
+
+def described(opened: ConnectionOpened) -> str:
+    """A connection as a connector's message has it."""
+    said = {"host": opened.host, "container_id": opened.container, "auth": opened.sasl or "no"}
+    if opened.user:
+        said["user"] = opened.user
+    said["encrypted"] = opened.tls_protocol or "no"
+    return " ".join(f"{name}={value}" for name, value in said.items())
 
 
 def _whole(value: object) -> int:

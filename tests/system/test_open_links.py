@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 from acceptor import Accepted, Acceptor
-from proton import Condition, Link
+from proton import Condition, Endpoint, Link
 from stand import Stand
 
 from shm.payloads import (
+    C_DETACH,
     C_OPEN_LINK,
     Attach,
     ConnectionOpened,
+    Cost,
     Detach,
     LinkRefused,
     OpenLink,
@@ -107,6 +109,37 @@ def test_a_dynamic_source_is_told_by_the_peer(stand: Stand, acceptor: Acceptor) 
     assert peer.link("d").remote_source.dynamic
     peer.answer("d")
     assert stand.hear(Attach)[0].address == "made-here"
+
+
+def test_a_cost_that_changes_is_told(stand: Stand, acceptor: Acceptor) -> None:
+    """The larger one of both ends still counts; the connection stays."""
+    peer, connection = opened(stand, acceptor, role="inter-router", cost=3)
+    for cost, counts in ((5, 7), (9, 9)):
+        stand.connect(acceptor.port, role="inter-router", cost=cost)
+        told = stand.hear(Cost)[0]
+        assert (told.connection, told.generation, told.cost) == (
+            connection.connection,
+            connection.generation,
+            counts,
+        )
+    assert not peer.closed
+
+
+def test_a_session_ends_with_its_last_link(stand: Stand, acceptor: Acceptor) -> None:
+    """One that is asked for later under the same number is another one."""
+    peer, connection = opened(stand, acceptor)
+    for request, name in enumerate(("a", "b"), 1):
+        stand.tell(C_OPEN_LINK, wish(connection, request, name, True, session=6))
+        peer.answer(name)
+    first, second = stand.hear(Attach, 2)
+    session = peer.link("a").session
+    stand.tell(C_DETACH, Detach(first.link, first.generation))
+    stand.until(lambda: peer.link("a").state & Endpoint.REMOTE_CLOSED, "detach")
+    assert session.state & Endpoint.REMOTE_ACTIVE
+    stand.tell(C_DETACH, Detach(second.link, second.generation))
+    stand.until(lambda: session.state & Endpoint.REMOTE_CLOSED, "END")
+    stand.tell(C_OPEN_LINK, wish(connection, 3, "c", True, session=6))
+    assert peer.link("c").session != session
 
 
 def test_a_refused_link_is_told_once_with_its_reason(stand: Stand, acceptor: Acceptor) -> None:

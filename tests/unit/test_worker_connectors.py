@@ -35,6 +35,7 @@ class World:
         self.said: list[ConnectorState] = []
         self.hung_up: list[tuple[int, int]] = []
         self.removed: list[int] = []
+        self.costs: list[tuple[tuple[int, int], int]] = []
         self.room = True
         self.broken_certificate = False
         self.sockets: list[int] = []
@@ -80,6 +81,9 @@ class World:
 
     def hang_up(self, name: tuple[int, int], _: tuple[str, str]) -> None:
         self.hung_up.append(name)
+
+    def connector_cost(self, name: tuple[int, int], connector: ConnectorSetup) -> None:
+        self.costs.append((name, connector.cost))
 
     def connector_state(self, state: ConnectorState) -> None:
         self.said.append(state)
@@ -149,7 +153,7 @@ def test_what_is_said_of_another_connection_does_not_count(world: World) -> None
     """A connector that was changed has a new one; its old one may still end."""
     world.connect(setup())
     world.resolve(("127.0.0.1", world.port))
-    world.connect(setup(cost=4))
+    world.connect(setup(idle_timeout_seconds=4))
     assert world.hung_up == [(1, 1)]
     assert world.removed == [3]
     world.resolve(("127.0.0.1", world.port))
@@ -158,6 +162,17 @@ def test_what_is_said_of_another_connection_does_not_count(world: World) -> None
     world.connectors.opened(1, (1, 1), {}, "")
     world.connectors.opened(9, (1, 1), {}, "")
     assert world.said == before
+
+
+def test_another_cost_leaves_the_connection_open(world: World) -> None:
+    """The core is told; without a connection the next one is told of it."""
+    world.connect(setup())
+    world.connect(setup(cost=4))
+    assert not world.costs
+    world.resolve(("127.0.0.1", world.port))
+    world.connect(setup(cost=7))
+    assert world.costs == [((1, 1), 7)]
+    assert world.hung_up == []
 
 
 def test_one_that_is_the_same_stays_as_it_is(world: World) -> None:
