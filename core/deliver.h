@@ -61,7 +61,7 @@ static enum core_route route_annotated(core_router *c, const core_link *l, const
         past->known = false;
         past->content = content;
         past->block = r->block;
-        past->overridden = content->routed & ROUTED_OVERRIDE;
+        past->overridden = !l->address && content->routed & ROUTED_OVERRIDE;    /* who has named a target is held to it */
         past->streaming = content->routed & ROUTED_STREAM;
         if (!scope && content->phase && content->phase < 10) scope = ALIAS_PHASES + content->phase;
     }

@@ -97,6 +97,14 @@ def test_a_client_that_is_believed_names_another_address(net: Net, router: Runni
     assert got.message.address == f"{name}.nowhere"
 
 
+def test_a_sender_with_a_target_is_held_to_it(net: Net, router: RunningRouter, name: str) -> None:
+    """Whatever its messages say: the policy has looked at the target alone."""
+    elsewhere = net.peer().receiver(f"{name}.over", 1)
+    ends = Ends(net, router, name, "no", "both")
+    ends.arrives(Message(body=1, annotations={symbol(f"{KEY}to"): f"{name}.over"}))
+    assert all(not peer.inbox(elsewhere) for peer in net.peers if elsewhere.name in peer.inboxes)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_no_client_may_send_our_section(net: Net, router: RunningRouter, name: str, mode: str) -> None:
     """It is refused with a reason; the link goes on."""
@@ -155,6 +163,7 @@ def test_annotations_that_arrive_octet_by_octet(net: Net, router: RunningRouter,
     assert net.settled(sent) == [ACCEPTED]
     assert got.data.endswith(long)
     assert said(got.message.annotations)["trace"] == ["0/first", "0/second", f"0/{router.id}"]
+    assert said(got.message.annotations)["stream"] == 1
 
 
 def test_each_of_several_receivers_is_told_in_its_way(net: Net, router: RunningRouter, name: str) -> None:
@@ -171,6 +180,7 @@ def test_each_of_several_receivers_is_told_in_its_way(net: Net, router: RunningR
             got = peer.take(receiver)[0]
             assert len(got.message.body) == size
             seen[mode] = said(got.message.annotations)
+            seen[mode].pop("stream", None)  # how much of a long one was there when it was sent on
             got.settle()
         assert net.settled(sent) == [ACCEPTED]
         me = f"0/{router.id}"
