@@ -41,12 +41,13 @@ from shm.payloads import (
 )
 from workers.guard import Guard, Passed
 from workers.neighbours import AmqpError, Connectors, Dialler, Name, Pump
-from workers.opening import CAPABILITIES, Terms, cost_of, described, form_of, open_properties
+from workers.opening import CAPABILITIES, OF_ROUTERS, Terms, cost_of, described, form_of, open_properties
 from workers.policy import DENIED, DeniedError
 from workers.trace import Tracing, line
 
 SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
+ROUTER = logging.getLogger("ROUTER")
 ACCEPT_TELL_SECONDS = 10.0
 GONE = ("amqp:connection:forced", "the connection of the link is gone")
 TOO_LARGE = ("amqp:connection:forced", "a message is larger than the policy allows")
@@ -136,6 +137,9 @@ class Handler:
         opened = self._present(index, generation, self._passed[index])
         form = form_of(connector or self.listeners[config], opened.properties)
         self.pump.connection_annotations(index, form.form, form.strip_in, form.strip_out)
+        if opened.role in OF_ROUTERS:
+            said = opened.properties.get("qd.annotations-version", 0)
+            ROUTER.debug("Remote router annotations version: %s; [C%d] has form %d", said, number, form.form)
         direction = "from" if connector is None else "to"
         SERVER.info(
             "[C%d] connection %s %s opened, container %r", number, direction, opened.host, opened.container

@@ -36,13 +36,15 @@ class Schedule:
         """An attempt is going on."""
         self.due = None
 
-    def opened(self, others: Sequence[str] = ()) -> None:
-        """The connection is open. ``others``, if the peer names any, follow the first host from now on."""
+    def opened(self, others: Sequence[str] | None = None) -> None:
+        """The connection is open. ``others``, the peer's list if it sends one, replace all hosts but
+        the first and the present one."""
         self._open = True
-        if others:
+        if others is not None:
             present, first = self.host, self._hosts[0]
-            self._hosts = list(dict.fromkeys([first, *others]))
-            self._place = next((i for i, host in enumerate(self._hosts) if bare(host) == bare(present)), 0)
+            listed = any(bare(host) == bare(present) for host in (first, *others))
+            self._hosts = list(dict.fromkeys([first, *([] if listed else [present]), *others]))
+            self._place = next(i for i, host in enumerate(self._hosts) if bare(host) == bare(present))
 
     def ended(self, now: float) -> float:
         """The attempt has failed, or the connection is gone. Returns the seconds until the next attempt."""
@@ -66,11 +68,14 @@ def split(host: str) -> tuple[str, str]:
     return name.strip("[]"), port
 
 
-def failover_hosts(properties: Mapping[str, Any]) -> list[str]:
-    """The hosts of a peer's ``failover-server-list`` (facts 1); what makes no sense in it is left out."""
+def failover_hosts(properties: Mapping[str, Any]) -> list[str] | None:
+    """The hosts of a peer's ``failover-server-list`` (facts 1); what makes no sense in it is left out. None:
+    it sends none."""
     listed = properties.get("failover-server-list")
+    if not isinstance(listed, list):
+        return None
     hosts = []
-    for one in listed if isinstance(listed, list) else []:
+    for one in listed:
         name = one.get("network-host") if isinstance(one, dict) else None
         if not isinstance(name, str) or not name:
             continue

@@ -39,7 +39,7 @@ def test_of_several_hosts_the_next_is_tried_after_a_second() -> None:
 
 
 def test_the_list_of_a_peer_takes_the_place_of_all_but_the_configured_host() -> None:
-    """Without losing sight of the one that is open; an empty list changes nothing."""
+    """And of the one that is open; a peer without a list changes nothing, one with an empty list does."""
     schedule = Schedule(["a:1", "old:9"], 0.0)
     schedule.opened(["amqp://b:2", "amqp://c:3"])
     assert schedule.urls == ["amqp://a:1", "amqp://b:2", "amqp://c:3"]
@@ -48,6 +48,8 @@ def test_the_list_of_a_peer_takes_the_place_of_all_but_the_configured_host() -> 
     assert schedule.host == "amqp://b:2"
     schedule.opened(["amqp://x:7", "b:2"])
     assert schedule.urls == ["amqp://b:2", "amqp://a:1", "amqp://x:7"]
+    schedule.opened([])
+    assert schedule.urls == ["amqp://b:2", "amqp://a:1"]
 
 
 @pytest.mark.parametrize(
@@ -59,11 +61,12 @@ def test_the_list_of_a_peer_takes_the_place_of_all_but_the_configured_host() -> 
         ([{"network-host": "::1"}], ["amqp://[::1]:5672"]),
         ([{"port": "1"}, {"network-host": 3}, {"network-host": ""}, "h:1", None], []),
         ([{"network-host": "h", "port": "0"}, {"network-host": "h", "port": "x"}], []),
-        ("h:1", []),
-        (None, []),
+        ([], []),
+        ("h:1", None),
+        (None, None),
     ],
 )
-def test_what_a_peer_lists_is_read_with_care(listed: object, hosts: list[str]) -> None:
+def test_what_a_peer_lists_is_read_with_care(listed: object, hosts: list[str] | None) -> None:
     """What makes no sense is left out."""
     assert failover_hosts({"failover-server-list": listed}) == hosts
 
