@@ -25,6 +25,7 @@ from core.management.request import (
     Response,
 )
 from core.management.router import Router
+from core.management.scratch import Scratch
 from core.management.self_node import NAME, TYPES, SelfNode
 from core.management.vhost_stats import VhostStats
 from core.management.view import View
@@ -55,6 +56,8 @@ class Agent:
                     nouns.append(Routing(view, schema))
                 case _:
                     nouns.append(Configured(view, schema))
+        nouns.append(scratch := Scratch())
+        self._calls = {"CALLME": scratch}  # operations that one entity type has
         self._nouns = {noun.schema.name: noun for noun in nouns}
         self._self = SelfNode(self._nouns, recent)
 
@@ -82,6 +85,8 @@ class Agent:
             raise ManagementError(FORBIDDEN, "the console is not managed")
         if request.operation in _CRUD and not self._is_self(request):
             return self._crud(request)
+        if (scratch := self._calls.get(request.operation)) and request.type == scratch.schema.name:
+            return scratch.call(request)
         operation = self._self.operations.get(request.operation)
         if operation is None:
             raise ManagementError(NOT_IMPLEMENTED, f"the operation {request.operation!r} is not implemented")
@@ -101,6 +106,7 @@ class Agent:
         if request.operation == "CREATE":
             return self._self.noun(self._created_type(request)).create(request)
         noun = self._self.noun(request.type) if request.type is not None else self._owner(request)
+        self._check_type(noun, request)
         match request.operation:
             case "READ":
                 return noun.read(request)
@@ -108,6 +114,22 @@ class Agent:
                 return noun.update(request)
             case _:
                 return noun.delete(request)
+
+    def _check_type(self, noun: Noun, request: Request) -> None:
+        """Raises ManagementError for one that is there, but of another type than the request says."""
+        if (request.name is None and request.identity is None) or not isinstance(noun, Configured):
+            return
+        try:
+            noun.find(request.name, request.identity)
+        except ManagementError as error:
+            if error.status != NOT_FOUND:
+                return
+            try:
+                other = self._owner(request).schema.name
+            except ManagementError:
+                return
+            text = f"{_about(request)} is no {noun.schema.name}; the one so called is a {other}"
+            raise ManagementError(BAD_REQUEST, text) from error
 
     def _created_type(self, request: Request) -> str:
         stated = request.attributes.get("type")

@@ -141,6 +141,10 @@ class Routing(Configured):
         self.columns = {name: own.get(name, self.columns.get(name, column(name))) for name in everything}
         self.standard = list(names)
 
+    def values(self, row: Any) -> dict[str, Any]:
+        """Those that have no value, too, as qdrouterd's core tells of them."""
+        return dict.fromkeys(self.standard) | super().values(row)
+
 
 def _phase(name: str, with_waypoint: int) -> Callable[[dict[str, Any]], Any]:
     def read(row: dict[str, Any]) -> Any:

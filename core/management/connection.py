@@ -127,6 +127,9 @@ class Connections(Table):
             return Response(200, self.values(row) | {"enableProtocolTrace": on})
         return Response(200, self.values(row))
 
+    def delete(self, request: Request) -> Response:
+        raise ManagementError(FORBIDDEN, "a connection is closed by UPDATE of adminStatus to deleted")
+
     def _check(self, row: ConnectionRow, name: str, value: Any) -> None:
         if name not in self.columns:
             raise ManagementError(BAD_REQUEST, f"connection has no attribute {name!r}")

@@ -97,8 +97,8 @@ class Noun:
                 continue
             self.prepare([entity], list(self.columns))
             return self.row(entity)
-        which = f"identity {identity!r}" if identity is not None else f"name {name!r}"
-        raise ManagementError(NOT_FOUND, f"there is no {self.schema.name} with {which}")
+        which = f"identity={identity}" if identity is not None else f"name={name}"
+        raise ManagementError(NOT_FOUND, f"No entity with {which} among those of {self.schema.name}")
 
     def read(self, request: Request) -> Response:
         """READ."""

@@ -92,7 +92,7 @@ class SelfNode:
         names = names or list(known)
         results: list[list[Any]] = []
         for noun in nouns:
-            reads = [noun.columns.get(name) for name in names]
+            reads = [_named(noun) if name == "name" else noun.columns.get(name) for name in names]
             entities = list(noun.rows())
             noun.prepare(entities, names)
             for row in map(noun.row, entities):
@@ -150,6 +150,16 @@ class SelfNode:
 
     def _read(self, request: Request) -> Response:
         return Response(OK, {"name": NAME, "identity": NAME, "type": TYPES[0]})
+
+
+def _named(noun: Noun) -> Callable[[Any], Any]:
+    """The name; of what has none its type and identity, as beside others it could not be told apart."""
+    columns = noun.columns
+
+    def read(row: Any) -> Any:
+        return columns["name"](row) or f"{noun.schema.name}/{columns['identity'](row)}"
+
+    return read
 
 
 def _page(names: list[str], results: list[list[Any]], request: Request) -> Response:

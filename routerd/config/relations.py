@@ -172,7 +172,7 @@ def _one_of(
     at: Checked, one: str, first: str | None, other: str, second: str | None, *, needed: bool = False
 ) -> Iterator[Mistake]:
     if first is not None and second is not None:
-        yield at.mistake(other, f"stands beside {one}; give one of the two")
+        yield at.mistake(other, f"Both {other} and {one} cannot be specified; give one of the two")
     elif needed and not first and not second and not at.wrong & {one, other}:
         yield at.mistake("", f"has neither {one} nor {other}; give one of the two")
 

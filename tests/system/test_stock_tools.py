@@ -138,7 +138,7 @@ def test_qdmanage_changes(tools: StockTools) -> None:
 def test_qdmanage_is_refused(tools: StockTools) -> None:
     """With status 1, and the router's own words."""
     for arguments, words in (
-        (("create", "--type=address", "prefix=a", "pattern=b"), "stands beside"),
+        (("create", "--type=address", "prefix=a", "pattern=b"), "cannot be specified"),
         (("create", "--type=listener", "port=nowhere"), "is no port"),
         (("delete", "--type=listener", "--name=none"), "NotFoundStatus"),
         (("update", "--type=listener", "--name=none", "port=1"), "NotImplementedStatus"),

@@ -221,7 +221,7 @@ def test_two_listeners_in_one_place(one: str, other: str, clash: bool) -> None:
         ),
         (
             "address {\nprefix: a\npattern: a\n}\n",
-            "3: address pattern: stands beside prefix",
+            "3: address pattern: Both pattern and prefix cannot be specified",
             "give one of the two",
         ),
         (

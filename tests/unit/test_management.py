@@ -166,7 +166,7 @@ def test_read(bed: Bed) -> None:
         (501, {"operation": "CREATE", "type": "policy"}, {}),
         (501, {"operation": "DELETE", "type": "log", "identity": "log/DEFAULT"}, {}),
         (501, {"operation": "CREATE", "type": "connection"}, {}),
-        (501, {"operation": "DELETE", "type": "connection", "identity": "4"}, {}),
+        (403, {"operation": "DELETE", "type": "connection", "identity": "4"}, {}),
         (404, {"operation": "DELETE", "type": "router.config.address", "name": "no such"}, {}),
         (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {}),
         (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {"adminStatus": "gone"}),
@@ -246,3 +246,47 @@ def test_symbols_are_as_good_as_strings(bed: Bed) -> None:
         symbol("QUERY"), {"attributeNames": [symbol("name")]}, entityType=symbol("listener")
     )
     assert (status, body["results"]) == (200, [["here"]])
+
+
+def test_scratch_entities(bed: Bed) -> None:
+    """A client can be tried out on entities that mean nothing: made, read, changed, called, deleted."""
+    status, made = bed.crud("CREATE", {"arg1": "a"}, type="dummy", name="mine")
+    assert (status, made["arg1"], made["name"]) == (201, "a", "mine")
+    identity = made["identity"]
+    assert bed.crud("READ", None, type="dummy", name="mine") == (200, made)
+    changed = bed.crud("UPDATE", {"num1": 42}, type="dummy", identity=identity)
+    assert changed == (200, made | {"num1": 42})
+    called = bed.crud("callme", None, type="dummy", identity=identity, data=-1)
+    assert called == (200, {"operation": "callme", "type": "dummy", "identity": identity, "data": -1})
+    for wrong in ({"num1": "many"}, {"arg3": 1}, {"arg1": 7}, {"identity": "dummy/9"}):
+        assert bed.crud("UPDATE", wrong, type="dummy", name="mine")[0] == 400
+    assert bed.crud("CREATE", {}, type="dummy", name="mine")[0] == 400
+    assert bed.crud("DELETE", None, type="dummy", name="mine")[0] == 204
+    assert bed.crud("callme", None, type="dummy", name="mine")[0] == 404
+    assert bed.crud("callme", None, type="listener", name="here")[0] == 501
+
+
+def test_scratch_entities_are_bounded(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody fills the router's memory with them."""
+    monkeypatch.setattr("core.management.scratch.MOST", 1)
+    assert bed.crud("CREATE", {}, type="dummy")[0] == 201
+    assert bed.crud("CREATE", {}, type="dummy")[0] == 400
+
+
+def test_the_wrong_type(bed: Bed) -> None:
+    """One that is there, but of another type, is told apart from one that is not there."""
+    assert bed.crud("READ", None, type="sslProfile", name="here")[0] == 400
+    assert bed.crud("READ", None, type="sslProfile", name="nowhere")[0] == 404
+
+
+def test_attributes_without_a_value(bed: Bed) -> None:
+    """READ of what qdrouterd keeps in its core tells of those, too."""
+    status, read = bed.crud("READ", None, type="router.config.address", name="wide")
+    assert (status, read["prefix"], read["pattern"]) == (200, "news", None)
+
+
+def test_nameless_entities(bed: Bed) -> None:
+    """Beside entities of other types one without a name goes by its type and identity."""
+    assert bed.crud("CREATE", {"prefix": "p"}, type="router.config.address")[0] == 201
+    _, body = bed.ask("QUERY", {"attributeNames": ["type", "name"]})
+    assert all(name for _, name in body["results"])
