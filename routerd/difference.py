@@ -13,6 +13,7 @@ from routerd.config.support import UNSERVED_ENTITIES
 # What of the router entity takes effect at once; everything else is laid down when the processes start.
 LIVE = (
     "default_distribution", "link_capacity", "stop_grace_seconds", "workers", "core_cpu", "worker_cpus",
+    "allow_no_listener",
 )  # fmt: skip
 _UNTOLD = ("line", "identity")
 

@@ -323,10 +323,15 @@ class Family:
                 continue
             if phase is Phase.KILLING:
                 place.child.kill("did not exit in time")
-            elif phase is Phase.EXITING or place.role == "worker":
+            elif phase is Phase.EXITING or place.role == "worker" or _looks_on(place, phase):
                 place.child.send(order(phase))
         if phase is Phase.EXITING:
             self._memory.wake_core()
 
     def _children(self) -> Iterator[Child]:
         return (place.child for place in self.everybody if place.child is not None)
+
+
+def _looks_on(place: Place, phase: Phase) -> bool:
+    """Whether it is to know that the router stops, although it has nothing to do for that."""
+    return place.role == "exporter" and phase is Phase.DRAINING

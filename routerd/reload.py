@@ -23,6 +23,11 @@ from shm.space import SegmentError, check_space
 
 MOST_SOCKETS = 64  # a worker has places for so many
 
+NO_LISTENER = (
+    "the file has no listener for clients any more, so nobody could connect; is it whole? "
+    "If that is meant, put allowNoListener: yes into router"
+)
+
 LOGGER = logging.getLogger("SERVER")
 
 
@@ -66,12 +71,20 @@ def reload(old: Config, listening: Sequence[Listening]) -> Reloaded:
         read = load(old.file, old.router.id)
     except ConfigError as error:
         raise RefusedError([str(mistake) for mistake in error.mistakes if not mistake.warning]) from error
+    if _closes_the_door(old, read):
+        raise RefusedError([str(Mistake(old.file, 1, NO_LISTENER))])
     new, dropped = kept(old, read)
     try:
         return prepare(old, new, listening, dropped)
     except CANNOT as error:
         line = 0 if isinstance(error, LogError) else error.line
         raise RefusedError([str(Mistake(old.file, line, str(error)))]) from error
+
+
+def _closes_the_door(old: Config, read: Config) -> bool:
+    """Whether a file takes all listeners for clients away without saying so: it is empty, or half written."""
+    had = any(isinstance(at.entity, Listener) and not at.entity.http and at.line for at in old.checked)
+    return had and not read.router.allow_no_listener and all(one.http for one in read.listeners)
 
 
 def prepare(

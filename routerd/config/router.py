@@ -1,7 +1,7 @@
 """The router itself, its log and its console: attributes after the qpid-dispatch 1.19 management schema.
 
 Attributes that only this router has: workers, coreCpu, workerCpus, busyPoll, arenaSize, hugePages,
-linkCapacity (on router) and stopGraceSeconds.
+linkCapacity (on router), stopGraceSeconds and allowNoListener.
 """
 
 from typing import Annotated, Literal
@@ -80,6 +80,10 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
             update=True,
         ),
     ] = 250
+    allow_no_listener: Annotated[
+        bool,
+        about("Whether a reload may take away all listeners for clients; otherwise such a file is refused."),
+    ] = False
     stop_grace_seconds: Annotated[
         int,
         about(

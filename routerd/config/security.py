@@ -70,6 +70,13 @@ def _secured_http(at: Checked, listener: Listener, profile: SslProfile) -> Itera
     if listener.authenticate_peer and not (listener.trusted_certs_file or profile.ca_cert_file):
         text = "needs certificates to trust on an HTTP listener; give the sslProfile a caCertFile"
         yield at.mistake("authenticatePeer", text)
+    yield from _trusted_certs(at, listener)
+
+
+def _trusted_certs(at: Checked, listener: Listener) -> Iterator[Mistake]:
+    if listener.trusted_certs_file and not os.access(listener.trusted_certs_file, os.R_OK):
+        text = f"{listener.trusted_certs_file} cannot be read; give a file of certificates"
+        yield at.mistake("trustedCertsFile", text)
 
 
 def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> Iterator[Mistake]:
@@ -91,9 +98,7 @@ def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> It
         if "EXTERNAL" in offered and not (listener.trusted_certs_file or profile.ca_cert_file):
             text = "EXTERNAL needs certificates to trust; give the sslProfile a caCertFile"
             yield at.mistake("saslMechanisms", text)
-    if listener.trusted_certs_file and not os.access(listener.trusted_certs_file, os.R_OK):
-        text = f"{listener.trusted_certs_file} cannot be read; give a file of certificates"
-        yield at.mistake("trustedCertsFile", text)
+    yield from _trusted_certs(at, listener)
     if listener.authenticate_peer and offered == ["ANONYMOUS"]:
         text = "nobody can authenticate by ANONYMOUS alone; add a mechanism such as PLAIN to saslMechanisms"
         yield at.mistake("authenticatePeer", text)

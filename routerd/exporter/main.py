@@ -75,7 +75,7 @@ def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) ->
                 case SetListeners(listeners):
                     _listen(server, pages, listeners, channel.take_descriptors())
                 case StopAccepting():
-                    pass  # health and metrics are asked for to the end
+                    observer.stopping = True  # health and metrics are asked for to the end
                 case _:
                     LOGGER.debug("the supervisor said %r, which is not for the exporter", message)
 

@@ -19,7 +19,7 @@ from shm.onlooker import Onlooker, Page
 
 TICK_SECONDS: Final = 1.0
 HUNG_SECONDS: Final = 5.0  # a loop turns every second even when there is nothing to do
-MISSING_SECONDS: Final = 5.0  # a killed child is back long before
+MISSING_SECONDS: Final = 5.0  # a killed child is back long before, and one that is replaced has drained
 HISTORY: Final = 120  # ticks
 _SUPERVISOR: Final = "supervisor"
 
@@ -83,6 +83,8 @@ class Observer:
         self._pulses: dict[str, Pulse] = {}
         self._processes: dict[int, psutil.Process] = {}
         self.history: deque[Tick] = deque(maxlen=HISTORY)
+        self.stopping = False
+        self._accepted = clock()  # when a worker that works last took connections
 
     def tick(self) -> None:
         """Look at everything once. Raises SegmentError when the router is gone."""
@@ -103,7 +105,26 @@ class Observer:
     def states(self) -> list[State]:
         """How each process is now: the workers, the core, the supervisor."""
         now = self._clock()
-        return [self._state(page, now) for page in self.onlooker.pages()]
+        states = [self._state(page, now) for page in self.onlooker.pages()]
+        if any(map(_accepts, states)):
+            self._accepted = now
+        return states
+
+    def unready(self, states: list[State]) -> list[str]:
+        """Why the router does not take traffic, one reason a process; empty if it does.
+
+        It does while the core is there and somebody takes connections: one worker of several may be dying,
+        draining or starting. For ``MISSING_SECONDS`` nobody need be there: the sockets are the supervisor's,
+        and clients wait in their queues for the successor.
+        """
+        if self.stopping:
+            return ["supervisor: the router stops"]
+        found = [reason for reason in unhealthy(states) if reason.startswith("core:")]
+        if self._clock() - self._accepted >= MISSING_SECONDS:
+            found += [
+                f"{state.page.process}: {_in_the_way(state)}" for state in states if _is_worker(state)
+            ]
+        return found
 
     def board(self) -> Board:
         return self.onlooker.board()
@@ -189,18 +210,15 @@ def unhealthy(states: list[State]) -> list[str]:
     ]
 
 
-def unready(states: list[State]) -> list[str]:
-    """Why the router does not take traffic, one reason a process; empty if it does."""
-    return [
-        f"{state.page.process}: {why}"
-        for state in states
-        if (
-            why := "not there"
-            if not state.alive
-            else "its loop does not turn"
-            if not state.works
-            else "takes no connections"
-            if state.page.process.startswith("worker-") and not state.page.counters["accepting"]
-            else ""
-        )
-    ]
+def _is_worker(state: State) -> bool:
+    return state.page.process.startswith("worker-")
+
+
+def _accepts(state: State) -> bool:
+    return _is_worker(state) and state.works and bool(state.page.counters["accepting"])
+
+
+def _in_the_way(state: State) -> str:
+    if not state.alive:
+        return "not there"
+    return "takes no connections" if state.works else "its loop does not turn"

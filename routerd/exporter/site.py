@@ -13,7 +13,7 @@ from prometheus_client.exposition import choose_encoder
 
 from routerd.exporter.collector import Collector, Identity
 from routerd.exporter.folder import file_answer
-from routerd.exporter.observer import Observer, unhealthy, unready
+from routerd.exporter.observer import Observer, unhealthy
 from routerd.exporter.server import Answer, Request, Site
 from routerd.exporter.status import status
 from shm.segment import SegmentError
@@ -81,7 +81,7 @@ class Pages:
 
     def readyz(self, request: Request) -> Answer:
         """Whether the router takes traffic."""
-        return _verdict("ready", unready(self._observer.states()))
+        return _verdict("ready", self._observer.unready(self._observer.states()))
 
     def status(self, request: Request) -> Answer:
         """What the page shows."""

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from routerd.exporter.collector import Identity
-from routerd.exporter.observer import Observer, State, unhealthy, unready
+from routerd.exporter.observer import Observer, State, unhealthy
 from shm.board import ConnectionRow
 from shm.native import RING_CAPACITY, arena_split
 
@@ -94,7 +94,7 @@ def status(observer: Observer, identity: Identity) -> Status:
         time=time.time(),
         uptime=supervisor.age if supervisor else 0.0,
         live=not unhealthy(states),
-        ready=not unready(states),
+        ready=not observer.unready(states),
         alarms=alarms(observer, states, processes),
         processes=processes,
         rates={name: round(observer.rate(name), 1) for name in _RATES},
@@ -163,7 +163,7 @@ def _history(observer: Observer) -> list[tuple[int, int]]:
 def alarms(observer: Observer, states: list[State], processes: list[Process]) -> list[str]:
     """What an operator should look at now, the worst first."""
     found = unhealthy(states)
-    found += [reason for reason in unready(states) if reason.partition(":")[0] not in " ".join(found)]
+    found += [reason for reason in observer.unready(states) if reason.partition(":")[0] not in " ".join(found)]
     for state in states:
         if state.page.counters["paused"]:
             found.append(f"{state.page.process}: reads nothing until blocks are free; see arenaSize")

@@ -150,7 +150,7 @@ def test_a_killed_worker_is_counted(hurt: RunningRouter) -> None:
     name = "routerd_process_restarts_total"
     os.kill(pids(hurt)["worker-0"], signal.SIGKILL)
     until(lambda: series(get(site(hurt) + "/metrics").body)[f'{name}{{process="worker-0"}}'] == 1, "restart")
-    until(lambda: get(site(hurt) + "/readyz").status == 200, "readiness")
+    assert get(site(hurt) + "/readyz").status == 200
     found = series(get(site(hurt) + "/metrics").body)
     assert found[f'{name}{{process="worker-1"}}'] == 0
     assert (
@@ -163,19 +163,29 @@ def test_a_killed_core_is_counted_and_its_successor_is_seen(hurt: RunningRouter)
     os.kill(pids(hurt)["core"], signal.SIGKILL)
     name = 'routerd_process_restarts_total{process="core"}'
     until(lambda: series(get(site(hurt) + "/metrics").body).get(name) == 1, "restart")
-    until(lambda: get(site(hurt) + "/readyz").status == 200, "readiness")
+    assert get(site(hurt) + "/readyz").status == 200
     with Net(hurt.address) as net:
         pass_one(net, "after", 3)
         shown = 'routerd_address_deliveries_total{address="after"}'
         until(lambda: series(get(site(hurt) + "/metrics").body).get(shown) == 3, "the address's row")
 
 
-def test_a_hung_worker_is_not_ready(hurt: RunningRouter) -> None:
-    """Until it is replaced; which one it is, is said."""
+def test_a_hung_worker_is_not_healthy(hurt: RunningRouter) -> None:
+    """Until it is replaced; the router is ready all the time, because another worker serves."""
     os.kill(pids(hurt)["worker-1"], signal.SIGSTOP)
-    until(lambda: get(site(hurt) + "/readyz").status == 503, "notice")
-    assert "worker-1" in get(site(hurt) + "/readyz").body
-    until(lambda: get(site(hurt) + "/readyz").status == 200, "its successor")
+    until(lambda: "worker 1 died" in hurt.log, "its death")
+    assert get(site(hurt) + "/readyz").status == 200
+    until(lambda: get(site(hurt) + "/healthz").status == 200, "its successor")
+
+
+def test_a_rolling_restart_leaves_the_router_ready(hurt: RunningRouter) -> None:
+    """Whoever is being replaced: a load balancer does not take the router out."""
+    seen = set()
+    os.kill(hurt.process.pid, signal.SIGUSR1)
+    while "Rolling restart: all processes are new" not in hurt.log:
+        answer = get(site(hurt) + "/readyz")
+        seen.add((answer.status, answer.body))
+    assert seen == {(200, "ready\n")}
 
 
 def test_http_can_be_switched_on_and_off_while_the_router_runs(tmp_path: Path) -> None:

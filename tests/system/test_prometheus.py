@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from certificates import Authority
 from peer import Net
 from prometheus import Prometheus, dashboard_queries, scraping, tool
 from proton import Message
@@ -12,12 +13,14 @@ from running import Configuration, RunningRouter, until
 from web import get, site
 
 DOCS = Path(__file__).parents[2] / "docs"
+TLS = "sslProfile {\n name: p\n certFile: %s\n privateKeyFile: %s\n}\n"
 HTTP = "listener {\n host: 127.0.0.1\n port: 0\n http: yes\n}\n"
 
 
 @pytest.fixture(scope="module")
-def configuration() -> Configuration:
-    return Configuration(router="workers: 2", sections=HTTP)
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
+    own = Authority(tmp_path_factory.mktemp("tls")).issue("own", "/CN=localhost")
+    return Configuration(router="workers: 2", sections=HTTP + TLS % (own.certificate, own.key))
 
 
 def promtool(*arguments: str | Path, given: str = "") -> str:
@@ -94,5 +97,5 @@ def test_every_panel_of_the_dashboard_has_an_answer(
 
 def test_no_alert_fires_for_a_router_that_is_well(server: Prometheus) -> None:
     """The rules are loaded and quiet."""
-    assert get(f"{server.url}/api/v1/rules").body.count('"type":"alerting"') == 11
+    assert get(f"{server.url}/api/v1/rules").body.count('"type":"alerting"') == 13
     assert server.query('ALERTS{alertstate="firing"}') == []

@@ -87,6 +87,10 @@ def test_a_key_of_another_certificate(pair: tuple[Path, Path], tmp_path: Path) -
         (profile() + listener("sslProfile: p"), "sslProfile: p has no certFile"),
         (listener("saslMechanisms: PLANE"), "'PLANE' is no SASL mechanism; did you mean PLAIN?"),
         (
+            listener("http: yes\nauthenticatePeer: yes"),
+            "authenticatePeer: does not protect an HTTP listener; give it an sslProfile",
+        ),
+        (
             listener("authenticatePeer: yes\nsaslMechanisms: ANONYMOUS"),
             "authenticatePeer: nobody can authenticate by ANONYMOUS alone",
         ),
@@ -104,6 +108,21 @@ def test_a_key_of_another_certificate(pair: tuple[Path, Path], tmp_path: Path) -
 )
 def test_what_cannot_work_is_told(text: str, what: str) -> None:
     assert any(what in mistake for mistake in told(text)), told(text)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ("", "authenticatePeer: needs certificates to trust on an HTTP listener; give the sslProfile a caCert"),
+        ("trustedCertsFile: /no/such", "trustedCertsFile: /no/such cannot be read"),
+    ],
+)
+def test_http_clients_are_not_left_unauthenticated(pair: tuple[Path, Path], more: str, what: str) -> None:
+    """Without certificates to trust nobody could be told from a stranger: the router does not start."""
+    files = {"certFile": pair[0], "privateKeyFile": pair[1], "password": "word"}
+    http = listener(f"http: yes\nsslProfile: p\nauthenticatePeer: yes\n{more}")
+    (mistake,) = told(profile(**files) + http)
+    assert mistake.startswith(f"listener {what}") or mistake.startswith(what), mistake
 
 
 @pytest.mark.parametrize("host", ["10.0.0.0/8", "10.0.0.9-10.0.0.1", "10.0.0.1-::1"])

@@ -83,11 +83,11 @@ def test_a_loop_that_does_not_turn_is_noticed(bed: Bed, hung: str) -> None:
     bed.tick(others, int(HUNG_SECONDS) - 1)
     assert bed.asked("/healthz").status == 200
     bed.tick(others, 2)
-    for path in ("/healthz", "/readyz"):
-        answer = bed.asked(path)
-        assert answer.status == 503
-        assert hung in answer.body.decode()
-        assert not any(other in answer.body.decode() for other in others)
+    answer = bed.asked("/healthz")
+    assert answer.status == 503
+    assert hung in answer.body.decode()
+    assert not any(other in answer.body.decode() for other in others)
+    assert bed.asked("/readyz").status == (503 if hung == "core" else 200)  # the other worker serves
     assert f"{hung}: its loop has not turned for" in bed.alarms
     assert b'routerd_process_up{process="%b"} 0.0' % hung.encode() in bed.asked("/metrics").body
     bed.tick()
@@ -95,13 +95,12 @@ def test_a_loop_that_does_not_turn_is_noticed(bed: Bed, hung: str) -> None:
 
 
 def test_a_killed_worker_is_forgiven_for_a_while(bed: Bed) -> None:
-    """Not ready at once; not healthy after 5 s; its successor is well, and that it started is told."""
+    """Not healthy after 5 s, though ready: the other serves. Its successor is well, that it started is told."""
     bed.page("worker-1").own(0, 1)
     bed.tick(("worker-0", "core"))
-    assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (200, 503)
-    assert bed.asked("/readyz").body == b"not ready\nworker-1: not there\n"
+    assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (200, 200)
     bed.tick(("worker-0", "core"), int(MISSING_SECONDS))
-    assert bed.asked("/healthz").status == 503
+    assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (503, 200)
     assert "worker-1: missing for" in bed.alarms
     bed.page("worker-1").own(os.getpid(), 2)
     bed.tick()
@@ -118,11 +117,35 @@ def test_a_process_whose_number_is_nobodys_is_missing(bed: Bed) -> None:
     assert b"core: missing" in bed.asked("/healthz").body
 
 
-def test_a_stopping_router_is_live_but_not_ready(bed: Bed) -> None:
-    """Its workers take no connections any more."""
+def test_a_router_without_its_core_is_not_ready_for_long(bed: Bed) -> None:
+    """The next one is there in a moment, and connections stay up; if it is not, nothing is routed."""
+    bed.page("core").own(0, 1)
+    bed.tick(("worker-0", "worker-1"), int(MISSING_SECONDS) - 1)
+    assert bed.asked("/readyz").status == 200
+    bed.tick(("worker-0", "worker-1"), 1)
+    assert bed.asked("/readyz").body.startswith(b"not ready\ncore: missing")
+
+
+def test_a_worker_that_drains_does_not_make_the_router_unready(bed: Bed) -> None:
+    """Another takes connections; when nobody does, clients wait in the queue, but not for ever."""
     bed.set("worker-0", accepting=0)
+    bed.tick(seconds=60)
+    assert bed.asked("/readyz").status == 200
+    bed.set("worker-1", accepting=0)
+    bed.tick(seconds=int(MISSING_SECONDS) - 1)
+    assert bed.asked("/readyz").status == 200
+    bed.tick()
+    found = b"not ready\nworker-0: takes no connections\nworker-1: takes no connections\n"
+    assert bed.asked("/readyz").body == found
+    bed.set("worker-0", accepting=1)
+    assert bed.asked("/readyz").status == 200
+
+
+def test_a_stopping_router_is_live_but_not_ready(bed: Bed) -> None:
+    """At once, whoever still takes connections."""
+    bed.observer.stopping = True
     assert bed.asked("/healthz").status == 200
-    assert bed.asked("/readyz").body == b"not ready\nworker-0: takes no connections\n"
+    assert bed.asked("/readyz").body == b"not ready\nsupervisor: the router stops\n"
 
 
 def test_rates_are_per_second_of_the_last_ones(bed: Bed) -> None:

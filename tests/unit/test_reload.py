@@ -133,6 +133,39 @@ def test_refusal_is_logged_line_by_line(caplog: pytest.LogCaptureFixture) -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n# to be continued\n", "router {\n id: r\n}\n", "listener {\n port: 0\n http: yes\n}\n"],
+    ids=["empty", "a comment", "cut off before its listener", "only HTTP is left"],
+)
+def test_a_file_without_listeners_is_no_order_to_stop_listening(
+    running: Running, listening: list[Listening], text: str
+) -> None:
+    """Somebody's editor has emptied it, or is not done; clients go on connecting."""
+    running.file.write_text(text)
+    with pytest.raises(RefusedError, match=rf"{running.file}:1: the file has no listener .*allowNoListener"):
+        reload(running.config, listening)
+    assert connects(running.port)
+
+
+def test_a_file_cut_off_anywhere_is_refused(running: Running, listening: list[Listening]) -> None:
+    """Byte by byte, up to the brace that closes its listener."""
+    whole = running.file.read_text().rstrip()
+    for length in range(len(whole)):
+        running.file.write_text(whole[:length])
+        with pytest.raises(RefusedError):
+            reload(running.config, listening)
+
+
+def test_listeners_are_given_up_by_a_plain_word(running: Running, listening: list[Listening]) -> None:
+    """A router may live on its connectors alone."""
+    running.file.write_text("router {\n id: r\n allowNoListener: yes\n}\n")
+    reloaded = reload(running.config, listening)
+    assert reloaded.listening == []
+    assert reloaded.retired == listening
+    assert not reloaded.difference.restart
+
+
 def _read_only(*_: object) -> int:
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
