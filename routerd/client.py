@@ -1,11 +1,12 @@
 """A client of the management protocol: what `routerd stat` and `routerd manage` speak with a router."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-from proton import Message, ProtonException, SSLDomain
+from proton import Message, ProtonException, SSLDomain, Timeout
 from proton.utils import BlockingConnection, SyncRequestResponse
 
 from shm.management import PREFIX
@@ -63,7 +64,9 @@ class Client:
             ) from error
 
     def close(self) -> None:
-        self._connection.close()
+        """Nothing is left of it, also if the router, or its worker, has gone."""
+        with suppress(ProtonException, OSError):
+            self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -79,11 +82,14 @@ class Client:
         request = Message(properties={"operation": operation, **given}, body={} if body is None else body)
         try:
             reply = self._client.call(request)
-        except ProtonException as error:
+        except Timeout as error:
             raise ClientError(
                 f"no answer from {self._place.address} at {self._place.url} within "
                 f"{self._place.timeout:g} s ({_reason(error)}); is there a router of that id?"
             ) from error
+        except ProtonException as error:
+            text = f"the connection to {self._place.url} is lost ({_reason(error)}); try again"
+            raise ClientError(text) from error
         found: dict[Any, Any] = reply.properties or {}
         status = int(found.get("statusCode", 0))
         if not 200 <= status < 300:

@@ -2,20 +2,24 @@
 
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from routerd.client import Client, ClientError, Place
+from routerd.client import Client, ClientError, Place, RefusedError
 from routerd.views import VIEWS, Cell, View, router_rows
 
 SAMPLE_SECONDS = 0.5  # between two looks at the processes, for their CPU use
+BUSY_TURNS = 10  # of a loop while it is looked at: one that is stuck makes none
+RETRY_SECONDS = 0.5  # between attempts to connect again
+
+Rows = list[dict[str, Any]]
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -29,16 +33,25 @@ class Options(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
+class Frame(NamedTuple):
+    """A look while watching; ``trouble``: why the rows are those of an earlier one."""
+
+    rows: Rows
+    trouble: str
+
+
 def run(place: Place, options: Options, console: Console | None = None) -> int:
     """Show a view; the exit status."""
     console = console or Console(highlight=False)
     view = VIEWS[options.view]
     try:
-        with Client(place) as client:
-            if options.watch is None:
+        if options.sort is not None:
+            view.cell(options.sort)
+        if options.watch is None:
+            with Client(place) as client:
                 show(console, options, _look(client, view, options))
-            else:
-                _watch(client, view, options, console)
+        else:
+            _watch(frames(place, view, options), view, options, console)
     except ClientError as error:
         print(error, file=sys.stderr)
         return 1
@@ -47,24 +60,49 @@ def run(place: Place, options: Options, console: Console | None = None) -> int:
     return 0
 
 
-def _watch(client: Client, view: View, options: Options, console: Console) -> None:
-    assert options.watch is not None
+def frames(place: Place, view: View, options: Options) -> Iterator[Frame]:
+    """One look after the other. A connection that is lost is made again, as the worker that had it may have
+    been replaced; while that fails, the rows seen last come with the trouble. Raises ClientError only if the
+    first attempt fails, or the router refuses what it is asked.
+    """
+    client: Client | None = Client(place)
+    rows: Rows = []
+    while True:
+        trouble = ""
+        try:
+            client = client or Client(place)
+            rows = _look(client, view, options)
+        except RefusedError:
+            raise
+        except ClientError as error:
+            trouble = str(error)
+            if client is not None:
+                client.close()
+            client = None
+        yield Frame(rows, trouble)
+        time.sleep(RETRY_SECONDS if trouble else options.watch or 0.0)
+
+
+def _watch(looks: Iterator[Frame], view: View, options: Options, console: Console) -> None:
     if options.json or not console.is_terminal:
-        while True:
-            show(console, options, _look(client, view, options))
-            time.sleep(options.watch)
+        for frame in looks:
+            if frame.trouble:
+                print(frame.trouble, file=sys.stderr, flush=True)
+            else:
+                show(console, options, frame.rows)
     with Live(console=console, auto_refresh=False, screen=True) as live:
-        while True:
-            live.update(_table(view, _look(client, view, options), console.width), refresh=True)
-            time.sleep(options.watch)
+        for frame in looks:
+            table = _table(view, frame.rows, console.width)
+            trouble = [Text(f"{frame.trouble}\nConnecting again", style="bold")] if frame.trouble else []
+            live.update(Group(*trouble, table), refresh=True)
 
 
-def _look(client: Client, view: View, options: Options) -> list[dict[str, Any]]:
+def _look(client: Client, view: View, options: Options) -> Rows:
     """The rows to show, sorted."""
     rows = list(client.query(view.entity, limit=options.limit))
     if view.sampled:
         time.sleep(SAMPLE_SECONDS)
-        rows = with_cpu_use(rows, list(client.query(view.entity, limit=options.limit)), SAMPLE_SECONDS)
+        rows = with_rates(rows, list(client.query(view.entity, limit=options.limit)), SAMPLE_SECONDS)
     if options.sort is not None:
         cell = view.cell(options.sort)
         rows.sort(key=lambda row: _sort_key(cell.value(row)), reverse=options.reverse)
@@ -73,17 +111,33 @@ def _look(client: Client, view: View, options: Options) -> list[dict[str, Any]]:
     return rows
 
 
-def with_cpu_use(
-    before: list[dict[str, Any]], after: list[dict[str, Any]], seconds: float
-) -> list[dict[str, Any]]:
-    """The later of two looks, each process with the part of a CPU it used in between, in percent."""
-    used = {row["name"]: (row.get("pid"), row.get("cpuSeconds", 0.0)) for row in before}
+def with_rates(before: Rows, after: Rows, seconds: float) -> Rows:
+    """The later of two looks at the processes, each with what it did in between.
+
+    ``cpuPercent`` of a CPU was used; ``awake``: it had work all the time and slept never; ``stalling``: its
+    longest turn so far was one of these; ``queued`` of the core: the part of the fullest ring to it, percent.
+    """
+    earlier = {(row["name"], row.get("pid")): row for row in before}
+    queued = max((_waiting_for_core(row) for row in after), default=0)
     rows = []
     for row in after:
-        pid, then = used.get(row["name"], (None, 0.0))
-        spent = row.get("cpuSeconds", 0.0) - then if pid == row.get("pid") else 0.0
-        rows.append({**row, "cpuPercent": round(100 * spent / seconds)})
+        first = earlier.get((row["name"], row.get("pid")), row)
+
+        def grown(name: str, row: dict[str, Any] = row, first: dict[str, Any] = first) -> float:
+            return float(row.get(name, 0) - first.get(name, 0))
+
+        rows.append({
+            **row,
+            "cpuPercent": round(100 * grown("cpuSeconds") / seconds),
+            "awake": grown("loops") >= BUSY_TURNS and not grown("sleeps"),
+            "stalling": grown("longestLoopNanoseconds") > 0,
+            "queued": queued if row["name"] == "core" else 0,
+        })  # fmt: skip
     return rows
+
+
+def _waiting_for_core(row: dict[str, Any]) -> int:
+    return round(100 * row.get("actionsWaiting", 0) / row["ringSize"]) if row.get("ringSize") else 0
 
 
 def _sort_key(value: Any) -> tuple[bool, str | float]:

@@ -139,17 +139,32 @@ def _ring(row: Row) -> int | None:
     return round(100 * waiting / int(row["ringSize"]))
 
 
+BUSY = 90  # percent of a CPU: it cannot do much more
+FULL = 90  # percent of an arena
+FILLING = 50  # percent of a ring: whoever reads it is behind
+STALL_NS = 100_000_000  # a turn in which everybody else waited that long
+
+
 def remark(row: Row) -> str | None:
-    """What an operator should look at."""
+    """What an operator should look at: first who holds up the others."""
     if not row.get("pid"):
         return "down"
-    if row.get("cpuPercent", 0) >= 90:
+    if row.get("cpuPercent", 0) >= BUSY or _behind(row) >= FILLING:
         return "bottleneck"
-    if (_arena(row) or 0) >= 90:
+    if (_arena(row) or 0) >= FULL:
         return "arena full"
-    if (_ring(row) or 0) >= 50:
-        return "ring filling"
+    if row.get("awake"):
+        return "needs CPU"
+    if row.get("longestLoopNanoseconds", 0) >= STALL_NS:
+        return "stalling" if row.get("stalling") else "has stalled"
     return None
+
+
+def _behind(row: Row) -> float:
+    """How full the ring is that this process has to empty, percent."""
+    if row.get("ringSize"):
+        return 100 * float(row.get("workWaiting", 0)) / float(row["ringSize"])
+    return float(row.get("queued", 0))
 
 
 def _part(value: int) -> str:

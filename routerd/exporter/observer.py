@@ -121,9 +121,7 @@ class Observer:
             return ["supervisor: the router stops"]
         found = [reason for reason in unhealthy(states) if reason.startswith("core:")]
         if self._clock() - self._accepted >= MISSING_SECONDS:
-            found += [
-                f"{state.page.process}: {_in_the_way(state)}" for state in states if _is_worker(state)
-            ]
+            found += [f"{state.page.process}: {_in_the_way(state)}" for state in states if _is_worker(state)]
         return found
 
     def board(self) -> Board:

@@ -163,7 +163,9 @@ def _history(observer: Observer) -> list[tuple[int, int]]:
 def alarms(observer: Observer, states: list[State], processes: list[Process]) -> list[str]:
     """What an operator should look at now, the worst first."""
     found = unhealthy(states)
-    found += [reason for reason in observer.unready(states) if reason.partition(":")[0] not in " ".join(found)]
+    found += [
+        reason for reason in observer.unready(states) if reason.partition(":")[0] not in " ".join(found)
+    ]
     for state in states:
         if state.page.counters["paused"]:
             found.append(f"{state.page.process}: reads nothing until blocks are free; see arenaSize")

@@ -95,7 +95,7 @@ def test_a_loop_that_does_not_turn_is_noticed(bed: Bed, hung: str) -> None:
 
 
 def test_a_killed_worker_is_forgiven_for_a_while(bed: Bed) -> None:
-    """Not healthy after 5 s, though ready: the other serves. Its successor is well, that it started is told."""
+    """Not healthy after 5 s, though ready: the other serves. Its successor is well; its start is told."""
     bed.page("worker-1").own(0, 1)
     bed.tick(("worker-0", "core"))
     assert (bed.asked("/healthz").status, bed.asked("/readyz").status) == (200, 200)

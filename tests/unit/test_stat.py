@@ -1,14 +1,15 @@
 """`routerd stat` and `routerd manage` without a router: tables, numbers, arguments."""
 
 import io
-from typing import Any
+from itertools import islice
+from typing import Any, ClassVar
 
 import pytest
 from rich.console import Console
 
-from routerd.client import ClientError, long_type
+from routerd.client import ClientError, Place, RefusedError, long_type
 from routerd.manage import attributes
-from routerd.stat import Options, show, with_cpu_use
+from routerd.stat import Options, frames, show, with_rates
 from routerd.views import VIEWS, duration, remark, short_bytes, short_number
 
 BIG = 123_456_789
@@ -130,22 +131,83 @@ def test_units() -> None:
     ("change", "text"),
     [
         ({"cpuPercent": 95}, "bottleneck"),
-        ({"cpuPercent": 5}, "ring filling"),
-        ({"cpuPercent": 5, "largeBlocksFree": 3}, "arena full"),
-        ({"cpuPercent": 5, "actionsWaiting": 9}, None),
+        ({"workWaiting": 5000}, "bottleneck"),
+        ({"actionsWaiting": 5000}, None),  # for the core, which is behind
+        ({"largeBlocksFree": 3}, "arena full"),
+        ({"awake": True}, "needs CPU"),
+        ({"longestLoopNanoseconds": 200_000_000, "stalling": True}, "stalling"),
+        ({"longestLoopNanoseconds": 200_000_000}, "has stalled"),
+        ({"longestLoopNanoseconds": 20_000_000, "stalling": True}, None),
         ({"pid": 0}, "down"),
     ],
 )
 def test_remarks(change: dict[str, Any], text: str | None) -> None:
     """What an operator should look at first."""
-    assert remark(WORKER | change) == text
+    calm = {"cpuPercent": 5, "actionsWaiting": 9, "workWaiting": 9, "longestLoopNanoseconds": BIG // 10}
+    assert remark(WORKER | calm | change) == text
 
 
-def test_cpu_use_is_of_one_process() -> None:
+def test_who_is_behind_is_the_bottleneck() -> None:
+    """A full ring of actions is the core's to empty, one of work its worker's."""
+    core = {"name": "core", "pid": 7, "loops": 1, "sleeps": 1}
+    rows = with_rates([], [core, WORKER | {"actionsWaiting": 6000, "longestLoopNanoseconds": 0}], 0.5)
+    assert [remark(row) for row in rows] == ["bottleneck", None]
+    rows = with_rates([], [core, WORKER | {"actionsWaiting": 0, "workWaiting": 6000}], 0.5)
+    assert [remark(row) for row in rows] == [None, "bottleneck"]
+
+
+def test_rates_are_of_one_process() -> None:
     """The difference of two looks; a process that was started in between has used nothing yet."""
-    before = [{"name": "a", "pid": 1, "cpuSeconds": 1.0}, {"name": "b", "pid": 2, "cpuSeconds": 9.0}]
-    after = [{"name": "a", "pid": 1, "cpuSeconds": 1.25}, {"name": "b", "pid": 3, "cpuSeconds": 0.1}]
-    assert [row["cpuPercent"] for row in with_cpu_use(before, after, 0.5)] == [50, 0]
+    before = [
+        {"name": "a", "pid": 1, "cpuSeconds": 1.0, "loops": 5, "sleeps": 5, "longestLoopNanoseconds": 1}
+    ]
+    before.append({"name": "b", "pid": 2, "cpuSeconds": 9.0, "loops": 900, "sleeps": 9})
+    after = [
+        {"name": "a", "pid": 1, "cpuSeconds": 1.25, "loops": 99, "sleeps": 5, "longestLoopNanoseconds": 2}
+    ]
+    after.append({"name": "b", "pid": 3, "cpuSeconds": 0.1, "loops": 990, "sleeps": 9})
+    rows = with_rates(before, after, 0.5)
+    assert [(row["cpuPercent"], row["awake"], row["stalling"]) for row in rows] == [
+        (50, True, True),
+        (0, False, False),
+    ]
+
+
+class Flaky:
+    """A client that answers as it is told: rows, or an error."""
+
+    answers: ClassVar[list[Any]] = []
+    made = 0
+
+    def __init__(self, _: Place) -> None:
+        type(self).made += 1
+
+    def query(self, _: str, limit: int | None = None) -> Any:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return iter(answer)
+
+    def close(self) -> None:
+        """As the real one."""
+
+
+def test_watching_goes_on_over_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker that had the first is replaced: what was seen stays, with the trouble, until it is back."""
+    Flaky.made, Flaky.answers = 0, [[{"a": 1}], ClientError("lost"), ClientError("still"), [{"a": 2}]]
+    monkeypatch.setattr("routerd.stat.Client", Flaky)
+    monkeypatch.setattr("routerd.stat.time.sleep", lambda seconds: None)
+    found = list(islice(frames(Place(), VIEWS["links"], Options(watch=1.0)), 4))
+    assert found == [([{"a": 1}], ""), ([{"a": 1}], "lost"), ([{"a": 1}], "still"), ([{"a": 2}], "")]
+    assert Flaky.made == 3
+
+
+def test_watching_ends_when_the_router_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another attempt would be refused as well."""
+    Flaky.answers = [RefusedError(403, "no")]
+    monkeypatch.setattr("routerd.stat.Client", Flaky)
+    with pytest.raises(RefusedError):
+        next(frames(Place(), VIEWS["links"], Options(watch=1.0)))
 
 
 def test_an_unknown_column_to_sort_by() -> None:

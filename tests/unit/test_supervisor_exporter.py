@@ -13,7 +13,7 @@ from routerd.family import Family
 from routerd.listeners import Listening
 from routerd.pinning import Pinning
 from routerd.setup import Blueprint
-from shm.control import Closed, Exit, Ready, SetListeners, Setup
+from shm.control import Closed, Exit, Ready, SetListeners, Setup, StopAccepting
 
 
 class FakeChild:
@@ -148,7 +148,7 @@ def test_it_is_asked_to_the_end(home: Home) -> None:
     home.up()
     home.family.step(0.0)
     home.family.stop(1.0, 3.0)
-    assert home.exporter.sent == []
+    assert home.exporter.sent == [StopAccepting()]
     home.family.step(4.0)
     home.family.step(10.0)
     assert Exit() in home.exporter.sent
