@@ -23,6 +23,9 @@ _SEPARATORS: Final = re.compile(r"[./]")
 _ANY_AREA: Final = "all"
 _WILD: Final = ("*", "#")
 _MANAGEMENT: Final = ("M0$management", "L$management")
+# What other rules may cost while messages wait, in looks at an address in use: less than half a millisecond.
+EFFORT: Final = 400
+_SEARCH_EFFORT: Final = 20  # to find the rule of one
 # Generated names come and go with their clients: each would be a new series wherever metrics are kept.
 _TEMPORARY: Final = ("Ltemp.", "M0_$temp.")
 
@@ -119,22 +122,52 @@ class Rules:
         self.default = Rule(default)
         self._root = _Node()
         for setup in setups:
-            pattern = setup.pattern if setup.pattern is not None else f"{setup.prefix}.#"
-            self._insert(pattern, Rule(setup.distribution, setup.priority))
+            self.insert(setup)
 
-    def _insert(self, pattern: str, rule: Rule) -> None:
+    def insert(self, setup: AddressSetup) -> None:
+        """Treat addresses by this, too."""
         node = self._root
-        for token in _tokens(pattern):
+        for token in _tokens(_pattern(setup)):
             node = node.children.setdefault(token, _Node())
-        node.rule = rule
+        node.rule = Rule(setup.distribution, setup.priority)
+
+    def remove(self, setup: AddressSetup) -> None:
+        """Not by this any more, if it was there."""
+        path, node = [], self._root
+        for token in _tokens(_pattern(setup)):
+            if token not in node.children:
+                return
+            path.append((node, token))
+            node = node.children[token]
+        node.rule = None
+        for parent, token in reversed(path):
+            if parent.children[token].children or parent.children[token].rule is not None:
+                return
+            del parent.children[token]
 
     def find(self, text: str) -> Rule:
         """The rule of a mobile address."""
         return _search(self._root, _tokens(text), 0, set()) or self.default
 
 
+def _pattern(setup: AddressSetup) -> str:
+    return setup.pattern if setup.pattern is not None else f"{setup.prefix}.#"
+
+
+def _head(setup: AddressSetup) -> str:
+    """What the addresses that a rule may be about begin with, between dots."""
+    tokens = _tokens(_pattern(setup))
+    literal = next((i for i, token in enumerate(tokens) if token in _WILD), len(tokens))
+    return ".".join(tokens[:literal])
+
+
 def _tokens(text: str) -> list[str]:
     return _SEPARATORS.split(strip_spelling(text))
+
+
+def _begins(key: str, heads: tuple[str, ...]) -> bool:
+    """Whether rules with these heads may be about an address."""
+    return key[0] == "M" and strip_spelling(mobile_text(key)).replace("/", ".").startswith(heads)
 
 
 def _search(node: _Node, tokens: list[str], at: int, tried: set[tuple[int, int]]) -> Rule | None:
@@ -193,6 +226,8 @@ class Addresses:
         self._by_key: dict[str, Address] = {}
         self._by_handle: dict[int, Address] = {}
         self._fixed: dict[str, Rule] = {}
+        self._unsure: list[Address] = []  # rules may say something else of these than what they have
+        self._heads: tuple[str, ...] = ()  # if they begin so
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -214,15 +249,46 @@ class Addresses:
                 return Rule("balanced")
 
     def set_rules(self, rules: Rules) -> None:
-        """Distribute messages by other rules from now on, also those to addresses in use."""
+        """Distribute messages by other rules from now on; to addresses in use, when ``settle`` is through."""
         self._rules = rules
-        for address in self._by_key.values():
-            rule = self.rule(address.key)
-            if rule != address.rule:
-                address.rule = rule
-                priority = -1 if rule.priority is None else rule.priority
-                self._forwarder.set_treatment(address.handle, rule.treatment, priority)
-                LOGGER.debug("address %s is %s now", address.key, rule.distribution)
+        self._doubt(("",))
+
+    def change_rules(self, gone: Iterable[AddressSetup], new: Iterable[AddressSetup]) -> None:
+        """As ``set_rules``, where most rules stay as they are; only what these name is looked up again."""
+        heads: set[str] = set()
+        for setup in gone:
+            self._rules.remove(setup)
+            heads.add(_head(setup))
+        for setup in new:
+            self._rules.insert(setup)
+            heads.add(_head(setup))
+        self._doubt(tuple(heads))
+
+    def _doubt(self, heads: tuple[str, ...]) -> None:
+        self._heads = (*self._heads, *heads) if self._unsure else heads
+        self._unsure = self.entries()
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether addresses in use may still be treated by former rules."""
+        return bool(self._unsure)
+
+    def settle(self, effort: int = EFFORT) -> None:
+        """Treat some of the addresses in use by the rules there are now."""
+        while effort > 0 and self._unsure:
+            address = self._unsure.pop()
+            effort -= 1
+            if _begins(address.key, self._heads) and self._by_key.get(address.key) is address:
+                effort -= _SEARCH_EFFORT
+                self._follow_rules(address)
+
+    def _follow_rules(self, address: Address) -> None:
+        rule = self.rule(address.key)
+        if rule != address.rule:
+            address.rule = rule
+            priority = -1 if rule.priority is None else rule.priority
+            self._forwarder.set_treatment(address.handle, rule.treatment, priority)
+            LOGGER.debug("address %s is %s now", address.key, rule.distribution)
 
     def fix(self, text: str, rule: Rule) -> None:
         """Distribute messages to an address of our own by a rule, whatever is configured."""

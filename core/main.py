@@ -17,6 +17,8 @@ from core.router import Core
 from core.stall import Stalls
 from shm import segment
 from shm.control import (
+    ChangeAddresses,
+    ChangeManagement,
     ChangeReply,
     Exit,
     Ready,
@@ -94,19 +96,28 @@ def serve(
         now = clock()
         core.tick(now)
         pause = min(display.step(now), stalls.step(now))
-        while (message := channel.receive()) is not None:
-            match message:
-                case Exit():
-                    return
-                case SetAddresses():
-                    core.set_addresses(message)
-                case SetManagement() if service is not None:
-                    service.set_management(message.management)
-                case ChangeReply() if service is not None:
-                    service.changed(message)
-                case SetPolicy(policy):
-                    core.admissions.set_limit(policy.max_connections)
-                case WorkerGone() | WorkerAdded():
-                    channel.send(core.worker_changed(message, clock()))
-                case _:
-                    pass  # what else the supervisor says is for the workers
+        # whoever hears that the configuration has changed may rely on it: one thing after the other
+        while not core.addresses.unsettled and (message := channel.receive()) is not None:
+            if isinstance(message, Exit):
+                return
+            _obey(message, core, channel, clock, service)
+
+
+def _obey(
+    message: ToChild, core: Core, channel: Channel, clock: Callable[[], int], service: Service | None
+) -> None:
+    match message:
+        case SetAddresses() | ChangeAddresses():
+            core.set_addresses(message)
+        case SetManagement() if service is not None:
+            service.set_management(message.management)
+        case ChangeManagement(splices) if service is not None:
+            service.change_management(splices)
+        case ChangeReply() if service is not None:
+            service.changed(message)
+        case SetPolicy(policy):
+            core.admissions.set_limit(policy.max_connections)
+        case WorkerGone() | WorkerAdded():
+            channel.send(core.worker_changed(message, clock()))
+        case _:
+            pass  # what else the supervisor says is for the workers

@@ -20,7 +20,7 @@ from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
 from core.trunks import ROLE, Trunks
-from shm.control import SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
+from shm.control import ChangeAddresses, SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
 from shm.payloads import (
     PAYLOADS,
     Attach,
@@ -90,6 +90,8 @@ class Core:
 
     def step(self, now: int) -> None:
         """Handle every action there is, at ``now`` nanoseconds."""
+        while self.addresses.unsettled:
+            self.addresses.settle()
         self._settle(now)
         if self.fabric is not None:
             self.fabric.step(now)
@@ -118,16 +120,20 @@ class Core:
 
     @property
     def restless(self) -> bool:
-        """Whether the network has something to do before anybody sleeps."""
-        return self.fabric is not None and self.fabric.changed
+        """Whether there is something to do before anybody sleeps."""
+        return self.addresses.unsettled or (self.fabric is not None and self.fabric.changed)
 
     def tick(self, now: int) -> None:
-        """What is due at a time."""
+        """What is due at a time; of a lot of work, a part."""
+        self.addresses.settle()
         if self.fabric is not None:
             self.fabric.step(now)
 
-    def set_addresses(self, treatment: SetAddresses) -> None:
-        """Other rules for addresses from now on; links stay attached whatever they are."""
+    def set_addresses(self, treatment: SetAddresses | ChangeAddresses) -> None:
+        """Other rules for addresses; links stay attached whatever they are."""
+        if isinstance(treatment, ChangeAddresses):
+            self.addresses.change_rules(treatment.gone, treatment.new)
+            return
         self.addresses.set_rules(Rules(treatment.addresses, treatment.default_distribution))
 
     def worker_gone(self, gone: WorkerGone, now: int) -> WorkerReclaimed:

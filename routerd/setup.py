@@ -12,8 +12,11 @@ from routerd.config.transport import Listener, SslProfile
 from routerd.connecting import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
 from routerd.listeners import Listening
 from routerd.security import mechanisms, policy_setup, tls_setup
+from routerd.splices import changes, splices
 from shm.control import (
     AddressSetup,
+    ChangeAddresses,
+    ChangeManagement,
     ConnectorSetup,
     ListenerSetup,
     LogSetup,
@@ -114,9 +117,15 @@ class Blueprint(msgspec.Struct, frozen=True):
             news.append((SetPolicy(policy), []))
         if role != "core":
             return news
-        if self._treatment() != before._treatment():
+        if self.router.default_distribution != before.router.default_distribution:
             news.append((self._treatment(), []))
-        if self.management is not None and self.management != before.management:
+        elif self.addresses != before.addresses:
+            gone, new = changes(before._addresses(), self._addresses())
+            news.append((ChangeAddresses(gone, new), []))
+        if self.management is not None and before.management is not None:
+            if spliced := splices(before.management, self.management):
+                news.append((ChangeManagement(spliced), []))
+        elif self.management is not None:
             news.append((SetManagement(self.management), []))
         return news
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from shm.management import Management
+from shm.management import Management, Splice
 from shm.security import PolicySetup, TlsSetup
 
 # --- configuration that travels to the children ------------------------------------------------------------
@@ -199,17 +199,30 @@ class SetAddresses(msgspec.Struct, tag=True, frozen=True):
     default_distribution: str = "balanced"
 
 
+class ChangeAddresses(msgspec.Struct, tag=True, frozen=True):
+    """To the core: these are ``gone``, and then these are new; all others are treated as before."""
+
+    gone: list[AddressSetup]
+    new: list[AddressSetup]
+
+
 class SetManagement(msgspec.Struct, tag=True, frozen=True):
     """To the core: what its management agent says of the configuration from now on."""
 
     management: Management
 
 
+class ChangeManagement(msgspec.Struct, tag=True, frozen=True):
+    """To the core: what is different in that; all else stays."""
+
+    splices: list[Splice]
+
+
 class ChangeReply(msgspec.Struct, tag=True, frozen=True):
     """To the core: what became of its ``ChangeRequest`` of that number.
 
     ``status`` as of the management protocol, 201, 200 and 204 for what was done; ``text``, if there is one,
-    says why not, or what is to be known about it. The new ``SetManagement`` has gone before; in it the entity
+    says why not, or what is to be known about it. The new entities have gone before; in it the entity
     has the ``identity``.
     """
 
@@ -315,7 +328,9 @@ ToChild = (
     | SetListeners
     | SetConnectors
     | SetAddresses
+    | ChangeAddresses
     | SetManagement
+    | ChangeManagement
     | SetPolicy
     | ChangeReply
     | Exit

@@ -48,3 +48,12 @@ class Management(msgspec.Struct, frozen=True):
 
     types: list[TypeSchema]
     entities: dict[str, list[dict[str, Any]]]
+
+
+class Splice(msgspec.Struct, array_like=True, frozen=True):
+    """Of the entities of type ``kind``, ``count`` from ``start`` on are replaced by ``rows``."""
+
+    kind: str
+    start: int
+    count: int
+    rows: list[dict[str, Any]]

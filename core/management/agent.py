@@ -4,6 +4,7 @@ It knows no messages and no threads: a request comes in, a response goes out.
 """
 
 import logging
+from collections.abc import Sequence
 
 from core.management.address import Addresses
 from core.management.allocator import Allocators
@@ -30,7 +31,7 @@ from core.management.self_node import NAME, TYPES, SelfNode
 from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
-from shm.management import Management
+from shm.management import Management, Splice
 
 LOGGER = logging.getLogger("AGENT")
 
@@ -66,7 +67,14 @@ class Agent:
         self._view.configure(management)
         for noun in self._nouns.values():
             if isinstance(noun, Configured):
-                noun.configure(management.entities.get(noun.schema.name, []))
+                noun.configure()
+
+    def change(self, splices: Sequence[Splice]) -> None:
+        """Some entities are others now; in each type one look sees either all of them or none."""
+        for splice in splices:
+            entities = self._view.management.entities.setdefault(splice.kind, [])
+            entities[splice.start : splice.start + splice.count] = splice.rows
+        self._view.follow()
 
     def handle(self, request: Request) -> Response:
         """The response to a request; it always has one."""

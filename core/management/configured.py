@@ -24,11 +24,11 @@ class Configured(Noun):
         columns = {a.name: column(a.name, None if a.create else a.default) for a in schema.attributes}
         super().__init__(schema, columns | {"type": lambda row: schema.long_name})
         self._view = view
-        self._entities = view.management.entities.setdefault(schema.name, [])
+        self.configure()
 
-    def configure(self, entities: list[dict[str, Any]]) -> None:
-        """The entities of a configuration that has changed."""
-        self._entities = entities
+    def configure(self) -> None:
+        """Take over the entities of a configuration that has changed."""
+        self._entities = self._view.management.entities.setdefault(self.schema.name, [])
 
     def rows(self) -> list[dict[str, Any]]:
         return list(self._entities)

@@ -25,7 +25,7 @@ from core.management.request import BAD_REQUEST, INTERNAL, ManagementError, Requ
 from core.management.view import View
 from core.router import Core
 from shm.control import ChangeReply, ChangeRequest, Setup
-from shm.management import Management
+from shm.management import Management, Splice
 from shm.payloads import C_LOOK, Look, Seen
 from shm.segment import Segments
 
@@ -112,6 +112,10 @@ class Service:
     def set_management(self, management: Management) -> None:
         """The configuration has been read again: what it says stands for what was there, entity by entity."""
         self._agent.configure(management)
+
+    def change_management(self, splices: Sequence[Splice]) -> None:
+        """Some entities of the configuration are others now."""
+        self._agent.change(splices)
 
     def changed(self, reply: ChangeReply) -> None:
         """The supervisor's answer to what the agent asked of it."""

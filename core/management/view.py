@@ -66,7 +66,11 @@ class View:
         """The configuration has changed."""
         self.management.entities.clear()
         self.management.entities.update(management.entities)
-        router = next(iter(management.entities.get("router", ())), {})
+        self.follow()
+
+    def follow(self) -> None:
+        """What the set-up says is as the entities say now."""
+        router = next(iter(self.management.entities.get("router", ())), {})
         distribution = router.get("defaultDistribution", self.setup.default_distribution)
         self.setup = msgspec.structs.replace(self.setup, default_distribution=distribution)
 

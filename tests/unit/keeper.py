@@ -7,6 +7,7 @@ from routerd.changes import ChangeError, changed
 from routerd.config import Config
 from routerd.identities import Identities
 from routerd.management import management
+from routerd.splices import splices
 from shm.control import ChangeReply, ChangeRequest
 from shm.management import Management
 
@@ -29,9 +30,9 @@ class Keeper:
             )
         except ChangeError as error:
             return ChangeReply(1, error.status, str(error))
-        self.config = new.config
+        before, self.config = self.management(), new.config
         assert self.agent is not None
-        self.agent.configure(self.management())
+        self.agent.change(splices(before, self.management()))
         named = self.identities.of(at.entity for at in new.config.checked)
         identity = named[new.config.checked.index(new.entity)] if new.entity else ""
         return ChangeReply(1, new.status, "; ".join(new.remarks), identity)

@@ -1,6 +1,9 @@
 """Rules for addresses that change while the router runs."""
 
-from core.addresses import TREATMENTS, Addresses, Identity, Rules
+import random
+
+from core.addresses import TREATMENTS, Addresses, Identity, Rule, Rules
+from routerd.splices import changes
 from shm.control import AddressSetup
 
 
@@ -34,6 +37,9 @@ def test_addresses_in_use_follow_the_new_rules() -> None:
     addresses.set_rules(
         Rules([AddressSetup(pattern="a.*", distribution="multicast", priority=7)], "balanced")
     )
+    assert addresses.unsettled
+    addresses.settle()
+    assert not addresses.unsettled
     assert {text: tables.treatments[handle] for text, handle in handles.items()} == {
         "a.x": ("multicast", 7),
         "b.x": ("balanced", -1),
@@ -41,3 +47,59 @@ def test_addresses_in_use_follow_the_new_rules() -> None:
         "_topo/0/all/t": ("multicast", -1),
     }
     assert addresses.resolve("a.y").rule.distribution == "multicast"
+
+
+def test_a_rule_more_and_a_rule_less() -> None:
+    """Whatever comes and goes, addresses are treated as by rules made anew."""
+    chance = random.Random(8)  # noqa: S311  a seed
+    patterns = ["a", "a.b", "a/*", "a.#", "#", "*.b", "b.#.c", "b", "a.b.c"]
+    texts = ["a", "a.b", "a/x", "a.b.c", "b.c", "b.x.y.c", "c", "x.b", "ab"]
+    tables = Tables()
+    addresses = Addresses(tables, Identity("me"), Rules([], "closest"))
+    handles = {text: addresses.resolve(text).handle for text in texts}
+    there: list[AddressSetup] = []
+    for _ in range(300):
+        after = [
+            AddressSetup(pattern=pattern, distribution=chance.choice(("multicast", "balanced")))
+            for pattern in chance.sample(patterns, chance.randrange(len(patterns)))
+        ]
+        addresses.change_rules(*changes(there, after))
+        there = after
+        while addresses.unsettled:
+            addresses.settle(chance.randrange(1, 40))
+        fresh = Rules(there, "closest")
+        for text, handle in handles.items():
+            expected = fresh.find(text).distribution
+            assert tables.treatments.get(handle, ("closest",))[0] == expected, (text, there)
+            assert addresses.resolve(text).rule.distribution == expected
+
+
+def test_a_change_among_ten_thousand_touches_what_it_names() -> None:
+    """No others are told to the forwarder or looked up, and never many at once."""
+    setups = [AddressSetup(prefix=f"a.{i}") for i in range(10_000)]
+    tables = Tables()
+    rules = Counting(setups, "closest")
+    addresses = Addresses(tables, Identity("me"), rules)
+    for i in range(10_000):
+        addresses.resolve(f"a.{i}.x")
+    tables.treatments.clear()
+    rules.found = 0
+    addresses.change_rules([setups[77]], [AddressSetup(prefix="a.78", distribution="multicast")])
+    steps = 0
+    while addresses.unsettled:
+        addresses.settle()
+        steps += 1
+    assert steps >= 10
+    assert set(tables.treatments.values()) == {("closest", -1), ("multicast", -1)}
+    assert len(tables.treatments) == 2
+    assert rules.found < 300
+
+
+class Counting(Rules):
+    """Rules that count how often one is looked for."""
+
+    found = 0
+
+    def find(self, text: str) -> Rule:
+        self.found += 1
+        return super().find(text)

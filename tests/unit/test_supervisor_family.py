@@ -12,6 +12,7 @@ from routerd.family import RECLAIM_SECONDS
 from routerd.listeners import Listening
 from shm.control import (
     AddressSetup,
+    ChangeAddresses,
     CloseConnections,
     Closed,
     Drained,
@@ -19,7 +20,6 @@ from shm.control import (
     LogSetup,
     Quiesced,
     Ready,
-    SetAddresses,
     SetListeners,
     SetLogs,
     StopAccepting,
@@ -200,7 +200,7 @@ def test_living_children_are_told_what_is_new(home: Home) -> None:
     """Each what concerns it, and nothing else; the core is woken to hear it."""
     home.up()
     home.family.change(blueprint(addresses=[Address(prefix="a")]))
-    assert home.child(home.core).sent == [SetAddresses([AddressSetup(prefix="a")])]
+    assert home.child(home.core).sent == [ChangeAddresses([], [AddressSetup(prefix="a")])]
     assert home.memory.done == ["wake core"]
     with socket.socket() as sock:
         listening = [Listening(Listener(), [sock], number=5)]
