@@ -136,13 +136,15 @@ static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32
     core_text *text;
     core_link *to = transit_link(c, hop, past->control, priority), *stream;
     if (!to || !transit_text(c, in->link, a, past, &text)) return;
-    if (state & SEND_STREAM && !past->control && (stream = transit_stream(c, hop))) to = stream;
+    if (state & SEND_STREAM && !past->control && (stream = stream_link(c, network_hop(&c->network, hop)))) to = stream;
     core_out *out = deliver_copy(c, in, to, priority, state, text);
     if (!out) {
         if (text) text_done(c, text);
         return;
     }
     out->hop = (uint8_t) hop;
+    out->priority = priority;
+    out->routed = (uint8_t) state;
     out->address = pool_handle(a);
     out->text = text;
     if (!(in->flags & IN_PRESETTLED)) a->outstanding[hop]++;

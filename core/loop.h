@@ -60,7 +60,7 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
         w = w + 1 < c->active ? w + 1 : 0;
     }
     c->turn = stop != STOP_NOTHING ? w : c->turn + 1 < c->active ? c->turn + 1 : 0;
-    if (stop == STOP_NOTHING && c->worker[c->workers].overflow.count) stop = STOP_LOCAL;
+    if (stop == STOP_NOTHING && (c->worker[c->workers].overflow.count || c->network.thirsty)) stop = STOP_LOCAL;
     stats_add(c->stats, STAT_LOOPS, 1);
     return stop;
 }

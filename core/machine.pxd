@@ -67,17 +67,21 @@ cdef extern from "setup.h" nogil:
     ctypedef struct core_neighbour:
         bint taken
         core_link *control
-        uint32_t idle_count, streaming, missed
+        core_link *idle
+        core_link *waiting
+        uint32_t idle_count, streaming
     ctypedef struct core_network:
         core_node *node
         core_neighbour *neighbour
         uint32_t radius
+        bint thirsty
         uint64_t transit, arrived
     ctypedef struct core_link_counts:
         uint64_t outcome[4]
         uint64_t presettled, dropped, delayed_1, delayed_10, last
     ctypedef struct core_link:
-        bint outgoing, draining, annotated
+        bint outgoing, draining, annotated, leaving
+        core_link *next
         uint8_t worker, kind
         core_text *text
         uint32_t scope, count, withheld, capacity

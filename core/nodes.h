@@ -56,7 +56,7 @@ typedef struct {               /* a connection to a router: our links there */
     struct core_link *data[ROUTERD_PRIORITIES];
     struct core_link *idle;    /* links for streams that carry none, by `next` */
     uint32_t idle_count, streaming;    /* of these, and of all such links */
-    uint32_t missed;           /* streams that found none */
+    struct core_link *waiting; /* no link: on it are streams that wait for one; NULL without `streams` */
 } core_neighbour;
 
 typedef struct {
@@ -65,6 +65,7 @@ typedef struct {
     core_mask reachable;       /* routers with a way to them, and a link at its beginning */
     uint32_t radius;           /* hops to the farthest router */
     uint32_t epoch;            /* another one with every change */
+    bool thirsty;              /* a stream waits for a link that has to be opened */
     uint64_t transit;          /* copies sent to routers */
     uint64_t arrived;          /* messages that came from routers */
 } core_network;

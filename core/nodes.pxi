@@ -131,10 +131,28 @@ cdef class Nodes:
         cdef uint32_t block = local_tell(c, l, <uint32_t> place, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> PyBytes_GET_SIZE(content))
         return None if block == ROUTERD_NIL else block
 
+    def thirsty(self) -> bool:
+        """Whether a stream waits for a link, since this was last asked."""
+        cdef bint thirsty = self.forwarder.core.network.thirsty
+        self.forwarder.core.network.thirsty = False
+        return thirsty
+
     def streams(self, int place) -> tuple[int, int, int]:
-        """Of a neighbour's links for streams: all, idle ones, and messages that found none since it was last asked."""
+        """Of a neighbour's links for streams: all, idle ones, and how many streams wait for one."""
         self.place_taken(place)
         cdef core_neighbour *k = &self.forwarder.core.network.neighbour[place]
-        cdef uint32_t missed = k.missed
-        k.missed = 0
-        return k.streaming, k.idle_count, missed
+        return k.streaming, k.idle_count, 0 if k.waiting is NULL else k.waiting.count
+
+    def surplus(self, int place, uint32_t keep, uint32_t most) -> list[tuple[int, int]]:
+        """Take idle links for streams beyond ``keep`` out of use; index and generation of each, to be detached."""
+        self.place_taken(place)
+        cdef core_neighbour *k = &self.forwarder.core.network.neighbour[place]
+        cdef core_link *l
+        taken = []
+        while k.idle_count > keep and <uint32_t> len(taken) < most:
+            l = k.idle
+            k.idle = l.next
+            k.idle_count -= 1
+            l.leaving = True
+            taken.append((l.link, l.link_gen))
+        return taken

@@ -164,6 +164,8 @@ class Core:
             self._control(*self.forwarder.control())
         elif stop == LOCAL:
             self.local.work()
+            if self.fabric is not None:
+                self.fabric.trunks.quench()
 
     def _control(self, worker: int, kind: int, payload: bytes | None) -> None:
         decoder = self._decoders.get(kind)

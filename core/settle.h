@@ -176,14 +176,7 @@ static void in_consumed(core_router *c, core_in *in)
 
 /* ---- copies ---- */
 
-/* A link for streams has carried its message: it waits for the next one. */
-static inline void stream_idle(core_router *c, core_link *l)
-{
-    core_neighbour *k = &c->network.neighbour[l->neighbour];
-    l->next = k->idle;
-    k->idle = l;
-    k->idle_count++;
-}
+static void stream_idle(core_router *c, core_link *l);
 
 /* A copy that went to another router is over. */
 static void out_transit_over(core_router *c, const core_out *out)

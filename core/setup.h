@@ -39,7 +39,7 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
 {
     c->workers = workers;
     if (!c->active) c->active = workers;
-    for (uint32_t w = c->active; w <= workers; w++) c->worker[w].gone = true;
+    for (uint32_t w = c->active; w <= workers + 1; w++) c->worker[w].gone = true;
     c->no_address = c->unavailable = c->forbidden = ROUTERD_NIL;
     c->aliases.seed = seed;
     for (uint32_t bit = 0; bit < NODES; bit++) c->network.node[bit].next_hop = c->network.node[bit].neighbour = -1;
@@ -59,6 +59,7 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
 /* Texts go with what owns them, or with the last copy that names them. */
 static void close_texts(core_router *c)
 {
+    for (uint32_t i = 0; i < NEIGHBOURS; i++) free(c->network.neighbour[i].waiting);
     uint32_t at = 0;
     for (core_out *out; (out = (core_out *) pool_next(&c->outs, &at));)
         if (out->text) text_done(c, out->text);
@@ -73,7 +74,7 @@ static void close_texts(core_router *c)
 
 static void core_close(core_router *c)
 {
-    for (uint32_t w = 0; w <= ROUTERD_MAX_WORKERS; w++) {
+    for (uint32_t w = 0; w <= ROUTERD_MAX_WORKERS + 1; w++) {
         queue_close(&c->worker[w].overflow);
         free(c->worker[w].link);
     }

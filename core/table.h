@@ -115,6 +115,7 @@ typedef struct core_out {
     uint32_t state;            /* the first terminal state told: it stands; 0: none */
     uint8_t flags;
     uint8_t hop;               /* bit of the router it is sent to; 0: a receiver of ours */
+    uint8_t priority, routed;  /* for a router: of its W_SEND, and that one's state */
     uint64_t address;          /* for a router: handle of the address, which counts it */
     struct core_text *text;    /* for a router: what overrides `to`; NULL: nothing */
 } core_out;
@@ -217,7 +218,7 @@ typedef struct core_router {
     uint32_t turn;             /* which worker's ring is read next */
     uint64_t dirty;            /* bit per worker: records written, not published */
     uint64_t now;              /* nanoseconds, given from outside */
-    core_worker worker[ROUTERD_MAX_WORKERS + 1];   /* number `workers` is the core itself: local.h */
+    core_worker worker[ROUTERD_MAX_WORKERS + 2];   /* number `workers` is the core itself: local.h; the one behind is nobody */
     arena_view arena[ROUTERD_MAX_WORKERS + 1];
     arena_owner own;           /* the core's arena: number `workers` */
     core_pool ins, outs, links, addresses;

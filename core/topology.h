@@ -133,6 +133,7 @@ static int neighbour_take(core_router *c, bool streams)
         core_neighbour *k = &c->network.neighbour[i];
         if (k->taken) continue;
         *k = (core_neighbour) {.taken = true, .streams = streams};
+        if (streams && !stream_open(c, k, (uint32_t) i)) return -1;
         return i;
     }
     return -1;
@@ -141,6 +142,7 @@ static int neighbour_take(core_router *c, bool streams)
 /* The connection is gone, and its links before it. */
 static void neighbour_give(core_router *c, uint32_t neighbour)
 {
+    stream_close(c, &c->network.neighbour[neighbour]);
     c->network.neighbour[neighbour] = (core_neighbour) {.taken = false};
     for (uint32_t bit = 0; bit < NODES; bit++)
         if (c->network.node[bit].neighbour == (int16_t) neighbour) c->network.node[bit].neighbour = -1;

@@ -12,7 +12,7 @@
 
 #include "choose.h"
 #include "past.h"
-#include "settle.h"
+#include "stream.h"
 
 /* The link on the way to a next hop; NULL: there is none. */
 static inline core_link *transit_link(core_router *c, uint32_t hop, bool control, uint8_t priority)
@@ -96,22 +96,6 @@ static inline bool transit_text(core_router *c, const core_link *from, core_addr
 {
     *text = (!from->address && !from->scope) || past->overridden ? NULL : from->text ? from->text : a->text;
     return !*text || text_use(c, *text);
-}
-
-/* A link that the rest of a message can take its time on; NULL: none is free. */
-static inline core_link *transit_stream(core_router *c, uint32_t hop)
-{
-    core_neighbour *k = network_hop(&c->network, hop);
-    core_link *l = k ? k->idle : NULL;
-    if (!k || !k->streams) return NULL;
-    if (!l) {
-        k->missed++;
-        return NULL;
-    }
-    k->idle = l->next;
-    k->idle_count--;
-    l->next = NULL;
-    return l;
 }
 
 #endif

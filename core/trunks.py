@@ -14,10 +14,12 @@ from core.forward import CONTROL_LINK, DATA_LINK, STREAM_LINK, Forwarder, Nodes
 from core.names import Names
 from shm.payloads import (
     C_CLOSE,
+    C_DETACH,
     C_OPEN_LINK,
     Attach,
     Close,
     ConnectionOpened,
+    Detach,
     Error,
     LinkRefused,
     OpenLink,
@@ -34,7 +36,10 @@ CONTROL_PRIORITY: Final = 9
 LINK_CAPACITY: Final = 250
 SET_UP_NS: Final = 3_000_000_000  # a trunk that is not complete by then is given up, and dialled anew
 SPARE_STREAMS: Final = 2  # links for streams that wait for one: opening takes a round trip
-MOST_STREAMS: Final = 128
+MOST_STREAMS: Final = 1000  # at once to one neighbour; further ones wait
+IDLE_STREAMS: Final = 128  # idle links that are kept
+TRIMMED: Final = 10  # of those beyond, how many are closed at a time
+TRIM_NS: Final = 30_000_000_000
 
 FORBIDDEN: Final = Error("qd:forbidden", "Connection is not a router connection")
 TOO_MANY: Final = Error(
@@ -114,6 +119,7 @@ class Trunks:
         self._encode = msgspec.msgpack.Encoder().encode
         self._number = 0
         self._request = 0
+        self._trimmed = 0
 
     def find(self, worker: int, connection: int) -> Trunk | None:
         """The trunk that a connection is."""
@@ -295,12 +301,27 @@ class Trunks:
                 self._close(trunk.worker, trunk.opened, INCOMPLETE)
             elif trunk.streams and trunk.whole:
                 self._keep_streams(trunk)
+                if now - self._trimmed > TRIM_NS:
+                    self._trim(trunk)
+        if now - self._trimmed > TRIM_NS:
+            self._trimmed = now
+
+    def quench(self) -> None:
+        """Open links for the streams that wait for one."""
+        if self._nodes.thirsty():
+            for trunk in self._trunks.values():
+                if trunk.streams and trunk.whole:
+                    self._keep_streams(trunk)
 
     def _keep_streams(self, trunk: Trunk) -> None:
-        total, idle, missed = self._nodes.streams(trunk.place)
-        wanted = min(max(SPARE_STREAMS, missed) - idle - len(trunk.asked), MOST_STREAMS - total)
+        total, idle, waiting = self._nodes.streams(trunk.place)
+        wanted = min(waiting + SPARE_STREAMS - idle - len(trunk.asked), MOST_STREAMS - total)
         for _ in range(wanted):  # each in a session of its own: a window that is full stops nobody else
             self._open(trunk, DATA, 1 + PRIORITIES + self._request, 0, (True,))
+
+    def _trim(self, trunk: Trunk) -> None:
+        for link, generation in self._nodes.surplus(trunk.place, IDLE_STREAMS, TRIMMED):
+            self._forwarder.post_control(trunk.worker, C_DETACH, self._encode(Detach(link, generation)))
 
     def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
         close = Close(opened.connection, opened.generation, error)

@@ -1,0 +1,82 @@
+/* Messages that go to another router while they are still coming in: each on a link of its own, so that none holds up others.
+ *
+ *   idle --a stream begins--> carrying --it is over--> idle
+ *
+ * When no link is idle the stream's copy stands on `waiting`, which is a link to nobody: what is posted to it is lost.  The
+ * link that comes next begins with the oldest copy there, as it is by then.
+ */
+#ifndef ROUTERD_CORE_STREAM_H
+#define ROUTERD_CORE_STREAM_H
+
+#include "settle.h"
+
+/* Where a stream to a neighbour goes; NULL: it has no such links. */
+static inline core_link *stream_link(core_router *c, core_neighbour *k)
+{
+    core_link *l = k->idle;
+    if (!l) {
+        c->network.thirsty |= k->streams;
+        return k->waiting;
+    }
+    k->idle = l->next;
+    k->idle_count--;
+    l->next = NULL;
+    return l;
+}
+
+static void stream_begin(core_router *c, core_out *out, core_link *l)
+{
+    const core_in *in = out->in;
+    link_drop_out(out);
+    link_add_out(l, out);
+    l->deliveries++;
+    l->counts.last = c->now;
+    routerd_record *s = core_post_link(c, l, W_SEND);
+    s->flags = (uint8_t) ((out->flags & OUT_SETTLED ? F_SETTLED : 0) | (in->flags & IN_COMPLETE ? F_COMPLETE : 0));
+    s->priority = out->priority;
+    s->arena = in->arena;
+    s->block = in->block;
+    s->peer = pool_handle(out);
+    s->length = in->length;
+    s->state = out->routed;
+    if (out->text) s->extra = (uint64_t) out->text->block + 1;
+}
+
+/* A link is free: for the stream that has waited longest, or for the next one that comes. */
+static void stream_idle(core_router *c, core_link *l)
+{
+    core_neighbour *k = &c->network.neighbour[l->neighbour];
+    while (k->waiting && k->waiting->outs) {
+        core_out *out = k->waiting->outs;
+        if (!(out->in->flags & IN_ABORTED)) {
+            stream_begin(c, out, l);
+            return;
+        }
+        out_finish(c, out, outcome_plain(0, 0));
+    }
+    l->next = k->idle;
+    k->idle = l;
+    k->idle_count++;
+}
+
+/* False: memory is used up. */
+static bool stream_open(core_router *c, core_neighbour *k, uint32_t place)
+{
+    core_link *l = (core_link *) calloc(1, sizeof *l);
+    if (!l) return false;
+    *l = (core_link) {.link = ROUTERD_NIL, .worker = (uint8_t) (c->workers + 1), .outgoing = true, .kind = LINK_STREAM, .neighbour = (uint8_t) place,
+                      .leaving = true, .capacity = UINT32_MAX};
+    k->waiting = l;
+    return true;
+}
+
+/* The neighbour is gone: what waited was not sent. */
+static void stream_close(core_router *c, core_neighbour *k)
+{
+    if (!k->waiting) return;
+    while (k->waiting->outs) out_finish(c, k->waiting->outs, outcome_plain(S_RELEASED, 0));
+    free(k->waiting);
+    k->waiting = NULL;
+}
+
+#endif
