@@ -65,7 +65,9 @@ static enum core_route route_annotated(core_router *c, const core_link *l, const
         past->streaming = content->routed & ROUTED_STREAM;
         if (!scope && content->phase && content->phase < 10) scope = ALIAS_PHASES + content->phase;
     }
-    return route_find(c, l, r->block, scope, past, address);
+    enum core_route route = route_find(c, l, r->block, scope, past, address);
+    if (past->control && c->network.abroad && route == ROUTE_FOUND) *address = transit_border(c, l, r->block, *address);
+    return route;
 }
 
 static inline core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r)
@@ -159,7 +161,7 @@ static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint
         if (!past->own || a->out[i]->worker != c->workers) deliver_copy(c, in, a->out[i], priority, state, NULL);
     if (a->reached) {
         past_read(c, in->link, past);
-        core_mask hops = transit_multicast(&c->network, a, past);
+        core_mask hops = transit_multicast(&c->network, in->link, a, past);
         for (uint32_t hop = mask_next(&hops, 0); hop < NODES; hop = mask_next(&hops, hop + 1))
             deliver_transit(c, in, a, hop, priority, state, past);
     }

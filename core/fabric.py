@@ -77,6 +77,7 @@ class Fabric:
             text = spelling.format(area=self._me.area)
             self._addresses.fix(text, rule)
             self._local.listen(text, self._heard)
+        self.nodes.set_border(self._addresses.resolve("_local/qdrouter.ma").handle)
         self._network = network(self)
 
     def __len__(self) -> int:

@@ -75,6 +75,7 @@ cdef extern from "setup.h" nogil:
         core_neighbour *neighbour
         uint32_t radius
         bint thirsty
+        core_address *border
         uint64_t transit, arrived
     ctypedef struct core_link_counts:
         uint64_t outcome[4]
@@ -147,7 +148,7 @@ cdef extern from "setup.h" nogil:
     void network_neighbour(core_router *, uint32_t, int)
     bint address_add_remote(core_router *, core_address *, uint32_t)
     void address_drop_remote(core_router *, core_address *, uint32_t)
-    int neighbour_take(core_router *, bint)
+    int neighbour_take(core_router *, bint, bint)
     void neighbour_give(core_router *, uint32_t)
     void neighbour_add_link(core_router *, core_link *, uint32_t, uint32_t)
     uint64_t link_rate(const core_link_counts *, uint64_t)

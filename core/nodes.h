@@ -52,6 +52,7 @@ typedef struct {               /* a router; its place in the table is its bit */
 typedef struct {               /* a connection to a router: our links there */
     bool taken;
     bool streams;              /* it takes links for messages that are still coming in */
+    bool abroad;               /* it speaks the other dialect when it comes to addresses */
     struct core_link *control;
     struct core_link *data[ROUTERD_PRIORITIES];
     struct core_link *idle;    /* links for streams that carry none, by `next` */
@@ -66,6 +67,8 @@ typedef struct {
     uint32_t radius;           /* hops to the farthest router */
     uint32_t epoch;            /* another one with every change */
     bool thirsty;              /* a stream waits for a link that has to be opened */
+    uint32_t abroad;           /* neighbours that speak the other dialect */
+    struct core_address *border;       /* who hears what cannot cross into the other dialect; NULL: nobody */
     uint64_t transit;          /* copies sent to routers */
     uint64_t arrived;          /* messages that came from routers */
 } core_network;

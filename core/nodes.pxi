@@ -90,9 +90,14 @@ cdef class Nodes:
 
     # ---- neighbours ----
 
-    def take_neighbour(self, bint streams) -> int:
-        """A place for a connection to a router; -1: there is none left. ``streams``: it takes links for streams."""
-        return neighbour_take(self.forwarder.core, streams)
+    def take_neighbour(self, bint streams, bint abroad=False) -> int:
+        """A place for a connection to a router; -1: there is none left. ``streams``: it takes links for streams; ``abroad``:
+        it speaks the other dialect when it comes to addresses."""
+        return neighbour_take(self.forwarder.core, streams, abroad)
+
+    def set_border(self, uint64_t address) -> None:
+        """The address that gets what is said of addresses and cannot cross into the other dialect."""
+        self.forwarder.core.network.border = self.forwarder.address(address)
 
     def give_neighbour(self, int place) -> None:
         """The connection is gone; its links have been removed before."""

@@ -127,13 +127,14 @@ static void neighbour_drop_link(core_router *c, core_link *l)
 }
 
 /* A place for a connection to a router; -1: all are taken. */
-static int neighbour_take(core_router *c, bool streams)
+static int neighbour_take(core_router *c, bool streams, bool abroad)
 {
     for (int i = 0; i < (int) NEIGHBOURS; i++) {
         core_neighbour *k = &c->network.neighbour[i];
         if (k->taken) continue;
-        *k = (core_neighbour) {.taken = true, .streams = streams};
+        *k = (core_neighbour) {.taken = true, .streams = streams, .abroad = abroad};
         if (streams && !stream_open(c, k, (uint32_t) i)) return -1;
+        c->network.abroad += abroad;
         return i;
     }
     return -1;
@@ -143,6 +144,7 @@ static int neighbour_take(core_router *c, bool streams)
 static void neighbour_give(core_router *c, uint32_t neighbour)
 {
     stream_close(c, &c->network.neighbour[neighbour]);
+    c->network.abroad -= c->network.neighbour[neighbour].abroad;
     c->network.neighbour[neighbour] = (core_neighbour) {.taken = false};
     for (uint32_t bit = 0; bit < NODES; bit++)
         if (c->network.node[bit].neighbour == (int16_t) neighbour) c->network.node[bit].neighbour = -1;

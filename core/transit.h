@@ -6,6 +6,9 @@
  *
  * A router is to get a message from us if its origin's way to it leads through us (valid origins); so each gets it once.
  * A multicast message never goes to a neighbour that it has passed.
+ *
+ * Neighbours abroad speak the other dialect (docs/network.md): what is said of addresses on one side of that border means
+ * nothing on the other, or harm.  All else crosses it.
  */
 #ifndef ROUTERD_CORE_TRANSIT_H
 #define ROUTERD_CORE_TRANSIT_H
@@ -81,13 +84,35 @@ static uint32_t transit_balanced(core_router *c, core_address *a, const core_lin
     return found;
 }
 
-/* Multicast: the next hops. */
-static core_mask transit_multicast(const core_network *n, const core_address *a, const core_past *past)
+static inline bool transit_crosses(const core_network *n, const core_link *from, uint32_t hop)
 {
+    int16_t at = n->node[hop].neighbour;
+    return at >= 0 && n->neighbour[at].abroad != n->neighbour[from->neighbour].abroad;
+}
+
+/* Multicast: the next hops. */
+static core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a, const core_past *past)
+{
+    bool stays = n->abroad && a->treatment == T_CONTROL && from->kind == LINK_CONTROL;
     core_mask within = mask_both(a->remotes, n->reachable), hops = {{0, 0}};
     for (uint32_t bit = mask_next(&within, 0); bit < NODES; bit = mask_next(&within, bit + 1))
         if (a->treatment == T_FLOOD || transit_valid(n, bit, past->origin)) mask_set(&hops, (uint32_t) n->node[bit].next_hop);
+    for (uint32_t hop = stays ? mask_next(&hops, 0) : NODES; hop < NODES; hop = mask_next(&hops, hop + 1))
+        if (transit_crosses(n, from, hop)) mask_clear(&hops, hop);
     return mask_without(hops, past->trace);
+}
+
+/* What a router says of addresses to one beyond the border is for the protocol here, which answers on its behalf. */
+static core_address *transit_border(core_router *c, const core_link *from, uint32_t block, core_address *a)
+{
+    static const uint8_t about[] = {'/', 'q', 'd', 'r', 'o', 'u', 't', 'e', 'r', '.', 'm', 'a'};
+    const core_network *n = &c->network;
+    uint32_t bit = mask_next(&a->remotes, 0);
+    if (!n->border || a->treatment != T_CLOSEST || a->out_count || bit == NODES) return a;
+    if (n->node[bit].next_hop <= 0 || !transit_crosses(n, from, (uint32_t) n->node[bit].next_hop)) return a;
+    uint32_t length = content_to(&c->arena[from->worker], block, c->text);
+    if (length < sizeof about || length > CORE_MAX_TEXT || memcmp(c->text + length - sizeof about, about, sizeof about)) return a;
+    return n->border;
 }
 
 /* What a message's next router is told of its address: a sender with a target need not write it into its messages, and what

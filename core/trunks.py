@@ -139,7 +139,7 @@ class Trunks:
         """A connection to a router is open; we set up its links if we dialled."""
         self.closed(worker, opened.connection)
         streams = STREAMING in opened.offered
-        place = self._nodes.take_neighbour(streams)
+        place = self._nodes.take_neighbour(streams, dialect(opened) == "skupper")
         if place < 0:
             self._close(worker, opened, TOO_MANY)
             return

@@ -261,8 +261,23 @@ class Network:
         if node is None:
             # Without its instance there is no telling which life it is from; the advertisement brings it.
             return
+        before = self._sync.seq_of(node.router)
         for answer in self._sync.updated(node, message):
             self._answer(answer)
+        if not message.absolute and self._sync.seq_of(node.router) != before:
+            self._translate(message, neighbour)
+
+    def _translate(self, update: MobileUpdate, source: Neighbour) -> None:
+        """What changed on one side of the border is told to all on the other, who so learn of it in the order
+        of the way to them: one that knows an address may send at once, and those between have to know it.
+        """
+        version = dispatch.VERSION if source.skupper else skupper.VERSION
+        other = MobileUpdate(update.router, update.mobile_seq, update.present, update.gone, version=version)
+        content = None
+        for link in self._next_hop_links():
+            if link.skupper != source.skupper:
+                content = content or other.encode(ALL_MOBILE)
+                self._outlet.send(ALL_MOBILE, content, link.number)
 
     def _across(self, neighbour: Neighbour, control: Control, fields: Fields, content: bytes) -> None:
         """A message for a router on the other side of the border. Only requests need an answer in another
