@@ -73,7 +73,8 @@ class Member:
     ) -> None:
         self.network, self.name, self.kind, self.costs = network, name, kind, costs
         self.port, self.trunk_port = free_port(), free_port()
-        self.host = "127.0.0.1"
+        self.host = self.trunk_host = "127.0.0.1"  # where clients and routers connect to
+        self.trunk = ""  # attributes of its listener and connectors for routers
         self.router, self.more = router, more
         self.folder = network.folder / name
         self.folder.mkdir()
@@ -83,13 +84,14 @@ class Member:
     def configuration(self) -> str:
         workers = "workers: 2" if self.kind == OURS else "workerThreads: 2"
         text = section("router", "mode: interior", f"id: {self.name}", workers, self.router)
-        for port, role in ((self.port, "normal"), (self.trunk_port, "inter-router")):
-            place = f"host: {self.host}", f"port: {port}", f"role: {role}"
-            text += section("listener", *place, "authenticatePeer: no", "saslMechanisms: ANONYMOUS")
+        anybody = "authenticatePeer: no", "saslMechanisms: ANONYMOUS"
+        text += section("listener", f"host: {self.host}", f"port: {self.port}", *anybody)
+        place = f"host: {self.trunk_host}", f"port: {self.trunk_port}"
+        text += section("listener", *place, "role: inter-router", *anybody, self.trunk)
         for name, cost in self.costs.items():
             far = self.network.members[name]
-            place = f"host: {far.host}", f"port: {far.trunk_port}", f"cost: {cost}"
-            text += section("connector", f"name: {name}", *place, "role: inter-router")
+            place = f"host: {far.trunk_host}", f"port: {far.trunk_port}", f"cost: {cost}"
+            text += section("connector", f"name: {name}", *place, "role: inter-router", self.trunk)
         return text + TREATMENTS + self.more
 
     def start(self) -> Self:

@@ -1,0 +1,137 @@
+"""A ring of four routers under load, whose members and processes die and come back one after the other.
+
+::
+
+    a ─1─ b        Messages go from a to c: by b as long as it is there, by d otherwise.
+    2     1
+    d ─2─ c
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from ledger import Clients, check
+from members import Member, Network, nodes, query
+from running import until
+
+GET_ON = 20  # messages accepted to each sender after each thing that happens
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    network = Network(tmp_path_factory.mktemp("ring"))
+    network.add("a")
+    network.add("b", costs={"a": 1})
+    network.add("d", costs={"a": 2})
+    network.add("c", costs={"b": 1, "d": 2})
+    try:
+        network.start()
+        yield network
+    finally:
+        network.end()
+
+
+class Load:
+    """Clients with ledgers: senders at a, receivers at c."""
+
+    def __init__(self, ring: Network) -> None:
+        self.receivers = Clients(url(ring["c"]), [["receive=balanced", "receive=multicast"]])
+        self.senders = Clients(url(ring["a"]), [["send=balanced", "send=multicast"]])
+
+    def get_on(self) -> None:
+        """More messages are accepted to each sender."""
+        while len(before := self.senders.accepted()) < 2:
+            pass
+
+        def more() -> bool:
+            now = self.senders.accepted()
+            return all(now.get(name, 0) >= count + GET_ON for name, count in before.items())
+
+        until(more, "more messages accepted", 40.0)
+
+    def __enter__(self) -> "Load":
+        return self
+
+    def __exit__(self, kind: object, *error: object) -> None:
+        try:
+            if kind is None:
+                check(self.senders.finish() + self.receivers.finish(), at_least=2 * GET_ON)
+        finally:
+            self.senders.__exit__(kind, *error)
+            self.receivers.__exit__(kind, *error)
+
+
+def url(member: Member) -> str:
+    return f"amqp://{member.host}:{member.port}"
+
+
+def through(member: Member) -> int:
+    """Copies of the clients' messages that it has sent on to other routers."""
+    rows = query(member, "router.address", ["key", "deliveriesTransit"])
+    return sum(row["deliveriesTransit"] for row in rows if row["key"] in ("M0balanced", "M0multicast"))
+
+
+def way(ring: Network, here: str, there: str, hop: str | None) -> None:
+    """Wait until one reaches another by a next hop; None: not at all, or as its neighbour."""
+
+    def so() -> bool:
+        rows = [row for row in nodes(ring[here]) if row["id"] == there]
+        return any(row["nextHop"] == hop for row in rows) if rows else hop is None
+
+    until(so, f"{here} reaches {there} by {hop}", 40.0)
+
+
+def test_the_cheapest_way_is_taken(ring: Network) -> None:
+    """All of it, while it is there."""
+    way(ring, "a", "c", "b")
+    with Load(ring) as load:
+        load.get_on()
+        assert through(ring["b"]) > 0
+        assert through(ring["d"]) == 0
+
+
+@pytest.mark.parametrize(("name", "other", "how"), [("b", "d", signal.SIGKILL), ("d", "b", signal.SIGTERM)])
+def test_a_router_on_the_way_ends_and_comes_back(
+    ring: Network, name: str, other: str, how: signal.Signals
+) -> None:
+    """The other way is taken, and left again when the cheaper one is back."""
+    with Load(ring) as load:
+        load.get_on()
+        ring[name].end(how)
+        load.get_on()
+        way(ring, "a", "c", other)
+        ring[name].start()
+        ring.converge()
+        way(ring, "a", "c", "b")
+        load.get_on()
+
+
+@pytest.mark.parametrize("name", ["a", "c"])
+def test_a_router_with_clients_ends_and_comes_back(ring: Network, name: str) -> None:
+    """Its clients connect again, and find the others."""
+    with Load(ring) as load:
+        load.get_on()
+        ring[name].end(signal.SIGKILL)
+        ring[name].start()
+        ring.converge()
+        load.get_on()
+
+
+def test_a_worker_with_a_router_connection_dies(ring: Network) -> None:
+    """Only what was on its way through it is in doubt; the connection is dialled anew."""
+    with Load(ring) as load:
+        load.get_on()
+        for worker in ("0", "1"):
+            os.kill(ring["b"].child("worker", worker).pid, signal.SIGKILL)
+            load.get_on()
+        ring.converge()
+        way(ring, "a", "c", "b")
+
+
+def test_nobody_complained(ring: Network) -> None:
+    """Of anything but what was done to it."""
+    for member in ring.members.values():
+        lines = [line for line in member.complaints() if "Traceback" in line or "made no sense" in line]
+        assert lines == []
