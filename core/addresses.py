@@ -22,6 +22,7 @@ TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable", "control
 _SEPARATORS: Final = re.compile(r"[./]")
 _ANY_AREA: Final = "all"
 _WILD: Final = ("*", "#")
+BEYOND: Final = "L_edge"  # of an edge router: every other router
 _MANAGEMENT: Final = ("M0$management", "L$management")
 # What other rules may cost while messages wait, in looks at an address in use: less than half a millisecond.
 EFFORT: Final = 400
@@ -35,6 +36,7 @@ class Identity(msgspec.Struct, frozen=True):
 
     router_id: str
     area: str = "0"
+    edge: bool = False
 
 
 def strip_spelling(text: str) -> str:
@@ -59,7 +61,9 @@ def address_key(text: str, me: Identity, phase: int = 0) -> str:
     if head == "_edge":
         router, slash, local = rest.partition("/")
         if slash:
-            return f"L{local}" if router == me.router_id else f"H{router}"
+            if router == me.router_id:
+                return f"L{local}"
+            return BEYOND if me.edge else f"H{router}"
     return f"M{phase}{text}"
 
 
@@ -69,12 +73,14 @@ def _topological_key(rest: str, me: Identity) -> str | None:
     if not slash:
         return None
     if area not in (me.area, _ANY_AREA):
-        return f"A{area}"
+        return BEYOND if me.edge else f"A{area}"
     if not second:
         return None
     if router == _ANY_AREA:
         return f"T{local}"
-    return f"L{local}" if router == me.router_id else f"R{router}"
+    if router == me.router_id:
+        return f"L{local}"
+    return BEYOND if me.edge else f"R{router}"
 
 
 def in_space(text: str, tenant: str, me: Identity) -> str:
@@ -226,6 +232,7 @@ class Addresses:
         self._by_key: dict[str, Address] = {}
         self._by_handle: dict[int, Address] = {}
         self._fixed: dict[str, Rule] = {}
+        self._kept: set[str] = set()
         self._unsure: list[Address] = []  # rules may say something else of these than what they have
         self._heads: tuple[str, ...] = ()  # if they begin so
 
@@ -343,8 +350,14 @@ class Addresses:
         if evicted:
             self.forget_idle(self._by_handle[evicted])
 
+    def keep(self, address: Address) -> None:
+        """Never forget an address."""
+        self._kept.add(address.key)
+
     def forget_idle(self, address: Address) -> None:
         """Forget an address unless something uses it, or it is forgotten already."""
+        if address.key in self._kept:
+            return
         if self._by_key.get(address.key) is address and self._forwarder.remove_address(address.handle):
             del self._by_key[address.key], self._by_handle[address.handle]
             LOGGER.debug("address %s removed", address.key)

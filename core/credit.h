@@ -15,7 +15,7 @@
 #include "out.h"
 
 static inline bool address_has_way(const core_address *a) { return a->out_count || a->reached; }
-static inline bool credit_wanted(const core_link *l) { return !l->address || address_has_way(l->address); }
+static inline bool credit_wanted(const core_link *l) { return !l->address || address_has_way(l->address) || l->kind == LINK_EDGE; }
 
 /* Grants what was withheld; also ends a drain that has not been answered. */
 static void credit_grant(core_router *c, core_link *l)

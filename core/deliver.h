@@ -34,6 +34,9 @@ static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t
     return known->address ? ROUTE_FOUND : ROUTE_FORBIDDEN;
 }
 
+/* Whether a message without a way may leave an edge router for wherever others know one. */
+static inline bool route_exit(const core_router *c, const core_link *from) { return c->exit && c->exit->out_count && !from->address && !from->edge; }
+
 static inline enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_past *past, core_address **address)
 {
     core_address *a = *address = l->address;
@@ -46,7 +49,7 @@ static inline enum core_route route_find(core_router *c, const core_link *l, uin
         if (a->treatment == T_UNAVAILABLE) return ROUTE_UNAVAILABLE;
         if (!past->control) return ROUTE_NOWHERE;
     }
-    return address_has_way(a) ? ROUTE_FOUND : ROUTE_NOWHERE;
+    return address_has_way(a) || route_exit(c, l) ? ROUTE_FOUND : ROUTE_NOWHERE;
 }
 
 /* Of a message that may say where it goes and where it has been. */
@@ -57,7 +60,7 @@ static enum core_route route_annotated(core_router *c, const core_link *l, const
     past->control = l->kind == LINK_CONTROL;
     past->known = true;
     if (content->annotations != ANNOTATIONS_NONE) {
-        if (l->kind != LINK_ENDPOINT && content->trace_count > c->network.radius + 1) return ROUTE_NOWHERE;
+        if (link_trunk(l) && content->trace_count > c->network.radius + 1) return ROUTE_NOWHERE;
         past->known = false;
         past->content = content;
         past->block = r->block;
@@ -101,7 +104,7 @@ __attribute__((noinline, cold)) static void deliver_own(core_router *c, const co
     if (!from || !from->annotated || from->worker == c->workers) return;
     const arena_content *content = arena_content_of(&c->arena[in->arena], in->block);
     if (content->annotations != ANNOTATIONS_NONE) s->time = content->section_end;
-    if (from->kind != LINK_ENDPOINT) s->credit = from->neighbour + 1u;
+    if (link_trunk(from)) s->credit = from->neighbour + 1u;
 }
 
 /* NULL: dropped. */
@@ -133,6 +136,34 @@ __attribute__((always_inline)) static inline core_out *deliver_copy(core_router 
     return out;
 }
 
+/* To an edge router, or from there to its interior router, where the link says nothing of where a message goes. */
+__attribute__((noinline)) static core_out *deliver_through(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state,
+                                                           const core_past *past)
+{
+    core_text *text;
+    if (!transit_text(c, in->link, a, past, &text)) return NULL;
+    core_out *out = deliver_copy(c, in, to, priority, state, text);
+    if (out) out->text = text;
+    else if (text) text_done(c, text);
+    return out;
+}
+
+static inline core_out *deliver_here(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state, const core_past *past)
+{
+    if (__builtin_expect(to->through, 0)) return deliver_through(c, in, a, to, priority, state, past);
+    return deliver_copy(c, in, to, priority, state, NULL);
+}
+
+/* Of our receivers, for a message from anywhere. */
+static inline core_link *choose_here(const core_link *from, core_address *a) { return from->edge ? choose_without(a, from->edge) : choose_one(a); }
+
+/* A message that came from an edge router, or leaves one for wherever others know a way. */
+static void deliver_edge(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, const core_past *past)
+{
+    core_link *to = a->out_count ? choose_here(in->link, a) : c->exit && c->exit->out_count ? choose_one(c->exit) : NULL;
+    if (to) deliver_here(c, in, a, to, priority, state, past);
+}
+
 static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32_t hop, uint8_t priority, uint32_t state, const core_past *past)
 {
     core_text *text;
@@ -157,8 +188,14 @@ static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32
 static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
 {
     in->flags |= IN_MULTICAST;
-    for (uint32_t i = 0; i < a->out_count; i++)
-        if (!past->own || a->out[i]->worker != c->workers) deliver_copy(c, in, a->out[i], priority, state, NULL);
+    bool left = past->own || a == c->exit;     /* an edge router's senders without a target reach others, too, but once */
+    for (uint32_t i = 0; i < a->out_count; i++) {
+        core_link *to = a->out[i];
+        if ((past->own && to->worker == c->workers) || (to->edge && to->edge == in->link->edge)) continue;
+        left |= to->edge != 0;
+        deliver_here(c, in, a, to, priority, state, past);
+    }
+    if (!left && route_exit(c, in->link)) deliver_here(c, in, a, choose_one(c->exit), priority, state, past);
     if (a->reached) {
         past_read(c, in->link, past);
         core_mask hops = transit_multicast(&c->network, in->link, a, past);
@@ -171,7 +208,7 @@ static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint
 /* Closest and balanced, where other routers have receivers, too. */
 static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
 {
-    core_link *here = a->out_count ? choose_one(a) : NULL;
+    core_link *here = a->out_count ? choose_here(in->link, a) : NULL;
     uint32_t hop = 0;
     if (a->treatment == T_CLOSEST) {
         if (!here) hop = transit_closest(&c->network, a);
@@ -180,7 +217,7 @@ static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, ui
         hop = transit_balanced(c, a, here, past->origin, priority);
     }
     if (hop) deliver_transit(c, in, a, hop, priority, state, past);
-    else if (here) deliver_copy(c, in, here, priority, state, NULL);
+    else if (here) deliver_here(c, in, a, here, priority, state, past);
 }
 
 static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why)
@@ -219,12 +256,13 @@ static inline void deliver_routed(core_router *c, core_link *l, const routerd_re
     }
     uint8_t priority = a->priority >= 0 ? (uint8_t) a->priority : r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
     core_in *in = deliver_in(c, l, r);
-    a->ingress += l->kind == LINK_ENDPOINT;
+    a->ingress += !link_trunk(l);
     uint32_t state = a->phase;
     if (!(in->flags & IN_COMPLETE) || past->streaming) state |= SEND_STREAM;
     if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, past);
     else if (__builtin_expect(a->reached, 0)) deliver_near_or_far(c, in, a, priority, state, past);
-    else deliver_copy(c, in, choose_one(a), priority, state, NULL);
+    else if (__builtin_expect(l->edge || !a->out_count, 0)) deliver_edge(c, in, a, priority, state, past);
+    else deliver_here(c, in, a, choose_one(a), priority, state, past);
     if (__builtin_expect(!in->copies, 0)) {
         deliver_failed(c, l, in);
         return;

@@ -31,7 +31,7 @@ HEARD: Final = {
     "_topo/{area}/all/qdrouter": FLOOD,
     "_topo/{area}/all/qdrouter.ma": CONTROL,
 }
-ADVERTISED: Final = "M"  # classes of keys that other routers are told of
+ADVERTISED: Final = "MH"  # classes of keys that other routers are told of
 MAPPED: Final = "MH"  # classes that messages are sent to other routers by
 
 # How the protocol numbers treatments (facts of the protocol, MAU).
@@ -69,6 +69,7 @@ class Fabric:
         self._routers: dict[int, str] = {}  # by bit
         self._consumers: Counter[str] = Counter()  # receivers here, by key
         self._ticked = 0
+        self.routes = 0  # another number whenever the network has changed
         self.changed = True  # the protocol has heard something, and may have something to say
 
     def start(self, network: Callable[["Fabric"], Network]) -> None:
@@ -158,6 +159,7 @@ class Fabric:
 
     def remove_router(self, bit: int) -> None:
         """It is forgotten, and what it had receivers for."""
+        self.routes += 1
         del self._routers[bit]
         for address in self._addresses.entries():
             if self.nodes.has_remote(address.handle, bit):
@@ -166,15 +168,18 @@ class Fabric:
 
     def set_link(self, bit: int, neighbour: int) -> None:
         """A router is the peer of a connection."""
+        self.routes += 1
         trunk = self.trunks.numbered(neighbour)
         self.nodes.set_neighbour(bit, -1 if trunk is None else trunk.place)
 
     def remove_link(self, bit: int) -> None:
         """It is no neighbour any more."""
+        self.routes += 1
         self.nodes.set_neighbour(bit, -1)
 
     def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
         """The way to a router; ``next_hop`` -1: there is none."""
+        self.routes += 1
         self.nodes.set_path(bit, next_hop, cost, valid_origins)
 
     def set_radius(self, radius: int) -> None:
@@ -193,12 +198,14 @@ class Fabric:
             self._drop(key, bit)
 
     def _remote(self, key: str, bit: int, hint: Rule | None) -> None:
+        self.routes += 1
         address = self._addresses.of_key(key, hint)
         if key[0] == "M":
             self._forwarder.set_text(address.handle, mobile_text(key).encode("utf-8", "surrogateescape"))
         self.nodes.add_remote(address.handle, bit)
 
     def _drop(self, key: str, bit: int) -> None:
+        self.routes += 1
         address = self._addresses.known(key)
         if address is not None:
             self.nodes.drop_remote(address.handle, bit)

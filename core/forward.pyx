@@ -22,6 +22,7 @@ PHASES = <uint32_t> ALIAS_PHASES   # the scope of an address's phase is this plu
 CONTROL_LINK = LINK_CONTROL
 DATA_LINK = LINK_DATA
 STREAM_LINK = LINK_STREAM
+EDGE_LINK = LINK_EDGE
 
 
 cdef class Forwarder:
@@ -216,22 +217,29 @@ cdef class Forwarder:
                 "deliveries": a.deliveries, "ingress": a.ingress, "to_core": a.to_core, "from_core": a.from_core,
                 "transit": a.transit, "reached": int(a.reached)}
 
+    def set_exit(self, uint64_t handle) -> None:
+        """Of an edge router: messages of senders without a target go here when there is no way for them. Must stay."""
+        self.core.exit = self.address(handle)
+
     # ---- links ----
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
-                 uint32_t capacity, bint settles=False, int64_t granted=0, uint32_t scope=0, bint annotated=False, text=None) -> bool:
+                 uint32_t capacity, bint settles=False, int64_t granted=0, uint32_t scope=0, bint annotated=False, text=None,
+                 uint32_t edge=0, bint through=False) -> bool:
         """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous, with the
         rights of ``scope``; ``granted``: credit its sender has already; ``annotated``: its messages may say where they go
-        and have been; ``text``: what other routers are told of its address. Grants more where it should flow. False:
-        its index is taken or absurd."""
+        and have been; ``text``: what other routers are told of its address; ``edge``: of which edge router's connection;
+        ``through``: its peer asks messages where they go. Grants more where it should flow. False: its index is taken
+        or absurd."""
         self.place_known(worker)
         cdef core_address *a = NULL
         if address:
             a = self.address(address)
-        cdef core_link *l = link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted)
+        cdef core_link *l = link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted, edge)
         if l is not NULL:
             l.scope = scope
             l.annotated = annotated
+            l.through = through
             if text is not None:
                 l.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
         return l is not NULL
@@ -243,6 +251,16 @@ cdef class Forwarder:
         if l is NULL:
             return False
         link_remove(self.core, l, failed)
+        return True
+
+    def move_link(self, uint32_t worker, uint32_t link, uint32_t generation, uint64_t address) -> bool:
+        """Let an outgoing link receive from another address from now on; False: it is unknown."""
+        self.place_known(worker)
+        cdef core_link *l = link_find(self.core, worker, link, generation)
+        if l is NULL or not l.outgoing or l.address is NULL:
+            return False
+        if not link_move(self.core, l, self.address(address)):
+            raise MemoryError()
         return True
 
     def link_last(self, uint32_t worker, uint32_t link, uint32_t generation) -> int:

@@ -1,12 +1,13 @@
 """Links: which attaches are accepted, where they lead, and what is known of each."""
 
 import logging
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from core.addresses import Address, Addresses, Identity
+from core.addresses import BEYOND, Address, Addresses, Identity
 from core.admission import Admissions, Guarded
+from core.edge.place import Place
 from core.fabric import Fabric
 from core.forward import Forwarder
 from core.names import Names
@@ -50,10 +51,13 @@ class Link(msgspec.Struct):
     scope: int = 0  # of an anonymous sender's rights
     kind: int = 0  # enum core_link_kind of table.h
     priority: int = 0  # of one between routers
+    edge: int = 0  # of which edge router's connection
 
     @property
     def type(self) -> str:
         """What it is for, as management says it."""
+        if self.edge and self.outgoing and self.address is not None and self.address.key[0] == "H":
+            return "edge-downlink"
         return TYPES[self.kind]
 
 
@@ -64,15 +68,23 @@ class Terminus(msgspec.Struct, frozen=True):
     generated: bool = False
 
 
+class Edges(Protocol):
+    """Connections of edge routers here, or of this one to interior routers."""
+
+    def find(self, worker: int, connection: int) -> int: ...
+    def place(self, worker: int, attach: Attach) -> Place | Error | None: ...
+    def attached(self, link: Link) -> None: ...
+    def detached(self, link: Link) -> None: ...
+
+
 def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
     """What an attach asks for, or why it cannot have that; whether the address is available comes later."""
     if attach.coordinator:
         return NO_COORDINATOR
     if attach.dynamic:
         if attach.outgoing:
-            return Terminus(
-                f"amqp:/_topo/{me.area}/{me.router_id}/temp.{names.discriminator()}", generated=True
-            )
+            whose = f"_edge/{me.router_id}" if me.edge else f"_topo/{me.area}/{me.router_id}"
+            return Terminus(f"amqp:/{whose}/temp.{names.discriminator()}", generated=True)
         return Terminus(f"amqp:/_$temp.{names.discriminator()}", generated=True)
     if not attach.address:
         return NO_SOURCE if attach.outgoing else Terminus(None)
@@ -95,8 +107,10 @@ class Links:
         names: Names,
         admissions: Admissions,
         fabric: Fabric | None = None,
+        edges: Edges | None = None,
     ) -> None:
         self._fabric = fabric
+        self._edges = edges
         self._forwarder = forwarder
         self._addresses = addresses
         self._me = me
@@ -124,6 +138,10 @@ class Links:
         if kind is not None and connection is not None:
             self._attach_trunk(worker, attach, kind)
             return
+        edge = 0 if self._edges is None else self._edges.find(worker, attach.connection)
+        if edge and self._edges is not None and (place := self._edges.place(worker, attach)) is not None:
+            self._attach_edge(worker, attach, place, edge)
+            return
         guarded = self._admissions.guarded((worker, attach.connection))
         if guarded is not None and not attach.restored and (refusal := guarded.refusal(attach)):
             self._deny(worker, attach, guarded, *refusal)
@@ -146,7 +164,14 @@ class Links:
             self._addresses.forget_idle(address)
             return
         annotated = connection is not None and connection.annotations != 0
-        self._accept(worker, attach, address, terminus, guarded, tenant, annotated)
+        self._accept(worker, attach, address, terminus, guarded, tenant, annotated, edge)
+
+    def _attach_edge(self, worker: int, attach: Attach, place: Place | Error, edge: int) -> None:
+        """A link of an edge connection that is not like a client's."""
+        if isinstance(place, Error):
+            self._refuse(worker, attach, place)
+            return
+        self._accept(worker, attach, place.address, Terminus(None), None, "", True, edge, place)
 
     def _greeted(self, worker: int, connection: ConnectionOpened) -> bool:
         trunk = None if self._fabric is None else self._fabric.trunks.find(worker, connection.connection)
@@ -179,13 +204,16 @@ class Links:
         guarded: Guarded | None,
         tenant: str,
         annotated: bool,
+        edge: int = 0,
+        place: Place | None = None,
     ) -> None:
-        if not attach.restored:  # the answer goes first: the link is open before credit or messages reach it
+        # the answer goes first: the link is open before credit or messages reach it
+        if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
             self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, generated))
         capacity = max(1, min(attach.capacity, MAX_CAPACITY))
         settles = attach.outgoing and attach.snd_settle_mode == SETTLED
-        handle = 0 if address is None else address.handle
+        handle = place.handle if place is not None else 0 if address is None else address.handle
         scope = 0
         if address is None and (guarded is not None or tenant):
             scope = self._admissions.scopes.enter(guarded.rights.targets if guarded else None, tenant)
@@ -201,6 +229,8 @@ class Links:
             scope,
             annotated,
             self._text(attach, address, terminus),
+            edge,
+            place is not None and place.through,
         ):
             if scope:
                 self._admissions.scopes.leave(scope)
@@ -209,7 +239,7 @@ class Links:
             if address is not None:
                 self._addresses.forget_idle(address)
             return
-        self._enter(worker, attach, address, guarded=guarded, scope=scope)
+        self._enter(worker, attach, address, guarded=guarded, scope=scope, edge=edge)
         if guarded is not None:
             guarded.attached(attach.outgoing, 1)
         if attach.outgoing and address is not None and self._fabric is not None:
@@ -217,7 +247,7 @@ class Links:
 
     def _text(self, attach: Attach, address: Address | None, terminus: Terminus) -> bytes | None:
         """What the next router is told of the address of a link where the address stands for many."""
-        if self._fabric is None or attach.outgoing or address is None or address.key[0] not in SUMMARIES:
+        if attach.outgoing or address is None or not (address.key[0] in SUMMARIES or address.key == BEYOND):
             return None
         return None if terminus.text is None else terminus.text.encode("utf-8", "surrogateescape")
 
@@ -231,9 +261,10 @@ class Links:
         scope: int = 0,
         kind: int = 0,
         priority: int = 0,
+        edge: int = 0,
     ) -> None:
         self._identity += 1
-        self._links[worker, attach.link] = Link(
+        link = self._links[worker, attach.link] = Link(
             worker,
             attach.link,
             attach.generation,
@@ -246,6 +277,7 @@ class Links:
             scope,
             kind,
             priority,
+            edge,
         )
         LOGGER.debug(
             "link %r of worker %d connection %d %s: %s %s",
@@ -256,6 +288,8 @@ class Links:
             "from" if attach.outgoing else "to",
             TYPES[kind] if kind else "anonymous" if address is None else address.key,
         )
+        if self._edges is not None:
+            self._edges.attached(link)
 
     def _deny(self, worker: int, attach: Attach, guarded: Guarded, error: Error, counter: int) -> None:
         """Refuse what the policy does not allow."""
@@ -314,6 +348,8 @@ class Links:
                 )
             elif link.outgoing and link.address is not None:
                 self._fabric.consumer(link.address, -1)
+        if self._edges is not None:
+            self._edges.detached(link)
         if link.address is not None:
             self._addresses.forget_idle(link.address)
         LOGGER.debug("link %r of worker %d connection %d detached", link.name, link.worker, link.connection)

@@ -107,6 +107,12 @@ class Local:
         self._waiting_bytes += len(content)
         return True
 
+    def waiting(self, text: str) -> int:
+        """Messages on their way to an address."""
+        address = self._addresses.find(text)
+        key = None if address is None else address.key
+        return sum(one == key for one in self._lent.values()) + len(self._waiting.get(text, ()))
+
     def _try(self, text: str, content: bytes) -> bool | None:
         """Send at once. False: nobody receives it; None: there is no room now."""
         address = self._reached(text)

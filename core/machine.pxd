@@ -33,7 +33,7 @@ cdef extern from "setup.h" nogil:
         STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL
         RATE_SHIFT, STAT_RECLAIMED
         T_UNAVAILABLE, T_FLOOD
-        LINK_ENDPOINT, LINK_CONTROL, LINK_DATA, LINK_STREAM
+        LINK_ENDPOINT, LINK_CONTROL, LINK_DATA, LINK_STREAM, LINK_EDGE
         NODES, NEIGHBOURS, NODE_TEXT, ROUTERD_PRIORITIES
         CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT, ALIAS_PHASES
     ctypedef struct core_pool:
@@ -81,8 +81,9 @@ cdef extern from "setup.h" nogil:
         uint64_t outcome[4]
         uint64_t presettled, dropped, delayed_1, delayed_10, last
     ctypedef struct core_link:
-        bint outgoing, draining, annotated, leaving
+        bint outgoing, draining, annotated, leaving, through
         core_link *next
+        core_address *address
         uint8_t worker, kind
         core_text *text
         uint32_t scope, count, withheld, capacity
@@ -109,6 +110,7 @@ cdef extern from "setup.h" nogil:
         sem_t *sem
         routerd_record control
         uint8_t *text
+        core_address *exit
         core_network network
     const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)
     const char *setup_worker(core_router *, uint32_t, uint8_t *, uint8_t *, int)
@@ -129,7 +131,8 @@ cdef extern from "setup.h" nogil:
     void address_free(core_router *, core_address *)
     bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, core_address **)
     core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
-    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint, int64_t)
+    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint, int64_t, uint32_t)
+    bint link_move(core_router *, core_link *, core_address *)
     void link_remove(core_router *, core_link *, bint)
     bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)
     void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)

@@ -83,14 +83,16 @@ static void link_credit(core_router *c, core_link *l, int64_t granted)
     credit_grant(c, l);
 }
 
-/* NULL: the index is taken or beyond all bounds, or memory is used up. */
+/* `edge`: of which edge router's connection, 0: of none.  NULL: the index is taken or beyond all bounds, or memory is used up. */
 static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a,
-                           uint32_t capacity, bool settles, int64_t granted)
+                           uint32_t capacity, bool settles, int64_t granted, uint32_t edge)
 {
     core_link *l = outgoing && !a ? NULL : link_place(c, w, link, generation, outgoing, capacity);
     if (!l) return NULL;
     l->settles = settles;
     l->address = a;
+    l->edge = edge;
+    if (edge) l->kind = LINK_EDGE;
     if (outgoing && !address_add_out(a, l)) {
         link_unplace(c, l);
         return NULL;
@@ -107,6 +109,18 @@ static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t g
     }
     link_credit(c, l, granted);
     return l;
+}
+
+/* Lets an outgoing link receive from another address from now on.  False: memory is used up. */
+static bool link_move(core_router *c, core_link *l, core_address *a)
+{
+    core_address *old = l->address;
+    if (old == a) return true;
+    if (!address_add_out(a, l)) return false;
+    address_drop_out(old, l);
+    l->address = a;
+    if (a->out_count == 1) credit_grant_all(c, a);
+    return true;
 }
 
 static void link_orphan_ins(core_router *c, core_link *l)
@@ -148,7 +162,7 @@ static void link_remove(core_router *c, core_link *l, bool failed)
 {
     core_address *a = l->address;
     l->leaving = true;
-    if (l->kind != LINK_ENDPOINT) neighbour_drop_link(c, l);
+    if (link_trunk(l)) neighbour_drop_link(c, l);
     if (l->outgoing) {
         if (a) address_drop_out(a, l);
         link_fail_outs(c, l, failed);

@@ -37,6 +37,9 @@ from shm.payloads import (
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+    from core.edge.downlinks import Downlinks
+    from core.edge.uplink import Uplink
+
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 
@@ -58,7 +61,7 @@ class Core:
     """
 
     def __init__(self, setup: Setup, memory: Memory, seed: bytes, semaphore: str | None = None) -> None:
-        me = Identity(setup.router_id, setup.area)
+        me = Identity(setup.router_id, setup.area, setup.mode == "edge")
         names = Names(seed)
         self.forwarder = Forwarder(
             setup.places,
@@ -76,10 +79,13 @@ class Core:
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
         self.fabric = (
             None
-            if setup.mode == "standalone"
+            if setup.mode != "interior"
             else Fabric(self.forwarder, self.addresses, self.local, me, names)
         )
-        self.links = Links(self.forwarder, self.addresses, me, names, self.admissions, self.fabric)
+        self.edges = self._edges(setup.mode, me, names)
+        self.links = Links(
+            self.forwarder, self.addresses, me, names, self.admissions, self.fabric, self.edges
+        )
         self.connections = Connections(self.forwarder, self.admissions)
         self.errands: list[
             Callable[[], None]
@@ -88,13 +94,24 @@ class Core:
         self._recovery = Recovery(self.forwarder, self.links, self.connections)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
 
+    def _edges(self, mode: str, me: Identity, names: Names) -> "Uplink | Downlinks | None":
+        if mode == "edge":
+            from core.edge.uplink import Uplink  # noqa: PLC0415  a router that stands alone does without
+
+            return Uplink(self.forwarder, self.addresses, self.local, me, names)
+        if mode == "interior":
+            from core.edge.downlinks import Downlinks  # noqa: PLC0415  as above
+
+            return Downlinks(self.forwarder, self.addresses, self.local)
+        return None
+
     def step(self, now: int) -> None:
         """Handle every action there is, at ``now`` nanoseconds."""
         while self.addresses.unsettled:
             self.addresses.settle()
         self._settle(now)
-        if self.fabric is not None:
-            self.fabric.step(now)
+        if self.fabric is not None or self.edges is not None:
+            self.tick(now)
             self._settle(now)
         self.forwarder.publish()
 
@@ -128,6 +145,8 @@ class Core:
         self.addresses.settle()
         if self.fabric is not None:
             self.fabric.step(now)
+        if self.edges is not None:
+            self.edges.step(now, 0 if self.fabric is None else self.fabric.routes)
 
     def set_addresses(self, treatment: SetAddresses | ChangeAddresses) -> None:
         """Other rules for addresses; links stay attached whatever they are."""
@@ -147,6 +166,8 @@ class Core:
         self.connectors.forget_worker(gone.index)
         if self.fabric is not None:
             self.fabric.trunks.forget_worker(gone.index)
+        if self.edges is not None:
+            self.edges.forget_worker(gone.index)
         self.forwarder.publish()
         return reclaimed
 
@@ -181,6 +202,8 @@ class Core:
             self._nonsense(worker, f"kind {kind} is the core's to say")
         if self.fabric is not None:
             self._trunk(self.fabric.trunks, worker, message)
+        if self.edges is not None:
+            self._edge(self.edges, worker, message)
 
     def _take(self, worker: int, message: msgspec.Struct) -> bool:
         """What a worker says; False: that is not for a worker to say."""
@@ -218,6 +241,16 @@ class Core:
                 trunks.costs(worker, opened)
             case LinkRefused():
                 trunks.refused(message)
+
+    def _edge(self, edges: "Uplink | Downlinks", worker: int, message: msgspec.Struct) -> None:
+        match message:
+            case ConnectionOpened(role="edge"):
+                if (worker, message.connection) in self.connections:
+                    edges.opened(worker, message)
+            case ConnectionClosed():
+                edges.closed(worker, message.connection, message.generation)
+            case LinkRefused():
+                edges.refused(message)
 
     def _nonsense(self, worker: int, what: str) -> None:
         self.forwarder.bad()

@@ -181,7 +181,7 @@ static void stream_idle(core_router *c, core_link *l);
 /* A copy that went to another router is over. */
 static void out_transit_over(core_router *c, const core_out *out)
 {
-    core_address *a = (core_address *) pool_find(&c->addresses, out->address);
+    core_address *a = out->hop ? (core_address *) pool_find(&c->addresses, out->address) : NULL;
     if (a && a->outstanding && !(out->in->flags & IN_PRESETTLED)) a->outstanding[out->hop]--;
     if (out->text) text_done(c, out->text);
     if (out->link->kind == LINK_STREAM && !out->link->leaving) stream_idle(c, out->link);
@@ -193,7 +193,7 @@ static void out_finish(core_router *c, core_out *out, core_outcome outcome)
     core_in *in = out->in;
     bool open = !out->state;
     link_count(c, out->link, in, outcome.state);
-    if (__builtin_expect(out->hop, 0)) out_transit_over(c, out);
+    if (__builtin_expect(out->hop || out->text, 0)) out_transit_over(c, out);
     link_drop_out(out);
     in_drop_copy(out);
     pool_give(&c->outs, out);

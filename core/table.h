@@ -29,8 +29,9 @@
 /* What routers tell each other is multicast, and only over control links; a flood asks for nobody's origin. */
 enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILABLE = 3, T_CONTROL = 4, T_FLOOD = 5 };
 
-/* What a link is for.  All but endpoints are links between routers: without an address, their credit comes back at once. */
-enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_STREAM = 3 };
+/* What a link is for.  All but endpoints are links between routers: their credit comes back at once.  Those of an edge
+ * router's connection are like a client's for the rest; the others have no address. */
+enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_STREAM = 3, LINK_EDGE = 4 };
 
 /* Indices of shm/stats.py that the forwarder writes. */
 enum core_stat {
@@ -143,6 +144,8 @@ typedef struct core_link {
     uint8_t neighbour;         /* between routers: which connection */
     bool leaving;              /* it is being removed */
     bool annotated;            /* incoming: its messages may say where they go and have been */
+    bool through;              /* outgoing: the peer asks its messages where they go */
+    uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
     uint32_t capacity;
     core_address *address;     /* NULL: anonymous (incoming only) */
     uint32_t scope;            /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
@@ -235,11 +238,15 @@ typedef struct core_router {
     uint32_t no_address, unavailable, forbidden;   /* constant error payloads in our arena */
     core_stall stall;
     uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
+    core_address *exit;        /* of an edge router: where everything goes that has no way here; NULL: it is none */
     core_network network;
     uint8_t past[16384];       /* past.h: where a message has been */
 } core_router;
 
 static inline bool core_constant(const core_router *c, uint32_t block) { return block == c->no_address || block == c->unavailable || block == c->forbidden; }
+
+/* Between interior routers, all of whose messages come over such links. */
+static inline bool link_trunk(const core_link *l) { return l->kind - 1u < 3u; }
 
 /* ---- finding what a record names ---- */
 

@@ -88,22 +88,22 @@ def symbols(pairs: Iterable[tuple[str, bytes]]) -> bytes:
 def decode(content: bytes) -> Control:
     """A control message from its bytes. Raises BadMessageError."""
     try:
-        sections = _sections(content)
+        parts = sections(content)
     except wire.WireError as error:
         raise BadMessageError(str(error)) from error
-    properties = sections.get(_PROPERTIES)
+    properties = parts.get(_PROPERTIES)
     to = properties[_TO] if isinstance(properties, list) and len(properties) > _TO else None
-    application = sections.get(_APPLICATION)
+    application = parts.get(_APPLICATION)
     opcode = application.get("opcode") if isinstance(application, dict) else None
     if not isinstance(to, str) or not isinstance(opcode, str):
         raise BadMessageError("it has no address or no opcode")
-    body = sections.get(_VALUE)
+    body = parts.get(_VALUE)
     if not isinstance(body, dict):
         raise BadMessageError("its body is not a map")
     return Control(to, opcode, body)
 
 
-def _sections(content: bytes) -> dict[int, Any]:
+def sections(content: bytes) -> dict[int, Any]:
     """The values of the sections, which must come in their order and once each."""
     parser = wire.Parser(content)
     found: dict[int, Any] = {}

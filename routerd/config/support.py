@@ -67,8 +67,6 @@ def check_support(checked: list[Checked]) -> Iterator[Mistake]:
                 yield at.mistake(name, f"{NOT_YET}; {effect}", warning=True)
         if isinstance(at.entity, Listener):
             yield from _listener(at, at.entity)
-        if isinstance(at.entity, Router) and at.entity.mode == "edge":
-            yield at.mistake("mode", f"edge {NOT_YET}; the router stands alone", warning=True)
 
 
 def _http(at: Checked, listener: Listener) -> Iterator[Mistake]:

@@ -13,12 +13,15 @@ from shm.payloads import (
 )
 
 
-def join(a: Site, b: Site, cost: int = 1) -> tuple[int, int]:
+def join(a: Site, b: Site, cost: int = 1, role: str = "inter-router") -> tuple[int, int]:
     """A connection between two routers; ``a`` dials."""
-    fields = {"role": "inter-router", "product": "routerd", "annotations": SECTION, "cost": cost}
+    fields = {"role": role, "product": "routerd", "annotations": SECTION, "cost": cost}
     a.connections += 1
     b.connections += 1
     ends = a.connections, b.connections
+    if role == "edge":
+        a.edges.add(ends[0])
+        b.edges.add(ends[1])
     a.sites[ends[0]], b.sites[ends[1]] = (b, ends[1]), (a, ends[0])
     b.control(C_CONNECTION_OPENED, ConnectionOpened(ends[1], 1, a.name, "host:2", **fields))
     a.control(C_CONNECTION_OPENED, ConnectionOpened(ends[0], 1, b.name, "host:1", connector="c", **fields))
@@ -61,7 +64,8 @@ class Internet:
 
     def __init__(self, *names: str, seed: int = 0) -> None:
         self.now = 1_000_000_000
-        self.sites = {name: Site(name, seed) for name in names}
+        modes = {True: "edge", False: "interior"}
+        self.sites = {name: Site(name, seed, modes[name.startswith("edge")]) for name in names}
 
     def __getitem__(self, name: str) -> Site:
         return self.sites[name]

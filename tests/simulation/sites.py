@@ -12,7 +12,7 @@ import msgspec
 from memory import CONTENT, Memory
 
 from core.fabric import Fabric
-from core.network.message import decode
+from core.network.message import sections
 from core.network.network import Network
 from core.network.outlet import NetworkSettings
 from core.router import Core
@@ -28,6 +28,7 @@ from shm.payloads import (
     C_OPEN_LINK,
     Attach,
     Attached,
+    Close,
     ConnectionOpened,
     Detach,
     LinkRefused,
@@ -41,6 +42,7 @@ RULES: Final = [
 ]
 SECTION: Final = 2  # enum content_annotations
 OVERRIDE: Final = 2  # enum content_routed
+PROPERTIES: Final = 0x73
 CORE: Final = 1  # the core's place and arena, beside one worker
 
 
@@ -74,6 +76,7 @@ class SiteLink:
     unsettled: list[tuple[Packet, int]] = field(default_factory=list)
     answer: int = n.S_ACCEPTED  # 0: wait
     request: int = 0
+    name: str = ""
     open: bool = False
     error: str = ""
 
@@ -90,10 +93,11 @@ class Incoming:
 class Site:
     """One router."""
 
-    def __init__(self, name: str, seed: int = 0) -> None:
+    def __init__(self, name: str, seed: int = 0, mode: str = "interior") -> None:
         self.name = name
+        self.mode = mode
         self.memory = Memory(1, 1024, 1 << 20)
-        setup = Setup("core", 1, 1, "/none", name, "0", 1, [-1], mode="interior", addresses=RULES)
+        setup = Setup("core", 1, 1, "/none", name, "0", 1, [-1], mode=mode, addresses=RULES)
         self.core = Core(setup, self.memory, seed.to_bytes(4, "big") + name.encode())
         self.core.join(self._network)
         self.actions = n.Producer(self.memory.rings, n.action_ring_offset(0))
@@ -107,6 +111,8 @@ class Site:
         self.outcomes: dict[int, list[int]] = {}  # of clients' messages
         self.handles = 1 << 32
         self.next_link = self.connections = 0
+        self.edges: set[int] = set()  # connections between an edge router and an interior one
+        self.closing: list[int] = []  # connections that the core wants closed
         self.answers: Counter[int] = Counter()  # links that we began and the peer answered, by connection
 
     def _network(self, fabric: Fabric) -> Network:
@@ -189,7 +195,7 @@ class Site:
         if text:
             struct.pack_into("=II", segment, at + 16, len(ingress) + len(trace), len(text))
         routed = OVERRIDE if packet.override else 0
-        struct.pack_into("=BBB", segment, at + 45, SECTION if packet.trace else 0, packet.phase, routed)
+        struct.pack_into("=BBB", segment, at + 45, SECTION if packet.trace or packet.override else 0, packet.phase, routed)
         struct.pack_into("=I", segment, at + 64, len(front))
         struct.pack_into("=II", segment, at + 80, 0, len(ingress))
         struct.pack_into("=III", segment, at + 88, len(ingress), len(trace), len(packet.trace))
@@ -253,8 +259,21 @@ class Site:
             link.error = "" if attached.error is None else attached.error.condition
             if link.peer is not None:
                 link.peer[0].answered(link.peer[1], attached)
+        elif kind == C_DETACH:
+            self._detach(msgspec.msgpack.decode(payload, type=Detach))
         elif kind == C_CLOSE:
-            raise AssertionError("a connection was closed")
+            self.closing.append(msgspec.msgpack.decode(payload, type=Close).connection)
+
+    def _detach(self, detach: Detach) -> None:
+        """The core closes a link of its own: the other end does, too."""
+        mine = self.links.pop(detach.link)
+        assert mine.peer is not None
+        other, theirs = mine.peer
+        mine.peer = None
+        del other.links[theirs.index]
+        for site, link in ((self, mine), (other, theirs)):
+            site.incoming = {h: d for h, d in site.incoming.items() if d.link is not link}
+            site.control(C_DETACH, Detach(link.index, 1))
 
     def _outcome(self, r: dict[str, int]) -> None:
         delivery = self.incoming.get(r["delivery"])
@@ -299,8 +318,8 @@ class Site:
             packet,
             override=override,
             phase=r["state"] & 15,
-            ingress=packet.ingress or me,
-            trace=(*packet.trace, me),
+            ingress="" if self.mode == "edge" else packet.ingress or me,
+            trace=() if self.mode == "edge" else (*packet.trace, me),
             priority=r["priority"],
         )
         self.transmit(link, onward, r["peer"], bool(r["flags"] & n.F_SETTLED))
@@ -309,7 +328,8 @@ class Site:
         if r["arena"] != CORE:
             return self.packets[r["block"]]
         payload = self.views[CORE].read(r["block"])
-        return Packet(-1, decode(payload).to, payload, True)
+        to = sections(payload).get(PROPERTIES, [None, None, ""])[2]
+        return Packet(-1, to or "", payload, True)
 
     def settle(self, handle: int, state: int) -> None:
         self.post(type=n.A_UPDATE, delivery=handle, state=state, flags=n.F_SETTLED)
@@ -334,7 +354,7 @@ class Site:
         other, connection = self.sites[asked.connection]
         mine = self._new_link(asked.connection, asked.outgoing)
         theirs = other._new_link(connection, not asked.outgoing)
-        mine.request = asked.request
+        mine.request, mine.name = asked.request, asked.name
         mine.peer, theirs.peer = (other, theirs), (self, mine)
         other.control(
             C_ATTACH,
@@ -344,7 +364,7 @@ class Site:
                 connection,
                 asked.name,
                 theirs.outgoing,
-                None,
+                asked.target if asked.outgoing else asked.source,
                 capabilities=asked.source_capabilities,
             ),
         )
@@ -354,11 +374,13 @@ class Site:
         assert attached.error is None, attached.error
         link.open = True
         capabilities = ["qd.router" if self.answers[link.connection] < 2 else "qd.router-data"]
+        if link.connection in self.edges:
+            capabilities = []
         self.answers[link.connection] += 1
         self.control(
             C_ATTACH,
             Attach(
-                link.index, 1, link.connection, "qdlink", link.outgoing, None,
+                link.index, 1, link.connection, link.name, link.outgoing, None,
                 capabilities=capabilities, request=link.request, ours=True,
             ),
         )  # fmt: skip

@@ -1,0 +1,47 @@
+"""What both ends of an edge connection know: names of its links, and where such a link leads."""
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from core.addresses import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROLE: Final = "edge"
+DOWNLINK: Final = "qd.router-edge-downlink"  # capability
+WAYPOINT: Final = "qd.waypoint"
+FALLBACK: Final = "qd.fallback"
+TRACKING: Final = "_$qd.edge_addr_tracking"
+HEARTBEAT: Final = "_$qd.edge_heartbeat"
+LOOKUP: Final = "_$qd.addr_lookup"
+
+OWN: Final = ("M0$management", "M0_$qd.")  # each router's own, by the beginning of the key
+
+Key = tuple[int, int]  # worker, index of the connection in it
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a link of an edge connection leads: an address, for now at ``handle``; None: where messages say.
+    ``through``: the peer asks messages where they go."""
+
+    address: Address | None = None
+    handle: int = 0
+    through: bool = False
+
+
+def shared(key: str) -> bool:
+    """Whether receivers of an address are of interest on the other side."""
+    return key.startswith("M") and not key.startswith(OWN)
+
+
+def capabilities(key: str, outgoing: bool) -> "Sequence[str]":
+    """What a terminus says so that the other side takes the link for the address's phase (facts 11)."""
+    phase = key[1]
+    if phase == "F":
+        return [FALLBACK]
+    number = int(phase) + (not outgoing)
+    if phase == "0":
+        return []
+    return [WAYPOINT if number == 1 else f"{WAYPOINT}.{number}"]

@@ -1,0 +1,293 @@
+"""The edge router's side: one connection to an interior router is active, others stand by.
+
+    anonymous, outgoing         everything that has no way here: the address L_edge
+    downlink, incoming          whatever is sent to this router, or to its dynamic addresses
+    tracking, incoming          which addresses have receivers beyond
+    a proxy for each address    incoming where there are receivers here; outgoing where there are senders, and
+                                used only while there are receivers beyond
+    heartbeat, outgoing
+
+When the active connection is lost the next one takes over, and the links are made anew there.
+"""
+
+import logging
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from core.addresses import BEYOND, TREATMENTS, Addresses, Identity
+from core.edge import words
+from core.edge.place import DOWNLINK, HEARTBEAT, TRACKING, Key, Place, capabilities, shared
+from core.forward import Forwarder
+from core.links import Link
+from core.local import Local
+from core.names import Names
+from core.network.message import BadMessageError
+from shm.payloads import (
+    C_CLOSE,
+    C_DETACH,
+    C_OPEN_LINK,
+    Attach,
+    Close,
+    ConnectionOpened,
+    Detach,
+    Error,
+    LinkRefused,
+    OpenLink,
+)
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+BEAT_NS: Final = 2_000_000_000
+TRACKING_CREDIT: Final = 32
+LINK_CAPACITY: Final = 250
+BEATS_UNSENT: Final = 2  # more wait for credit: no further one is sent
+AGAIN: Final = Error("amqp:connection:forced", "The router's core was restarted; connect again")
+HEARD_AT: Final = f"_local/{TRACKING}"
+BEATEN_AT: Final = f"_local/{HEARTBEAT}"
+
+Side = tuple[str, bool]  # key of an address, and whether the proxy is outgoing
+
+
+class Interior(msgspec.Struct):
+    """A connection to an interior router."""
+
+    number: int
+    worker: int
+    opened: ConnectionOpened
+
+    @property
+    def peer(self) -> str:
+        """For the log."""
+        return f"{self.opened.container} at {self.opened.host}"
+
+
+class Proxy(msgspec.Struct):
+    """A link that stands for receivers, or senders, of an address here."""
+
+    side: Side
+    request: int = 0
+    link: Link | None = None
+    leaving: bool = False
+
+
+class Uplink:
+    """All connections of this edge router to interior routers."""
+
+    def __init__(
+        self, forwarder: Forwarder, addresses: Addresses, local: Local, me: Identity, names: Names
+    ) -> None:
+        self._forwarder = forwarder
+        self._addresses = addresses
+        self._local = local
+        self._me = me
+        self._names = names
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._interiors: dict[Key, Interior] = {}
+        self.active: Interior | None = None
+        self._wishes: dict[int, Place | Proxy] = {}  # links asked for, by request
+        self._proxies: dict[Side, Proxy] = {}
+        self._by_name: dict[str, Proxy] = {}
+        self._here: Counter[Side] = Counter()  # links of clients: receivers (incoming proxy), senders
+        self._beyond: set[str] = set()  # keys with receivers there
+        self._number = self._request = self._beats = 0
+        self._beaten = 0
+        self._exit = addresses.of_key(BEYOND)
+        addresses.keep(self._exit)
+        forwarder.set_exit(self._exit.handle)
+        self._parked = forwarder.add_address(TREATMENTS.index("control"), listed=False)
+        local.listen(HEARD_AT, self._heard)
+
+    # ---- connections ----
+
+    def opened(self, worker: int, opened: ConnectionOpened) -> None:
+        """A connection to an interior router is open."""
+        if opened.restored:  # its links would have to be told apart: made anew they need not
+            close = Close(opened.connection, opened.generation, AGAIN)
+            self._forwarder.post_control(worker, C_CLOSE, self._encode(close))
+        self._number += 1
+        interior = self._interiors[worker, opened.connection] = Interior(self._number, worker, opened)
+        if opened.restored:
+            return
+        if self.active is None:
+            self._activate(interior)
+        else:
+            LOGGER.info("edge connection to %s stands by", interior.peer)
+
+    def closed(self, worker: int, connection: int, generation: int | None = None) -> None:
+        """A connection is gone; its links were detached before."""
+        interior = self._interiors.get((worker, connection))
+        if interior is None or generation not in (None, interior.opened.generation):
+            return
+        del self._interiors[worker, connection]
+        if interior is not self.active:
+            return
+        LOGGER.info("edge connection to %s is lost", interior.peer)
+        self.active = None
+        self._wishes.clear()
+        self._proxies.clear()
+        self._by_name.clear()
+        self._beyond.clear()
+        successor = next((one for one in self._interiors.values() if not one.opened.restored), None)
+        if successor is not None:
+            self._activate(successor)
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is dead, and its connections with it."""
+        for key in [key for key in self._interiors if key[0] == worker]:
+            self.closed(*key)
+
+    def find(self, worker: int, connection: int) -> int:
+        """The number of an edge connection; 0: it is none."""
+        interior = self._interiors.get((worker, connection))
+        return 0 if interior is None else interior.number
+
+    def is_active(self, worker: int, connection: int) -> bool:
+        """Whether it carries messages."""
+        return self.active is not None and self._interiors.get((worker, connection)) is self.active
+
+    def _activate(self, interior: Interior) -> None:
+        self.active = interior
+        LOGGER.info("edge connection to %s is active", interior.peer)
+        heard = self._addresses.resolve(HEARD_AT)
+        beaten = self._addresses.resolve(BEATEN_AT)
+        self._open(True, None, Place(self._exit, self._exit.handle, through=True))
+        self._open(False, self._me.router_id, Place(), [DOWNLINK])
+        self._open(False, TRACKING, Place(heard, heard.handle), capacity=TRACKING_CREDIT)
+        self._open(True, HEARTBEAT, Place(beaten, beaten.handle))
+        for side in self._here:
+            self._check(side)
+
+    # ---- links ----
+
+    def _open(
+        self,
+        outgoing: bool,
+        address: str | None,
+        what: Place | Proxy,
+        said: list[str] | None = None,
+        capacity: int = LINK_CAPACITY,
+    ) -> tuple[int, str]:
+        """Ask for a link; its request and name."""
+        assert self.active is not None, "only on the active connection"
+        self._request += 1
+        self._wishes[self._request] = what
+        opened = self.active.opened
+        name = f"qdlink.{self._names.discriminator()}"
+        link = OpenLink(
+            opened.connection,
+            opened.generation,
+            self._request,
+            name,
+            outgoing,
+            None if outgoing else address,
+            address if outgoing else None,
+            0,
+            said or [],
+            said or [],
+            capacity=capacity,
+        )
+        self._forwarder.post_control(self.active.worker, C_OPEN_LINK, self._encode(link))
+        return self._request, name
+
+    def place(self, worker: int, attach: Attach) -> Place | Error | None:
+        """Where a link of an edge connection leads; None: as that of any client."""
+        what = self._wishes.pop(attach.request, None) if attach.request else None
+        if attach.restored or (attach.request and what is None):
+            return AGAIN
+        if not isinstance(what, Proxy):
+            return what
+        key, outgoing = what.side
+        address = self._addresses.of_key(key)
+        beyond = not outgoing or key in self._beyond
+        return Place(address, address.handle if beyond else self._parked)
+
+    def refused(self, refused: LinkRefused) -> None:
+        """The interior router would not have a link, or the connection is gone."""
+        what = self._wishes.pop(refused.request, None)
+        if what is None or self.active is None:
+            return
+        if isinstance(what, Proxy):
+            self._forget(what)
+        if (error := refused.error) is not None:
+            LOGGER.warning(
+                "router %s refused a link: %s: %s", self.active.peer, error.condition, error.description
+            )
+
+    def attached(self, link: Link) -> None:
+        """A link has come: of the uplink, or of a client."""
+        if link.edge:
+            if (proxy := self._by_name.get(link.name)) is not None:
+                proxy.link = link
+                self._check(proxy.side)
+        elif link.address is not None and shared(link.address.key):
+            side = link.address.key, not link.outgoing
+            self._here[side] += 1
+            self._check(side)
+
+    def detached(self, link: Link) -> None:
+        """A link has gone."""
+        if link.edge:
+            if (proxy := self._by_name.get(link.name)) is not None:
+                self._forget(proxy)
+                self._check(proxy.side)
+        elif link.address is not None and shared(link.address.key):
+            side = link.address.key, not link.outgoing
+            self._here[side] -= 1
+            if not self._here[side]:
+                del self._here[side]
+            self._check(side)
+
+    def _forget(self, proxy: Proxy) -> None:
+        self._proxies.pop(proxy.side, None)
+        self._by_name = {name: one for name, one in self._by_name.items() if one is not proxy}
+        if proxy.side[1]:
+            self._beyond.discard(proxy.side[0])
+
+    def _check(self, side: Side) -> None:
+        """Have the proxy that is needed, and no other."""
+        if self.active is None:
+            return
+        proxy = self._proxies.get(side)
+        if proxy is None and self._here[side]:
+            key, outgoing = side
+            proxy = self._proxies[side] = Proxy(side)
+            proxy.request, name = self._open(outgoing, key[2:], proxy, list(capabilities(key, outgoing)))
+            self._by_name[name] = proxy
+        elif proxy is not None and not self._here[side] and proxy.link is not None and not proxy.leaving:
+            proxy.leaving = True
+            link = proxy.link
+            self._forwarder.post_control(
+                link.worker, C_DETACH, self._encode(Detach(link.link, link.generation))
+            )
+
+    # ---- what is beyond ----
+
+    def _heard(self, content: bytes, _: int) -> None:
+        try:
+            key, reached = words.tracked(content)
+        except BadMessageError as error:
+            LOGGER.warning("what the interior router says of an address cannot be read: %s", error)
+            return
+        LOGGER.debug("address %s has %s beyond the uplink", key, "receivers" if reached else "no receivers")
+        proxy = self._proxies.get((key, True))
+        if proxy is None:
+            return
+        (self._beyond.add if reached else self._beyond.discard)(key)
+        if (link := proxy.link) is not None:
+            address = self._addresses.of_key(key)
+            link.address = address
+            self._forwarder.move_link(
+                link.worker, link.link, link.generation, address.handle if reached else self._parked
+            )
+
+    def step(self, now: int, _routes: int) -> None:
+        """What is due."""
+        if self.active is None or now - self._beaten < BEAT_NS:
+            return
+        self._beaten = now
+        self._beats += 1
+        if self._local.waiting(BEATEN_AT) < BEATS_UNSENT:
+            self._local.send(BEATEN_AT, words.heartbeat(self._beats))
+        self._forwarder.publish()

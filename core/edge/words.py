@@ -1,0 +1,111 @@
+"""The messages on an edge connection: byte by byte, as AMQP has them."""
+
+from typing import Any, Final
+
+import msgspec
+
+from core.network import wire
+from core.network.message import BadMessageError, sections
+
+_HEADER: Final = 0x70
+_PROPERTIES: Final = 0x73
+_APPLICATION: Final = 0x74
+_VALUE: Final = 0x77
+_REPLY_TO: Final = 4
+_CORRELATION: Final = 5
+
+TRUE: Final = b"\x41"
+OK, BAD_VERSION, BAD_OPCODE, _, INVALID = range(5)  # of an answer to a question about an address
+VERSION: Final = 1
+OPCODE: Final = 1
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is known of an address, to whom that is told, and what is wrong with the question (a status)."""
+
+    reply_to: str
+    correlation: str
+    status: int
+    address: str = ""
+    receives: bool = False
+
+
+def _truth(value: bool) -> bytes:
+    return TRUE if value else wire.FALSE
+
+
+def _small(number: int) -> bytes:
+    """An unsigned number below 256, encoded as uint."""
+    return bytes((0x52, number))
+
+
+def _header() -> bytes:
+    return wire.section(_HEADER, wire.sequence([wire.FALSE]))
+
+
+def tracking(key: str, reached: bool) -> bytes:
+    """An address has receivers beyond the edge router, or has none any more."""
+    return _header() + wire.section(_VALUE, wire.sequence([wire.string(key), _truth(reached)]))
+
+
+def tracked(content: bytes) -> tuple[str, bool]:
+    """What ``tracking`` says. Raises BadMessageError."""
+    match _body(content):
+        case [str(key), bool(reached)]:
+            return key, reached
+    raise BadMessageError("it is no list of an address and whether it has receivers")
+
+
+def heartbeat(number: int) -> bytes:
+    """The edge router is alive."""
+    return _header() + wire.section(_VALUE, wire.integer(number & 0x7FFFFFFF))
+
+
+def question(content: bytes) -> Question:
+    """What an edge router asks of an address. Raises BadMessageError: it cannot be answered."""
+    try:
+        parts = sections(content)
+    except wire.WireError as error:
+        raise BadMessageError(str(error)) from error
+    properties = parts.get(_PROPERTIES)
+    if not isinstance(properties, list) or len(properties) <= _CORRELATION:
+        raise BadMessageError("it has no reply-to or no correlation-id")
+    reply_to, correlation = properties[_REPLY_TO], properties[_CORRELATION]
+    if not isinstance(reply_to, str) or not isinstance(correlation, str):
+        raise BadMessageError("its reply-to or its correlation-id is no string")
+    said: Any = parts.get(_APPLICATION)
+    said = said if isinstance(said, dict) else {}
+    if said.get("version") != VERSION:
+        return Question(reply_to, correlation, BAD_VERSION)
+    if said.get("opcode") != OPCODE:
+        return Question(reply_to, correlation, BAD_OPCODE)
+    match parts.get(_VALUE):
+        case [str(address), bool(receives)]:
+            return Question(reply_to, correlation, OK, address, receives)
+    return Question(reply_to, correlation, INVALID)
+
+
+def answer(asked: Question, routed: bool, reached: bool) -> bytes:
+    """Whether links to the address are routed, and whether it has receivers."""
+    properties = [wire.NULL] * 6
+    properties[2] = wire.string(asked.reply_to)
+    properties[_CORRELATION] = wire.string(asked.correlation)
+    said = {"version": VERSION, "opcode": OPCODE, "status": asked.status}
+    return b"".join(
+        (
+            _header(),
+            wire.section(_PROPERTIES, wire.sequence(properties)),
+            wire.section(
+                _APPLICATION,
+                wire.mapping((wire.string(name), _small(number)) for name, number in said.items()),
+            ),
+            wire.section(_VALUE, wire.sequence([_truth(routed), _truth(reached)])),
+        )
+    )
+
+
+def _body(content: bytes) -> Any:
+    try:
+        return sections(content).get(_VALUE)
+    except wire.WireError as error:
+        raise BadMessageError(str(error)) from error

@@ -1,0 +1,205 @@
+"""Edge routers on interior ones, joined by simulated wires: where messages go, and what each is told."""
+
+import pytest
+from internet import Internet, cut, join
+from sites import Packet, Site, SiteLink
+
+from shm import native as n
+
+SENDERS = [True, False]  # with a target, or without one
+
+
+def star(*interiors: str) -> Internet:
+    """A line of interior routers, with an edge router at each end."""
+    net = Internet(*interiors, "edge1", "edge2")
+    for left, right in zip(interiors, interiors[1:], strict=False):
+        join(net[left], net[right])
+    join(net["edge1"], net[interiors[0]], role="edge")
+    join(net["edge2"], net[interiors[-1]], role="edge")
+    net.settle()
+    net.run(6)
+    return net
+
+
+def attached(net: Internet, site: str, outgoing: bool, address: str | None) -> SiteLink:
+    link = net[site].attach(outgoing, address)
+    net.settle()
+    net.run(3)
+    return link
+
+
+def send(net: Internet, site: str, address: str, count: int, targeted: bool) -> list[list[int]]:
+    """Messages from a new client; their outcomes."""
+    link = attached(net, site, False, address if targeted else None)
+    assert link.credit > 0
+    first = len(net[site].outcomes) + 1
+    for number in range(first, first + count):
+        net[site].send(link, Packet(number, to="" if targeted else address))
+        net.settle()
+    outcomes = [net[site].outcomes[number] for number in range(first, first + count)]
+    net[site].detach(link)
+    net.run(2)
+    return outcomes
+
+
+def at_rest(net: Internet) -> None:
+    for site in net.sites.values():
+        counts = site.core.forwarder.counts()
+        assert counts["incoming"] == counts["outgoing"] == counts["payloads"] == 0, site.name
+        page = n.StatsPage(site.memory.control, n.stats_offset(1))
+        assert page.get(24) == 0, f"{site.name}: records that made no sense"
+
+
+@pytest.mark.parametrize("targeted", SENDERS)
+@pytest.mark.parametrize("interiors", [("A",), ("A", "B")])
+@pytest.mark.parametrize(
+    ("sender", "receiver"), [("edge1", "edge2"), ("edge1", "A"), ("A", "edge2"), ("edge1", "edge1")]
+)
+def test_a_message_gets_from_everywhere_to_everywhere(
+    targeted: bool, interiors: tuple[str, ...], sender: str, receiver: str
+) -> None:
+    net = star(*interiors)
+    link = attached(net, receiver, True, "orders")
+    assert send(net, sender, "orders", 3, targeted) == [[n.S_ACCEPTED]] * 3
+    assert len(link.got) == 3
+    at_rest(net)
+
+
+@pytest.mark.parametrize("targeted", SENDERS)
+def test_a_dynamic_address_of_an_edge_router_is_reached_from_everywhere(targeted: bool) -> None:
+    net = star("A", "B")
+    link = net["edge2"].attach(True, None, dynamic=True)
+    net.settle()
+    net.run(3)
+    assert link.address is not None
+    assert link.address.startswith("amqp:/_edge/edge2/temp.")
+    for site in ("edge1", "A", "B", "edge2"):
+        assert send(net, site, link.address, 1, targeted) == [[n.S_ACCEPTED]], site
+    assert len(link.got) == 4
+    at_rest(net)
+
+
+@pytest.mark.parametrize("targeted", SENDERS)
+def test_other_routers_addresses_are_beyond_the_uplink(targeted: bool) -> None:
+    net = star("A", "B")
+    link = attached(net, "B", True, "_local/x")
+    assert send(net, "edge1", "amqp:/_topo/0/B/x", 2, targeted) == [[n.S_ACCEPTED]] * 2
+    assert len(link.got) == 2
+
+
+@pytest.mark.parametrize("targeted", SENDERS)
+def test_multicast_reaches_every_receiver_once(targeted: bool) -> None:
+    net = star("A", "B")
+    sites = ["edge1", "edge1", "A", "B", "edge2"]
+    links = [attached(net, site, True, "multicast.news") for site in sites]
+    for site in ("edge1", "B"):
+        for link in links:
+            link.got.clear()
+        assert send(net, site, "multicast.news", 2, targeted) == [[n.S_ACCEPTED]] * 2
+        assert [len(link.got) for link in links] == [2] * len(links), site
+    at_rest(net)
+
+
+def test_a_sender_gets_credit_when_there_is_a_receiver_beyond_and_loses_its_way_with_it() -> None:
+    net = star("A")
+    sender = attached(net, "edge1", False, "late")
+    assert sender.credit == 0
+    receiver = attached(net, "edge2", True, "late")
+    assert sender.credit == 250
+    net["edge2"].detach(receiver)
+    net.run(3)
+    net["edge1"].send(sender, Packet(1))
+    net.settle()
+    assert net["edge1"].outcomes[1] == [n.S_RELEASED]
+    assert sender.credit == 0
+
+
+def test_a_receiver_of_its_own_is_not_beyond() -> None:
+    """What goes up for an address comes not back on the same connection: an edge router keeps it."""
+    net = star("A")
+    receiver = attached(net, "edge1", True, "home")
+    assert send(net, "edge1", "home", 3, True) == [[n.S_ACCEPTED]] * 3
+    assert len(receiver.got) == 3
+    net["edge1"].detach(receiver)
+    net.run(3)
+    assert send(net, "edge1", "home", 1, False) == [[n.S_RELEASED]]
+
+
+def test_nobody_anywhere_is_released() -> None:
+    net = star("A")
+    assert send(net, "edge1", "nobody", 1, False) == [[n.S_RELEASED]]
+    at_rest(net)
+
+
+def test_balanced_takes_the_idle_receiver_wherever_it_is() -> None:
+    net = star("A")
+    here = attached(net, "edge1", True, "work")
+    there = attached(net, "edge2", True, "work")
+    here.answer = there.answer = 0
+    sender = attached(net, "edge1", False, "work")
+    for number in range(1, 9):
+        net["edge1"].send(sender, Packet(number))
+        net.settle()
+    assert len(here.got) == len(there.got) == 4
+
+
+def fail_over() -> tuple[Internet, Site, tuple[int, int], tuple[int, int]]:
+    net = Internet("A", "B", "edge1")
+    join(net["A"], net["B"])
+    ends = [join(net["edge1"], net[one], role="edge") for one in ("A", "B")]
+    net.run(6)
+    return net, net["edge1"], ends[0], ends[1]
+
+
+def test_another_connection_takes_over() -> None:
+    net, edge, first, second = fail_over()
+    assert edge.core.edges.is_active(0, first[0])
+    assert not edge.core.edges.is_active(0, second[0])
+    sender = attached(net, "edge1", False, "far")
+    receiver = attached(net, "B", True, "far")
+    edge.send(sender, Packet(1))
+    net.settle()
+    cut(edge, net["A"], first)
+    net.run(5)
+    assert edge.core.edges.is_active(0, second[0])
+    assert sender.credit == 250
+    edge.send(sender, Packet(2))
+    net.settle()
+    assert [packet.number for packet in receiver.got] == [1, 2]
+    assert edge.outcomes == {1: [n.S_ACCEPTED], 2: [n.S_ACCEPTED]}
+    at_rest(net)
+
+
+def test_without_its_uplink_an_edge_router_serves_its_own() -> None:
+    net, edge, first, second = fail_over()
+    cut(edge, net["A"], first)
+    cut(edge, net["B"], second)
+    net.run(2)
+    receiver = attached(net, "edge1", True, "home")
+    assert send(net, "edge1", "home", 2, False) == [[n.S_ACCEPTED]] * 2
+    assert send(net, "edge1", "elsewhere", 1, False) == [[n.S_RELEASED]]
+    assert len(receiver.got) == 2
+
+
+def test_an_edge_router_that_falls_silent_is_given_up() -> None:
+    net = star("A")
+    net.run(20)
+    assert net["A"].closing == []
+    now = net.now
+    for second in range(1, 12):  # of the interior router alone
+        net["A"].core.step(now + second * 1_000_000_000)
+        net["A"].read()
+    assert sorted(net["A"].closing) == [1, 2]
+
+
+def test_proxies_go_with_the_last_client() -> None:
+    net = star("A")
+    before = len(net["A"].core.links)
+    links = [attached(net, "edge1", outgoing, "shared") for outgoing in (True, True, False, False)]
+    assert len(net["A"].core.links) == before + 2
+    for link in links:
+        net["edge1"].detach(link)
+        net.settle()
+    net.run(2)
+    assert len(net["A"].core.links) == before
+    assert len(net["edge1"].core.links) == 4
