@@ -22,7 +22,6 @@ PHASES = <uint32_t> ALIAS_PHASES   # the scope of an address's phase is this plu
 CONTROL_LINK = LINK_CONTROL
 DATA_LINK = LINK_DATA
 STREAM_LINK = LINK_STREAM
-EDGE_LINK = LINK_EDGE
 
 
 cdef class Forwarder:

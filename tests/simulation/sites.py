@@ -195,7 +195,9 @@ class Site:
         if text:
             struct.pack_into("=II", segment, at + 16, len(ingress) + len(trace), len(text))
         routed = OVERRIDE if packet.override else 0
-        struct.pack_into("=BBB", segment, at + 45, SECTION if packet.trace or packet.override else 0, packet.phase, routed)
+        struct.pack_into(
+            "=BBB", segment, at + 45, SECTION if packet.trace or packet.override else 0, packet.phase, routed
+        )
         struct.pack_into("=I", segment, at + 64, len(front))
         struct.pack_into("=II", segment, at + 80, 0, len(ingress))
         struct.pack_into("=III", segment, at + 88, len(ingress), len(trace), len(packet.trace))

@@ -1,5 +1,7 @@
 """Edge routers on interior ones, joined by simulated wires: where messages go, and what each is told."""
 
+from itertools import pairwise
+
 import pytest
 from internet import Internet, cut, join
 from sites import Packet, Site, SiteLink
@@ -12,7 +14,7 @@ SENDERS = [True, False]  # with a target, or without one
 def star(*interiors: str) -> Internet:
     """A line of interior routers, with an edge router at each end."""
     net = Internet(*interiors, "edge1", "edge2")
-    for left, right in zip(interiors, interiors[1:], strict=False):
+    for left, right in pairwise(interiors):
         join(net[left], net[right])
     join(net["edge1"], net[interiors[0]], role="edge")
     join(net["edge2"], net[interiors[-1]], role="edge")

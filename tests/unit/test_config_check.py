@@ -291,7 +291,6 @@ def test_unserved_protection_is_a_mistake(line: str) -> None:
         "linkRoute {\nprefix: a\ndirection: in\ncontainerId: b\n}\n",
         "autoLink {\naddr: a\ndir: in\ncontainerId: b\n}\n",
         "exchange {\naddress: a\n}\n",
-        "router {\nmode: edge\n}\n",
         "address {\nprefix: a\nwaypoint: yes\n}\n",
     ],
 )
