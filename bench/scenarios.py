@@ -36,13 +36,13 @@ class Transfer:
     credit: int = 1000
 
     def run(self, running: Running, kind: str, scale: float) -> Run:
-        """See :class:`Measurement`."""
+        """See :class:`Measurement`. Receivers are at the far end of a line."""
         direct = running.process is None
         receivers, senders = [], []
         for pair in range(self.pairs):
             receiver = ClientSpec(
                 mode="recv",
-                port=free_port() if direct else running.port,
+                port=free_port() if direct else running.far_port,
                 address=f"bench.{pair}",
                 count=scaled(self.count, scale),
                 size=self.size,
@@ -51,7 +51,8 @@ class Transfer:
                 listen=direct,
             )
             receivers.append(receiver)
-            senders.append(msgspec.structs.replace(receiver, mode="send", listen=False))
+            port = receiver.port if direct else running.port
+            senders.append(msgspec.structs.replace(receiver, mode="send", port=port, listen=False))
         return transfer(running, receivers, senders, kind=kind)
 
 
@@ -154,6 +155,7 @@ class Scenario:
     measurement: Measurement
     goals: Mapping[str, float] = field(default_factory=dict)
     also: tuple[str, ...] = ()
+    routers: int = 1  # in a line
     python_scale: float = 0.02  # of the counts, for a router that is about fifty times slower
 
 
@@ -225,6 +227,18 @@ SCENARIOS: tuple[Scenario, ...] = (
         title="idle connections, a link each",
         measurement=Connections(count=5_000),
         goals={"kb_per_connection": 64.0},
+    ),
+    Scenario(
+        name="line-2",
+        title="1 to 1 through two routers, 100 B",
+        measurement=Transfer(count=100_000),
+        routers=2,
+    ),
+    Scenario(
+        name="line-3",
+        title="1 to 1 through three routers, 100 B",
+        measurement=Transfer(count=100_000),
+        routers=3,
     ),
     Scenario(name="slow", title="fast pair beside a slow receiver", measurement=SlowReceiver(count=200_000)),
     Scenario(

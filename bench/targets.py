@@ -11,8 +11,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.processes import cpu_seconds, processes, pss_bytes
@@ -25,14 +25,31 @@ SETTINGS: Mapping[str, str] = {"workerThreads": "2"}  # the name that qdrouterd 
 # In the syntax and with the attribute names that qdrouterd reads too, so that both can be given one file.
 CONFIG = """\
 router {{
-    mode: standalone
-    id: bench
+    mode: {mode}
+    id: {name}
 {settings}
 }}
 listener {{
     host: 127.0.0.1
     port: {port}
     authenticatePeer: no
+    saslMechanisms: ANONYMOUS
+}}
+"""
+ROUTERS_LISTENER = """\
+listener {{
+    host: 127.0.0.1
+    port: {port}
+    role: inter-router
+    authenticatePeer: no
+    saslMechanisms: ANONYMOUS
+}}
+"""
+ROUTERS_CONNECTOR = """\
+connector {{
+    host: 127.0.0.1
+    port: {port}
+    role: inter-router
     saslMechanisms: ANONYMOUS
 }}
 """
@@ -77,10 +94,17 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Running:
-    """A router that listens on ``port``; without ``process``, none is in between."""
+    """A router that listens on ``port``; without ``process``, none is in between. ``beyond``: it is the
+    first of a line, and these come behind it."""
 
     port: int
     process: subprocess.Popen[bytes] | None = None
+    beyond: tuple[Running, ...] = ()
+
+    @property
+    def far_port(self) -> int:
+        """Where the other end of the line listens."""
+        return self.beyond[-1].port if self.beyond else self.port
 
     def cpu(self) -> dict[str, float]:
         """CPU seconds so far by role."""
@@ -95,20 +119,47 @@ class Running:
             return {}
         if self.process.poll() is not None:
             raise BenchError(f"the router ended with status {self.process.returncode} during the measurement")
-        return processes(self.process.pid)
+        found = processes(self.process.pid)
+        for number, router in enumerate(self.beyond, 2):
+            found |= {f"{role} of router {number}": pid for role, pid in router._processes().items()}
+        return found
 
 
 @contextmanager
-def started(target: Target, settings: Mapping[str, str] = SETTINGS) -> Iterator[Running]:
-    """Runs the target, with these attributes of its router entity, as long as the context lasts."""
-    port = free_port()
+def started(target: Target, settings: Mapping[str, str] = SETTINGS, routers: int = 1) -> Iterator[Running]:
+    """Runs the target, with these attributes of its router entity, as long as the context lasts; or a line
+    of several ``routers`` of the kind, each of which dials the one before."""
     if not target.command:
-        yield Running(port)
+        yield Running(free_port())
         return
+    if routers > 1 and not any("{config}" in word for word in target.command):
+        raise BenchError(f"{target.name} takes no configuration, so it cannot be put into a line")
+    with ExitStack() as stack:
+        line: list[Running] = []
+        dialled = None
+        for number in range(1, routers + 1):
+            sections = ""
+            if dialled is not None:
+                sections += ROUTERS_CONNECTOR.format(port=dialled)
+            if number < routers:
+                dialled = free_port()
+                sections += ROUTERS_LISTENER.format(port=dialled)
+            mode = "standalone" if routers == 1 else "interior"
+            name = "bench" if routers == 1 else f"bench-{number}"
+            line.append(stack.enter_context(_one(target, settings, mode, name, sections)))
+        yield replace(line[0], beyond=tuple(line[1:]))
+
+
+@contextmanager
+def _one(
+    target: Target, settings: Mapping[str, str], mode: str, name: str, sections: str
+) -> Iterator[Running]:
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         config, log = Path(folder, "router.conf"), Path(folder, "router.log")
         lines = "\n".join(f"    {name}: {value}" for name, value in settings.items())
-        config.write_text(CONFIG.format(port=port, settings=lines), encoding="utf-8")
+        text = CONFIG.format(port=port, settings=lines, mode=mode, name=name) + sections
+        config.write_text(text, encoding="utf-8")
         command = [word.format(port=port, config=config) for word in target.command]
         process = _spawn(command, log)
         try:

@@ -13,9 +13,11 @@ from shm.payloads import (
 )
 
 
-def join(a: Site, b: Site, cost: int = 1, role: str = "inter-router") -> tuple[int, int]:
-    """A connection between two routers; ``a`` dials."""
-    fields = {"role": role, "product": "routerd", "annotations": SECTION, "cost": cost}
+def join(
+    a: Site, b: Site, cost: int = 1, role: str = "inter-router", product: str = "routerd"
+) -> tuple[int, int]:
+    """A connection between two routers, which take each other for that product; ``a`` dials."""
+    fields = {"role": role, "product": product, "annotations": SECTION, "cost": cost}
     a.connections += 1
     b.connections += 1
     ends = a.connections, b.connections

@@ -8,6 +8,7 @@ import pytest
 from internet import Internet, cut, join
 from sites import Packet, Site, SiteLink
 
+from core.network.message import decode
 from shm import native as n
 from shm.payloads import C_ATTACH, Attach
 
@@ -298,6 +299,44 @@ def test_links_between_routers_only_where_routers_are() -> None:
     net["A"].control(C_ATTACH, Attach(early.index, 1, other, "early", True, "q"))
     net.settle()
     assert (link.error, early.error) == ("qd:forbidden", "qd:connection-role")
+
+
+def test_a_border_between_dialects() -> None:
+    """Addresses are known beyond it, in both directions, and messages cross it."""
+    net = Internet("P", "Q", "A", "S", "T")
+    join(net["P"], net["Q"], product="qpid-dispatch-router")
+    join(net["Q"], net["A"], product="qpid-dispatch-router")
+    join(net["A"], net["S"], product="skupper-router")
+    join(net["S"], net["T"], product="skupper-router")
+    versions = {name: heard_updates(net[name]) for name in "QS"}
+    net.settle()
+    net.run(10)
+    ends = {name: receiver(net, name, f"multicast.{name}") for name in "PT"}
+    for name, other in ("PT", "TP"):
+        link = sender(net, name, f"multicast.{other}")
+        assert sent(net, net[name], link, Packet(1)) == {1: [n.S_ACCEPTED]}
+    assert [numbers(link) for link in ends.values()] == [[1], [1]]
+    late = receiver(net, "T", "late")
+    link = sender(net, "P", "late")
+    sent(net, net["P"], link, Packet(2))
+    assert numbers(late) == [2]
+    assert (versions["Q"], versions["S"]) == ({1}, {2})
+    check_rest(net)
+
+
+def heard_updates(site: Site) -> set[int]:
+    """Versions of the updates about addresses that come to a router."""
+    versions: set[int] = set()
+    received = site.network.received
+
+    def listen(neighbour: int, content: bytes, now: float) -> None:
+        control = decode(content)
+        if control.opcode == "MAU":
+            versions.add(control.body["pv"])
+        received(neighbour, content, now)
+
+    site.network.received = listen  # type: ignore[method-assign]  # an ear on the wall
+    return versions
 
 
 def mesh(seed: int) -> tuple[Internet, random.Random]:

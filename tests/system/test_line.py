@@ -105,7 +105,7 @@ def test_multicast_reaches_everybody_once(net: Net, line: list[NetworkRouter], n
     peers = [net.peer(router.address) for router in line]
     receivers = [peer.receiver(f"multicast/{name}", credit=10) for peer in peers for _ in range(2)]
     for router in line:
-        until(lambda router=router: _remotes(router, name) == 2, "two routers with receivers")  # type: ignore[misc]  # a default argument
+        until(lambda router=router: _remotes(router, name) == 2, "two routers with receivers")
     sent = net.send(peers[0].ready_sender(f"multicast/{name}"), Message(body="hello"))
     for peer, receiver in zip([p for p in peers for _ in range(2)], receivers, strict=True):
         (got,) = peer.take(receiver)
@@ -139,14 +139,14 @@ def test_streams_hold_up_nobody(net: Net, ends: tuple[Peer, Peer], name: str) ->
     front = Message(body=b"x" * 200_000).encode()[:100_000]
     streams = [net.begin(sender, front) for sender in senders]
     for receiver in receivers:
-        net.until(lambda r=receiver: sum(len(a.data) for a in ends[1].inbox(r)) >= 50_000, "a stream")  # type: ignore[misc]  # a default argument
+        net.until(lambda r=receiver: sum(len(a.data) for a in ends[1].inbox(r)) >= 50_000, "a stream")
     other = ends[1].receiver(name, credit=1)
     net.send(ends[0].ready_sender(name), Message(body="short"), settled=True)
     assert ends[1].take(other)[0].body == "short"
     for stream in streams:
         stream.abort()
     for receiver in receivers:
-        net.until(lambda r=receiver: ends[1].inbox(r)[0].aborted, "the abort")  # type: ignore[misc]  # a default argument
+        net.until(lambda r=receiver: ends[1].inbox(r)[0].aborted, "the abort")
 
 
 def test_replies_to_dynamic_addresses(net: Net, ends: tuple[Peer, Peer], name: str) -> None:
