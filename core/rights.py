@@ -1,5 +1,6 @@
 """Rights of vhost policy to addresses (facts 15): names, beginnings of names, and patterns."""
 
+import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -10,6 +11,9 @@ from shm.control import AddressSetup
 from shm.payloads import Attach, Error
 from shm.security import Admission
 
+LOGGER = logging.getLogger("POLICY")
+
+MOST_TOLD: Final = 100  # denied addresses of those with the same rights: a scan must not fill the log
 NOT_ALLOWED: Final = "amqp:unauthorized-access"
 ANY: Final = "*"
 WAYPOINT: Final = "qd.waypoint"
@@ -107,7 +111,15 @@ class Scopes:
         if number == 0:
             return True
         scope = self._by_number.get(number)
-        return scope is not None and (scope.rights is None or scope.rights.allow(address))
+        if scope is None:
+            return False
+        if scope.rights is None or scope.rights.allow(address):
+            return True
+        scope.told += 1
+        if scope.told <= MOST_TOLD:
+            more = "; no more of these are told" if scope.told == MOST_TOLD else ""
+            LOGGER.info("messages of anonymous senders to %r denied by the policy%s", address, more)
+        return False
 
     def tenant(self, number: int) -> str:
         """In whose space the addresses of links with that number lie; empty: in everybody's."""
@@ -122,3 +134,4 @@ class Scope(msgspec.Struct):
     key: Key
     rights: AddressRights | None
     links: int = 0
+    told: int = 0  # addresses that were denied

@@ -23,7 +23,7 @@ Command = Callable[[str, int], list[str]]
 
 def command(role: str, index: int) -> list[str]:
     """The command line of a child, without the control socket: operators find the role in it."""
-    arguments = ["worker", str(index)] if role == "worker" else [role]
+    arguments = {"worker": ["worker", str(index)], "spare": ["spare", "--until-needed"]}.get(role, [role])
     return [sys.executable, "-P", "-m", "routerd.process", *arguments]
 
 
@@ -40,14 +40,25 @@ class Death(msgspec.Struct, frozen=True):
         return f"{self.why} ({self.how})" if self.why else self.how
 
 
-class Child:
-    """A process that has been started and not yet been reaped."""
+def guess(how: str) -> str:
+    """Why a child may have ended as the kernel says that it did, where nobody has said it."""
+    if how == "SIGKILL":
+        return "killed from outside: by somebody, or by the kernel for want of memory, which dmesg tells"
+    if how in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE"):
+        return "it crashed; coredumpctl has it, if core dumps are kept"
+    if how.startswith("SIG"):
+        return "killed from outside"
+    return "it ended by itself; what it wrote before tells why"
 
-    def __init__(self, argv: list[str], setup: Setup, fds: Sequence[int], now: float) -> None:
-        self.generation = setup.generation
+
+class Child:
+    """A process that has been started and not yet been reaped; without a ``setup`` it is a spare."""
+
+    def __init__(self, argv: list[str], setup: Setup | None, fds: Sequence[int], now: float) -> None:
+        self.generation = setup.generation if setup else 0
         self.born = now
         self.ready: float | None = None
-        self.kill_at: float | None = now + READY_SECONDS
+        self.kill_at: float | None = now + READY_SECONDS if setup else None
         self.why = f"not ready after {READY_SECONDS:g} s"  # what is to be said if `kill_at` comes
         self._killed_for = ""
         self._fatal = ""
@@ -60,7 +71,13 @@ class Child:
                 self.close_channel()
                 raise
         self.pidfd = os.pidfd_open(self._process.pid)
-        self.send(setup)
+        if setup:
+            self.send(setup)
+
+    def enlist(self, setup: Setup, fds: Sequence[int], now: float) -> None:
+        """Tell a spare what it is from now on."""
+        self.generation, self.born, self.kill_at = setup.generation, now, now + READY_SECONDS
+        self.send(setup, fds)
 
     @property
     def pid(self) -> int:
@@ -113,7 +130,7 @@ class Child:
 
 
 class Place:
-    """Of the core, a worker or the exporter: at most one child at a time, generation after generation."""
+    """Of the core, a worker, the exporter or the spare: at most one child at a time, then the next."""
 
     def __init__(self, role: str, index: int, cpus: list[int]) -> None:
         self.role = role

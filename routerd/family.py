@@ -19,7 +19,7 @@ import logging
 from collections.abc import Iterator
 from typing import Protocol
 
-from routerd.child import Child, Command, Place
+from routerd.child import Child, Command, Place, guess
 from routerd.log import NOTICE, event
 from routerd.pinning import Pinning, repin
 from routerd.policy import Life
@@ -41,6 +41,7 @@ from shm.control import (
     WorkerReclaimed,
 )
 
+SPARE_AFTER = 1.0  # since somebody was started or died: until then the machine has better things to do
 QUIESCE_SECONDS = 3.0  # a worker lets go of a dead core in one turn of its loop
 
 LOGGER = logging.getLogger("SERVER")
@@ -81,6 +82,8 @@ class Family:
         self._roster = Roster(self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core)
         self.workers = self._roster.workers
         self.exporter = Place("exporter", 0, [])  # looks on: nobody depends on it
+        self.spare = Place("spare", 0, [])  # takes the place of the next core or worker that dies
+        self._spare_due = 0.0
         self.operational = False  # every place has served once
         self.failure = ""  # why the first start failed
         self.stopping: Stopping | None = None
@@ -92,7 +95,7 @@ class Family:
 
     @property
     def everybody(self) -> list[Place]:
-        return [*self.places, self.exporter]
+        return [*self.places, self.exporter, self.spare]
 
     @property
     def empty(self) -> bool:
@@ -119,6 +122,8 @@ class Family:
         for place in self._startable():
             if place.delay(now) <= 0:
                 self._start(place, now)
+        if self._lacks_spare and now >= self._spare_due and self.spare.delay(now) <= 0:
+            self._start_spare(now)
 
     def next_step(self, now: float) -> float | None:
         """When `step` has something to do next, if nothing happens before."""
@@ -129,6 +134,8 @@ class Family:
             times += [worker.reclaim_by for worker in self.workers]
             times += [self.rolling.deadline if self.rolling else None, self._roster.deadline]
             times += [now + place.delay(now) for place in self._startable()]
+            if self._lacks_spare:
+                times.append(max(self._spare_due, now + self.spare.delay(now)))
         return min((time for time in times if time is not None), default=None)
 
     def stop(self, now: float, grace: float) -> None:
@@ -146,6 +153,9 @@ class Family:
         """Begin to replace the workers one at a time, then the core; False: that is going on, or a stop."""
         if self.rolling is not None or self.stopping is not None:
             return False
+        if self.spare.child is not None:
+            self.spare.dismissed = True
+            self.spare.child.kill("it is as old as those that are replaced")
         self.rolling = Rolling(self.core, self.workers, grace, self._memory.wake_core)
         return True
 
@@ -157,7 +167,7 @@ class Family:
         if pinning is not None:
             self._place(blueprint, pinning, now)
         before, self._blueprint = self._blueprint, blueprint
-        for place in self.everybody:
+        for place in [*self.places, self.exporter]:
             if place.child is not None:
                 for message, descriptors in blueprint.news(place.role, place.index, before):
                     place.child.send(message, descriptors)
@@ -213,6 +223,7 @@ class Family:
     def died(self, place: Place, now: float) -> None:
         """A child's pidfd became readable."""
         assert place.child is not None
+        self._spare_due = now + SPARE_AFTER
         child, wanted = place.child, place.dismissed or self.stopping is not None
         death = child.reap()
         place.child = None
@@ -230,7 +241,7 @@ class Family:
             pid=death.pid,
             generation=death.generation,
             how=death.how,
-            why=death.why or ("told to" if wanted else "unknown"),
+            why=death.why or ("told to" if wanted else guess(death.how)),
             next=self._following(place, now),
         )
         if place.role == "worker":
@@ -308,6 +319,13 @@ class Family:
             place.role, place.index, place.generation, place.cpus, self._memory.prefix, len(self.workers)
         )
         argv, fds = self._command(place.role, place.index), self._blueprint.inherited(setup)
+        self._spare_due = now + SPARE_AFTER
+        if place is not self.exporter and self.spare.child is not None and self.rolling is None:
+            place.child, self.spare.child = self.spare.child, None
+            place.child.enlist(setup, fds, now)
+            text = f"the spare process becomes {place.name}"
+            event(LOGGER, logging.INFO, text, pid=place.child.pid, generation=place.generation)
+            return
         try:
             place.child = Child(argv, setup, fds, now)
         except OSError as error:
@@ -315,6 +333,22 @@ class Family:
             if not self.operational:
                 self.failure = self.failure or f"{place.name} cannot be started: {error}"
             event(LOGGER, logging.ERROR, f"{place.name} cannot be started", why=error)
+
+    @property
+    def _lacks_spare(self) -> bool:
+        """One is started while nothing else is to be done: it is for the next death, and of today's code."""
+        calm = self.operational and self.stopping is None and self.rolling is None
+        return calm and self.spare.child is None and all(place.serving for place in self.places)
+
+    def _start_spare(self, now: float) -> None:
+        self.spare.dismissed = False
+        self.spare.generation += 1
+        try:
+            self.spare.child = Child(self._command("spare", 0), None, [], now)
+            self.spare.child.generation = self.spare.generation
+        except OSError as error:  # then the next death takes longer
+            self.spare.lives.append(Life(now, None, now))
+            event(LOGGER, logging.WARNING, "no spare process can be started", why=error)
 
     def _tell(self, phase: Phase) -> None:
         event(LOGGER, NOTICE, f"Stopping: {phase.value}")

@@ -3,8 +3,12 @@
 The role stands in the command line so that operators find it there. What else a child needs to know comes
 as the first message on the control socket. Imports stay few: every module loaded here is paid for in each
 process.
+
+A spare has no role yet: `… spare --until-needed --control-fd N`. It has everything imported when somebody
+dies, and takes that place as soon as it is told which; then its command line says so, too.
 """
 
+import contextlib
 import ctypes
 import importlib
 import logging
@@ -16,15 +20,19 @@ import time
 from select import select
 from typing import Protocol, cast
 
+import msgspec
+
+from routerd.calling import call
 from routerd.channel import Channel, ChannelClosedError, ChildEnd, of_child
 from routerd.log import LogError, configure, keep_in
-from shm.control import Fatal, LogSetup, Setup, ToChild
+from shm.control import Exit, Fatal, LogSetup, Setup, ToChild
 from shm.journal import journal_of
 from shm.segment import DIRECTORY, Names
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 SETUP_SECONDS = 10.0
+SPARE = ["spare", "--until-needed"]
 ROLES = {"core": "core.main", "worker": "workers.main", "exporter": "routerd.exporter.main"}
 
 LOGGER = logging.getLogger("SERVER")
@@ -41,8 +49,16 @@ def main(argv: list[str]) -> int:
     name, control = _arguments(argv)
     _belong_to_supervisor(name)
     channel = of_child(control)
+    spare = argv[: len(SPARE)] == SPARE
     try:
-        setup = _setup(channel)
+        if spare:
+            _import_everything()
+        setup = _setup(channel, None if spare else SETUP_SECONDS)
+        if setup is None:
+            return 0
+        if spare:
+            setup = with_descriptors(setup, channel.take_descriptors())
+            _take_role(setup, control)
         return _serve(setup, channel)
     except ChannelClosedError:
         return 1  # the supervisor is gone, and with it whatever there was to serve or to report to
@@ -55,6 +71,8 @@ def _arguments(argv: list[str]) -> tuple[str, int]:
             return f"routerd-{role}"[:15], int(control)
         case ["worker", index, "--control-fd", control] if index.isdecimal() and control.isdecimal():
             return f"routerd-w{index}", int(control)
+        case [*words, "--control-fd", control] if words == SPARE and control.isdecimal():
+            return "routerd-spare", int(control)
     sys.exit("routerd.process is started by the supervisor; start a router with: routerd run")
 
 
@@ -73,15 +91,41 @@ def _belong_to_supervisor(name: str) -> None:
         LOGGER.warning("prctl: a killed supervisor is noticed by its closed control socket only")
 
 
-def _setup(channel: Channel[ToChild]) -> Setup:
-    deadline = time.monotonic() + SETUP_SECONDS
+def _import_everything() -> None:
+    """What core and workers are made of. What cannot be imported is told by whoever needs it."""
+    with contextlib.suppress(Exception):
+        importlib.import_module(ROLES["core"])
+        importlib.import_module(ROLES["worker"]).warm_up()
+
+
+def _take_role(setup: Setup, control: int) -> None:
+    """Be called, in every list of processes, as if started for that role."""
+    role = ["worker", str(setup.index)] if setup.role == "worker" else [setup.role]
+    name, _ = _arguments([*role, "--control-fd", str(control)])
+    ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
+    call([*role, "--control-fd", str(control)], SPARE[0])
+
+
+def with_descriptors(setup: Setup, descriptors: list[int]) -> Setup:
+    """A set-up that came with its sockets and doorbells, in this order, named by what they are here."""
+    mine = iter(descriptors)
+    listeners = [msgspec.structs.replace(one, fds=[next(mine) for _ in one.fds]) for one in setup.listeners]
+    doorbells = [next(mine) if fd >= 0 else fd for fd in setup.doorbells]
+    return msgspec.structs.replace(setup, listeners=listeners, doorbells=doorbells)
+
+
+def _setup(channel: Channel[ToChild], seconds: float | None) -> Setup | None:
+    """The first message; None: not needed any more. ``seconds`` None: it may take for ever."""
+    deadline = None if seconds is None else time.monotonic() + seconds
     while True:
         message = channel.receive()
         if isinstance(message, Setup):
             return message
-        if message is not None or time.monotonic() > deadline:
+        if isinstance(message, Exit):
+            return None
+        if message is not None or (deadline is not None and time.monotonic() > deadline):
             raise ChannelClosedError(f"no set-up came first, but {message!r}")
-        select([channel], [], [], SETUP_SECONDS)
+        select([channel], [], [], seconds)
 
 
 def _serve(setup: Setup, channel: ChildEnd) -> int:

@@ -178,3 +178,9 @@ def configure_sasl(setup: Setup) -> None:
 def run(setup: Setup, channel: Channel) -> None:
     """Serve as worker ``setup.index``. Raises what cannot be served with; the caller reports it."""
     Worker(setup, channel).serve()
+
+
+def warm_up() -> None:
+    """Load what a worker needs, long before there is one."""
+    engine.load()
+    import workers.pump  # noqa: F401, PLC0415 - the engine must be loaded first

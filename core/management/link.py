@@ -1,5 +1,7 @@
 """The entity type `router.link`."""
 
+import logging
+
 import msgspec
 
 from core.links import Link
@@ -7,6 +9,8 @@ from core.management.noun import Column, Table, constant, type_column
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
 from shm.payloads import C_DETACH, Detach, Error
+
+LOGGER = logging.getLogger("AGENT")
 
 DETACHED = Error("amqp:link:detach-forced", "Link detached by management request")
 _GONE = {"outgoing": 0}
@@ -137,6 +141,7 @@ class Links(Table):
         if changes["adminStatus"] == "enabled":
             return Response(200, self.values(row))
         self._detach(row.link)
+        LOGGER.info("link %r detached by request of [C%s]", row.link.name, request.requester.connection)
         return Response(200, self.values(row) | {"adminStatus": "disabled", "operStatus": "down"})
 
     def _detach(self, link: Link) -> None:

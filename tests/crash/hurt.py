@@ -14,7 +14,7 @@ class HurtRouter(RunningRouter):
 
     @property
     def children(self) -> dict[str, int]:
-        """Process ids by role, as the command lines tell: ``core``, ``worker 0``, …"""
+        """Process ids by role, as the command lines tell: ``core``, ``worker 0``, …; a spare has none yet."""
         found = {}
         for process in psutil.Process(self.process.pid).children():
             try:
@@ -23,7 +23,8 @@ class HurtRouter(RunningRouter):
                 continue
             if "routerd.process" in words:
                 role = words[words.index("routerd.process") + 1 : words.index("--control-fd")]
-                found[" ".join(role)] = process.pid
+                if role[0] != "spare":
+                    found[" ".join(role)] = process.pid
         return found
 
     @property

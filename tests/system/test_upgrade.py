@@ -60,7 +60,7 @@ def change(file: Path, old: str, new: str) -> None:
 def test_new_code_takes_over_and_nobody_is_refused(router: RunningRouter, code: Path) -> None:
     """The command follows it to the end; the router is found by process id, in a file, or by asking."""
     assert product(router) == "routerd"
-    change(code / "workers" / "handler.py", 'PRODUCT = "routerd"', 'PRODUCT = "the next one"')
+    change(code / "workers" / "opening.py", 'PRODUCT: Final = "routerd"', 'PRODUCT: Final = "the next one"')
     change(code / "core" / "main.py", "core started", "next core started")
     client = Knocker(router.address)
     client.start()

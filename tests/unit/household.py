@@ -19,16 +19,19 @@ class FakeChild:
 
     count = 0
 
-    def __init__(self, argv: list[str], setup: Setup, fds: Sequence[int], now: float) -> None:
+    def __init__(self, argv: list[str], setup: Setup | None, fds: Sequence[int], now: float) -> None:
         FakeChild.count += 1
         self.pid = FakeChild.count
         self.setup, self.fds, self.born = setup, list(fds), now
-        self.generation = setup.generation
+        self.generation = setup.generation if setup else 0
         self.ready: float | None = None
         self.kill_at: float | None = None
         self.why = ""
         self.sent: list[msgspec.Struct] = []
         self.killed = ""
+
+    def enlist(self, setup: Setup, fds: Sequence[int], now: float) -> None:
+        self.setup, self.fds, self.born, self.generation = setup, list(fds), now, setup.generation
 
     def is_ready(self, now: float) -> None:
         self.ready = now

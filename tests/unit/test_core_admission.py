@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from core.admission import Admissions
-from core.rights import AddressRights, Rights, Scopes
+from core.rights import MOST_TOLD, AddressRights, Rights, Scopes
 from shm.payloads import Attach, ConnectionOpened
 from shm.security import Admission
 
@@ -171,3 +171,16 @@ def test_a_scope_is_shared_while_used_and_its_number_never_again() -> None:
     assert not scopes.allow(one, "out")
     assert scopes.enter(AddressRights(["out"], [])) not in (one, other)
     assert len(scopes) == 2
+
+
+def test_denied_messages_are_told_of_but_not_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    """A line for each address, as long as somebody reads that."""
+    caplog.set_level(logging.INFO, "POLICY")
+    scopes = Scopes()
+    number = scopes.enter(AddressRights(["out"], []))
+    assert scopes.allow(number, "out")
+    assert not any(scopes.allow(number, f"secret.{i}") for i in range(2 * MOST_TOLD))
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == MOST_TOLD
+    assert lines[0] == "messages of anonymous senders to 'secret.0' denied by the policy"
+    assert lines[-1].endswith("; no more of these are told")

@@ -9,7 +9,7 @@ import pytest
 from routerd import family as family_module
 from routerd.child import Death
 from routerd.config import Listener, Router
-from routerd.family import Family
+from routerd.family import SPARE_AFTER, Family
 from routerd.listeners import Listening
 from routerd.pinning import Pinning
 from routerd.setup import Blueprint
@@ -19,9 +19,9 @@ from shm.control import Closed, Exit, Ready, SetListeners, Setup, StopAccepting
 class FakeChild:
     """Does nothing but remember."""
 
-    def __init__(self, argv: list[str], setup: Setup, fds: Sequence[int], now: float) -> None:
+    def __init__(self, argv: list[str], setup: Setup | None, fds: Sequence[int], now: float) -> None:
         self.argv, self.setup, self.fds, self.born = argv, setup, list(fds), now
-        self.pid, self.generation = 1, setup.generation
+        self.pid, self.generation = 1, setup.generation if setup else 0
         self.ready: float | None = None
         self.kill_at: float | None = None
         self.why = self.killed = ""
@@ -109,7 +109,7 @@ def test_without_http_there_is_none(home: Home) -> None:
     home.up()
     home.family.step(0.0)
     assert home.family.exporter.child is None
-    assert home.family.next_step(0.0) is None
+    assert home.family.next_step(0.0) == SPARE_AFTER
     home.family.change(home.blueprint(home.http))
     home.family.step(0.0)
     assert home.exporter.setup.listeners

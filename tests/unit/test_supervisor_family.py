@@ -7,6 +7,7 @@ import pytest
 from household import FakeChild, Home, blueprint
 
 from routerd import family as family_module
+from routerd.child import Death
 from routerd.config import Address, Listener, Log
 from routerd.family import RECLAIM_SECONDS
 from routerd.listeners import Listening
@@ -266,3 +267,24 @@ def test_a_stop_ends_a_rolling_restart(home: Home) -> None:
         home.family.said(worker, Drained(), 1.2)
     home.family.step(1.2)
     assert home.child(home.workers[1]).sent[-1] == CloseConnections()
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("SIGKILL", "killed from outside: by somebody, or by the kernel for want of memory"),
+        ("SIGSEGV", "it crashed; coredumpctl has it"),
+        ("SIGTERM", "killed from outside"),
+        ("exit status 3", "it ended by itself; what it wrote before tells why"),
+    ],
+)
+def test_a_death_without_a_word_has_a_reason_all_the_same(
+    home: Home, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, how: str, why: str
+) -> None:
+    """One line: who, how the kernel says it ended, what that may mean, what follows."""
+    home.up()
+    child = home.child(home.workers[0])
+    monkeypatch.setattr(child, "reap", lambda: Death(child.pid, 1, how, ""))
+    home.family.died(home.workers[0], 40.0)
+    (line,) = [record.getMessage() for record in caplog.records if "worker 0 died" in record.getMessage()]
+    assert all(part in line for part in (how, why, "restart at once")), line
