@@ -159,6 +159,13 @@ main.add_command(
         help="Route tables: check, show, compare and explain them.",
     )
 )
+main.add_command(
+    _Late(
+        "route",
+        lambda: import_module("routerd.route").route,
+        help="Source routes: what would become of a message.",
+    )
+)
 
 
 def _to(place: dict[str, Any]) -> Any:

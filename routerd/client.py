@@ -125,7 +125,7 @@ def long_type(name: str | None) -> str | None:
         return name
     if name in ("link", "node"):
         return f"{PREFIX}router.{name}"
-    if name in ("address", "linkRoute", "autoLink", "exchange", "binding"):
+    if name in ("address", "linkRoute", "autoLink", "exchange", "binding", "routeWorker", "sourceRoutes"):
         return f"{PREFIX}router.config.{name}"
     return PREFIX + name
 

@@ -50,7 +50,7 @@ def _identifier(entity: Entity, kind: EntityType) -> str:
     host, port = getattr(entity, "host", None), getattr(entity, "port", None)
     if host is not None and port is not None:
         return ":".join([host or "0.0.0.0", port, *([entity.name] if entity.name else [])])  # noqa: S104  a name, no socket
-    for field in ("module", "hostname", "id", "name"):
+    for field in ("module", "hostname", "id", "name", "address"):
         if value := getattr(entity, field, None):
             return str(value)
     return "0"

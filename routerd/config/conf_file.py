@@ -20,6 +20,10 @@ from routerd.config.source import (
 
 # '#' is part of these values (it is a wildcard there); in all others it begins a comment.
 HASH_ALLOWED = frozenset({"pattern", "bindingKey", "hostname", "prefix"})
+# In a routeWorker it also ends the type of an address.
+HASH_IN_ROUTES = frozenset(
+    {"address", "inner", "route", "returnRoute", "traceAs", "sendTo", "allow", "innerAllow"}
+)
 
 _BEGIN = re.compile(r"([\w.-]+)\s*\{\s*(?:#.*)?", re.ASCII)
 _END = re.compile(r"\}\s*(?:#.*)?")
@@ -39,6 +43,7 @@ class _Reader:
         self._file = file
         self._mistakes = mistakes
         self._index = 0  # of the next line
+        self._with_hash = HASH_ALLOWED
 
     def sections(self) -> list[Section]:
         found: list[Section] = []
@@ -62,6 +67,8 @@ class _Reader:
 
     def _section(self, name: str) -> Section:
         start = self._index
+        routes = camel_case(name).rpartition(".")[2] == "routeWorker"
+        self._with_hash = HASH_ALLOWED | HASH_IN_ROUTES if routes else HASH_ALLOWED
         settings: list[Setting] = []
         while (line := self._next()) is not None:
             if not line or line.startswith("#"):
@@ -98,7 +105,7 @@ class _Reader:
         return Setting(name, value, line)
 
     def _value(self, name: str, rest: str) -> str:
-        if camel_case(name) in HASH_ALLOWED:
+        if camel_case(name) in self._with_hash:
             match = _WITH_HASH.fullmatch(rest)
             return match[1] if match else rest
         value, mark, _ = rest.partition("#")

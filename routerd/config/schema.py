@@ -20,6 +20,7 @@ from routerd.config.routing import (
     LinkRouteState,
 )
 from routerd.config.source import camel_case
+from routerd.config.source_routes import RouteWorker, SourceRoutes
 from routerd.config.transport import AuthServicePlugin, Connector, ConnectorState, Listener, SslProfile
 
 PREFIX = "org.apache.qpid.dispatch."
@@ -93,6 +94,8 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(AutoLink, AutoLinkState, operations=_CREATE_DELETE),
     _type(Exchange, ExchangeState, operations=_CREATE_DELETE),
     _type(Binding, BindingState, operations=_CREATE_DELETE),
+    _type(RouteWorker),
+    _type(SourceRoutes, singleton=True),
     _type(Console, singleton=True),
 )
 USER_GROUP = _type(UserGroup)

@@ -20,6 +20,8 @@ UNSERVED_ENTITIES = {
     "router.config.autoLink": "no link is attached",
     "router.config.exchange": "its address is routed like any other",
     "router.config.binding": "no message takes it",
+    "router.config.routeWorker": "no message passes it; `routerd route explain` tells what it would do",
+    "router.config.sourceRoutes": "no message has a source route",
     "authServicePlugin": "no client can be authenticated by it",
     "console": "use a current management tool",
 }

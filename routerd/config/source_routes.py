@@ -1,0 +1,106 @@
+"""What is configured about source routes: workers on the way of messages, and what holds for all of them."""
+
+from typing import Annotated, Literal
+
+from routerd.config.attribute import Entity, about
+
+Kind = Literal[
+    "forward", "static", "proxy", "extend", "collapse", "transform", "payload-wrap", "payload-unwrap", "wrap",
+    "unwrap", "tee", "discovery",
+]  # fmt: skip
+Form = Literal["amqp", "bare"]
+Mode = Literal["wrap", "strip"]
+
+
+class RouteWorker(
+    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.routeWorker"
+):
+    """A worker that messages with a source route pass, inside the router."""
+
+    kind: Annotated[Kind, about("What it does to messages.")]
+    address: Annotated[str, about("Its address: a name, or TYPE#NAME.")]
+    route: (
+        Annotated[
+            str,
+            about("Where it sends to, as A=>B: its route, that of the copies of a tee, or to the unwrapper."),
+        ]
+        | None
+    ) = None
+    inner: Annotated[str, about("Its second address, for what comes from its other side.")] | None = None
+    trace: (
+        Annotated[
+            bool,
+            about("Whether it writes itself into return routes.", default="yes for extend, collapse, tee"),
+        ]
+        | None
+    ) = None
+    trace_as: Annotated[str, about("The address it writes instead of its own.")] | None = None
+    scope_change: Annotated[bool, about("Whether it moves messages into another scope.")] = False
+    mode: Annotated[Mode, about("How a discovery worker keeps the scopes between out of return routes.")] = (
+        "wrap"
+    )
+    strip_count: (
+        Annotated[int, about("Addresses of other scopes to cut off return routes.", ge=0, le=255)] | None
+    ) = None
+    keep_scopes: (
+        Annotated[str, about("Scopes whose addresses are kept, separated by commas; others are cut off.")]
+        | None
+    ) = None
+    scope_pattern: (
+        Annotated[
+            str,
+            about("Regular expression whose group is an address's scope.", default="the digits at its end"),
+        ]
+        | None
+    ) = None
+    marker: Annotated[
+        bool, about("Whether to mark where other scopes begin, or to cut off up to the mark.")
+    ] = False
+    format: Annotated[Form, about("How a message is wrapped.")] = "amqp"
+    return_route: Annotated[str, about("Return route of a wrapper's messages.", default="none")] | None = None
+    metadata: (
+        Annotated[
+            str,
+            about(
+                "A wrapper: hide, copy or the keys to copy. An unwrapper: restore or merge.",
+                default="hide, restore",
+            ),
+        ]
+        | None
+    ) = None
+    use: Annotated[str, about("A transform's function, as module:function.")] | None = None
+    uplinks: Annotated[str, about("Connectors from which messages come in to a discovery worker.")] | None = (
+        None
+    )
+    allow: (
+        Annotated[
+            str,
+            about(
+                "Who may send to it: local, worker:, user:, link:, listener:, uplink:NAME; commas between.",
+                default="local",
+            ),
+        ]
+        | None
+    ) = None
+    inner_allow: Annotated[str, about("Who may send to its inner address.", default="local")] | None = None
+    send_to: Annotated[str, about("Addresses it may send to, separated by commas.", default="all")] | None = (
+        None
+    )
+
+
+class SourceRoutes(
+    Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.sourceRoutes"
+):
+    """Limits of every message with a source route, and the classes of its metadata keys."""
+
+    hops: Annotated[int, about("Workers one message may pass.", ge=1, le=255)] = 64
+    onward_addresses: Annotated[int, about("Addresses of an onward route.", ge=1, le=255)] = 32
+    return_addresses: Annotated[int, about("Addresses of a return route.", ge=1, le=255)] = 64
+    address_octets: Annotated[int, about("Octets of an address.", ge=1, le=65535)] = 255
+    route_octets: Annotated[int, about("Octets of all addresses of a route.", ge=1, le=65535)] = 4096
+    nesting: Annotated[int, about("Wrappers around each other.", ge=0, le=255)] = 8
+    metadata_keys: Annotated[int, about("Keys of metadata.", ge=0, le=255)] = 16
+    metadata_octets: Annotated[int, about("Octets of metadata.", ge=0, le=65535)] = 1024
+    append_keys: Annotated[str, about("Keys to which workers may append.")] = "trace"
+    local_keys: Annotated[str, about("Keys that do not leave their scope.")] | None = None
+    sealed_keys: Annotated[str, about("Keys that a wrapper always hides.")] | None = None
