@@ -6,12 +6,10 @@ import pytest
 from source_routing import a, m, r, shown
 
 from core.source_routes import bare, wrapped
-from core.source_routes.access import Access, of_worker
 from core.source_routes.address import parse_address, parse_route, show_route
 from core.source_routes.message import Limits, Message, State, new_message, reply_to
-from core.source_routes.metadata import Classes, MetaClass, overhead
 from core.source_routes.refusal import Reason, RefusedError
-from core.source_routes.rules import Rules, step
+from core.source_routes.rules import DEFAULT_RULES, Rules, step
 from core.source_routes.workers import (
     Collapse,
     Count,
@@ -47,7 +45,7 @@ ALL = [*PASSING, Static(address=F, route=r("R")), Extend(address=F, route=r("E")
 KINDS = [type(worker).__name__ for worker in ALL]
 
 
-def refused(worker: Worker, message: Message, rules: Rules = Rules()) -> RefusedError:  # noqa: B008  it is frozen
+def refused(worker: Worker, message: Message, rules: Rules = DEFAULT_RULES) -> RefusedError:
     with pytest.raises(RefusedError) as caught:
         step(worker, message, rules=rules)
     return caught.value
@@ -75,7 +73,7 @@ def test_the_hop_counter_ends_every_loop(worker: Worker) -> None:
     assert error.condition == "amqp:resource-limit-exceeded"
 
 
-def run(workers: list[Worker], message: Message, rules: Rules = Rules()) -> tuple[int, list[str]]:  # noqa: B008
+def run(workers: list[Worker], message: Message, rules: Rules = DEFAULT_RULES) -> tuple[int, list[str]]:
     """How many steps it takes until nothing moves, and the refusals."""
     by_address = {address: worker for worker in workers for address in worker.addresses}
     waiting, steps, errors = deque([message]), 0, []
@@ -271,81 +269,6 @@ def test_a_reply_needs_a_return_route_that_the_sender_gave() -> None:
         reply_to(message, a("B"), b"")
 
 
-CLASSES = Classes(
-    {"trace": MetaClass.APPEND, "here": MetaClass.LOCAL, "secret": MetaClass.SEALED, "tag": MetaClass.CARRY}
-)
-META = {"trace": ("A",), "here": 1, "secret": "s", "tag": "t", "free": b"f"}
-
-
-@pytest.mark.parametrize(
-    ("option", "outside"),
-    [
-        ("hide", {"trace": ("A", "F")}),
-        ("copy", {"trace": ("A", "F"), "tag": "t", "free": b"f"}),
-        (("tag", "secret", "here"), {"trace": ("A", "F"), "tag": "t"}),
-    ],
-)
-def test_what_a_wrapper_shows_of_metadata(option: object, outside: dict[str, object]) -> None:
-    rules = Rules(classes=CLASSES)
-    message = m("F X", "A")._replace(meta=META)
-    (result,) = step(Wrap(address=F, route=r("G U"), metadata=option), message, rules=rules)
-    assert result.meta == outside
-    (result,) = step(Forward(address=a("G")), result._replace(meta={**result.meta, "new": 1}), rules=rules)
-    (restored,) = step(Unwrap(address=a("U")), result, rules=rules)
-    kept = {"trace": ("A", "F", "G", "U"), "secret": "s", "tag": "t", "free": b"f"}
-    assert restored.meta == kept
-    (merged,) = step(Unwrap(address=a("U"), metadata="merge"), result, rules=rules)
-    assert merged.meta == {**kept, "new": 1}
-
-
-def test_metadata_within_a_scope_and_over_its_border() -> None:
-    rules = Rules(classes=CLASSES)
-    message = m("F X", "A")._replace(meta=META)
-    (result,) = step(Forward(address=F), message, rules=rules)
-    assert result.meta == {**META, "trace": ("A", "F")}
-    (result,) = step(Forward(address=F, crosses=True), message, rules=rules)
-    assert result.meta == {key: one for key, one in {**META, "trace": ("A", "F")}.items() if key != "here"}
-
-
-@pytest.mark.parametrize(
-    ("keys", "more"),
-    [
-        ([], 0),
-        (["a"], 0),
-        (["x" * 127] * 127, 0),
-        (["k"] * 128, 1),
-        (["k"] * 130, 1),
-        (["k" * 128], 1),
-        (["k" * 128] * 3, 3),
-        (["k" * 16_384], 2),
-        (["k"] * 16_384, 2),
-        (["é" * 64], 1),
-    ],
-)
-def test_the_overhead_of_keys(keys: list[str], more: int) -> None:
-    """L + N + 1, up to 127 keys of up to 127 octets each; octets, not characters."""
-    octets = sum(len(key.encode()) for key in keys)
-    assert overhead(keys) == octets + len(keys) + 1 + more
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 127, 128])
-@pytest.mark.parametrize("length", [4, 127, 128])
-def test_the_overhead_is_measured(count: int, length: int) -> None:
-    keys = [f"{n:0{length}}" for n in range(count)]
-    values = {key: b"v" * n for n, key in enumerate(keys)}
-    of_values = sum(len(bare.data(value)) for value in values.values())
-    assert len(bare.mapping(values)) == overhead(keys) + of_values
-
-
-def test_against_wrapping_the_payload_a_map_saves_a_length() -> None:
-    """Values by position in a payload cost its length, too: 15 octets more, not 16, for keys of 5 and 8."""
-    for size, saved in ((5, 1), (200, 2), (17_000, 3)):
-        body = bare.data(b"v" * size)
-        wrapped_payload = bare.data(bare.data(b"") + bare.data(b"") + body)
-        generic = bare.mapping({"k" * 5: b"", "k" * 8: b""}) + body
-        assert len(generic) - len(wrapped_payload) == 16 - saved
-
-
 @pytest.mark.parametrize(
     ("text", "shown_as"),
     [
@@ -369,41 +292,3 @@ def test_routes_that_are_none(text: str) -> None:
 
 def test_addresses_that_are_no_text_are_shown() -> None:
     assert str(new_message((parse_address("x")._replace(value=b"\xff\n"),), (), b"").first) == "\\xff\\n"
-
-
-CLIENT = frozenset({"user:alice", "link:px", "listener:l"})
-UPLINK = frozenset({"uplink:cloud"})
-
-
-@pytest.mark.parametrize(
-    ("listed", "source", "may"),
-    [
-        (None, CLIENT, True),
-        (None, of_worker(a("A1")), True),
-        (None, UPLINK, False),
-        (None, frozenset(), False),
-        ({"local"}, CLIENT, True),
-        ({"local"}, UPLINK, False),
-        ({"uplink:cloud"}, UPLINK, True),
-        ({"uplink:cloud"}, CLIENT, False),
-        ({"user:alice"}, CLIENT, True),
-        ({"worker:A1"}, of_worker(a("A1")), True),
-        ({"worker:A1"}, CLIENT, False),
-        (set(), CLIENT, False),
-    ],
-)
-def test_who_may_reach_an_address(listed: set[str] | None, source: frozenset[str], may: bool) -> None:
-    access = Access({F: frozenset(listed)} if listed is not None else {})
-    if may:
-        access.check(source, None, F)
-        return
-    with pytest.raises(RefusedError) as error:
-        access.check(source, None, F)
-    assert (error.value.reason, error.value.condition) == (Reason.ACCESS, "amqp:unauthorized-access")
-
-
-def test_where_a_worker_may_send_to() -> None:
-    access = Access(outgoing={F: frozenset({a("B")})})
-    access.check(of_worker(F), F, a("B"))
-    with pytest.raises(RefusedError, match="F may not send here, only to: B"):
-        access.check(of_worker(F), F, a("C"))
