@@ -49,8 +49,8 @@ _VERSIONS: Final = {
     advertisement.OPCODE: advertisement.VERSION,
     linkstate.REQUEST: linkstate.VERSION,
     linkstate.UPDATE: linkstate.VERSION,
-    mobile.REQUEST: skupper.VERSION,
-    mobile.UPDATE: skupper.VERSION,
+    mobile.REQUEST: dispatch.VERSION,
+    mobile.UPDATE: dispatch.VERSION,
 }
 _LOGS: Final = {hello.OPCODE: HELLO_LOG, mobile.REQUEST: MA_LOG, mobile.UPDATE: MA_LOG}
 
@@ -142,7 +142,7 @@ class Network:
             what = control.opcode
             log = _LOGS.get(what, LS_LOG)
             fields = Fields(control.body)
-            if fields.number("pv", 0) > _VERSIONS[what]:
+            if fields.number("pv", 0) > self._newest(what, known):
                 raise BadMessageError("its protocol version is newer than this router's")
             if addressee(control.to) in ("", "all", self._me):
                 handler(known, fields, now)
@@ -152,6 +152,12 @@ class Network:
             self._complaints.say(
                 log, logging.WARNING, known.name, f"sent {what} that is ignored: {error}", now
             )
+
+    @staticmethod
+    def _newest(what: str, neighbour: Neighbour) -> int:
+        """The newest version of a message on a neighbour's side of the border."""
+        theirs = neighbour.skupper and what in (mobile.REQUEST, mobile.UPDATE)
+        return skupper.VERSION if theirs else _VERSIONS[what]
 
     def _hello(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = Hello.read(fields)

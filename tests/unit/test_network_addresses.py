@@ -32,7 +32,7 @@ def test_changes_are_told_once_per_second_before_the_advertisement() -> None:
 
 
 def test_all_addresses_are_told_to_who_is_behind() -> None:
-    """In the dialect that it asks in; nothing to who has them."""
+    """Nothing to who has them, or asks in what is not spoken on its side of the border."""
     alone = Alone()
     alone.meet()
     alone.network.local_address("M0a", 3)
@@ -46,6 +46,18 @@ def test_all_addresses_are_told_to_who_is_behind() -> None:
     assert (mau.to, neighbour) == ("amqp:/_topo/0/B/qdrouter.ma", None)
     assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3, "Cb": 4}, absolute=True)
     alone.say(MobileRequest("B", 0, 2).encode("A"))
+    assert not alone.outlet.take("MAU")
+
+
+def test_a_skupper_router_is_told_all_addresses_in_its_dialect() -> None:
+    """Those that it has words for."""
+    alone = Alone()
+    alone.meet("S", dialect="skupper")
+    alone.network.local_address("M0a", 3)
+    alone.network.local_address("Cb", 4)
+    alone.tick()
+    alone.outlet.take()
+    alone.say(MobileRequest("S", 0, 2).encode("A"))
     ((mau, _),) = alone.outlet.take("MAU")
     assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3}, absolute=True, version=2)
 
