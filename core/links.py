@@ -31,6 +31,8 @@ NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is un
 NO_CONTROL: Final = Error("qd:connection-role", "Attach to an inter-router connection without a control link")
 NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
 
+CONTAINER: Final = "route-container"  # role of a connection to a broker
+
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 
 Key = tuple[int, int]  # worker, index of the link or connection in it
@@ -52,6 +54,7 @@ class Link(msgspec.Struct):
     kind: int = 0  # enum core_link_kind of table.h
     priority: int = 0  # of one between routers
     edge: int = 0  # of which edge router's connection
+    container: bool = False  # of a connection to a broker
 
     @property
     def type(self) -> str:
@@ -118,6 +121,7 @@ class Links:
         self._admissions = admissions
         self._links: dict[Key, Link] = {}
         self._identity = 0
+        self._containers = {False: 0, True: 0}  # deliveries of gone links of brokers, by link.outgoing
         self._encode = msgspec.msgpack.Encoder().encode
 
     def __len__(self) -> int:
@@ -126,6 +130,15 @@ class Links:
     def entries(self) -> list[Link]:
         """All links as they are now, oldest first."""
         return list(self._links.values())
+
+    def container_deliveries(self, outgoing: bool) -> int:
+        """Deliveries to brokers, or from them, of all links there are and have been."""
+        links = [link for link in self._links.values() if link.container and link.outgoing == outgoing]
+        return self._containers[outgoing] + sum(map(self._deliveries, links))
+
+    def _deliveries(self, link: Link) -> int:
+        info = self._forwarder.link_info(link.worker, link.link, link.generation)
+        return 0 if info is None else info["deliveries"]
 
     def find(self, worker: int, link: int, generation: int) -> Link | None:
         """The link that a worker calls so."""
@@ -165,6 +178,9 @@ class Links:
             return
         annotated = connection is not None and connection.annotations != 0
         self._accept(worker, attach, address, terminus, guarded, tenant, annotated, edge)
+        link = self.find(worker, attach.link, attach.generation)
+        if link is not None:
+            link.container = connection is not None and connection.role == CONTAINER
 
     def _attach_edge(self, worker: int, attach: Attach, place: Place | Error, edge: int) -> None:
         """A link of an edge connection that is not like a client's."""
@@ -325,6 +341,8 @@ class Links:
         if link is None or link.generation != detach.generation:
             self._forwarder.stale()
             return
+        if link.container:
+            self._containers[link.outgoing] += self._deliveries(link)
         self._forwarder.remove_link(worker, link.link, link.generation)
         self._forget(link)
 

@@ -14,7 +14,10 @@ LOGGER = logging.getLogger("AGENT")
 
 DETACHED = Error("amqp:link:detach-forced", "Link detached by management request")
 _GONE = {"outgoing": 0}
-_WORKERS_KNOW = frozenset({"undeliveredCount", "unsettledCount", "creditAvailable", "zeroCreditSeconds"})
+_WORKERS_KNOW = frozenset({
+    "undeliveredCount", "unsettledCount", "deliveryCount", "ingressHistogram", "creditAvailable",
+    "zeroCreditSeconds",
+})  # fmt: skip
 
 
 class LinkRow(msgspec.Struct, frozen=True):
@@ -42,9 +45,14 @@ def _unsettled(row: LinkRow) -> int:
     return max(0, row.count("count") - row.undelivered)
 
 
+def _deliveries(row: LinkRow) -> int:
+    """Of a receiver: what waits for its credit has not been delivered."""
+    return max(0, row.count("deliveries") - row.undelivered)
+
+
 def _ingress(row: LinkRow) -> list[int] | None:
     """Of a router that stands alone: all came in here."""
-    return [row.count("deliveries")] if row.link.outgoing else None
+    return [_deliveries(row)] if row.link.outgoing else None
 
 
 class Links(Table):
@@ -75,7 +83,7 @@ class Links(Table):
         Column("peer", "string", "The link it is connected through to.", constant(None)),
         Column("undeliveredCount", "integer", "Deliveries not sent yet.", lambda r: r.undelivered),
         Column("unsettledCount", "integer", "Deliveries not settled.", _unsettled),
-        _count("deliveries", "deliveryCount", "Deliveries in all."),
+        Column("deliveryCount", "integer", "Deliveries that came, or were sent.", _deliveries),
         Column(
             "connectionId",
             "string",
