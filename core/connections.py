@@ -9,8 +9,10 @@ import msgspec
 from core.admission import REFUSED_CONNECTIONS, Admissions
 from core.forward import Forwarder
 from shm.payloads import C_CLOSE, Close, ConnectionClosed, ConnectionOpened, Cost
+from shm.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER_CORE")
+ADMITTED = COUNTERS["connections_admitted"][0]
 
 
 class Connections:
@@ -41,6 +43,7 @@ class Connections:
             return
         self._connections[worker, opened.connection] = opened
         self._since[worker, opened.connection] = self._forwarder.now
+        self._tell()
         LOGGER.debug(
             "worker %d connection %d opened: container %s, host %s",
             worker,
@@ -48,6 +51,10 @@ class Connections:
             opened.container,
             opened.host,
         )
+
+    def _tell(self) -> None:
+        """Workers look at the count before they answer an OPEN."""
+        self._forwarder.gauge(ADMITTED, len(self._connections))
 
     def newest(self, limit: int) -> Iterator[tuple[int, ConnectionOpened]]:
         """At most so many connections with their workers, the newest first."""
@@ -85,6 +92,7 @@ class Connections:
             self._forwarder.stale()
             return
         del self._connections[worker, closed.connection], self._since[worker, closed.connection]
+        self._tell()
         self._admissions.leave((worker, closed.connection))
         LOGGER.debug("worker %d connection %d closed %s", worker, closed.connection, closed.reason)
 
@@ -94,4 +102,5 @@ class Connections:
         for key in gone:
             del self._connections[key], self._since[key]
         self._admissions.forget_worker(worker)
+        self._tell()
         return len(gone)

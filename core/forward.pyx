@@ -361,6 +361,10 @@ cdef class Forwarder:
         """One more in a counter of shm/stats.py."""
         stats_add(self.core.stats, which, 1)
 
+    def gauge(self, uint32_t which, uint64_t value) -> None:
+        """Set a gauge of shm/stats.py."""
+        stats_set(self.core.stats, which, value)
+
     def bad(self) -> None:
         """Count a control record that made no sense."""
         count_bad(self.core)

@@ -158,4 +158,5 @@ cdef extern from "setup.h" nogil:
     bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
     void count_bad(core_router *)
     void stats_add(stats_page *, uint32_t, uint64_t)
+    void stats_set(stats_page *, uint32_t, uint64_t)
     void count_stale(core_router *)

@@ -53,6 +53,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "live_deliveries": (52, "gauge", "deliveries in the core's tables"),
     "delayed_1s": (53, "counter", "deliveries settled after more than 1 s, up to 10 s"),
     "delayed_10s": (54, "counter", "deliveries settled after more than 10 s"),
+    "connections_admitted": (55, "gauge", "open connections of all workers that count for maxConnections"),
     # refusals: workers
     "refused_tls": (72, "counter", "connections that failed in the TLS handshake"),
     "refused_authentication": (73, "counter", "connections with a wrong user, password or mechanism"),

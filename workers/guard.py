@@ -18,6 +18,7 @@ SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
 
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
+ADMITTED: Final = COUNTERS["connections_admitted"][0]
 TLS_FAILURE: Final = "SSL Failure"  # how the engine begins to describe one
 
 
@@ -44,6 +45,7 @@ class Counters(Protocol):
     """The worker's statistics page."""
 
     def add(self, which: int, n: int = 1) -> None: ...
+    def get(self, which: int) -> int: ...
 
 
 class Passed(msgspec.Struct, frozen=True):
@@ -61,15 +63,27 @@ class Passed(msgspec.Struct, frozen=True):
 class Guard:
     """The guard of one worker's listeners and connectors."""
 
-    def __init__(self, policy: PolicySetup, engine: Connections, counters: Counters) -> None:
+    def __init__(
+        self, policy: PolicySetup, engine: Connections, counters: Counters, core: Counters | None = None
+    ) -> None:
         self._engine = engine
         self._counters = counters
+        self._core = core  # the core's statistics page
+        self._max_connections = policy.max_connections
         self._policy = Policy(policy)
         self._certificates = Certificates(engine)
 
     def set_policy(self, policy: PolicySetup) -> None:
         """Another policy for connections that open from now on."""
         self._policy = Policy(policy)
+        self._max_connections = policy.max_connections
+
+    def full(self) -> bool:
+        """Whether the router has all the connections that it may have.
+
+        The core decides, and counts, a moment later; by this a peer hears of a refusal together with OPEN.
+        """
+        return self._core is not None and self._core.get(ADMITTED) >= self._max_connections
 
     def protect(self, number: int, terms: ListenerSetup | ConnectorSetup) -> None:
         """A listening socket or connector, by the pump's number, as it is to be. Raises CertificateError.

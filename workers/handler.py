@@ -134,7 +134,10 @@ class Handler:
             POLICY.info("[C%d] connection of %s denied: %s", number, self.peers[index], denied)
             self.pump.connection_close(index, generation, DENIED)
             return
+        full = connector is None and self.guard.full()
         opened = self._present(index, generation, self._passed[index])
+        if full:
+            self.pump.connection_close(index, generation, DENIED)
         form = form_of(connector or self.listeners[config], opened.properties)
         self.pump.connection_annotations(index, form.form, form.strip_in, form.strip_out)
         if opened.role in OF_ROUTERS:

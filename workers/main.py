@@ -75,7 +75,9 @@ class Worker:
         handler.pump = self._pump
         self._pump.sign(f"{setup.area}/{setup.router_id}", edge=setup.mode == "edge")
         stats = self._segments.worker_stats(setup.index)
-        handler.guard = self._guard = Guard(setup.policy, Security(self._pump), stats)
+        handler.guard = self._guard = Guard(
+            setup.policy, Security(self._pump), stats, self._segments.core_stats()
+        )
         handler.tracing = self._tracing = Tracing(Trace(self._pump))
         self._tracing.follow_log()
         configure_sasl(setup)

@@ -56,8 +56,10 @@ static inline void work_update_in(pump *p, const routerd_record *r)
 static inline void work_drain(pump *p, wlink *k)
 {
     if (pn_link_credit(k->engine) - pn_link_queued(k->engine) > 0) {
+        uint32_t owed = p->withhold || p->resting ? 0 : k->owed;   /* the sender hears of all its credit in one frame */
+        k->owed -= owed;
         k->draining = true;
-        pn_link_drain(k->engine, 0);
+        pn_link_drain(k->engine, (int) owed);
         mark_dirty(p, k->conn);
         return;
     }

@@ -129,6 +129,8 @@ def _number(properties: dict[Any, Any], name: str) -> int | None:
     value = properties.get(name)
     if value is None:
         return None
+    if isinstance(value, str) and len(value) < 10 and value.removeprefix("-").isdecimal():
+        value = int(value)  # clients of qdrouterd write it so, too
     if not isinstance(value, int) or isinstance(value, bool):
         raise ManagementError(BAD_REQUEST, f"{name} must be a whole number, not {type(value).__name__}")
     if value < 0:

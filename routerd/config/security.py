@@ -42,6 +42,8 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
             case Vhost():
                 yield from _vhost(at, at.entity)
     yield from _vhost_names(checked)
+    if policy.enable_vhost_name_patterns:
+        yield from _vhost_patterns(checked)
 
 
 def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
@@ -149,6 +151,30 @@ def _vhost_names(checked: list[Checked]) -> Iterator[Mistake]:
                     attribute, f"{shown(name)} is a name of the vhost {first.where(at)}, too; remove one"
                 )
                 break
+
+
+def _vhost_patterns(checked: list[Checked]) -> Iterator[Mistake]:
+    """No two host names may be patterns for the same names: which one counts would be chance."""
+    seen: dict[tuple[str, ...], tuple[Checked, str]] = {}
+    for at in checked:
+        if not isinstance(at.entity, Vhost):
+            continue
+        name = at.entity.hostname
+        first, other = seen.setdefault(_plain(name), (at, name))
+        if name != other:
+            what = f"pattern conflicts with {shown(other)} {first.where(at)}"
+            yield at.mistake("hostname", f"{what}: both stand for the same names; remove one")
+
+
+def _plain(pattern: str) -> tuple[str, ...]:
+    """The same for patterns that fit the same names: of wild words in a row ``*`` come first, and one ``#``."""
+    plain: list[str] = []
+    for word in pattern.split("."):
+        if plain and plain[-1] == "#" and word in ("*", "#"):
+            plain[-1:] = ["*", "#"] if word == "*" else ["#"]
+        else:
+            plain.append(word)
+    return tuple(plain)
 
 
 def _vhost(at: Checked, vhost: Vhost) -> Iterator[Mistake]:

@@ -121,6 +121,9 @@ NUMBERS: Final[dict[str, Number]] = {
         _counter("reclaimed_workers", "Dead workers whose blocks and links were taken back")
     ),
     "live_deliveries": Number(_gauge("live_deliveries", "Deliveries in the core's tables")),
+    "connections_admitted": Number(
+        _gauge("admitted_connections", "Connections that count for maxConnections")
+    ),
     "delayed_1s": Number(DELAYED, {"least": "1"}),
     "delayed_10s": Number(DELAYED, {"least": "10"}),
 }

@@ -198,6 +198,20 @@ def test_without_a_destination_messages_are_released_and_the_sender_is_drained(n
     assert (got.body, net.settled(sent)) == ("here", [ACCEPTED])
 
 
+def test_a_drain_tells_of_credit_that_was_not_told_of_yet(net: Net, name: str) -> None:
+    """Settled and given back in portions, it is all in the frame that asks for the rest."""
+    at, to = net.peer(), net.peer()
+    receiver = at.receiver(name, 10)
+    sender = to.ready_sender(name)
+    sent = net.send(sender, Message(body="here"))
+    at.take(receiver)[0].settle()
+    assert net.settled(sent) == [ACCEPTED]
+    at.close_link(receiver)
+    release_one(net, sender)
+    net.until(lambda: sender.drain_mode, "drain")
+    assert sender.drained() == CREDIT - 1
+
+
 def test_a_sender_that_ignores_the_drain_goes_on_when_there_is_a_receiver(net: Net, name: str) -> None:
     """Its messages are released meanwhile; none is lost."""
     at, to = net.peer(), net.peer()

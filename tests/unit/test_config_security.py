@@ -40,6 +40,9 @@ def listener(text: str) -> str:
     return f"listener {{\n{text}\n}}\n"
 
 
+PATTERNS = "policy {\nenableVhostNamePatterns: yes\n}\n"
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [
@@ -101,6 +104,14 @@ def test_a_key_of_another_certificate(pair: tuple[Path, Path], tmp_path: Path) -
         (
             listener("") + "vhost {\nhostname: a\naliases: b c\n}\nvhost {\nhostname: c\n}\n",
             "hostname: 'c' is a name of the vhost in line 4, too",
+        ),
+        (
+            PATTERNS + "vhost {\nhostname: #.a\n}\nvhost {\nhostname: #.#.a\n}\n",
+            "hostname: pattern conflicts with '#.a' in line 4",
+        ),
+        (
+            PATTERNS + "vhost {\nhostname: #.*\n}\nvhost {\nhostname: *.#\n}\n",
+            "hostname: pattern conflicts with '#.*' in line 4",
         ),
         (listener("") + "policy {\npolicyDir: /no/such\n}\n", "policyDir: '/no/such' cannot be read"),
         (listener("") + "vhost {\nhostname: a\nallowUnknownUser: yes\n}\n", "there is no group $default"),

@@ -248,6 +248,15 @@ def test_symbols_are_as_good_as_strings(bed: Bed) -> None:
     assert (status, body["results"]) == (200, [["here"]])
 
 
+def test_pages_asked_for_in_words(bed: Bed) -> None:
+    """Numbers may be given as text, as some clients do."""
+    assert len(bed.query("router.link", "name", count="1", offset="1")) == 1
+    _, many = codec.decode(
+        bytes(Message(reply_to="b", properties={"operation": "QUERY", "count": "x"}).encode())
+    )
+    assert isinstance(many, ManagementError)
+
+
 def test_scratch_entities(bed: Bed) -> None:
     """A client can be tried out on entities that mean nothing: made, read, changed, called, deleted."""
     status, made = bed.crud("CREATE", {"arg1": "a"}, type="dummy", name="mine")

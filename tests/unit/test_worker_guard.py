@@ -59,6 +59,9 @@ class Counters(dict[int, int]):
     def add(self, which: int, n: int = 1) -> None:
         self[which] = self.get(which, 0) + n
 
+    def get(self, which: int, otherwise: int = 0) -> int:  # type: ignore[override]  # a page has no None
+        return super().get(which, otherwise)
+
     def named(self) -> dict[str, int]:
         return {name: self[index] for name, (index, _, _) in stats.COUNTERS.items() if index in self}
 
@@ -180,3 +183,14 @@ def test_the_native_counters_have_the_places_that_statistics_name() -> None:
     places = {name: index for name, (index, _, _) in stats.COUNTERS.items()}
     assert written.items() <= places.items()
     assert len(written) == 9
+
+
+def test_a_full_router() -> None:
+    """As many connections as the policy allows, by the core's count; another policy counts at once."""
+    core = Counters()
+    guard = Guard(PolicySetup(max_connections=2), Engine(), Counters(), core)
+    assert not guard.full()
+    core.add(stats.COUNTERS["connections_admitted"][0], 2)
+    assert guard.full()
+    guard.set_policy(PolicySetup(max_connections=3))
+    assert not guard.full()

@@ -49,6 +49,10 @@ class FakeGuard:
 
     def __init__(self) -> None:
         self.refusal = False
+        self.crowded = False
+
+    def full(self) -> bool:
+        return self.crowded
 
     def enter(self, index: int, listener: ListenerSetup, hostname: str, user: str, peer: str) -> Passed:
         if hostname == "forbidden":
@@ -150,6 +154,18 @@ def test_the_end_of_a_connection_is_reported(handler: Handler) -> None:
     name, kind, payload, *names = handler.pump.asked[-1]
     assert (name, kind, names) == ("post", C_CONNECTION_CLOSED, [7, 8])
     assert msgspec.msgpack.decode(payload) == [7, 8, "why"]
+
+
+def test_one_connection_too_many_is_answered_and_closed_at_once(handler: Handler) -> None:
+    """It hears of it with OPEN; the core is told, too, as it decides and counts."""
+    handler.guard.crowded = True
+    handler.connection_open(7, 8)
+    assert [asked[:2] for asked in handler.pump.asked[:3]] == [
+        ("connection_open", 7),
+        ("post", C_CONNECTION_OPENED),
+        ("connection_close", 7),
+    ]
+    assert handler.pump.asked[2] == ("connection_close", 7, 8, DENIED)
 
 
 def test_a_denied_connection_is_answered_closed_and_never_reported(handler: Handler) -> None:

@@ -26,6 +26,7 @@ CORE = {
     "STAT_LIVE": "live_deliveries",
     "STAT_DELAYED_1": "delayed_1s",
     "STAT_DELAYED_10": "delayed_10s",
+    "STAT_ADMITTED": "connections_admitted",
     "STAT_BAD": "bad_records",
 }
 
