@@ -167,7 +167,7 @@ def _vhost_patterns(checked: list[Checked]) -> Iterator[Mistake]:
 
 
 def _plain(pattern: str) -> tuple[str, ...]:
-    """The same for patterns that fit the same names: of wild words in a row ``*`` come first, and one ``#``."""
+    """The same for patterns that fit the same names: of wild words in a row ``*`` first, then one ``#``."""
     plain: list[str] = []
     for word in pattern.split("."):
         if plain and plain[-1] == "#" and word in ("*", "#"):
