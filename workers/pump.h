@@ -266,7 +266,7 @@ static inline void note_link(pump *p, const wlink *k, uint32_t head)
 static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
 {
     k->owed += credit;
-    uint32_t threshold = k->capacity / 8 < 32 ? k->capacity / 8 : 32;
+    uint32_t threshold = k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;   /* where there is little, one counts */
     if (k->owed && k->owed >= threshold && k->open && !p->withhold && !p->resting) {
         pn_link_flow(k->engine, (int) k->owed);
         k->owed = 0;

@@ -60,7 +60,7 @@ class Links(Table):
 
     NAME = "router.link"
     DESCRIPTION = "A link attached to the router."
-    OPERATIONS = ("READ", "UPDATE")
+    OPERATIONS = ("UPDATE", "READ")
     COLUMNS = (
         Column("name", "string", "Name of the link.", lambda r: r.link.name),
         Column("identity", "string", "Number of the link.", lambda r: str(r.link.identity)),
