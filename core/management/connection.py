@@ -26,6 +26,12 @@ def _text(value: str) -> str | None:
     return value or None
 
 
+def _host(row: ConnectionRow) -> str:
+    """A connector's as configured, host:port without brackets around an IPv6 address, as in qdrouterd."""
+    host = row.opened.host
+    return host.replace("[", "", 1).replace("]", "", 1) if row.opened.connector else host
+
+
 _BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
 
@@ -50,9 +56,9 @@ class Connections(Table):
     DESCRIPTION = "A connection to the router."
     OPERATIONS = ("READ", "UPDATE")
     COLUMNS = (
-        Column("name", "string", "connection/ and the host.", lambda r: f"connection/{r.opened.host}"),
+        Column("name", "string", "connection/ and the host.", lambda r: f"connection/{_host(r)}"),
         Column("identity", "string", "Number of the connection.", lambda r: str(r.opened.number)),
-        Column("host", "string", "Address and port of the peer.", lambda r: r.opened.host),
+        Column("host", "string", "Address and port of the peer.", _host),
         Column("role", "string", "What the peer is.", lambda r: r.opened.role),
         Column("protocol", "string", "Protocol spoken.", constant("amqp")),
         Column(

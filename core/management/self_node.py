@@ -33,6 +33,16 @@ _BASES = {
 }
 
 
+# Types that no entity is of: what they extend, what they add to READ.
+_ABSTRACT: dict[str, tuple[list[str], list[str]]] = {
+    "entity": ([], []),
+    "configurationEntity": (["entity"], ["READ"]),
+    "operationalEntity": (["entity"], ["READ"]),
+    "org.amqp.management": (["operationalEntity", "entity"], [*OPERATIONS[:6], "READ"]),
+    "management": (["org.amqp.management", "operationalEntity", "entity"], [*OPERATIONS, "READ"]),
+}
+
+
 class SelfNode:
     """Serves what is asked of the agent, not of an entity."""
 
@@ -66,6 +76,9 @@ class SelfNode:
             return list(self._nouns.values())
         if request.entity_type in TYPES:
             return []
+        if request.entity_type in _ABSTRACT:
+            base = PREFIX + request.entity_type
+            return [noun for noun in self._nouns.values() if base in _base(noun.schema)]
         return [self.noun(request.entity_type)]
 
     def _query(self, request: Request) -> Response:
@@ -74,7 +87,7 @@ class SelfNode:
             raise ManagementError(BAD_REQUEST, "attributeNames must be a list of strings")
         names = [str(name) for name in names]
         nouns = self._asked(request)
-        if request.entity_type is not None:
+        if request.entity_type in TYPES or request.entity_type not in {None, *_ABSTRACT}:
             if not nouns:
                 return _page(names or ["name", "identity", "type"], [[NAME, NAME, TYPES[0]]], request)
             names, results = nouns[0].query(names, request.offset, request.count)
@@ -103,17 +116,16 @@ class SelfNode:
 
     def _types(self, request: Request) -> Response:
         bases = {noun.schema.name: _base(noun.schema) for noun in self._asked(request)}
-        return Response(OK, {PREFIX + name: base for name, base in bases.items()})
+        found = {PREFIX + name: base for name, base in bases.items()}
+        return Response(OK, found | {name: bases for name, bases, _ in _abstract(request)})
 
     def _attributes(self, request: Request) -> Response:
-        return Response(OK, {noun.schema.long_name: list(noun.columns) for noun in self._asked(request)})
+        found = {noun.schema.long_name: list(noun.columns) for noun in self._asked(request)}
+        return Response(OK, found | {name: ["name", "identity", "type"] for name, _, _ in _abstract(request)})
 
     def _operations(self, request: Request) -> Response:
-        asked = self._asked(request)
-        result = {noun.schema.long_name: list(noun.schema.operations) for noun in asked}
-        if request.entity_type is None or not asked:
-            result[PREFIX + "management"] = OPERATIONS
-        return Response(OK, result)
+        found = {noun.schema.long_name: list(noun.schema.operations) for noun in self._asked(request)}
+        return Response(OK, found | {name: operations for name, _, operations in _abstract(request)})
 
     def _annotations(self, request: Request) -> Response:
         self._asked(request)
@@ -150,6 +162,15 @@ class SelfNode:
 
     def _read(self, request: Request) -> Response:
         return Response(OK, {"name": NAME, "identity": NAME, "type": TYPES[0]})
+
+
+def _abstract(request: Request) -> list[tuple[str, list[str], list[str]]]:
+    """Name, bases and operations of the abstract types that a request is about."""
+    return [
+        (PREFIX + name, [PREFIX + base for base in bases], operations)
+        for name, (bases, operations) in _ABSTRACT.items()
+        if request.entity_type is None or (request.entity_type == name and name in TYPES)
+    ]
 
 
 def _named(noun: Noun) -> Callable[[Any], Any]:

@@ -14,6 +14,7 @@ from core.management import codec
 from core.management.request import ManagementError, Request
 from shm import segment
 from shm.management import PREFIX
+from shm.payloads import C_CONNECTION_OPENED, ConnectionOpened
 
 COLUMNS = {
     "connection": 25,
@@ -299,3 +300,25 @@ def test_nameless_entities(bed: Bed) -> None:
     assert bed.crud("CREATE", {"prefix": "p"}, type="router.config.address")[0] == 201
     _, body = bed.ask("QUERY", {"attributeNames": ["type", "name"]})
     assert all(name for _, name in body["results"])
+
+
+def test_abstract_types(bed: Bed) -> None:
+    """They are told of with the others, and stand for all entities of the types that extend them."""
+    _, types = bed.ask("GET-TYPES")
+    assert types[PREFIX + "configurationEntity"] == [PREFIX + "entity"]
+    _, some = bed.ask("GET-TYPES", entityType="configurationEntity")
+    assert PREFIX + "listener" in some
+    assert PREFIX + "router.link" not in some
+    _, body = bed.ask("QUERY", {"attributeNames": ["type"]}, entityType="operationalEntity")
+    assert [PREFIX + "router.link"] in body["results"]
+    assert [PREFIX + "listener"] not in body["results"]
+    assert bed.ask("GET-OPERATIONS")[1][PREFIX + "management"][-1] == "READ"
+
+
+def test_the_host_of_a_connector_is_as_configured(bed: Bed) -> None:
+    """qdrouterd and those who look for their connectors write IPv6 addresses without brackets."""
+    opened = ConnectionOpened(9, 1, "far", "[::1]:5672", number=17, connector="c")
+    bed.say(C_CONNECTION_OPENED, opened)
+    bed.core.step(2)
+    rows = {row["identity"]: row["host"] for row in bed.query("connection", "identity", "host")}
+    assert rows["17"] == "::1:5672"
