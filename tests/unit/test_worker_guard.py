@@ -194,3 +194,14 @@ def test_a_full_router() -> None:
     assert guard.full()
     guard.set_policy(PolicySetup(max_connections=3))
     assert not guard.full()
+
+
+def test_other_routers_are_under_no_vhost_policy() -> None:
+    """Whoever sends through them was judged by the router at which it came in; edge routers are judged."""
+    guard = Guard(PolicySetup(enforce=True, max_message_size=9), Engine(), Counters())
+    engine = guard._engine
+    assert isinstance(engine, Engine)
+    passed = guard.enter(1, ListenerSetup("l", [], role="inter-router"), "h", "r", "10.0.0.1:9")
+    assert (passed.user, passed.admission, engine.limits) == ("r", None, [])
+    with pytest.raises(DeniedError):
+        guard.enter(1, ListenerSetup("l", [], role="edge"), "h", "r", "10.0.0.1:9")
