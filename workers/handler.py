@@ -50,7 +50,7 @@ POLICY = logging.getLogger("POLICY")
 ROUTER = logging.getLogger("ROUTER")
 ACCEPT_TELL_SECONDS = 10.0
 GONE = ("amqp:connection:forced", "the connection of the link is gone")
-TOO_LARGE = ("amqp:connection:forced", "a message is larger than the policy allows")
+TOO_LARGE = ("amqp:connection:forced", "Message size exceeded")
 
 
 class Handler:
