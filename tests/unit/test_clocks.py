@@ -21,6 +21,7 @@ WALL = re.compile(
 )
 # Who may know the time of day, and why.
 TELLS_IT = {
+    "core/main.py": "routers tell each other when they started",
     "routerd/certificates.py": "certificates expire by it",
     "routerd/log.py": "lines begin with it",
     "routerd/exporter/status.py": "the live page shows it",
