@@ -29,6 +29,8 @@ EFFORT: Final = 400
 _SEARCH_EFFORT: Final = 20  # to find the rule of one
 # Generated names come and go with their clients: each would be a new series wherever metrics are kept.
 _TEMPORARY: Final = ("Ltemp.", "M0_$temp.")
+FALLBACK: Final = "F"  # the phase of fallback destinations
+_WITH_FALLBACK: Final = ("0", FALLBACK)
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -102,6 +104,9 @@ class Rule(msgspec.Struct, frozen=True):
 
     distribution: str
     priority: int | None = None
+    ingress: int = 0  # phase in which senders send
+    egress: int = 0
+    fallback: bool = False  # what finds no receiver goes to the fallback destination
 
     @property
     def treatment(self) -> int:
@@ -135,7 +140,7 @@ class Rules:
         node = self._root
         for token in _tokens(_pattern(setup)):
             node = node.children.setdefault(token, _Node())
-        node.rule = Rule(setup.distribution, setup.priority)
+        node.rule = _rule(setup)
 
     def remove(self, setup: AddressSetup) -> None:
         """Not by this any more, if it was there."""
@@ -165,6 +170,11 @@ def _head(setup: AddressSetup) -> str:
     tokens = _tokens(_pattern(setup))
     literal = next((i for i, token in enumerate(tokens) if token in _WILD), len(tokens))
     return ".".join(tokens[:literal])
+
+
+def _rule(setup: AddressSetup) -> Rule:
+    phases = setup.ingress_phase, setup.egress_phase
+    return Rule(setup.distribution, setup.priority, *phases, setup.fallback)
 
 
 def _tokens(text: str) -> list[str]:
@@ -219,6 +229,7 @@ class Tables(Protocol):
     def add_address(self, treatment: int, priority: int = -1, listed: bool = True, phase: int = 0) -> int: ...
     def remove_address(self, handle: int) -> bool: ...
     def set_treatment(self, handle: int, treatment: int, priority: int = -1) -> None: ...
+    def set_fallback(self, handle: int, fallback: int = 0) -> None: ...
     def add_alias(self, text: bytes, handle: int, scope: int = 0) -> int: ...
 
 
@@ -292,10 +303,12 @@ class Addresses:
     def _follow_rules(self, address: Address) -> None:
         rule = self.rule(address.key)
         if rule != address.rule:
-            address.rule = rule
+            permitted, address.rule = address.rule.fallback, rule
             priority = -1 if rule.priority is None else rule.priority
             self._forwarder.set_treatment(address.handle, rule.treatment, priority)
             LOGGER.debug("address %s is %s now", address.key, rule.distribution)
+            if rule.fallback != permitted:
+                self._link_fallback(address.key)
 
     def fix(self, text: str, rule: Rule) -> None:
         """Distribute messages to an address of our own by a rule, whatever is configured."""
@@ -304,6 +317,26 @@ class Addresses:
     def resolve(self, text: str, tenant: str = "", phase: int = 0) -> Address:
         """The address a client means; made if it is new."""
         return self.of_key(address_key(in_space(text, tenant, self._me), self._me, phase))
+
+    def terminus(self, text: str, tenant: str = "", *, outgoing: bool, phase: str | None = None) -> Address:
+        """The address of a link; ``phase`` is what the link asks for, None: as configured."""
+        key = address_key(in_space(text, tenant, self._me), self._me)
+        if key[0] != "M" or key.startswith(_TEMPORARY):
+            return self.of_key(key)
+        if phase is None:
+            rule = self.rule(key)
+            phase = str(rule.egress if outgoing else rule.ingress)
+        return self.of_key(f"M{phase}{mobile_text(key)}")
+
+    def _link_fallback(self, key: str) -> None:
+        """An address and its fallback destination, whichever came last, find each other."""
+        if key[0] != "M" or key[1] not in _WITH_FALLBACK:
+            return
+        one, other = (self._by_key.get(f"M{phase}{mobile_text(key)}") for phase in _WITH_FALLBACK)
+        if one is not None and one.rule.fallback and other is not None:
+            self._forwarder.set_fallback(one.handle, other.handle)
+        elif one is not None:
+            self._forwarder.set_fallback(one.handle)
 
     def of_key(self, key: str, hint: Rule | None = None) -> Address:
         """The address with a key; made if it is new: as ``hint`` says if nothing is configured for it."""
@@ -317,6 +350,8 @@ class Addresses:
         phase = int(key[1]) if key[0] == "M" and key[1:2].isdecimal() else 0
         handle = self._forwarder.add_address(rule.treatment, priority, not key.startswith(_TEMPORARY), phase)
         address = self._by_key[key] = self._by_handle[handle] = Address(key, handle, rule)
+        if rule.fallback:
+            self._link_fallback(key)
         LOGGER.debug("address %s added, %s", key, rule.distribution)
         return address
 

@@ -94,7 +94,7 @@ static void alias_drop_all(core_router *c, core_address *address)
     }
 }
 
-static inline bool address_idle(const core_address *a) { return !a->out_count && !a->in_count && !a->aliases && !mask_any(&a->remotes); }
+static inline bool address_idle(const core_address *a) { return !a->out_count && !a->in_count && !a->aliases && !a->holds && !mask_any(&a->remotes); }
 
 /* Takes one alias out: the first one behind the last sweep's end that was not used since the sweep passed it.  Returns
  * its address if nothing uses that any more. */

@@ -14,8 +14,17 @@
 
 #include "out.h"
 
-static inline bool address_has_way(const core_address *a) { return a->out_count || a->reached; }
-static inline bool credit_wanted(const core_link *l) { return !l->address || address_has_way(l->address) || l->kind == LINK_EDGE; }
+/* Receivers of its own, here or at other routers. */
+static inline bool address_has_receiver(const core_address *a) { return a->out_count || a->reached; }
+static inline bool address_has_way(const core_address *a) { return address_has_receiver(a) || a->elsewhere; }
+
+/* For the messages of a link: what comes from a fallback destination does not go to one. */
+static inline bool address_leads(const core_address *a, const core_link *l)
+{
+    return address_has_receiver(a) || (a->elsewhere && (!l->fallback || a->exchange));
+}
+
+static inline bool credit_wanted(const core_link *l) { return !l->address || address_leads(l->address, l) || l->kind == LINK_EDGE; }
 
 /* Grants what was withheld; also ends a drain that has not been answered. */
 static void credit_grant(core_router *c, core_link *l)

@@ -49,7 +49,7 @@ static inline enum core_route route_find(core_router *c, const core_link *l, uin
         if (a->treatment == T_UNAVAILABLE) return ROUTE_UNAVAILABLE;
         if (!past->control) return ROUTE_NOWHERE;
     }
-    return address_has_way(a) || route_exit(c, l) ? ROUTE_FOUND : ROUTE_NOWHERE;
+    return address_leads(a, l) || route_exit(c, l) ? ROUTE_FOUND : ROUTE_NOWHERE;
 }
 
 /* Of a message that may say where it goes and where it has been. */
@@ -133,6 +133,10 @@ __attribute__((always_inline)) static inline core_out *deliver_copy(core_router 
     s->state = state;
     if (text) s->extra = (uint64_t) text->block + 1;
     if (__builtin_expect(to->worker == c->workers, 0)) deliver_own(c, in, to, s);
+    if (__builtin_expect(to->container, 0)) {
+        to->address->to_containers++;
+        c->to_containers++;
+    }
     return out;
 }
 
@@ -245,6 +249,46 @@ static void deliver_failed(core_router *c, core_link *l, core_in *in)
     in_settle(c, in, outcome_plain(S_RELEASED, 0));
 }
 
+static inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
+{
+    return a->priority >= 0 ? (uint8_t) a->priority : priority < ROUTERD_PRIORITIES ? priority : ROUTERD_PRIORITIES - 1;
+}
+
+/* To the receivers of an address. */
+static inline void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+{
+    uint32_t before = in->copy_count;
+    if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, past);
+    else if (__builtin_expect(a->reached, 0)) deliver_near_or_far(c, in, a, priority, state, past);
+    else if (__builtin_expect(in->link->edge || !a->out_count, 0)) deliver_edge(c, in, a, priority, state, past);
+    else deliver_here(c, in, a, choose_one(a), priority, state, past);
+    a->deliveries += in->copy_count - before;
+}
+
+/* Nobody has it: the fallback destination is for such messages.  A receiver here that is too far behind is somebody. */
+static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+{
+    core_address *to = a->fallback;
+    if (!to || a->out_count) return;
+    uint32_t before = in->copy_count;
+    deliver_receivers(c, in, to, deliver_priority(to, priority), (state & ~(uint32_t) SEND_PHASE) | to->phase, past);
+    if (in->copy_count == before) return;
+    if (in->flags & IN_MULTICAST) in->open = in->copy_count;
+    a->redirected++;
+    c->redirected++;
+}
+
+static void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state);
+
+/* To an address, and wherever its messages go from there. */
+static void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+{
+    uint32_t before = in->copy_count;
+    if (address_has_receiver(a)) deliver_receivers(c, in, a, priority, state, past);
+    if (a->exchange) deliver_exchange(c, in, a, priority, state);
+    if (in->copy_count == before) deliver_fallback(c, in, a, priority, state, past);
+}
+
 /* A message whose way is known: `a` where the route is ROUTE_FOUND. */
 static inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past)
 {
@@ -254,20 +298,21 @@ static inline void deliver_routed(core_router *c, core_link *l, const routerd_re
         deliver_nowhere(c, l, r, route);
         return;
     }
-    uint8_t priority = a->priority >= 0 ? (uint8_t) a->priority : r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
+    uint8_t priority = deliver_priority(a, r->priority);
     core_in *in = deliver_in(c, l, r);
     a->ingress += !link_trunk(l);
+    if (__builtin_expect(l->container, 0)) {
+        a->from_containers++;
+        c->from_containers++;
+    }
     uint32_t state = a->phase;
     if (!(in->flags & IN_COMPLETE) || past->streaming) state |= SEND_STREAM;
-    if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, past);
-    else if (__builtin_expect(a->reached, 0)) deliver_near_or_far(c, in, a, priority, state, past);
-    else if (__builtin_expect(l->edge || !a->out_count, 0)) deliver_edge(c, in, a, priority, state, past);
-    else deliver_here(c, in, a, choose_one(a), priority, state, past);
+    if (__builtin_expect(!a->elsewhere || (l->fallback && !a->exchange), 1)) deliver_receivers(c, in, a, priority, state, past);
+    else deliver_address(c, in, a, priority, state, past);
     if (__builtin_expect(!in->copies, 0)) {
         deliver_failed(c, l, in);
         return;
     }
-    a->deliveries += in->copy_count;
     stats_add(c->stats, STAT_FORWARDED, in->copy_count);
     if (__builtin_expect(l->kind != LINK_ENDPOINT, 0)) credit_due(c, l);
     in_forwarded(c, in);

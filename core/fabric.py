@@ -80,6 +80,9 @@ class Fabric:
             self._local.listen(text, self._heard)
         self.nodes.set_border(self._addresses.resolve("_local/qdrouter.ma").handle)
         self._network = network(self)
+        for key in self._consumers:
+            if (address := self._addresses.known(key)) is not None:
+                self._network.local_address(key, NUMBERS[address.rule.distribution])
 
     def __len__(self) -> int:
         """Other routers that are known."""
@@ -123,11 +126,13 @@ class Fabric:
         if key[0] not in ADVERTISED:
             return
         self._consumers[key] += number
+        if self._network is None:
+            return  # told when it begins
         if self._consumers[key] == number == 1:
-            self.network.local_address(key, NUMBERS[address.rule.distribution])
+            self._network.local_address(key, NUMBERS[address.rule.distribution])
         elif not self._consumers[key]:
             del self._consumers[key]
-            self.network.local_address_gone(key)
+            self._network.local_address_gone(key)
 
     def step(self, now: int) -> None:
         """Once per second, and after every change."""

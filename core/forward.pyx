@@ -184,6 +184,11 @@ cdef class Forwarder:
         a.treatment = treatment
         a.priority = <int8_t> priority
 
+    def set_fallback(self, uint64_t handle, uint64_t fallback=0) -> None:
+        """What finds no receiver at an address goes to another one; 0: to none."""
+        cdef core_address *a = self.address(handle)
+        address_set_fallback(self.core, a, self.address(fallback) if fallback else NULL)
+
     def remove_address(self, uint64_t handle) -> bool:
         """Forget an address; False: links or aliases still use it."""
         cdef core_address *a = self.address(handle)
@@ -214,7 +219,8 @@ cdef class Forwarder:
                 own += 1
         return {"treatment": a.treatment, "priority": a.priority, "outgoing": a.out_count, "own": own, "incoming": a.in_count,
                 "deliveries": a.deliveries, "ingress": a.ingress, "to_core": a.to_core, "from_core": a.from_core,
-                "transit": a.transit, "reached": int(a.reached)}
+                "transit": a.transit, "reached": int(a.reached), "elsewhere": int(a.elsewhere), "redirected": a.redirected,
+                "to_containers": a.to_containers, "from_containers": a.from_containers}
 
     def set_exit(self, uint64_t handle) -> None:
         """Of an edge router: messages of senders without a target go here when there is no way for them. Must stay."""
@@ -224,21 +230,22 @@ cdef class Forwarder:
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
                  uint32_t capacity, bint settles=False, int64_t granted=0, uint32_t scope=0, bint annotated=False, text=None,
-                 uint32_t edge=0, bint through=False) -> bool:
+                 uint32_t edge=0, bint through=False, bint fallback=False, bint container=False) -> bool:
         """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous, with the
         rights of ``scope``; ``granted``: credit its sender has already; ``annotated``: its messages may say where they go
         and have been; ``text``: what other routers are told of its address; ``edge``: of which edge router's connection;
-        ``through``: its peer asks messages where they go. Grants more where it should flow. False: its index is taken
-        or absurd."""
+        ``through``: its peer asks messages where they go; ``fallback``: its messages come from a fallback destination, and
+        go to none; ``container``: it is a broker's. Grants more where it should flow. False: its index is taken or absurd."""
         self.place_known(worker)
         cdef core_address *a = NULL
         if address:
             a = self.address(address)
-        cdef core_link *l = link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted, edge)
+        cdef core_link *l = link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted, edge, fallback)
         if l is not NULL:
             l.scope = scope
             l.annotated = annotated
             l.through = through
+            l.container = container
             if text is not None:
                 l.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
         return l is not NULL
@@ -379,8 +386,9 @@ cdef class Forwarder:
         return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
                 "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),
                 "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "stuck": c.stall.stuck, "blocked": c.stall.blocked, "to_core": c.to_core, "from_core": c.from_core,
-                "to_routers": c.network.transit, "from_routers": c.network.arrived}
+                "redirected": c.redirected, "to_containers": c.to_containers, "from_containers": c.from_containers, "to_routers": c.network.transit, "from_routers": c.network.arrived}
 
 
 include "busiest.pxi"
 include "nodes.pxi"
+include "exchanges.pxi"

@@ -7,10 +7,13 @@ import msgspec
 
 from core.addresses import BEYOND, Address, Addresses, Identity
 from core.admission import Admissions, Guarded
+from core.auto_links import ROLE as CONTAINER_ROLE
+from core.auto_links import AutoLinks
 from core.edge.place import Place
 from core.fabric import Fabric
 from core.forward import Forwarder
 from core.names import Names
+from core.phases import wish
 from core.trunks import FORBIDDEN, ROLE, TYPES, kind_of
 from shm.payloads import C_ATTACHED, C_DETACH, Attach, Attached, ConnectionOpened, Detach, Error
 
@@ -31,7 +34,6 @@ NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is un
 NO_CONTROL: Final = Error("qd:connection-role", "Attach to an inter-router connection without a control link")
 NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
 
-CONTAINER: Final = "route-container"  # role of a connection to a broker
 
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 
@@ -54,7 +56,6 @@ class Link(msgspec.Struct):
     kind: int = 0  # enum core_link_kind of table.h
     priority: int = 0  # of one between routers
     edge: int = 0  # of which edge router's connection
-    container: bool = False  # of a connection to a broker
 
     @property
     def type(self) -> str:
@@ -109,11 +110,13 @@ class Links:
         me: Identity,
         names: Names,
         admissions: Admissions,
+        auto_links: AutoLinks,
         fabric: Fabric | None = None,
         edges: Edges | None = None,
     ) -> None:
         self._fabric = fabric
         self._edges = edges
+        self._auto_links = auto_links
         self._forwarder = forwarder
         self._addresses = addresses
         self._me = me
@@ -121,7 +124,6 @@ class Links:
         self._admissions = admissions
         self._links: dict[Key, Link] = {}
         self._identity = 0
-        self._containers = {False: 0, True: 0}  # deliveries of gone links of brokers, by link.outgoing
         self._encode = msgspec.msgpack.Encoder().encode
 
     def __len__(self) -> int:
@@ -130,15 +132,6 @@ class Links:
     def entries(self) -> list[Link]:
         """All links as they are now, oldest first."""
         return list(self._links.values())
-
-    def container_deliveries(self, outgoing: bool) -> int:
-        """Deliveries to brokers, or from them, of all links there are and have been."""
-        links = [link for link in self._links.values() if link.container and link.outgoing == outgoing]
-        return self._containers[outgoing] + sum(map(self._deliveries, links))
-
-    def _deliveries(self, link: Link) -> int:
-        info = self._forwarder.link_info(link.worker, link.link, link.generation)
-        return 0 if info is None else info["deliveries"]
 
     def find(self, worker: int, link: int, generation: int) -> Link | None:
         """The link that a worker calls so."""
@@ -154,6 +147,9 @@ class Links:
         edge = 0 if self._edges is None else self._edges.find(worker, attach.connection)
         if edge and self._edges is not None and (place := self._edges.place(worker, attach)) is not None:
             self._attach_edge(worker, attach, place, edge)
+            return
+        if attach.ours and connection is not None and not edge:
+            self._attach_auto(worker, attach, connection)
             return
         guarded = self._admissions.guarded((worker, attach.connection))
         if guarded is not None and not attach.restored and (refusal := guarded.refusal(attach)):
@@ -171,27 +167,41 @@ class Links:
             self._refuse(worker, attach, terminus)
             return
         tenant = connection.tenant if connection else ""
-        address = None if terminus.text is None else self._addresses.resolve(terminus.text, tenant)
+        phase = wish(attach.capabilities, outgoing=attach.outgoing)
+        address = None
+        if terminus.text is not None:
+            address = self._addresses.terminus(
+                terminus.text, tenant, outgoing=attach.outgoing, phase=phase.phase
+            )
         if address is not None and address.rule.distribution == "unavailable":
             self._refuse(worker, attach, NOT_FOUND)
             self._addresses.forget_idle(address)
             return
-        annotated = connection is not None and connection.annotations != 0
-        self._accept(worker, attach, address, terminus, guarded, tenant, annotated, edge)
-        link = self.find(worker, attach.link, attach.generation)
-        if link is not None:
-            link.container = connection is not None and connection.role == CONTAINER
+        self._accept(worker, attach, address, terminus, guarded, connection, phase.fallback, edge)
 
     def _attach_edge(self, worker: int, attach: Attach, place: Place | Error, edge: int) -> None:
         """A link of an edge connection that is not like a client's."""
         if isinstance(place, Error):
             self._refuse(worker, attach, place)
             return
-        self._accept(worker, attach, place.address, Terminus(None), None, "", True, edge, place)
+        self._accept(worker, attach, place.address, Terminus(None), None, None, False, edge, place)
 
     def _greeted(self, worker: int, connection: ConnectionOpened) -> bool:
         trunk = None if self._fabric is None else self._fabric.trunks.find(worker, connection.connection)
         return trunk is not None and bool(trunk.control)
+
+    def _attach_auto(self, worker: int, attach: Attach, connection: ConnectionOpened) -> None:
+        """A link that we began for a client's sake. Policy is for what peers want."""
+        leg = self._auto_links.claim(worker, attach)
+        if leg is None:
+            self._post(worker, C_DETACH, Detach(attach.link, attach.generation))
+            return
+        setup = leg.auto.setup
+        address = self._addresses.terminus(setup.address, outgoing=attach.outgoing, phase=leg.auto.phase)
+        terminus = Terminus(setup.address)
+        if self._accept(worker, attach, address, terminus, None, connection, setup.fallback):
+            link = self._links[worker, attach.link]
+            self._auto_links.attached(leg, attach, link.identity)
 
     def _attach_trunk(self, worker: int, attach: Attach, kind: int) -> None:
         """A link between routers."""
@@ -218,11 +228,11 @@ class Links:
         address: Address | None,
         terminus: Terminus,
         guarded: Guarded | None,
-        tenant: str,
-        annotated: bool,
+        connection: ConnectionOpened | None,
+        fallback: bool,
         edge: int = 0,
         place: Place | None = None,
-    ) -> None:
+    ) -> bool:
         # the answer goes first: the link is open before credit or messages reach it
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
@@ -230,6 +240,7 @@ class Links:
         capacity = max(1, min(attach.capacity, MAX_CAPACITY))
         settles = attach.outgoing and attach.snd_settle_mode == SETTLED
         handle = place.handle if place is not None else 0 if address is None else address.handle
+        tenant = connection.tenant if connection and not attach.ours else ""
         scope = 0
         if address is None and (guarded is not None or tenant):
             scope = self._admissions.scopes.enter(guarded.rights.targets if guarded else None, tenant)
@@ -243,10 +254,12 @@ class Links:
             settles,
             _granted(attach, capacity),
             scope,
-            annotated,
+            place is not None or (connection is not None and connection.annotations != 0),
             self._text(attach, address, terminus),
             edge,
             place is not None and place.through,
+            fallback,
+            connection is not None and connection.role == CONTAINER_ROLE,
         ):
             if scope:
                 self._admissions.scopes.leave(scope)
@@ -254,12 +267,13 @@ class Links:
             self._post(worker, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
             if address is not None:
                 self._addresses.forget_idle(address)
-            return
+            return False
         self._enter(worker, attach, address, guarded=guarded, scope=scope, edge=edge)
         if guarded is not None:
             guarded.attached(attach.outgoing, 1)
         if attach.outgoing and address is not None and self._fabric is not None:
             self._fabric.consumer(address, 1)
+        return True
 
     def _text(self, attach: Attach, address: Address | None, terminus: Terminus) -> bytes | None:
         """What the next router is told of the address of a link where the address stands for many."""
@@ -341,10 +355,9 @@ class Links:
         if link is None or link.generation != detach.generation:
             self._forwarder.stale()
             return
-        if link.container:
-            self._containers[link.outgoing] += self._deliveries(link)
         self._forwarder.remove_link(worker, link.link, link.generation)
         self._forget(link)
+        self._auto_links.detached(worker, link.link, link.generation, detach.error)
 
     def forget_worker(self, worker: int) -> int:
         """Forget the links of a worker that the forwarder has reclaimed; how many there were."""

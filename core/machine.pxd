@@ -51,10 +51,18 @@ cdef extern from "setup.h" nogil:
         pass
     core_text *text_new(const uint8_t *, uint32_t)
     void text_disown(core_router *, core_text *)
+    ctypedef struct core_binding:
+        uint64_t matched
+    ctypedef struct core_exchange:
+        uint32_t binding_count, alternate
+        core_binding *binding
+        uint64_t received, forwarded, diverted, dropped
     ctypedef struct core_address:
         uint8_t treatment, phase
         int8_t priority
-        bint unlisted, reached
+        bint unlisted, reached, elsewhere
+        core_exchange *exchange
+        uint64_t redirected, to_containers, from_containers
         core_link **out
         uint32_t out_count, in_count
         uint32_t *outstanding
@@ -81,7 +89,7 @@ cdef extern from "setup.h" nogil:
         uint64_t outcome[4]
         uint64_t presettled, dropped, delayed_1, delayed_10, last
     ctypedef struct core_link:
-        bint outgoing, draining, annotated, leaving, through
+        bint outgoing, draining, annotated, leaving, through, container
         core_link *next
         core_address *address
         uint8_t worker, kind
@@ -100,7 +108,7 @@ cdef extern from "setup.h" nogil:
     ctypedef struct core_router:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
-        uint64_t now, to_core, from_core
+        uint64_t now, to_core, from_core, redirected, to_containers, from_containers
         core_stall stall
         arena_view *arena
         arena_owner own
@@ -112,6 +120,13 @@ cdef extern from "setup.h" nogil:
         uint8_t *text
         core_address *exit
         core_network network
+    void address_set_fallback(core_router *, core_address *, core_address *)
+    void address_set_exchange(core_router *, core_address *, core_exchange *)
+    core_exchange *exchange_new(core_router *, uint8_t, uint32_t, uint32_t, uint32_t, uint32_t)
+    void exchange_add_node(core_exchange *, uint32_t, int, const uint8_t *, uint32_t, uint32_t)
+    void exchange_add_binding(core_exchange *, uint32_t, uint32_t, uint64_t)
+    void exchange_add_hop(core_exchange *, core_address *, const uint8_t *, uint32_t)
+    void exchange_take_counts(core_exchange *, const core_address *)
     const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)
     const char *setup_worker(core_router *, uint32_t, uint8_t *, uint8_t *, int)
     void core_close(core_router *)
@@ -131,7 +146,7 @@ cdef extern from "setup.h" nogil:
     void address_free(core_router *, core_address *)
     bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, core_address **)
     core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
-    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint, int64_t, uint32_t)
+    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint, int64_t, uint32_t, bint)
     bint link_move(core_router *, core_link *, core_address *)
     void link_remove(core_router *, core_link *, bint)
     bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)

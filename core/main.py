@@ -25,6 +25,7 @@ from shm.control import (
     SetAddresses,
     SetManagement,
     SetPolicy,
+    SetRouting,
     Setup,
     ToChild,
     WorkerAdded,
@@ -109,6 +110,8 @@ def _obey(
     match message:
         case SetAddresses() | ChangeAddresses():
             core.set_addresses(message)
+        case SetRouting(routing):
+            core.set_routing(routing)
         case SetManagement() if service is not None:
             service.set_management(message.management)
         case ChangeManagement(splices) if service is not None:

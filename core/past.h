@@ -28,6 +28,7 @@ typedef struct {
     core_mask trace;           /* routers it has passed */
     const arena_content *content;      /* NULL: it says nothing of routers */
     uint32_t block;
+    struct core_text *text;    /* what the next router is told of its address, whatever else there is; NULL: see transit_text() */
 } core_past;
 
 static const core_past PAST_NONE = {.known = true};

@@ -43,6 +43,8 @@ static bool address_add_out(core_address *a, core_link *l)
 
 static void address_free(core_router *c, core_address *a)
 {
+    if (a->fallback) a->fallback->fallback_for = NULL;
+    if (a->fallback_for) address_set_fallback(c, a->fallback_for, NULL);
     free(a->out);
     free(a->outstanding);
     text_disown(c, a->text);
@@ -85,11 +87,12 @@ static void link_credit(core_router *c, core_link *l, int64_t granted)
 
 /* `edge`: of which edge router's connection, 0: of none.  NULL: the index is taken or beyond all bounds, or memory is used up. */
 static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a,
-                           uint32_t capacity, bool settles, int64_t granted, uint32_t edge)
+                           uint32_t capacity, bool settles, int64_t granted, uint32_t edge, bool fallback)
 {
     core_link *l = outgoing && !a ? NULL : link_place(c, w, link, generation, outgoing, capacity);
     if (!l) return NULL;
     l->settles = settles;
+    l->fallback = fallback;
     l->address = a;
     l->edge = edge;
     if (edge) l->kind = LINK_EDGE;
@@ -98,7 +101,10 @@ static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t g
         return NULL;
     }
     if (outgoing) {
-        if (a->out_count == 1) credit_grant_all(c, a);
+        if (a->out_count == 1) {
+            credit_grant_all(c, a);
+            address_way_changed(c, a);
+        }
         return l;
     }
     if (a) {
@@ -164,7 +170,10 @@ static void link_remove(core_router *c, core_link *l, bool failed)
     l->leaving = true;
     if (link_trunk(l)) neighbour_drop_link(c, l);
     if (l->outgoing) {
-        if (a) address_drop_out(a, l);
+        if (a) {
+            address_drop_out(a, l);
+            if (!a->out_count) address_way_changed(c, a);
+        }
         link_fail_outs(c, l, failed);
     } else {
         link_orphan_ins(c, l);

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from core.addresses import Addresses, Identity, Rules
+from core.addresses import Address, Addresses, Identity, Rules
 from core.admission import Admissions
+from core.auto_links import AutoLinks
 from core.connections import Connections
 from core.connectors import Connectors
+from core.exchanges import Exchanges
 from core.fabric import Fabric, Network
 from core.forward import CONTROL, LOCAL, NOTHING, UNKNOWN, Forwarder
 from core.links import Links
 from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
-from core.trunks import ROLE, Trunks
+from core.trunks import ROLE
 from shm.control import ChangeAddresses, SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
 from shm.payloads import (
     PAYLOADS,
@@ -33,6 +35,7 @@ from shm.payloads import (
     LinkRefused,
     Seen,
 )
+from shm.routing import Routing
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -83,10 +86,20 @@ class Core:
             else Fabric(self.forwarder, self.addresses, self.local, me, names)
         )
         self.edges = self._edges(setup.mode, me, names)
-        self.links = Links(
-            self.forwarder, self.addresses, me, names, self.admissions, self.fabric, self.edges
-        )
         self.connections = Connections(self.forwarder, self.admissions)
+        self.auto_links = AutoLinks(self.forwarder, self.connections, names, setup.link_capacity)
+        self.links = Links(
+            self.forwarder,
+            self.addresses,
+            me,
+            names,
+            self.admissions,
+            self.auto_links,
+            self.fabric,
+            self.edges,
+        )
+        self.exchanges = Exchanges(self.forwarder, self.addresses, self._served)
+        self.set_routing(setup.routing)
         self.errands: list[
             Callable[[], None]
         ] = []  # what others have to do in the core's thread, between turns
@@ -143,6 +156,7 @@ class Core:
     def tick(self, now: int) -> None:
         """What is due at a time; of a lot of work, a part."""
         self.addresses.settle()
+        self.auto_links.step(now)
         if self.fabric is not None:
             self.fabric.step(now)
         if self.edges is not None:
@@ -155,6 +169,16 @@ class Core:
             return
         self.addresses.set_rules(Rules(treatment.addresses, treatment.default_distribution))
 
+    def set_routing(self, routing: Routing) -> None:
+        """Other auto links and exchanges from now on."""
+        self.auto_links.configure(routing.auto_links)
+        self.exchanges.configure(routing.exchanges)
+
+    def _served(self, address: Address, number: int) -> None:
+        """There is an exchange for an address (1), or no longer (-1)."""
+        if self.fabric is not None:
+            self.fabric.consumer(address, number)
+
     def worker_gone(self, gone: WorkerGone, now: int) -> WorkerReclaimed:
         """A worker has died: take back what it held. The answer is for the supervisor."""
 
@@ -164,6 +188,7 @@ class Core:
 
         reclaimed = self._recovery.worker_gone(gone, drain)
         self.connectors.forget_worker(gone.index)
+        self.auto_links.forget_worker(gone.index)
         if self.fabric is not None:
             self.fabric.trunks.forget_worker(gone.index)
         if self.edges is not None:
@@ -200,8 +225,7 @@ class Core:
             return
         if not self._take(worker, message):
             self._nonsense(worker, f"kind {kind} is the core's to say")
-        if self.fabric is not None:
-            self._trunk(self.fabric.trunks, worker, message)
+        self._ours(worker, message)
         if self.edges is not None:
             self._edge(self.edges, worker, message)
 
@@ -219,7 +243,7 @@ class Core:
             case Cost():
                 self.connections.cost(worker, message)
             case LinkRefused():
-                pass  # what we ask for is the network's
+                pass  # what we ask for is ours to follow
             case Denied():
                 self.admissions.denied(message)
             case Seen():
@@ -230,17 +254,25 @@ class Core:
                 return False
         return True
 
-    def _trunk(self, trunks: Trunks, worker: int, message: msgspec.Struct) -> None:
+    def _ours(self, worker: int, message: msgspec.Struct) -> None:
+        """What it means for the links that we begin."""
+        trunks = None if self.fabric is None else self.fabric.trunks
         match message:
-            case ConnectionOpened(role=role) if role == ROLE:
-                if (worker, message.connection) in self.connections:
+            case ConnectionOpened(role=role) if (worker, message.connection) in self.connections:
+                self.auto_links.opened(worker, message)
+                if trunks is not None and role == ROLE:
                     trunks.opened(worker, message)
             case ConnectionClosed():
-                trunks.closed(worker, message.connection, message.generation)
-            case Cost() if (opened := self.connections.find(worker, message.connection)) is not None:
-                trunks.costs(worker, opened)
+                self.auto_links.closed(worker, message.connection)
+                if trunks is not None:
+                    trunks.closed(worker, message.connection, message.generation)
+            case Cost() if trunks is not None:
+                if (opened := self.connections.find(worker, message.connection)) is not None:
+                    trunks.costs(worker, opened)
             case LinkRefused():
-                trunks.refused(message)
+                self.auto_links.refused(message)
+                if trunks is not None:
+                    trunks.refused(message)
 
     def _edge(self, edges: "Uplink | Downlinks", worker: int, message: msgspec.Struct) -> None:
         match message:

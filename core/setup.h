@@ -80,6 +80,7 @@ static void core_close(core_router *c)
     }
     uint32_t at = 0;
     for (core_address *a; (a = (core_address *) pool_next(&c->addresses, &at));) {
+        if (a->exchange) exchange_free(c, a->exchange);
         free(a->out);
         free(a->outstanding);
     }

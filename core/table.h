@@ -48,6 +48,7 @@ struct core_out;
 struct core_alias;
 struct core_text;
 struct core_memo;
+struct core_exchange;
 
 typedef struct core_address {
     pool_node node;
@@ -55,6 +56,7 @@ typedef struct core_address {
     int8_t priority;           /* -1: the message's own */
     uint8_t phase;
     bool reached;              /* one of `remotes` is within reach */
+    bool elsewhere;            /* its messages can go to other addresses: an exchange's, or a fallback that leads somewhere */
     struct core_link **out;    /* outgoing links in order of attachment */
     uint32_t out_count, out_room;
     uint32_t rotate;           /* where the next choice starts */
@@ -72,6 +74,11 @@ typedef struct core_address {
     uint32_t *outstanding;     /* by next hop: copies not settled; NULL: there never was a router */
     struct core_text *text;    /* how other routers are told of it; NULL: as it stands in the message, or of the link */
     uint64_t transit;          /* of `deliveries` those to routers */
+    struct core_address *fallback, *fallback_for;  /* takes what finds no receiver; the address that it does that for */
+    struct core_exchange *exchange;
+    uint64_t redirected;       /* messages that its fallback took */
+    uint64_t to_containers, from_containers;       /* deliveries to brokers, and from them */
+    uint32_t holds;            /* exchanges that send to it, or are it: it stays */
 } core_address;
 
 enum core_in_flag {
@@ -147,6 +154,8 @@ typedef struct core_link {
     bool annotated;            /* incoming: its messages may say where they go and have been */
     bool through;              /* outgoing: the peer asks its messages where they go */
     uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
+    bool container;            /* of a broker's connection: counted apart */
+    bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
     uint32_t capacity;
     core_address *address;     /* NULL: anonymous (incoming only) */
     uint32_t scope;            /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
@@ -240,6 +249,8 @@ typedef struct core_router {
     core_stall stall;
     uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
     core_address *exit;        /* of an edge router: where everything goes that has no way here; NULL: it is none */
+    uint64_t redirected;                   /* messages that a fallback took */
+    uint64_t to_containers, from_containers;
     core_network network;
     uint8_t past[16384];       /* past.h: where a message has been */
 } core_router;

@@ -5,7 +5,7 @@
 #ifndef ROUTERD_CORE_TOPOLOGY_H
 #define ROUTERD_CORE_TOPOLOGY_H
 
-#include "forward.h"
+#include "elsewhere.h"
 
 static bool neighbour_has_link(const core_neighbour *k)
 {
@@ -18,9 +18,11 @@ static bool neighbour_has_link(const core_neighbour *k)
 static void address_reach(core_router *c, core_address *a)
 {
     core_mask within = mask_both(a->remotes, c->network.reachable);
-    bool had_way = address_has_way(a);
+    bool was = a->reached;
     a->reached = mask_any(&within);
-    if (!had_way && a->reached) credit_grant_all(c, a);
+    if (was == a->reached) return;
+    if (a->reached) credit_grant_all(c, a);
+    address_way_changed(c, a);
 }
 
 /* Something has changed: what was worked out of it is so no more. */

@@ -119,7 +119,7 @@ static core_address *transit_border(core_router *c, const core_link *from, uint3
  * a tenant writes is not the whole of it.  False: it must be told and there is no room for it. */
 static inline bool transit_text(core_router *c, const core_link *from, core_address *a, const core_past *past, core_text **text)
 {
-    *text = (!from->address && !from->scope) || past->overridden ? NULL : from->text ? from->text : a->text;
+    *text = past->text ? past->text : (!from->address && !from->scope) || past->overridden ? NULL : from->text ? from->text : a->text;
     return !*text || text_use(c, *text);
 }
 

@@ -118,7 +118,6 @@ class Trunks:
         self._by_request: dict[int, tuple[Trunk, int]] = {}  # with the kind of link
         self._encode = msgspec.msgpack.Encoder().encode
         self._number = 0
-        self._request = 0
         self._trimmed = 0
 
     def find(self, worker: int, connection: int) -> Trunk | None:
@@ -190,13 +189,13 @@ class Trunks:
     ) -> None:
         """Ask the worker for a pair of links, or for one."""
         for outgoing in directions:
-            self._request += 1
-            trunk.asked.add(self._request)
-            self._by_request[self._request] = trunk, KINDS[capability]
+            request = self._names.request()
+            trunk.asked.add(request)
+            self._by_request[request] = trunk, KINDS[capability]
             link = OpenLink(
                 trunk.opened.connection,
                 trunk.opened.generation,
-                self._request,
+                request,
                 f"qdlink.{self._names.discriminator()}",
                 outgoing,
                 None,
@@ -317,7 +316,7 @@ class Trunks:
         total, idle, waiting = self._nodes.streams(trunk.place)
         wanted = min(waiting + SPARE_STREAMS - idle - len(trunk.asked), MOST_STREAMS - total)
         for _ in range(wanted):  # each in a session of its own: a window that is full stops nobody else
-            self._open(trunk, DATA, 1 + PRIORITIES + self._request, 0, (True,))
+            self._open(trunk, DATA, 1 + PRIORITIES + self._names.request(), 0, (True,))
 
     def _trim(self, trunk: Trunk) -> None:
         for link, generation in self._nodes.surplus(trunk.place, IDLE_STREAMS, TRIMMED):

@@ -17,6 +17,7 @@ from routerd.config.check import Checked, check
 from routerd.config.json_text import JsonText
 from routerd.config.load import assemble, check_together
 from routerd.config.router import Log, Router
+from routerd.config.routing import Binding, Exchange
 from routerd.config.schema import EntityType, entity_type
 from routerd.config.source import (
     Array,
@@ -74,7 +75,7 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
         return _together(config, [*everything, made[0]], UPDATED, *made)
     old = everything.pop(at)
     if request.operation == "DELETE":
-        return _together(config, everything, DELETED)
+        return _together(config, _without_bindings(everything, old), DELETED)
     made = _made(kind, _block(kind, request, "update", old), old.file, old)
     everything.insert(at, made[0])
     return _together(config, everything, UPDATED, *made)
@@ -94,6 +95,16 @@ def kept(old: Config, new: Config) -> tuple[Config, list[str]]:
     if not made:
         return new, dropped
     return _with(new, [*new.checked, *made], ()), dropped
+
+
+def _without_bindings(everything: list[Checked], gone: Checked) -> list[Checked]:
+    """The bindings of an exchange go with it."""
+    if not isinstance(gone.entity, Exchange):
+        return everything
+    name = gone.entity.name
+    return [
+        at for at in everything if not (isinstance(at.entity, Binding) and at.entity.exchange_name == name)
+    ]
 
 
 def _together(

@@ -11,6 +11,7 @@ from routerd.config.routing import Address
 from routerd.config.transport import Listener, SslProfile
 from routerd.connecting import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
 from routerd.listeners import Listening
+from routerd.routing import phases_of
 from routerd.security import mechanisms, policy_setup, tls_setup
 from routerd.splices import changes, splices
 from shm.control import (
@@ -27,9 +28,11 @@ from shm.control import (
     SetLogs,
     SetManagement,
     SetPolicy,
+    SetRouting,
     Setup,
 )
 from shm.management import Management
+from shm.routing import Routing
 
 
 class Blueprint(msgspec.Struct, frozen=True):
@@ -47,6 +50,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     vhosts: Sequence[Vhost] = ()
     connecting: Sequence[Connecting] = ()
     management: Management | None = None
+    routing: Routing = Routing()
 
     @property
     def serves_http(self) -> bool:
@@ -93,6 +97,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             busy_poll_us=self.router.busy_poll,
             huge_pages=self.router.huge_pages,
             management=self.management if core else None,
+            routing=self.routing if core else Routing(),
             policy=policy_setup(self.policy, self.vhosts),
             sasl_config_dir=self.router.sasl_config_dir or "",
             sasl_config_name=self.router.sasl_config_name,
@@ -122,6 +127,8 @@ class Blueprint(msgspec.Struct, frozen=True):
         elif self.addresses != before.addresses:
             gone, new = changes(before._addresses(), self._addresses())
             news.append((ChangeAddresses(gone, new), []))
+        if self.routing != before.routing:
+            news.append((SetRouting(self.routing), []))
         if self.management is not None and before.management is not None:
             if spliced := splices(before.management, self.management):
                 news.append((ChangeManagement(spliced), []))
@@ -197,10 +204,14 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
 
 
 def _address(address: Address) -> AddressSetup:
+    phases = phases_of(address)
     return AddressSetup(
         prefix=address.prefix,
         pattern=address.pattern,
         distribution=address.distribution,
         priority=address.priority,
         name=address.name,
+        ingress_phase=phases[0],
+        egress_phase=phases[1],
+        fallback=address.enable_fallback,
     )

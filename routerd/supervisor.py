@@ -37,6 +37,7 @@ from routerd.management import management
 from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
 from routerd.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
+from routerd.routing import routing
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import ROLL, STOP, Signals
 from routerd.systemd import Manager, passed_sockets
@@ -150,6 +151,7 @@ def _configured(config: Config, identities: Identities, connecting: Sequence[Con
         "vhosts": tuple(entity for entity in config.entities if isinstance(entity, Vhost)),
         "connecting": assign(connecting, config.connectors, config.router.workers),
         "management": management(config, identities),
+        "routing": routing(config, identities),
     }
 
 

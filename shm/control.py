@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from shm.management import Management, Splice
+from shm.routing import Routing
 from shm.security import PolicySetup, TlsSetup
 
 # --- configuration that travels to the children ------------------------------------------------------------
@@ -98,6 +99,9 @@ class AddressSetup(msgspec.Struct, frozen=True):
     distribution: str = "balanced"
     priority: int | None = None
     name: str | None = None
+    ingress_phase: int = 0  # in which senders send
+    egress_phase: int = 0
+    fallback: bool = False
 
 
 class NetworkSetup(msgspec.Struct, frozen=True):
@@ -148,6 +152,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     sasl_config_name: str = "qdrouterd"
     room: int = 0
     huge_pages: bool = False
+    routing: Routing = Routing()  # the core's
 
     @property
     def places(self) -> int:
@@ -204,6 +209,12 @@ class ChangeAddresses(msgspec.Struct, tag=True, frozen=True):
 
     gone: list[AddressSetup]
     new: list[AddressSetup]
+
+
+class SetRouting(msgspec.Struct, tag=True, frozen=True):
+    """To the core: auto links and exchanges from now on."""
+
+    routing: Routing
 
 
 class SetManagement(msgspec.Struct, tag=True, frozen=True):
@@ -329,6 +340,7 @@ ToChild = (
     | SetConnectors
     | SetAddresses
     | ChangeAddresses
+    | SetRouting
     | SetManagement
     | ChangeManagement
     | SetPolicy

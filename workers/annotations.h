@@ -27,6 +27,9 @@
 
 #define ANNOTATIONS_BROKEN UINT32_MAX      /* no offset: the message cannot be written */
 #define ANNOTATIONS_STREAMING 1u           /* the bit of a section's flags */
+#define ANNOTATIONS_PHASE_BYTES 9u         /* of a section's symbol that says the phase */
+
+static const char annotations_section_phase[] = "\xa3\x07phase=";     /* and a digit */
 
 enum annotations_key { KEY_USER, KEY_PHASE, KEY_STREAM, KEY_TO, KEY_INGRESS, KEY_TRACE, KEY_CLASS, KEY_PADDING };
 

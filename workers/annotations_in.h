@@ -82,6 +82,17 @@ static inline bool annotations_flags(arena_content *c, const uint8_t *p, enum co
     return *p == 0x70 || *p == 0x52 || *p == 0x43;
 }
 
+/* The phase of the address, which the form has no field for: behind its fields, where others pass on what they do not know. */
+static inline bool annotations_section_says(arena_content *c, scan_cursor *fields)
+{
+    const uint8_t *p = fields->at, last = ANNOTATIONS_PHASE_BYTES - 1;
+    if (fields->end - p < (ptrdiff_t) ANNOTATIONS_PHASE_BYTES || memcmp(p, annotations_section_phase, last)) return false;
+    if (p[last] < '1' || p[last] > '9') return false;
+    c->phase = (uint8_t) (p[last] - '0');
+    fields->at += ANNOTATIONS_PHASE_BYTES;
+    return true;
+}
+
 static inline const char *annotations_section(arena_content *c, const uint8_t *start, scan_found *found)
 {
     const uint8_t *p = start + SCAN_ROUTERS_DESCRIPTOR, *field[4];
@@ -92,6 +103,7 @@ static inline const char *annotations_section(arena_content *c, const uint8_t *s
     if (!scan_list(p, found->section_end - SCAN_ROUTERS_DESCRIPTOR, &fields, &count)) return "the router annotations are cut short";
     if (count < 4) return "the router annotations have fewer than four fields";
     for (uint32_t i = 0; i < 4; i++) if (!(field[i] = scan_field(&fields, &size[i]))) return "the router annotations are cut short";
+    if (found->section == ANNOTATIONS_SECTION && count > 4 && annotations_section_says(c, &fields)) count--;
     c->tail = (uint32_t) (fields.at - start);
     c->tail_length = (uint32_t) (fields.end - fields.at);
     c->tail_count = count - 4;

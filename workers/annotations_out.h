@@ -101,8 +101,9 @@ static inline void put_section(annotations_writer *w, const annotations_wanted *
     bool same = c->annotations == ANNOTATIONS_SECTION, signs = want->self->length;
     uint32_t to = plan->to ? 5 + plan->to_length : 1, ingress = signs ? 2 + plan->ingress_length : 2;
     uint32_t trace = signs ? compound_size(plan->trace, plan->trace_count) : 1, tail = same ? c->tail_length : 0;
+    bool phase = want->phase && want->phase <= 9;
     put_bytes(w, scan_section_ours, SCAN_ROUTERS_DESCRIPTOR);
-    put_compound(w, 0xc0, 2 + to + ingress + trace + tail, 4 + (same ? c->tail_count : 0));
+    put_compound(w, 0xc0, 2 + to + ingress + trace + (phase ? ANNOTATIONS_PHASE_BYTES : 0) + tail, 4 + phase + (same ? c->tail_count : 0));
     put_byte(w, 0x50);
     put_byte(w, (uint8_t) ((same ? c->section_flags : 0) | (want->stream ? ANNOTATIONS_STREAMING : 0)));
     if (plan->to) { put_byte(w, 0xb1); put_u32(w, plan->to_length); put_override(w, want, plan); }
@@ -113,6 +114,10 @@ static inline void put_section(annotations_writer *w, const annotations_wanted *
         put_trace(w, want, plan);
     } else {
         put_bytes(w, "\xa1\x00\x45", 3);                   /* both are mandatory: no name, no entry */
+    }
+    if (phase) {
+        put_bytes(w, annotations_section_phase, ANNOTATIONS_PHASE_BYTES - 1);
+        put_byte(w, (uint8_t) ('0' + want->phase));
     }
     if (tail) put_range(w, c->tail, tail);
 }

@@ -61,8 +61,8 @@ class Addresses(Table):
         _count("transit", "deliveriesTransit", "Deliveries on to other routers."),
         _count("to_core", "deliveriesToContainer", "Deliveries to the router itself."),
         _count("from_core", "deliveriesFromContainer", "Deliveries from the router itself."),
-        _zero("deliveriesEgressRouteContainer", "Deliveries to brokers."),
-        _zero("deliveriesIngressRouteContainer", "Deliveries from brokers."),
+        _count("to_containers", "deliveriesEgressRouteContainer", "Deliveries to brokers."),
+        _count("from_containers", "deliveriesIngressRouteContainer", "Deliveries from brokers."),
         Column(
             "transitOutstanding",
             "list",
@@ -81,7 +81,7 @@ class Addresses(Table):
             "Priority of its messages; -1: their own.",
             lambda r: r.info.get("priority", -1),
         ),
-        _zero("deliveriesRedirectedToFallback", "Deliveries to its fallback."),
+        _count("redirected", "deliveriesRedirectedToFallback", "Deliveries to its fallback."),
     )
 
     def __init__(self, view: View) -> None:

@@ -8,7 +8,15 @@ from collections.abc import Sequence
 
 from core.management.address import Addresses
 from core.management.allocator import Allocators
-from core.management.configured import ROUTING, Configured, Connectors, Routing
+from core.management.configured import (
+    ROUTING,
+    AutoLinks,
+    Bindings,
+    Configured,
+    Connectors,
+    Exchanges,
+    Routing,
+)
 from core.management.connection import Connections
 from core.management.link import Links
 from core.management.log import LogStats, Recent
@@ -53,6 +61,12 @@ class Agent:
                     nouns.append(Policies(view, schema))
                 case "connector":
                     nouns.append(Connectors(view, schema))
+                case "router.config.autoLink":
+                    nouns.append(AutoLinks(view, schema))
+                case "router.config.exchange":
+                    nouns.append(Exchanges(view, schema))
+                case "router.config.binding":
+                    nouns.append(Bindings(view, schema))
                 case name if name in ROUTING:
                     nouns.append(Routing(view, schema))
                 case _:

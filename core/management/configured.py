@@ -188,9 +188,65 @@ _AUTO_LINK: Columns = {
     "phase": _auto_link_phase,
 }
 
+_EXCHANGE_COLUMNS = (
+    "name", "identity", "address", "phase", "alternateAddress", "alternatePhase", "matchMethod",
+    "bindingCount", "receivedCount", "droppedCount", "forwardedCount", "divertedCount",
+)  # fmt: skip
+_BINDING_COLUMNS = (
+    "name", "identity", "exchangeName", "bindingKey", "nextHopAddress", "nextHopPhase", "matchedCount",
+)  # fmt: skip
+
+
+def _or_zero(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda row: row.get(name) or 0
+
+
+_EXCHANGE: Columns = {"phase": _or_zero("phase"), "alternatePhase": _or_zero("alternatePhase")}
+
 _ROUTING: dict[str, tuple[tuple[str, ...], Columns]] = {
     "router.config.address": (_ADDRESS_COLUMNS, _ADDRESS),
     "router.config.linkRoute": (_LINK_ROUTE_COLUMNS, _LINK_ROUTE),
     "router.config.autoLink": (_AUTO_LINK_COLUMNS, _AUTO_LINK),
+    "router.config.exchange": (_EXCHANGE_COLUMNS, _EXCHANGE),
+    "router.config.binding": (_BINDING_COLUMNS, {"nextHopPhase": _or_zero("nextHopPhase")}),
 }
 ROUTING = frozenset(_ROUTING)
+
+
+class AutoLinks(Routing):
+    """Auto links, and how they do."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row | self._state(row["identity"]) for row in self._entities]
+
+    def _state(self, identity: str) -> dict[str, Any]:
+        auto = self._view.core.auto_links.find(identity)
+        if auto is None:
+            return {}
+        reference = None if auto.reference is None else str(auto.reference)
+        return {"operStatus": auto.state, "lastError": auto.error or None, "linkRef": reference}
+
+
+class Exchanges(Routing):
+    """Exchanges, and what has passed them."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row | self._counts(row["identity"]) for row in self._entities]
+
+    def _counts(self, identity: str) -> dict[str, Any]:
+        received, forwarded, diverted, dropped, bindings = self._view.core.exchanges.counts(identity)
+        return {
+            "bindingCount": len(bindings),
+            "receivedCount": received,
+            "droppedCount": dropped,
+            "forwardedCount": forwarded,
+            "divertedCount": diverted,
+        }
+
+
+class Bindings(Routing):
+    """Bindings, and how often each has matched."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        matched = self._view.core.exchanges.matched()
+        return [row | {"matchedCount": matched.get(row["identity"], 0)} for row in self._entities]

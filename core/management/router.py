@@ -22,7 +22,6 @@ _COUNTS = {
     "deliveriesDelayed1Sec": "delayed_1s",
     "deliveriesDelayed10Sec": "delayed_10s",
 }
-_ZERO = ("deliveriesRedirectedToFallback",)
 _COLUMNS = (
     "name", "identity", "id", "type", "mode", "area", "version", "metadata", "addrCount", "linkCount",
     "nodeCount", "linkRouteCount", "autoLinkCount", "connectionCount", "presettledDeliveries",
@@ -77,7 +76,6 @@ class Router(Configured):
             "deliveriesIngress": page["received"] - counts["from_core"] - counts["from_routers"],
             "deliveriesEgress": page["forwarded"] - counts["to_core"] - counts["to_routers"],
             "deliveriesTransit": counts["to_routers"],
-            **self._containers(),
             "uptimeSeconds": view.seconds_since(view.started),
             "memoryUsage": memory_usage(view.segments),
             **{attribute: page[name] for attribute, name in _COUNTS.items()},
@@ -86,15 +84,10 @@ class Router(Configured):
             "deliveriesStuck": counts["stuck"],
             "linksBlocked": blocked,
             "blockedLinkCount": blocked,
-            **dict.fromkeys(_ZERO, 0),
+            "deliveriesRedirectedToFallback": counts["redirected"],
+            "deliveriesIngressRouteContainer": counts["from_containers"],
+            "deliveriesEgressRouteContainer": counts["to_containers"],
         }
-
-    def _containers(self) -> dict[str, int]:
-        """Of connections whose role is route-container; the links are looked through in the core's thread."""
-        names = ("deliveriesIngressRouteContainer", "deliveriesEgressRouteContainer")
-        links = self._view.links
-        counts = self._view.command(lambda: [links.container_deliveries(out) for out in (False, True)])
-        return dict(zip(names, counts, strict=True))
 
     def update(self, request: Request) -> Response:
         """There is one only: it need not be named."""

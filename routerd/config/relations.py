@@ -10,6 +10,7 @@ import msgspec
 
 from routerd.config.attribute import Entity
 from routerd.config.check import Checked
+from routerd.config.exchanges import check_exchanges
 from routerd.config.router import Log, Router
 from routerd.config.routing import Address, AutoLink, Binding, Exchange, LinkRoute
 from routerd.config.source import Mistake, closest, shown
@@ -33,6 +34,7 @@ def check_relations(checked: list[Checked]) -> Iterator[Mistake]:
     yield from _listeners(checked)
     yield from _references(checked)
     yield from _addresses(checked)
+    yield from check_exchanges(checked)
     for at, log in _each(checked, Log):
         yield from _output_file(at, log)
 
@@ -55,6 +57,11 @@ def _unique(checked: list[Checked]) -> Iterator[Mistake]:
             first = seen.setdefault((at.type.name, attribute, value), at)
             if first is not at and not attribute:
                 yield at.mistake("", f"stands already {first.where(at)}; there can be one, put them together")
+            elif first is not at and attribute == "name" and at.type.name.startswith("router.config."):
+                text = (
+                    f"{shown(value)} stands already {first.where(at)}. Name conflicts with an existing entity"
+                )
+                yield at.mistake(attribute, f"{text}; give another")
             elif first is not at:
                 yield at.mistake(attribute, f"{shown(value)} stands already {first.where(at)}; give another")
 
@@ -159,6 +166,7 @@ def _addresses(checked: list[Checked]) -> Iterator[Mistake]:
         match at.entity:
             case Address() as address:
                 yield from _one_of(at, "prefix", address.prefix, "pattern", address.pattern, needed=True)
+                yield from _phases(at, address)
                 yield from _repeated(at, address, "", seen)
             case LinkRoute() as route:
                 yield from _one_of(at, "prefix", route.prefix, "pattern", route.pattern, needed=True)
@@ -166,6 +174,12 @@ def _addresses(checked: list[Checked]) -> Iterator[Mistake]:
                 yield from _repeated(at, route, route.direction, seen)
             case AutoLink(container_id=container, connection=connection):
                 yield from _one_of(at, "containerId", container, "connection", connection)
+
+
+def _phases(at: Checked, address: Address) -> Iterator[Mistake]:
+    if address.enable_fallback and (address.waypoint or address.ingress_phase or address.egress_phase):
+        text = "does not go together with waypoint, or with phases other than 0; give one of the two"
+        yield at.mistake("enableFallback", text)
 
 
 def _one_of(

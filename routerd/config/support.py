@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from routerd.config.check import Checked
 from routerd.config.router import Router
-from routerd.config.routing import Address
 from routerd.config.source import Mistake
 from routerd.config.transport import Connector, Listener
 
@@ -17,9 +16,6 @@ NOT_YET = "is not served by this version"
 # Whole entities without effect. sslProfile alone has none either, but whatever refers to one speaks up.
 UNSERVED_ENTITIES = {
     "router.config.linkRoute": "its addresses are routed as messages",
-    "router.config.autoLink": "no link is attached",
-    "router.config.exchange": "its address is routed like any other",
-    "router.config.binding": "no message takes it",
     "router.config.routeWorker": "no message passes it; `routerd route explain` tells what it would do",
     "router.config.sourceRoutes": "no message has a source route",
     "authServicePlugin": "no client can be authenticated by it",
@@ -38,12 +34,6 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
     },
     Connector: {
         "messageLoggingComponents": "no message is logged",
-    },
-    Address: {
-        "waypoint": "messages go straight to receivers",
-        "ingressPhase": "addresses have one phase",
-        "egressPhase": "addresses have one phase",
-        "enableFallback": "undeliverable messages are released",
     },
 }
 

@@ -115,7 +115,7 @@ static void control_plane(core_router *c, core_address **addresses)
     bool outgoing = below(2);
     core_address *a = below(4) || outgoing ? addresses[below(4)] : NULL;
     core_link *known = link_find(c, w, link, 1);
-    if (!known) link_add(c, w, link, 1, outgoing, a, 1 + below(20), below(4) == 0, below(4) ? 0 : (int64_t) below(40) - 10, below(4) ? 0 : 1 + below(3));
+    if (!known) link_add(c, w, link, 1, outgoing, a, 1 + below(20), below(4) == 0, below(4) ? 0 : (int64_t) below(40) - 10, below(4) ? 0 : 1 + below(3), below(8) == 0);
     else if (!below(10)) link_remove(c, known, below(2));
     if (below(2000)) return;
     uint32_t handled = 0;

@@ -194,7 +194,7 @@ static void check_next(const hop_terms *t, const text *m)
     CHECK(c->trace_count == traced, "a trace of %u, not %u", c->trace_count, traced);
     CHECK(c->user_count == before.user_count && c->user_to - c->user_from == before.user_to - before.user_from, "the user's entries have changed");
     if (t->to_length) CHECK(c->routed & ROUTED_OVERRIDE && c->to_length == t->to_length, "the override is not the core's");
-    if (t->form == ANNOTATIONS_MAP) CHECK(c->phase == ((t->state & SEND_PHASE) <= 9 ? (t->state & SEND_PHASE) : 0), "the phase");
+    if (t->form == ANNOTATIONS_MAP || t->form == ANNOTATIONS_SECTION) CHECK(c->phase == ((t->state & SEND_PHASE) <= 9 ? (t->state & SEND_PHASE) : 0), "the phase");
 }
 
 /* The header is shared memory: a sender must bear anything in it. */

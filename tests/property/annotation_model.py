@@ -70,7 +70,8 @@ def read(message: bytes, form: int) -> tuple[Story, int]:
         if code in DESCRIPTORS.values():
             assert at == 0
             assert code == DESCRIPTORS[form]
-            flags, to, ingress, trace = value.value
+            flags, to, ingress, trace, *more = value.value
+            phase = int(str(more[0]).removeprefix("phase=")) if more else 0
             assert type(flags) is (ubyte if form == SECTION else uint)
             story.stream, story.to, story.ingress, story.trace = bool(flags), to, ingress or None, list(trace)
         elif code in (HEADER, DELIVERY):

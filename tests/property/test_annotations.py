@@ -150,7 +150,7 @@ def test_a_hop_in_every_pair_of_forms(hop: Hop, coming: int, going: int, data: s
     got = hop(sent, (coming,) if coming else (), going, router, (to or "").encode(), state, **more)
     wanted = expected(came, going, router, to, state)
     story, phase = read(got, going)
-    assert phase == (state & 15 if going == MAP else 0)
+    assert phase == (state & 15 if going in (MAP, SECTION) else 0)
     assert replace(story, has_map=False) == replace(wanted, has_map=False)
     if going == coming == NONE:
         assert got == sent

@@ -149,7 +149,7 @@ def test_what_is_needed_is_not_deleted(running: Running) -> None:
 
 def test_what_is_not_served_is_said(running: Running) -> None:
     """It is made, with a remark."""
-    running.ask("CREATE", "router.config.exchange", name="e", address="a")
+    running.ask("CREATE", "authServicePlugin", name="e", host="h")
     assert any("is not served by this version" in text for text in running.remarks)
 
 

@@ -21,6 +21,9 @@ class Tables:
     def set_treatment(self, handle: int, treatment: int, priority: int = -1) -> None:
         self.treatments[handle] = (TREATMENTS[treatment], priority)
 
+    def set_fallback(self, handle: int, fallback: int = 0) -> None:
+        pass
+
     def remove_address(self, handle: int) -> bool:
         return False
 

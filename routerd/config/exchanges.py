@@ -1,0 +1,39 @@
+"""What must hold between exchanges and their bindings."""
+
+from collections.abc import Iterator
+
+from routerd.config.check import Checked
+from routerd.config.routing import Binding, Exchange
+from routerd.config.source import Mistake, shown
+
+
+def check_exchanges(checked: list[Checked]) -> Iterator[Mistake]:
+    """An exchange has a name and an address of its own, a binding says what none of the others says."""
+    methods: dict[str | None, str] = {}
+    addresses: dict[str, Checked] = {}
+    for at in checked:
+        if not isinstance(at.entity, Exchange):
+            continue
+        if not at.entity.name:
+            yield at.mistake("name", "is missing; give one, for bindings to refer to")
+        methods[at.entity.name] = at.entity.match_method
+        first = addresses.setdefault(at.entity.address, at)
+        if first is not at:
+            text = f"{shown(at.entity.address)} is that of the exchange {first.where(at)}; give another"
+            yield at.mistake("address", text)
+    bindings: dict[tuple[str, str, str, int], Checked] = {}
+    for at in checked:
+        if isinstance(at.entity, Binding):
+            yield from _binding(at, at.entity, methods.get(at.entity.exchange_name, ""), bindings)
+
+
+def _binding(
+    at: Checked, binding: Binding, method: str, seen: dict[tuple[str, str, str, int], Checked]
+) -> Iterator[Mistake]:
+    key = binding.binding_key or "#"
+    if method == "mqtt" and "#" in key.split("/")[:-1]:
+        yield at.mistake("bindingKey", f"{shown(key)} has # before its end; put it at the end")
+    same = (binding.exchange_name, key, binding.next_hop_address, binding.next_hop_phase or 0)
+    first = seen.setdefault(same, at)
+    if first is not at:
+        yield at.mistake("bindingKey", f"says the same as the binding {first.where(at)}; remove one of them")

@@ -1,0 +1,49 @@
+"""What is configured about links and messages beyond addresses, as the core is told: auto links, exchanges.
+
+``identity`` is what management calls the entity.
+"""
+
+import msgspec
+
+
+class AutoLinkSetup(msgspec.Struct, frozen=True):
+    """One ``autoLink`` entity. ``incoming``: the router receives from the peer. ``container`` or
+    ``connection`` says which connections it is for; neither: none."""
+
+    identity: str
+    address: str
+    incoming: bool
+    phase: int
+    container: str = ""
+    connection: str = ""
+    external: str = ""  # the address at the peer; empty: the same
+    fallback: bool = False
+    name: str = ""
+
+
+class BindingSetup(msgspec.Struct, frozen=True):
+    """One ``binding`` entity. ``key`` None: all messages."""
+
+    identity: str
+    key: str | None
+    next_hop: str
+    phase: int = 0
+
+
+class ExchangeSetup(msgspec.Struct, frozen=True):
+    """One ``exchange`` entity with its bindings. ``method`` is amqp or mqtt; ``alternate`` empty: none."""
+
+    identity: str
+    address: str
+    phase: int = 0
+    alternate: str = ""
+    alternate_phase: int = 0
+    method: str = "amqp"
+    bindings: list[BindingSetup] = []
+
+
+class Routing(msgspec.Struct, frozen=True):
+    """All of that."""
+
+    auto_links: list[AutoLinkSetup] = []
+    exchanges: list[ExchangeSetup] = []
