@@ -13,6 +13,7 @@ from routerd.config.transport import Connector, SslProfile, port_number
 from routerd.listeners import numbers
 from routerd.security import client_tls_setup
 from shm.control import ConnectorSetup
+from workers.message_log import components
 
 MIN_FRAME_SIZE = 512  # AMQP 2.3.2: every peer takes such frames
 MAX_SESSIONS = 32768
@@ -79,6 +80,7 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
         tls=client_tls_setup(connector, profiles),
         policy_vhost=connector.policy_vhost or "",
         open_properties=connector.open_properties or {},
+        logged_parts=components(connector.message_logging_components),
     )
 
 

@@ -33,6 +33,7 @@ from shm.control import (
 )
 from shm.management import Management
 from shm.routing import Routing
+from workers.message_log import components
 
 
 class Blueprint(msgspec.Struct, frozen=True):
@@ -200,6 +201,7 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         annotations=listener.annotations,
         open_properties=listener.open_properties or {},
         failover=failover_places(listener.failover_urls or ""),
+        logged_parts=components(listener.message_logging_components),
     )
 
 

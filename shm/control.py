@@ -55,6 +55,7 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     http_root_dir: str = ""
     open_properties: dict[str, Any] = {}
     failover: list[dict[str, str]] = []
+    logged_parts: list[str] = []  # of its connections' messages
 
 
 class ConnectorSetup(msgspec.Struct, frozen=True):
@@ -86,6 +87,7 @@ class ConnectorSetup(msgspec.Struct, frozen=True):
     tls: TlsSetup | None = None
     policy_vhost: str = ""
     open_properties: dict[str, Any] = {}
+    logged_parts: list[str] = []
 
     def __repr__(self) -> str:
         return f"ConnectorSetup({self.name!r})"  # a password is never shown

@@ -12,6 +12,7 @@
 #define ROUTERD_WORKERS_EGRESS_H
 
 #include "disposition.h"
+#include "message_log.h"
 #include "pump.h"
 #include "rewrite.h"
 
@@ -172,6 +173,7 @@ static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_sess
         uint64_t tag = ++k->tag;
         o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { sizeof tag, (const char *) &tag });
         pn_delivery_set_context(o->engine, o);
+        message_log(p, k, v, o->reader.head, true);
         if (__builtin_expect(rewrite_due(k, c), 0) && !rewrite_begin(p, k, o, length)) {
             stats_add(p->stats, N_BAD_RECORDS, 1);
             out_abort(p, o);

@@ -138,18 +138,20 @@ class Handler:
         opened = self._present(index, generation, self._passed[index])
         if full:
             self.pump.connection_close(index, generation, DENIED)
-        form = form_of(connector or self.listeners[config], opened.properties)
+        terms: Terms = connector or self.listeners[config]
+        if terms.logged_parts:
+            self.tracing.messages.opened(index, generation, terms.logged_parts)
+        form = form_of(terms, opened.properties)
         self.pump.connection_annotations(index, form.form, form.strip_in, form.strip_out)
         if opened.role in OF_ROUTERS:
             said = opened.properties.get("qd.annotations-version", 0)
             ROUTER.debug("Remote router annotations version: %s; [C%d] has form %d", said, number, form.form)
-        direction = "from" if connector is None else "to"
-        SERVER.info(
-            "[C%d] connection %s %s opened, container %r", number, direction, opened.host, opened.container
-        )
+        way = "from" if connector is None else "to"
+        SERVER.info("[C%d] connection %s %s opened, container %r", number, way, opened.host, opened.container)
         if connector is not None:
-            name = (index, generation)
-            self.connectors.opened(connector.number, name, opened.properties, described(opened))
+            self.connectors.opened(
+                connector.number, (index, generation), opened.properties, described(opened)
+            )
 
     def number(self, index: int) -> int:
         """Of a connection: unique in the router, in logs and as qd.conn-id. Its first use gives it one."""

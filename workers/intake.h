@@ -14,6 +14,7 @@
 
 #include "describe.h"
 #include "disposition.h"
+#include "message_log.h"
 #include "pump.h"
 #include "sockets.h"
 #include "security.h"
@@ -126,6 +127,7 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
     pn_link_advance(k->engine);
     if (s) s->posted = s->complete = s->whole = true;
+    message_log(p, k, &p->arena.view, head, false);
     post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
     if (settled) pn_delivery_settle(d);
     return true;
@@ -249,6 +251,7 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
         s->posted = true;
         s->settled = pn_delivery_settled(s->engine);
         if (s->settled) flags |= F_SETTLED;
+        message_log(p, k, &p->arena.view, s->writer.head, false);
         post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
     }
 }

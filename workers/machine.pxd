@@ -28,7 +28,7 @@ cdef extern from "loop.h" nogil:
     uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
-    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED
+    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
     int A_CONTROL
@@ -52,6 +52,7 @@ cdef extern from "loop.h" nogil:
         bint secured
         uint8_t trace
         bint dialled
+        bint messages_logged
         uint64_t max_message
         uint32_t window, max_sessions
         uint8_t heeded, annotations
@@ -174,6 +175,10 @@ cdef extern from "loop.h" nogil:
     void pressure_check(native_pump *)
     void security_peer(const wconn *, char *, size_t)
     void conn_broken(native_pump *, wconn *)
+    ctypedef struct message_seen:
+        bint sent
+        uint32_t length
+        uint8_t *bytes
     void trace_all(native_pump *, bint)
     void trace_apply(native_pump *, wconn *)
     void stats_set(stats_page *, uint32_t, uint64_t)

@@ -28,6 +28,7 @@ from workers.connectors import Connectors
 from workers.guard import Guard
 from workers.handler import Handler
 from workers.listeners import Listeners
+from workers.message_log import MessageLog
 from workers.trace import Tracing
 
 SERVER = logging.getLogger("SERVER")
@@ -78,7 +79,8 @@ class Worker:
         handler.guard = self._guard = Guard(
             setup.policy, Security(self._pump), stats, self._segments.core_stats()
         )
-        handler.tracing = self._tracing = Tracing(Trace(self._pump))
+        trace = Trace(self._pump)
+        handler.tracing = self._tracing = Tracing(trace, MessageLog(trace, handler.number))
         self._tracing.follow_log()
         configure_sasl(setup)
         handler.dialler = dialler = Dialler(self._pump)

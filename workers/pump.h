@@ -51,7 +51,7 @@ enum counter {                     /* shm/stats.py names them; tests compare the
 
 enum pump_event {                  /* what Python is called for */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
-    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED
+    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE
 };
 
 typedef struct {
@@ -81,6 +81,7 @@ typedef struct {
     uint8_t heeded;                /* forms of router annotations that count when they come in here: a mask (annotations.h) */
     uint8_t annotations;           /* the form that they go out in: enum content_annotations */
     bool dialled;                  /* this side has made it */
+    bool messages_logged;          /* each of its messages is told of (message_log.h) */
 } wconn;
 
 typedef struct {

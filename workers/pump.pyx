@@ -201,9 +201,13 @@ cdef class Pump(AnnotatingPump):
             self.handler.accept_failed((<wlistener *> obj).config)
         elif event == EV_CERTIFICATES: self.handler.certificates_due(<wlistener *> obj - self.p.listeners)
         elif event == EV_TRACE: self.handler.trace(index, text(<const char *> obj), c.trace == TRACE_ON)
+        elif event == EV_MESSAGE: self.message(index, k, <message_seen *> obj)
         elif event == EV_SESSION_DENIED: self.handler.session_denied(index)
         elif event == EV_MESSAGE_REFUSED: self.handler.message_refused(index, text(<const char *> obj))
         elif event == EV_MESSAGE_DENIED: self.handler.message_denied(index, c.slot.generation)
+
+    cdef message(self, uint32_t index, wlink *k, message_seen *m):
+        self.handler.tracing.messages.seen(index, text(pn_link_name(k.engine)), m.sent, m.bytes[:m.length])
 
     cdef bytes payload(self, const routerd_record *r):
         cdef bytes out = PyBytes_FromStringAndSize(NULL, PAYLOAD_LIMIT)

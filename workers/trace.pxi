@@ -19,3 +19,9 @@ cdef class Trace:
         if c != NULL:
             c.trace = TRACE_AS_LOGGED if wish is None else TRACE_ON if wish else TRACE_OFF
             trace_apply(&self.pump.p, c)
+
+    def messages(self, uint32_t index, uint32_t generation, bint wanted):
+        """Tell of each message of a connection, or not: the handler's ``tracing.messages.seen``."""
+        cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
+        if c != NULL:
+            c.messages_logged = wanted

@@ -8,6 +8,7 @@ import re
 from typing import Final, Protocol
 
 from shm.journal import TRACE
+from workers.message_log import MessageLog
 
 PROTOCOL = logging.getLogger("PROTOCOL")
 
@@ -25,8 +26,9 @@ class Frames(Protocol):
 class Tracing:
     """Which connections are traced: those whose ``wish`` says so, and all others while the log wants it."""
 
-    def __init__(self, frames: Frames) -> None:
+    def __init__(self, frames: Frames, messages: MessageLog) -> None:
         self._frames = frames
+        self.messages = messages
 
     def follow_log(self) -> None:
         """The log may have changed."""

@@ -17,6 +17,7 @@ from routerd.config.source import Mistake, closest, shown
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from routerd.config.values import usable_cpus
 from routerd.pinning import ranges
+from workers.message_log import COMPONENTS, components
 
 MAX_ID_BYTES = 127
 _PLACE = {"host", "port", "socketAddressFamily"}
@@ -90,6 +91,7 @@ def _listeners(checked: list[Checked]) -> Iterator[Mistake]:
     earlier: list[tuple[Checked, Listener]] = []
     for at, listener in _each(checked, Listener):
         yield from _host(at, listener.host, listener.socket_address_family, "socketAddressFamily")
+        yield from _logged(at, listener.message_logging_components)
         if at.wrong & _PLACE:
             continue
         for first, other in earlier:
@@ -101,6 +103,15 @@ def _listeners(checked: list[Checked]) -> Iterator[Mistake]:
         earlier.append((at, listener))
     for at, connector in _each(checked, Connector):
         yield from _host(at, connector.host, connector.protocol_family, "protocolFamily")
+        yield from _logged(at, connector.message_logging_components)
+
+
+def _logged(at: Checked, names: str) -> Iterator[Mistake]:
+    try:
+        components(names)
+    except ValueError as error:
+        known = f"all, none, or some of {', '.join(COMPONENTS)} with commas between"
+        yield at.mistake("messageLoggingComponents", f"{error}; give {known}")
 
 
 def _same_place(one: Listener, other: Listener) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from routerd.config.check import Checked
 from routerd.config.router import Router
 from routerd.config.source import Mistake
-from routerd.config.transport import Connector, Listener
+from routerd.config.transport import Listener
 
 NOT_YET = "is not served by this version"
 
@@ -28,12 +28,6 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
         "timestampFormat": "log times are written as 2026-11-21 06:34:17.123456 +0000",
         "timestampsInUTC": "set TZ=UTC in the environment instead",
         "debugDumpFile": "nothing is written to it",
-    },
-    Listener: {
-        "messageLoggingComponents": "no message is logged",
-    },
-    Connector: {
-        "messageLoggingComponents": "no message is logged",
     },
 }
 

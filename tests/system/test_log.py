@@ -11,7 +11,8 @@ import proton
 import pytest
 import sasl_users
 from peer import Net
-from running import Configuration, RunningRouter, until
+from proton.utils import BlockingConnection
+from running import LONG, Configuration, RunningRouter, until
 from secured import Credentials, attempt
 
 from routerd.client import Client, Place, RefusedError
@@ -202,5 +203,29 @@ def test_passwords_are_in_no_trace(mechanism: str, tmp_path: Path) -> None:
         assert f"@sasl-init(65) [mechanism=:{mechanism}, initial-response=" in router.log.replace('"', "")
         assert "mellon" not in router.log
         assert "(hidden)" in router.log
+    finally:
+        router.kill()
+
+
+def test_messages_are_logged_where_a_listener_wants_it(tmp_path: Path) -> None:
+    """The parts it names, of each message that comes or goes there; also of one that comes in pieces."""
+    listener = (
+        "host: 127.0.0.1\n port: 0\n maxFrameSize: 1024\n messageLoggingComponents: subject,app-properties"
+    )
+    router = RunningRouter(tmp_path, Configuration(listener=listener))
+    try:
+        connection = BlockingConnection(router.url, timeout=LONG)
+        receiver = connection.create_receiver("logged", credit=2)
+        sender = connection.create_sender("logged")
+        for number, body in enumerate(("short", "long" * 50_000)):
+            sender.link.send(proton.Message(body, subject="news", properties={"number": number}))
+            assert receiver.receive(timeout=LONG).body == body
+            receiver.accept()
+        connection.close()
+        for number in range(2):
+            for verb in ("Received", "Sent"):
+                line = f'{verb} Message{{subject="news", app-properties={{"number"={number}}}}} on link'
+                until(lambda line=line: line in router.log, line)  # type: ignore[misc]  # mypy has no lambda defaults
+        router.stop()
     finally:
         router.kill()

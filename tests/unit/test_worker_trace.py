@@ -5,12 +5,16 @@ import logging
 import pytest
 
 from shm.journal import TRACE
+from workers.message_log import MessageLog
 from workers.trace import PROTOCOL, Tracing, hidden, line
 
 
 class Frames:
     def __init__(self) -> None:
         self.asked: list[object] = []
+
+    def messages(self, index: int, generation: int, wanted: bool) -> None:
+        """Nobody wants them here."""
 
     def all(self, tracing: bool) -> None:
         self.asked.append(tracing)
@@ -21,7 +25,7 @@ class Frames:
 
 def test_all_connections_follow_the_level_of_the_log() -> None:
     frames = Frames()
-    tracing = Tracing(frames)
+    tracing = Tracing(frames, MessageLog(frames, int))
     before = PROTOCOL.level
     try:
         for level in (logging.INFO, TRACE, logging.DEBUG):
