@@ -149,9 +149,8 @@ class Handler:
         way = "from" if connector is None else "to"
         SERVER.info("[C%d] connection %s %s opened, container %r", number, way, opened.host, opened.container)
         if connector is not None:
-            self.connectors.opened(
-                connector.number, (index, generation), opened.properties, described(opened)
-            )
+            name = (index, generation)
+            self.connectors.opened(connector.number, name, opened.properties, described(opened))
 
     def number(self, index: int) -> int:
         """Of a connection: unique in the router, in logs and as qd.conn-id. Its first use gives it one."""
@@ -214,12 +213,8 @@ class Handler:
     def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
         """The peer's CLOSE has come: follow."""
         if error is not None:
-            SERVER.info(
-                "[C%d] connection of %s closed by its peer: %s: %s",
-                self.number(index),
-                self.peers.get(index, "?"),
-                *error,
-            )
+            who = self.number(index), self.peers.get(index, "?")
+            SERVER.info("[C%d] connection of %s closed by its peer: %s: %s", *who, *error)
         self.pump.connection_close(index, generation)
 
     def connection_gone(self, index: int, generation: int, opened: bool, error: AmqpError | None) -> None:
