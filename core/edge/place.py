@@ -13,6 +13,7 @@ ROLE: Final = "edge"
 DOWNLINK: Final = "qd.router-edge-downlink"  # capability
 WAYPOINT: Final = "qd.waypoint"
 FALLBACK: Final = "qd.fallback"
+MOST: Final = 9  # number of a waypoint
 TRACKING: Final = "_$qd.edge_addr_tracking"
 HEARTBEAT: Final = "_$qd.edge_heartbeat"
 LOOKUP: Final = "_$qd.addr_lookup"
@@ -36,12 +37,15 @@ def shared(key: str) -> bool:
     return key.startswith("M") and not key.startswith(OWN)
 
 
-def capabilities(key: str, outgoing: bool) -> "Sequence[str]":
-    """What a terminus says so that the other side takes the link for the address's phase (facts 11)."""
+def capabilities(key: str, outgoing: bool, usual: int = 0) -> "Sequence[str]":
+    """What a terminus says so that the other side takes the link for the address's phase (facts 11).
+
+    ``usual`` is the phase in which receivers of the address receive, as it is configured.
+    """
     phase = key[1]
     if phase == "F":
         return [FALLBACK]
     number = int(phase) + (not outgoing)
-    if phase == "0":
+    if number == 0 or number > MOST or (phase == "0" and usual == 0):
         return []
     return [WAYPOINT if number == 1 else f"{WAYPOINT}.{number}"]

@@ -253,7 +253,8 @@ class Uplink:
         if proxy is None and self._here[side]:
             key, outgoing = side
             proxy = self._proxies[side] = Proxy(side)
-            proxy.request, name = self._open(outgoing, key[2:], proxy, list(capabilities(key, outgoing)))
+            said = capabilities(key, outgoing, self._addresses.rule(key).egress)
+            proxy.request, name = self._open(outgoing, key[2:], proxy, list(said))
             self._by_name[name] = proxy
         elif proxy is not None and not self._here[side] and proxy.link is not None and not proxy.leaving:
             proxy.leaving = True

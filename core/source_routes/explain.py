@@ -79,9 +79,7 @@ def _visit(visit: _Visit, places: tuple[Place, ...]) -> tuple[Step, list[_Visit]
     except RefusedError as refused:
         what = f"refused, {refused.condition}: {refused.detail}"
         return _row(visit, refused.address, "", what, message, refused=refused), []
-    rest = " with the rest of its route; no worker here has this address" * (
-        len(message.onward) > 1
-    )
+    rest = " with the rest of its route; no worker here has this address" * (len(message.onward) > 1)
     return _row(visit, str(message.first), "", f"delivered{rest}", message, arrived=message), []
 
 

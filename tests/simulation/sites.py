@@ -39,6 +39,8 @@ RULES: Final = [
     AddressSetup(prefix="closest", distribution="closest"),
     AddressSetup(prefix="multicast", distribution="multicast"),
     AddressSetup(prefix="high", distribution="balanced", priority=7),
+    AddressSetup(prefix="queue", egress_phase=1),
+    AddressSetup(prefix="second", fallback=True),
 ]
 SECTION: Final = 2  # enum content_annotations
 OVERRIDE: Final = 2  # enum content_routed
