@@ -6,6 +6,8 @@ It knows no messages and no threads: a request comes in, a response goes out.
 import logging
 from collections.abc import Sequence
 
+import msgspec
+
 from core.management.address import Addresses
 from core.management.allocator import Allocators
 from core.management.configured import (
@@ -105,6 +107,9 @@ class Agent:
     def _respond(self, request: Request) -> Response:
         if request.type == "console":
             raise ManagementError(FORBIDDEN, "the console is not managed")
+        if request.operation == "QUERY" and request.type is not None and not self._is_self(request):
+            # As qdrouterd takes it, too: the type asked for, where the agent's own should stand.
+            request = msgspec.structs.replace(request, type=None, entity_type=request.type)
         if request.operation in _CRUD and not self._is_self(request):
             return self._crud(request)
         if (scratch := self._calls.get(request.operation)) and request.type == scratch.schema.name:
