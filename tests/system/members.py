@@ -133,6 +133,7 @@ class Member:
         """End it: all at once with SIGKILL, in good order otherwise."""
         if self.process is None or self.process.poll() is not None:
             return
+        children = psutil.Process(self.process.pid).children(recursive=True)
         if how == signal.SIGKILL:
             os.killpg(self.process.pid, how)
         else:
@@ -142,6 +143,7 @@ class Member:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+            psutil.wait_procs(children, 10)  # its ports are free then
 
     def complaints(self) -> list[str]:
         """What it says of others, or of itself, that is wrong; lost connections are not."""
