@@ -43,11 +43,20 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
     if not envelope.reply_to:
         raise NoReplyError("it has no reply-to")
     try:
-        return envelope, request_of(message.properties, message.body)
+        return envelope, request_of(_kept(message.properties), message.body)
     except ManagementError as error:
         return envelope, error
     except _UNDECODABLE as error:
         return envelope, ManagementError(BAD_REQUEST, f"the request cannot be decoded: {error}")
+
+
+def _kept(properties: Any) -> Any:
+    """Binary values as bytes of our own: they are views of the message's memory, which goes with it."""
+    if not isinstance(properties, dict):
+        return properties
+    return {
+        name: bytes(value) if isinstance(value, memoryview) else value for name, value in properties.items()
+    }
 
 
 def encode(envelope: Envelope, response: Response) -> bytes:

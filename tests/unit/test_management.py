@@ -328,3 +328,12 @@ def test_the_host_of_a_connector_is_as_configured(bed: Bed) -> None:
     bed.core.step(2)
     rows = {row["identity"]: row["host"] for row in bed.query("connection", "identity", "host")}
     assert rows["17"] == "::1:5672"
+
+
+def test_binary_properties_outlive_their_message() -> None:
+    """What is answered from them does not stand in memory that is gone."""
+    message = Message(reply_to="back", properties={"operation": "CALLME", "data": b"bytes"})
+    _, request = codec.decode(bytes(message.encode()))
+    assert isinstance(request, Request)
+    assert type(request.properties["data"]) is bytes
+    assert request.properties["data"] == b"bytes"
