@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from core.forward import PHASES
+from core.patterns import WILD, Patterns
 from shm.control import AddressSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -21,7 +22,6 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable", "control", "flood")
 _SEPARATORS: Final = re.compile(r"[./]")
 _ANY_AREA: Final = "all"
-_WILD: Final = ("*", "#")
 BEYOND: Final = "L_edge"  # of an edge router: every other router
 _MANAGEMENT: Final = ("M0$management", "L$management")
 # What other rules may cost while messages wait, in looks at an address in use: less than half a millisecond.
@@ -113,52 +113,26 @@ class Rule(msgspec.Struct, frozen=True):
         return TREATMENTS.index(self.distribution)
 
 
-class _Node:
-    """A place in the tree of configured tokens."""
-
-    __slots__ = ("children", "rule")
-
-    def __init__(self) -> None:
-        self.children: dict[str, _Node] = {}
-        self.rule: Rule | None = None
-
-
 class Rules:
-    """Configured prefixes and patterns: ``*`` is exactly one token, ``#`` any number.
-
-    The most specific one wins, token by token: itself before ``*`` before ``#``.
-    """
+    """Configured prefixes and patterns of addresses."""
 
     def __init__(self, setups: Iterable[AddressSetup], default: str) -> None:
         self.default = Rule(default)
-        self._root = _Node()
+        self._patterns: Patterns[Rule] = Patterns()
         for setup in setups:
             self.insert(setup)
 
     def insert(self, setup: AddressSetup) -> None:
         """Treat addresses by this, too."""
-        node = self._root
-        for token in _tokens(_pattern(setup)):
-            node = node.children.setdefault(token, _Node())
-        node.rule = _rule(setup)
+        self._patterns.insert(tokens(_pattern(setup)), _rule(setup))
 
     def remove(self, setup: AddressSetup) -> None:
         """Not by this any more, if it was there."""
-        path, node = [], self._root
-        for token in _tokens(_pattern(setup)):
-            if token not in node.children:
-                return
-            path.append((node, token))
-            node = node.children[token]
-        node.rule = None
-        for parent, token in reversed(path):
-            if parent.children[token].children or parent.children[token].rule is not None:
-                return
-            del parent.children[token]
+        self._patterns.remove(tokens(_pattern(setup)))
 
     def find(self, text: str) -> Rule:
         """The rule of a mobile address."""
-        return _search(self._root, _tokens(text), 0, set()) or self.default
+        return self._patterns.find(tokens(text)) or self.default
 
 
 def _pattern(setup: AddressSetup) -> str:
@@ -167,9 +141,9 @@ def _pattern(setup: AddressSetup) -> str:
 
 def _head(setup: AddressSetup) -> str:
     """What the addresses that a rule may be about begin with, between dots."""
-    tokens = _tokens(_pattern(setup))
-    literal = next((i for i, token in enumerate(tokens) if token in _WILD), len(tokens))
-    return ".".join(tokens[:literal])
+    found = tokens(_pattern(setup))
+    literal = next((i for i, token in enumerate(found) if token in WILD), len(found))
+    return ".".join(found[:literal])
 
 
 def _rule(setup: AddressSetup) -> Rule:
@@ -177,35 +151,14 @@ def _rule(setup: AddressSetup) -> Rule:
     return Rule(setup.distribution, setup.priority, *phases, setup.fallback)
 
 
-def _tokens(text: str) -> list[str]:
+def tokens(text: str) -> list[str]:
+    """What stands between the separators of an address or a pattern."""
     return _SEPARATORS.split(strip_spelling(text))
 
 
 def _begins(key: str, heads: tuple[str, ...]) -> bool:
     """Whether rules with these heads may be about an address."""
     return key[0] == "M" and strip_spelling(mobile_text(key)).replace("/", ".").startswith(heads)
-
-
-def _search(node: _Node, tokens: list[str], at: int, tried: set[tuple[int, int]]) -> Rule | None:
-    """Depth is bounded by the configuration; ``tried`` keeps several ``#`` from multiplying their work."""
-    if (id(node), at) in tried:
-        return None
-    tried.add((id(node), at))
-    if at == len(tokens):
-        if node.rule is not None:
-            return node.rule
-    else:
-        literal = node.children.get(tokens[at]) if tokens[at] not in _WILD else None
-        for child in (literal, node.children.get("*")):
-            if child is not None and (found := _search(child, tokens, at + 1, tried)):
-                return found
-    rest = node.children.get("#")
-    if rest is None:
-        return None
-    for after in range(at, len(tokens) + 1):
-        if found := _search(rest, tokens, after, tried):
-            return found
-    return None
 
 
 class Address(msgspec.Struct):

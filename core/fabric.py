@@ -6,17 +6,19 @@ links with the neighbour they came from, gives it the time, and tells it which a
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from core.addresses import Address, Addresses, Identity, Rule, mobile_text
 from core.forward import Forwarder, Nodes
+from core.linkroutes.routes import CLASSES, LINK_BALANCED, Routes
 from core.local import Local
 from core.names import Names
 from core.trunks import Trunks
 
 if TYPE_CHECKING:
     from core.network.nodes import NodeView
+    from shm.payloads import ConnectionOpened
 
 LOGGER = logging.getLogger("ROUTER")
 
@@ -68,6 +70,9 @@ class Fabric:
         self._network: Network | None = None
         self._routers: dict[int, str] = {}  # by bit
         self._consumers: Counter[str] = Counter()  # receivers here, by key
+        self._hops: dict[int, int] = {}  # the bit of the next hop, by bit
+        self._neighbours: dict[int, int] = {}  # number of the trunk to a neighbour, by bit
+        self._routes: Routes | None = None
         self._ticked = 0
         self.routes = 0  # another number whenever the network has changed
         self.changed = True  # the protocol has heard something, and may have something to say
@@ -83,6 +88,26 @@ class Fabric:
         for key in self._consumers:
             if (address := self._addresses.known(key)) is not None:
                 self._network.local_address(key, NUMBERS[address.rule.distribution])
+
+    def share(self, routes: Routes) -> None:
+        """Tell other routers of our link routes, and hear of theirs."""
+        self._routes = routes
+        routes.advertise = self._advertise
+
+    def _advertise(self, key: str, there: bool) -> None:
+        self.changed = True
+        if self._network is None:
+            return
+        if there:
+            self._network.local_address(key, LINK_BALANCED)
+        else:
+            self._network.local_address_gone(key)
+
+    def way_to(self, router: int) -> "tuple[int, ConnectionOpened] | None":
+        """The connection to the next hop on the way to a router, and its worker."""
+        hop = self._hops.get(router, -1)
+        trunk = self.trunks.numbered(self._neighbours[hop]) if hop in self._neighbours else None
+        return None if trunk is None or not trunk.up else (trunk.worker, trunk.opened)
 
     def __len__(self) -> int:
         """Other routers that are known."""
@@ -166,6 +191,10 @@ class Fabric:
         """It is forgotten, and what it had receivers for."""
         self.routes += 1
         del self._routers[bit]
+        self._hops.pop(bit, None)
+        self._neighbours.pop(bit, None)
+        if self._routes is not None:
+            self._routes.forget_router(bit)
         for address in self._addresses.entries():
             if self.nodes.has_remote(address.handle, bit):
                 self._drop(address.key, bit)
@@ -175,16 +204,19 @@ class Fabric:
         """A router is the peer of a connection."""
         self.routes += 1
         trunk = self.trunks.numbered(neighbour)
+        self._neighbours[bit] = neighbour
         self.nodes.set_neighbour(bit, -1 if trunk is None else trunk.place)
 
     def remove_link(self, bit: int) -> None:
         """It is no neighbour any more."""
         self.routes += 1
+        self._neighbours.pop(bit, None)
         self.nodes.set_neighbour(bit, -1)
 
     def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
         """The way to a router; ``next_hop`` -1: there is none."""
         self.routes += 1
+        self._hops[bit] = next_hop
         self.nodes.set_path(bit, next_hop, cost, valid_origins)
 
     def set_radius(self, radius: int) -> None:
@@ -193,13 +225,17 @@ class Fabric:
 
     def map_destination(self, key: str, bit: int, treatment: int) -> None:
         """A router has receivers of an address."""
-        if key and key[0] in MAPPED:
+        if key and key[0] in CLASSES and self._routes is not None:
+            self._routes.map(key, bit)
+        elif key and key[0] in MAPPED:
             hint = TREATMENTS.get(treatment)
             self._remote(key, bit, None if hint is None else Rule(hint))
 
     def unmap_destination(self, key: str, bit: int) -> None:
         """It has no more of them."""
-        if key and key[0] in MAPPED:
+        if key and key[0] in CLASSES and self._routes is not None:
+            self._routes.unmap(key, bit)
+        elif key and key[0] in MAPPED:
             self._drop(key, bit)
 
     def _remote(self, key: str, bit: int, hint: Rule | None) -> None:
@@ -220,4 +256,8 @@ class Fabric:
 
     def router_ids(self, handle: int) -> list[str]:
         """The routers that have receivers of an address, by its handle."""
-        return [self._routers[bit] for bit in self.nodes.remotes(handle) if bit in self._routers]
+        return self.names(self.nodes.remotes(handle))
+
+    def names(self, bits: Iterable[int]) -> list[str]:
+        """Ids of routers."""
+        return [self._routers[bit] for bit in bits if bit in self._routers]

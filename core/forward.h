@@ -6,7 +6,7 @@
 #ifndef ROUTERD_CORE_FORWARD_H
 #define ROUTERD_CORE_FORWARD_H
 
-#include "deliver.h"
+#include "couple.h"
 
 static inline void count_stale(core_router *c) { stats_add(c->stats, STAT_STALE, 1); }
 static inline void count_bad(core_router *c) { stats_add(c->stats, STAT_BAD, 1); }
@@ -24,6 +24,10 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
     if (!l) {
         count_stale(c);
         core_release(c, (uint8_t) w, r->block, NULL, 0);
+        return true;
+    }
+    if (__builtin_expect(l->kind == LINK_ROUTED, 0)) {
+        deliver_coupled(c, l, r);
         return true;
     }
     core_address *a = NULL;
@@ -151,7 +155,10 @@ static void action_link(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_link *l = link_find(c, w, r->link, r->link_gen);
     if (!l) count_stale(c);
-    else if (l->outgoing != (r->type == A_DRAIN)) count_bad(c);
+    else if (l->outgoing != (r->type != A_DRAINED) || (r->type == A_CREDIT && l->kind != LINK_ROUTED)) count_bad(c);
+    else if (r->type == A_CREDIT) couple_credit(c, l, r->credit);
+    else if (l->kind == LINK_ROUTED && l->outgoing) couple_drain(c, l);
+    else if (l->kind == LINK_ROUTED) couple_drained(c, l, r->credit);
     else if (r->type == A_DRAIN) core_post_link(c, l, W_DRAINED);
     else credit_drained(c, l, r->credit);
 }
@@ -180,6 +187,7 @@ static inline enum core_stop core_action(core_router *c, uint32_t w, const route
     case A_DONE: action_done(c, w, r); break;
     case A_CONTINUE: action_continue(c, w, r); break;
     case A_PROGRESS: action_progress(c, w, r); break;
+    case A_CREDIT:
     case A_DRAIN:
     case A_DRAINED: action_link(c, w, r); break;
     case A_FREE: action_free(c, w, r); break;

@@ -13,6 +13,7 @@ PHASES: Final[int]
 CONTROL_LINK: Final[int]
 DATA_LINK: Final[int]
 STREAM_LINK: Final[int]
+ROUTED_LINK: Final[int]
 
 @disjoint_base
 class Forwarder:
@@ -84,6 +85,14 @@ class Forwarder:
 class Busiest:
     def __new__(cls, forwarder: Forwarder) -> Busiest: ...
     def step(self) -> tuple[list[int], int] | None: ...
+
+@disjoint_base
+class Couples:
+    def __new__(cls, forwarder: Forwarder) -> Couples: ...
+    def add(self, worker: int, link: int, generation: int, outgoing: bool) -> bool: ...
+    def couple(
+        self, worker: int, link: int, generation: int, far_worker: int, far_link: int, far_generation: int
+    ) -> bool: ...
 
 @disjoint_base
 class Nodes:

@@ -22,6 +22,7 @@ PHASES = <uint32_t> ALIAS_PHASES   # the scope of an address's phase is this plu
 CONTROL_LINK = LINK_CONTROL
 DATA_LINK = LINK_DATA
 STREAM_LINK = LINK_STREAM
+ROUTED_LINK = LINK_ROUTED
 
 
 cdef class Forwarder:
@@ -392,3 +393,4 @@ cdef class Forwarder:
 include "busiest.pxi"
 include "nodes.pxi"
 include "exchanges.pxi"
+include "couples.pxi"

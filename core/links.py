@@ -11,9 +11,12 @@ from core.auto_links import ROLE as CONTAINER_ROLE
 from core.auto_links import AutoLinks
 from core.edge.place import Place
 from core.fabric import Fabric
-from core.forward import Forwarder
+from core.forward import ROUTED_LINK, Forwarder
+from core.linkroutes.ends import LOST, Ends
 from core.names import Names
 from core.phases import wish
+from core.terminus import MAX_CAPACITY, Terminus, decide
+from core.terminus import granted as granted_to
 from core.trunks import FORBIDDEN, ROLE, TYPES, kind_of
 from shm.payloads import C_ATTACHED, C_DETACH, Attach, Attached, ConnectionOpened, Detach, Error
 
@@ -21,19 +24,11 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 POLICY = logging.getLogger("POLICY")
 
 SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
-MAX_CAPACITY: Final = 1_000_000  # of one link: more is a mistake, and credit is a promise of memory
 
-NO_COORDINATOR: Final = Error(
-    "amqp:precondition-failed",
-    "The router can't coordinate transactions by itself, a linkRoute to a coordinator must be configured "
-    "to use transactions.",
-)
-NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
 NOT_FOUND: Final = Error("amqp:not-found", "Node not found")
 NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is unknown to the router core")
 NO_CONTROL: Final = Error("qd:connection-role", "Attach to an inter-router connection without a control link")
 NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
-
 
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 
@@ -65,13 +60,6 @@ class Link(msgspec.Struct):
         return TYPES[self.kind]
 
 
-class Terminus(msgspec.Struct, frozen=True):
-    """Where an accepted attach leads: ``text`` None: anonymous; ``generated``: to be told to the peer."""
-
-    text: str | None
-    generated: bool = False
-
-
 class Edges(Protocol):
     """Connections of edge routers here, or of this one to interior routers."""
 
@@ -79,25 +67,6 @@ class Edges(Protocol):
     def place(self, worker: int, attach: Attach) -> Place | Error | None: ...
     def attached(self, link: Link) -> None: ...
     def detached(self, link: Link) -> None: ...
-
-
-def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
-    """What an attach asks for, or why it cannot have that; whether the address is available comes later."""
-    if attach.coordinator:
-        return NO_COORDINATOR
-    if attach.dynamic:
-        if attach.outgoing:
-            whose = f"_edge/{me.router_id}" if me.edge else f"_topo/{me.area}/{me.router_id}"
-            return Terminus(f"amqp:/{whose}/temp.{names.discriminator()}", generated=True)
-        return Terminus(f"amqp:/_$temp.{names.discriminator()}", generated=True)
-    if not attach.address:
-        return NO_SOURCE if attach.outgoing else Terminus(None)
-    return Terminus(attach.address)
-
-
-def _granted(attach: Attach, capacity: int) -> int:
-    """Credit that the sender of a link has already."""
-    return max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
 
 
 class Links:
@@ -113,10 +82,12 @@ class Links:
         auto_links: AutoLinks,
         fabric: Fabric | None = None,
         edges: Edges | None = None,
+        ends: Ends | None = None,
     ) -> None:
         self._fabric = fabric
         self._edges = edges
         self._auto_links = auto_links
+        self._ends = ends
         self._forwarder = forwarder
         self._addresses = addresses
         self._me = me
@@ -140,13 +111,8 @@ class Links:
 
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened | None) -> None:
         """Answer a first attach, or take a link that we began, or that an earlier core let in, as it is."""
-        kind = kind_of(attach) if self._fabric is None else self._fabric.trunks.kind(attach)
-        if kind is not None and connection is not None:
-            self._attach_trunk(worker, attach, kind)
-            return
         edge = 0 if self._edges is None else self._edges.find(worker, attach.connection)
-        if edge and self._edges is not None and (place := self._edges.place(worker, attach)) is not None:
-            self._attach_edge(worker, attach, place, edge)
+        if self._special(worker, attach, connection, edge):
             return
         if attach.ours and connection is not None and not edge:
             self._attach_auto(worker, attach, connection)
@@ -159,6 +125,10 @@ class Links:
             terminus: Terminus | Error = NO_CONNECTION
         elif connection.role == ROLE and not self._greeted(worker, connection):
             terminus = NO_CONTROL
+        elif attach.routed:
+            terminus = LOST
+        elif self._routed(worker, attach, connection):
+            return
         elif attach.restored:
             terminus = Terminus(attach.address or None)
         else:
@@ -179,12 +149,41 @@ class Links:
             return
         self._accept(worker, attach, address, terminus, guarded, connection, phase.fallback, edge)
 
+    def _special(self, worker: int, attach: Attach, connection: ConnectionOpened | None, edge: int) -> bool:
+        """Whether a link is not like a client's: one between routers, or a far end."""
+        kind = kind_of(attach) if self._fabric is None else self._fabric.trunks.kind(attach)
+        if kind is not None and connection is not None:
+            self._attach_trunk(worker, attach, kind)
+        elif self._ends is not None and self._ends.is_answer(attach):
+            self._ends.answered(worker, attach, self._enter_routed)
+        elif edge and self._edges is not None and (place := self._edges.place(worker, attach)) is not None:
+            self._attach_edge(worker, attach, place, edge)
+        else:
+            return False
+        return True
+
     def _attach_edge(self, worker: int, attach: Attach, place: Place | Error, edge: int) -> None:
         """A link of an edge connection that is not like a client's."""
         if isinstance(place, Error):
             self._refuse(worker, attach, place)
             return
         self._accept(worker, attach, place.address, Terminus(None), None, None, False, edge, place)
+
+    def _routed(self, worker: int, attach: Attach, connection: ConnectionOpened) -> bool:
+        """Whether an attach goes on to a broker; it is answered when that has."""
+        route = None if self._ends is None else self._ends.route(attach, connection.tenant)
+        if route is None or self._ends is None:
+            return False
+        error = self._ends.attach(worker, attach, connection, route)
+        if error is not None:
+            self._refuse(worker, attach, error)
+        return True
+
+    def _enter_routed(self, worker: int, attach: Attach, kind: int) -> None:
+        guarded = self._admissions.guarded((worker, attach.connection))
+        self._enter(worker, attach, None, guarded=guarded, kind=kind)
+        if guarded is not None:
+            guarded.attached(attach.outgoing, 1)
 
     def _greeted(self, worker: int, connection: ConnectionOpened) -> bool:
         trunk = None if self._fabric is None else self._fabric.trunks.find(worker, connection.connection)
@@ -213,7 +212,7 @@ class Links:
         if not (attach.restored or attach.request):
             self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation))
         capacity = max(1, min(attach.capacity, MAX_CAPACITY))
-        granted = _granted(attach, capacity)
+        granted = granted_to(attach, capacity)
         added = trunks.add_link(trunk, attach, kind, capacity, granted)
         if added is None:
             self._forwarder.bad()
@@ -252,7 +251,7 @@ class Links:
             handle,
             capacity,
             settles,
-            _granted(attach, capacity),
+            granted_to(attach, capacity),
             scope,
             place is not None or (connection is not None and connection.annotations != 0),
             self._text(attach, address, terminus),
@@ -353,17 +352,25 @@ class Links:
         """A peer's detach, or the loss of its connection."""
         link = self._links.get((worker, detach.link))
         if link is None or link.generation != detach.generation:
-            self._forwarder.stale()
+            if self._ends is None or not self._ends.cancel(worker, detach):
+                self._forwarder.stale()
             return
         self._forwarder.remove_link(worker, link.link, link.generation)
         self._forget(link)
         self._auto_links.detached(worker, link.link, link.generation, detach.error)
+        if self._ends is not None and link.kind == ROUTED_LINK:
+            self._ends.parted((worker, link.link, link.generation), detach)
 
     def forget_worker(self, worker: int) -> int:
         """Forget the links of a worker that the forwarder has reclaimed; how many there were."""
         gone = [link for link in self._links.values() if link.worker == worker]
         for link in gone:
             self._forget(link)
+            if self._ends is not None and link.kind == ROUTED_LINK:
+                lost = Detach(link.link, link.generation, lost=True)
+                self._ends.parted((worker, link.link, link.generation), lost, dead=worker)
+        if self._ends is not None:
+            self._ends.forget_worker(worker)
         return len(gone)
 
     def _forget(self, link: Link) -> None:
@@ -373,7 +380,7 @@ class Links:
         if link.scope:
             self._admissions.scopes.leave(link.scope)
         if self._fabric is not None:
-            if link.kind:
+            if link.kind and link.kind != ROUTED_LINK:
                 self._fabric.trunks.drop_link(
                     link.worker, link.connection, link.kind, link.outgoing, link.priority
                 )

@@ -33,7 +33,7 @@ cdef extern from "setup.h" nogil:
         STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL
         RATE_SHIFT, STAT_RECLAIMED
         T_UNAVAILABLE, T_FLOOD
-        LINK_ENDPOINT, LINK_CONTROL, LINK_DATA, LINK_STREAM
+        LINK_ENDPOINT, LINK_CONTROL, LINK_DATA, LINK_STREAM, LINK_ROUTED
         NODES, NEIGHBOURS, NODE_TEXT, ROUTERD_PRIORITIES
         CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT, ALIAS_PHASES
     ctypedef struct core_pool:
@@ -92,6 +92,7 @@ cdef extern from "setup.h" nogil:
         bint outgoing, draining, annotated, leaving, through, container
         core_link *next
         core_address *address
+        core_link *coupled
         uint8_t worker, kind
         core_text *text
         uint32_t scope, count, withheld, capacity
@@ -133,6 +134,7 @@ cdef extern from "setup.h" nogil:
     int core_step(core_router *, uint64_t)
     int core_run(core_router *, uint64_t, uint64_t)
     int core_batch(core_router *, uint32_t, uint32_t, uint32_t *)
+    core_link *link_add_routed(core_router *, uint32_t, uint32_t, uint32_t, bint)
     void core_publish(core_router *)
     void core_reclaim(core_router *, uint32_t)
     void place_fill(core_router *, uint32_t)

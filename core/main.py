@@ -23,6 +23,7 @@ from shm.control import (
     Exit,
     Ready,
     SetAddresses,
+    SetLinkRoutes,
     SetManagement,
     SetPolicy,
     SetRouting,
@@ -112,6 +113,8 @@ def _obey(
             core.set_addresses(message)
         case SetRouting(routing):
             core.set_routing(routing)
+        case SetLinkRoutes(routes):
+            core.routes.configure(routes)
         case SetManagement() if service is not None:
             service.set_management(message.management)
         case ChangeManagement(splices) if service is not None:

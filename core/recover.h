@@ -168,6 +168,7 @@ static void link_remove(core_router *c, core_link *l, bool failed)
 {
     core_address *a = l->address;
     l->leaving = true;
+    couple_part(l);
     if (link_trunk(l)) neighbour_drop_link(c, l);
     if (l->outgoing) {
         if (a) {
@@ -187,6 +188,14 @@ static void link_remove(core_router *c, core_link *l, bool failed)
     text_disown(c, l->text);
     free(l->memo);
     link_unplace(c, l);
+}
+
+/* One end of a link that is routed through.  NULL as of link_add(). */
+static core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing)
+{
+    core_link *l = link_place(c, w, link, generation, outgoing, 0);
+    if (l) l->kind = LINK_ROUTED;
+    return l;
 }
 
 /* ---- a dead worker ---- */

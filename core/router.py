@@ -17,6 +17,8 @@ from core.connectors import Connectors
 from core.exchanges import Exchanges
 from core.fabric import Fabric, Network
 from core.forward import CONTROL, LOCAL, NOTHING, UNKNOWN, Forwarder
+from core.linkroutes.ends import Ends
+from core.linkroutes.routes import Routes
 from core.links import Links
 from core.local import Local
 from core.names import Names
@@ -87,6 +89,10 @@ class Core:
         )
         self.edges = self._edges(setup.mode, me, names)
         self.connections = Connections(self.forwarder, self.admissions)
+        self.routes = Routes()
+        self.ends = Ends(
+            self.forwarder, self.routes, self.connections.find, self.fabric, setup.resumable_link_routes
+        )
         self.auto_links = AutoLinks(self.forwarder, self.connections, names, setup.link_capacity)
         self.links = Links(
             self.forwarder,
@@ -97,9 +103,13 @@ class Core:
             self.auto_links,
             self.fabric,
             self.edges,
+            self.ends,
         )
         self.exchanges = Exchanges(self.forwarder, self.addresses, self._served)
         self.set_routing(setup.routing)
+        self.routes.configure(setup.link_routes)
+        if self.fabric is not None:
+            self.fabric.share(self.routes)
         self.errands: list[
             Callable[[], None]
         ] = []  # what others have to do in the core's thread, between turns
@@ -236,14 +246,12 @@ class Core:
                 self.links.attach(worker, message, self.connections.find(worker, message.connection))
             case Detach():
                 self.links.detach(worker, message)
-            case ConnectionOpened():
-                self.connections.opened(worker, message)
-            case ConnectionClosed():
-                self.connections.closed(worker, message)
+            case ConnectionOpened() | ConnectionClosed():
+                self._connection(worker, message)
             case Cost():
                 self.connections.cost(worker, message)
             case LinkRefused():
-                pass  # what we ask for is ours to follow
+                self.ends.refused(message)
             case Denied():
                 self.admissions.denied(message)
             case Seen():
@@ -253,6 +261,17 @@ class Core:
             case _:
                 return False
         return True
+
+    def _connection(self, worker: int, message: ConnectionOpened | ConnectionClosed) -> None:
+        key = (worker, message.connection)
+        if isinstance(message, ConnectionOpened):
+            self.connections.opened(worker, message)
+            if key in self.connections:
+                self.routes.opened(key, message)
+        else:
+            self.connections.closed(worker, message)
+            if key not in self.connections:
+                self.routes.closed(key)
 
     def _ours(self, worker: int, message: msgspec.Struct) -> None:
         """What it means for the links that we begin."""

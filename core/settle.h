@@ -84,7 +84,7 @@ static void in_settle(core_router *c, core_in *in, core_outcome outcome)
 /* May its credit come back when it is forwarded?  A slow receiver must not hold up the sender's messages to others. */
 static inline bool in_eager(const core_in *in)
 {
-    return (in->flags & IN_PRESETTLED) && in->link && (!in->link->address || (in->flags & IN_MULTICAST));
+    return (in->flags & IN_PRESETTLED) && in->link && in->link->kind != LINK_ROUTED && (!in->link->address || (in->flags & IN_MULTICAST));
 }
 
 /* Nobody waits for the outcome of a settled message that has been forwarded whole: it leaves its link. */

@@ -30,8 +30,9 @@
 enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILABLE = 3, T_CONTROL = 4, T_FLOOD = 5 };
 
 /* What a link is for.  All but endpoints are links between routers: their credit comes back at once.  Those of an edge
- * router's connection are like a client's for the rest; the others have no address. */
-enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_STREAM = 3, LINK_EDGE = 4 };
+ * router's connection are like a client's for the rest; the others have no address.  Routed ones are no links between
+ * routers either: couple.h. */
+enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_STREAM = 3, LINK_EDGE = 4, LINK_ROUTED = 5 };
 
 /* Indices of shm/stats.py that the forwarder writes. */
 enum core_stat {
@@ -157,6 +158,7 @@ typedef struct core_link {
     bool container;            /* of a broker's connection: counted apart */
     bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
     uint32_t capacity;
+    struct core_link *coupled; /* routed: the other end; NULL: it is gone */
     core_address *address;     /* NULL: anonymous (incoming only) */
     uint32_t scope;            /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
     struct core_link *next, *prev;         /* incoming: in the address's list */
@@ -346,7 +348,7 @@ static inline void in_drop_copy(core_out *out)
     out->in->copy_count--;
 }
 
-/* Outcomes that end a delivery (AMQP 3.4; declared: 4.5.5). */
-static inline bool state_is_terminal(uint32_t state) { return (state >= S_ACCEPTED && state <= S_MODIFIED) || state == S_DECLARED; }
+/* Outcomes that end a delivery (AMQP 3.4; in a transaction: 4.5.5, 4.5.8). */
+static inline bool state_is_terminal(uint32_t state) { return (state >= S_ACCEPTED && state <= S_MODIFIED) || state == S_DECLARED || state == S_TRANSACTIONAL; }
 
 #endif

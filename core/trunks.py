@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from core.forward import CONTROL_LINK, DATA_LINK, STREAM_LINK, Forwarder, Nodes
+from core.forward import CONTROL_LINK, DATA_LINK, ROUTED_LINK, STREAM_LINK, Forwarder, Nodes
 from core.names import Names
 from shm.payloads import (
     C_CLOSE,
@@ -53,6 +53,7 @@ TYPES: Final = {
     CONTROL_LINK: "router-control",
     DATA_LINK: "inter-router",
     STREAM_LINK: "inter-router",
+    ROUTED_LINK: "endpoint",
 }
 SKUPPER: Final = 3  # enum content_annotations
 

@@ -7,7 +7,7 @@ import msgspec
 from routerd.config.peers import failover_places
 from routerd.config.policy import Policy, Vhost
 from routerd.config.router import Log, Router
-from routerd.config.routing import Address
+from routerd.config.routing import Address, LinkRoute
 from routerd.config.transport import Listener, SslProfile
 from routerd.connecting import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
 from routerd.listeners import Listening
@@ -19,11 +19,13 @@ from shm.control import (
     ChangeAddresses,
     ChangeManagement,
     ConnectorSetup,
+    LinkRouteSetup,
     ListenerSetup,
     LogSetup,
     NetworkSetup,
     SetAddresses,
     SetConnectors,
+    SetLinkRoutes,
     SetListeners,
     SetLogs,
     SetManagement,
@@ -52,6 +54,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     connecting: Sequence[Connecting] = ()
     management: Management | None = None
     routing: Routing = Routing()
+    link_routes: Sequence[LinkRoute] = ()
 
     @property
     def serves_http(self) -> bool:
@@ -86,6 +89,8 @@ class Blueprint(msgspec.Struct, frozen=True):
             connectors=self._connectors(role, index),
             addresses=self._addresses() if core else [],
             logs=log_setups(self.logs),
+            link_routes=self._link_routes() if core else [],
+            resumable_link_routes=self.router.allow_resumable_link_route,
             default_distribution=self.router.default_distribution,
             link_capacity=self.router.link_capacity,
             network=NetworkSetup(
@@ -130,6 +135,8 @@ class Blueprint(msgspec.Struct, frozen=True):
             news.append((ChangeAddresses(gone, new), []))
         if self.routing != before.routing:
             news.append((SetRouting(self.routing), []))
+        if self._link_routes() != before._link_routes():
+            news.append((SetLinkRoutes(self._link_routes()), []))
         if self.management is not None and before.management is not None:
             if spliced := splices(before.management, self.management):
                 news.append((ChangeManagement(spliced), []))
@@ -142,6 +149,9 @@ class Blueprint(msgspec.Struct, frozen=True):
 
     def _addresses(self) -> list[AddressSetup]:
         return [_address(address) for address in self.addresses]
+
+    def _link_routes(self) -> list[LinkRouteSetup]:
+        return [link_route_setup(route) for route in self.link_routes]
 
     def _connectors(self, role: str, index: int) -> list[ConnectorSetup]:
         """A worker's own."""
@@ -202,6 +212,18 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         open_properties=listener.open_properties or {},
         failover=failover_places(listener.failover_urls or ""),
         logged_parts=components(listener.message_logging_components),
+    )
+
+
+def link_route_setup(route: LinkRoute) -> LinkRouteSetup:
+    return LinkRouteSetup(
+        outgoing=route.direction == "out",
+        prefix=route.prefix,
+        pattern=route.pattern,
+        container=route.container_id,
+        connection=route.connection,
+        add_prefix=route.add_external_prefix or "",
+        remove_prefix=route.del_external_prefix or "",
     )
 
 

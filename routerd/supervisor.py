@@ -26,6 +26,7 @@ from routerd.child import Command, Place, command
 from routerd.config import Config
 from routerd.config.policy import Vhost
 from routerd.config.router import MAX_WORKERS
+from routerd.config.routing import LinkRoute
 from routerd.config.source import Mistake
 from routerd.config.transport import SslProfile
 from routerd.connecting import Connecting, assign
@@ -150,6 +151,7 @@ def _configured(config: Config, identities: Identities, connecting: Sequence[Con
         "policy": config.policy,
         "vhosts": tuple(entity for entity in config.entities if isinstance(entity, Vhost)),
         "connecting": assign(connecting, config.connectors, config.router.workers),
+        "link_routes": tuple(entity for entity in config.entities if isinstance(entity, LinkRoute)),
         "management": management(config, identities),
         "routing": routing(config, identities),
     }

@@ -106,6 +106,29 @@ class AddressSetup(msgspec.Struct, frozen=True):
     fallback: bool = False
 
 
+class LinkRouteSetup(msgspec.Struct, frozen=True):
+    """One ``linkRoute`` entity: one of prefix and pattern is set, and one of container and connection.
+
+    ``outgoing``: direction out, for receivers. ``add_prefix`` and ``remove_prefix`` change the address at the
+    broker.
+    """
+
+    outgoing: bool
+    prefix: str | None = None
+    pattern: str | None = None
+    container: str | None = None
+    connection: str | None = None
+    add_prefix: str = ""
+    remove_prefix: str = ""
+
+    @property
+    def identity(self) -> str:
+        """What tells it apart from others; two that say the same are one."""
+        return "|".join(
+            str(one) for one in (self.outgoing, self.prefix, self.pattern, self.container, self.connection)
+        )
+
+
 class NetworkSetup(msgspec.Struct, frozen=True):
     """The router protocol's timers, seconds (``router`` entity)."""
 
@@ -155,6 +178,8 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     room: int = 0
     huge_pages: bool = False
     routing: Routing = Routing()  # the core's
+    link_routes: list[LinkRouteSetup] = []
+    resumable_link_routes: bool = True
 
     @property
     def places(self) -> int:
@@ -217,6 +242,12 @@ class SetRouting(msgspec.Struct, tag=True, frozen=True):
     """To the core: auto links and exchanges from now on."""
 
     routing: Routing
+
+
+class SetLinkRoutes(msgspec.Struct, tag=True, frozen=True):
+    """To the core: which links are routed through from now on; those that are stay."""
+
+    link_routes: list[LinkRouteSetup]
 
 
 class SetManagement(msgspec.Struct, tag=True, frozen=True):
@@ -343,6 +374,7 @@ ToChild = (
     | SetAddresses
     | ChangeAddresses
     | SetRouting
+    | SetLinkRoutes
     | SetManagement
     | ChangeManagement
     | SetPolicy

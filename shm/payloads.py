@@ -62,6 +62,36 @@ class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
     reason: str = ""
 
 
+class Terminus(msgspec.Struct, array_like=True, frozen=True):
+    """A source or target (AMQP 3.5.3, 3.5.4), whole. ``kind``, ``durability``, ``expiry`` and
+    ``distribution`` are the engine's numbers; the rest is as AMQP encodes it, empty where there is nothing.
+    """
+
+    kind: int = 0  # none, source, target, coordinator (AMQP 4.5.1)
+    address: str | None = None
+    durability: int = 0
+    expiry: int = 0
+    expires: bool = False  # `expiry` was said
+    timeout: int = 0
+    dynamic: bool = False
+    distribution: int = 0
+    properties: bytes = b""
+    capabilities: bytes = b""
+    outcomes: bytes = b""
+    filters: bytes = b""
+
+
+class Termini(msgspec.Struct, array_like=True, frozen=True):
+    """What one end of a link that is routed through says in its attach: it is said again at the other end."""
+
+    source: Terminus
+    target: Terminus
+    properties: bytes = b""
+    max_message_size: int = 0
+    snd_settle_mode: int = 2
+    rcv_settle_mode: int = 0
+
+
 class Attach(msgspec.Struct, array_like=True, frozen=True):
     """C_ATTACH: a peer attached (first attach), or ``restored``: a link that is open already, for a new core.
 
@@ -90,34 +120,42 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     granted: int = 0
     request: int = 0
     ours: bool = False
+    routed: bool = False  # it is one end of a link that is routed through
+    termini: Termini | None = None
 
 
 class Attached(msgspec.Struct, array_like=True, frozen=True):
     """C_ATTACHED: the core's answer. With ``error`` the link is refused: attach with a null terminus, detach.
 
-    ``address`` is set for a dynamic terminus only: the generated address to answer with.
+    ``address`` is set for a dynamic terminus only: the generated address to answer with. With ``termini`` the
+    link is routed through, and this is what the far end has answered.
     """
 
     link: int
     generation: int
     address: str | None = None
     error: Error | None = None
+    termini: Termini | None = None
 
 
 class Detach(msgspec.Struct, array_like=True, frozen=True):
     """C_DETACH, worker -> core: the peer (or its connection) is gone; every delivery of an outgoing link has
-    been answered by A_UPDATE before. core -> worker: detach this link with ``error``."""
+    been answered by A_UPDATE before. core -> worker: detach this link with ``error``. ``closed``: for good;
+    ``lost``: the peer did not say so, its session or connection has ended."""
 
     link: int
     generation: int
     error: Error | None = None
+    closed: bool = True
+    lost: bool = False
 
 
 class OpenLink(msgspec.Struct, array_like=True, frozen=True):
     """C_OPEN_LINK, core -> worker: attach a link to this connection's peer.
 
     ``outgoing``: we send. Links of one ``session`` number share a session, each number has its own. One
-    capability is written as a bare symbol, several as an array (facts 2). The peer's attach comes back as
+    capability is written as a bare symbol, several as an array (facts 2). With ``termini`` the link is routed
+    through, and they are all that is said. The peer's attach comes back as
     ``Attach`` with the same ``request``, and the link is open then; its refusal, or the loss of the
     connection before, as ``LinkRefused``.
     """
@@ -137,6 +175,7 @@ class OpenLink(msgspec.Struct, array_like=True, frozen=True):
     rcv_settle_mode: int = 0
     capacity: int = 250
     priority: int = 4
+    termini: Termini | None = None
 
 
 class LinkRefused(msgspec.Struct, array_like=True, frozen=True):

@@ -51,6 +51,7 @@ enum routerd_action {          /* worker -> core */
     A_DRAIN = 6,               /* link (outgoing): the receiver asks to drain */
     A_DRAINED = 7,             /* link (incoming): `credit` came back unused */
     A_FREE = 8,                /* block of the core's arena that the worker has read */
+    A_CREDIT = 9,              /* link (outgoing, routed): its receiver gives `credit` more; 0: it wants no drain any more */
     A_CONTROL = 16             /* state = control kind, block = MessagePack payload; handled in Python */
 };
 
@@ -63,7 +64,7 @@ enum routerd_work {            /* core -> worker */
     W_CONSUMED = 5,            /* delivery = worker's incoming handle: the slowest reader has read `length` bytes; free what lies before */
     W_FLOW = 6,                /* link (incoming): grant `credit` more */
     W_DRAIN = 7,               /* link (incoming): take back the sender's credit (answer: A_DRAINED) */
-    W_DRAINED = 8,             /* link (outgoing): everything posted before this is all there is; answer the receiver's drain */
+    W_DRAINED = 8,             /* link (outgoing): everything posted before this is all there is; answer the receiver's drain.  Routed: `credit` came back */
     W_ACCEPTED = 9,            /* delivery = worker's incoming handle: the core knows it as `peer` (for later A_CONTINUE, A_UPDATE) */
     W_CONTROL = 16             /* state = control kind, arena+block = MessagePack payload; handled in Python */
 };

@@ -60,6 +60,23 @@ cdef set_terminus(pn_terminus_t *t, address, list capabilities):
         put_symbols(pn_terminus_capabilities(t), capabilities)
 
 
+cdef wlink *begin_link(Pump pump, uint32_t index, uint32_t generation, uint32_t request, str name, bint outgoing, uint32_t session):
+    """A link to the peer of a connection, not said yet. NULL: the connection is gone, or there is no room."""
+    cdef wconn *c = <wconn *> pool_find2(&pump.p.conns, index, generation)
+    cdef pn_session_t *s = NULL if c == NULL or request == 0 else dial_session(c, session)
+    cdef bytes b = name.encode("utf-8", "surrogateescape")
+    cdef pn_link_t *engine
+    cdef wlink *k
+    if s == NULL:
+        return NULL
+    engine = pn_sender(s, b) if outgoing else pn_receiver(s, b)
+    k = NULL if engine == NULL else link_new(&pump.p, c, engine)
+    if k != NULL:
+        k.ours = k.known = True
+        k.asked = request
+    return k
+
+
 cdef class Dialler:
     """Begins connections and links of one pump."""
 
@@ -103,25 +120,15 @@ cdef class Dialler:
                   uint32_t capacity):
         """Attach a link to the peer of a connection (shm.payloads.OpenLink); the answer comes to the handler with ``request``. False:
         the connection is gone, or there is no room."""
-        cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
-        cdef pn_session_t *s = NULL if c == NULL or request == 0 else dial_session(c, session)
-        cdef bytes b = name.encode()
-        cdef pn_link_t *engine
-        cdef wlink *k
-        if s == NULL:
-            return False
-        engine = pn_sender(s, b) if outgoing else pn_receiver(s, b)
-        k = NULL if engine == NULL else link_new(&self.pump.p, c, engine)
+        cdef wlink *k = begin_link(self.pump, index, generation, request, name, outgoing, session)
         if k == NULL:
             return False
         k.capacity = capacity
-        k.ours = k.known = True
-        k.asked = request
-        set_terminus(pn_link_source(engine), source, source_capabilities)
-        set_terminus(pn_link_target(engine), target, target_capabilities)
-        pn_terminus_set_dynamic(pn_link_source(engine), dynamic_source)
-        pn_link_set_snd_settle_mode(engine, snd_settle_mode)
-        pn_link_set_rcv_settle_mode(engine, rcv_settle_mode)
-        pn_link_open(engine)
-        mark_dirty(&self.pump.p, c)
+        set_terminus(pn_link_source(k.engine), source, source_capabilities)
+        set_terminus(pn_link_target(k.engine), target, target_capabilities)
+        pn_terminus_set_dynamic(pn_link_source(k.engine), dynamic_source)
+        pn_link_set_snd_settle_mode(k.engine, snd_settle_mode)
+        pn_link_set_rcv_settle_mode(k.engine, rcv_settle_mode)
+        pn_link_open(k.engine)
+        mark_dirty(&self.pump.p, k.conn)
         return True

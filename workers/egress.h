@@ -15,6 +15,7 @@
 #include "message_log.h"
 #include "pump.h"
 #include "rewrite.h"
+#include "routed.h"
 
 enum serve_result { SERVE_EMPTY, SERVE_BLOCKED, SERVE_BUSY };
 
@@ -84,9 +85,11 @@ static inline void out_abort(pump *p, wout *o)
         o->engine = NULL;
         pn_delivery_abort(d);
     }
-    post_done(p, o->link, o->core, F_DROPPED);
-    mark_dirty(p, o->link->conn);
+    wlink *k = o->link;
+    post_done(p, k, o->core, F_DROPPED);
+    mark_dirty(p, k->conn);
     out_free(p, o);
+    if (k->routed) routed_credit(p, k);
 }
 
 /* A slow receiver of presettled messages: once they fill its list all but the first are dropped (facts 8). */
@@ -121,7 +124,9 @@ static inline void egress_accept(pump *p, const routerd_record *r)
     o->routed = (uint8_t) r->state;
     o->override = (uint32_t) r->extra;
     o->priority = r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
-    o->settled = o->droppable = r->flags & F_SETTLED;
+    o->settled = r->flags & F_SETTLED;
+    o->droppable = o->settled && !k->routed;
+    if (__builtin_expect(k->routed, 0)) k->promised--;
     o->streaming = !(r->flags & F_COMPLETE);
     chain_open(&o->reader, r->block);
     p->unsettled++;
@@ -159,6 +164,17 @@ static inline void egress_finish(pump *p, wlink *k, wout *o)
     pn_link_advance(k->engine);
 }
 
+/* The engine's delivery, with what comes before the bytes as they are.  False: it makes no sense. */
+static inline bool egress_begin(pump *p, wlink *k, wout *o, const arena_content *c, uint64_t length)
+{
+    if (__builtin_expect(k->routed, 0)) return routed_open(p, k, o, length);
+    uint64_t tag = ++k->tag;
+    o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { sizeof tag, (const char *) &tag });
+    pn_delivery_set_context(o->engine, o);
+    message_log(p, k, &p->views[o->arena], o->reader.head, true);
+    return __builtin_expect(!rewrite_due(k, c), 1) || rewrite_begin(p, k, o, length);
+}
+
 /* Write one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
  * engine holds enough for now. */
 static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *session)
@@ -169,16 +185,10 @@ static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_sess
     uint64_t length = chain_length(c);
     if (o->aborted) { out_abort(p, o); return SERVE_EMPTY; }
     if (state == CONTENT_ABORTED) return SERVE_BLOCKED;         /* the core does not know yet: our answer waits for its CONTINUE */
-    if (!o->engine) {
-        uint64_t tag = ++k->tag;
-        o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { sizeof tag, (const char *) &tag });
-        pn_delivery_set_context(o->engine, o);
-        message_log(p, k, v, o->reader.head, true);
-        if (__builtin_expect(rewrite_due(k, c), 0) && !rewrite_begin(p, k, o, length)) {
-            stats_add(p->stats, N_BAD_RECORDS, 1);
-            out_abort(p, o);
-            return SERVE_EMPTY;
-        }
+    if (!o->engine && !egress_begin(p, k, o, c, length)) {
+        stats_add(p->stats, N_BAD_RECORDS, 1);
+        out_abort(p, o);
+        return SERVE_EMPTY;
     }
     while (o->reader.position < length) {
         uint32_t n;
@@ -206,6 +216,7 @@ static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_sess
 static inline void egress_drained(pump *p, wlink *k)
 {
     if (!k->drain_ready || k->queue_first) return;
+    if (k->routed) { routed_drained(p, k); return; }
     k->drain_ready = k->drain_asked = false;
     pn_link_drained(k->engine);
     mark_dirty(p, k->conn);
@@ -222,7 +233,7 @@ static inline enum serve_result egress_serve(pump *p, wlink *k)
         result = egress_write(p, k, o, session);
         if (result != SERVE_EMPTY) break;
     }
-    if (k->drain_ready && pn_link_credit(k->engine) <= 0) k->drain_ready = k->drain_asked = false;
+    if (k->drain_ready && !k->routed && pn_link_credit(k->engine) <= 0) k->drain_ready = k->drain_asked = false;
     egress_drained(p, k);
     return result;
 }
@@ -278,7 +289,7 @@ static inline void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
     if (!settled && !pn_delivery_remote_state(d)) { pn_delivery_clear(d); return; }
     routerd_record *r = post_update(p, o);
     disposition_read(p, d, r);
-    o->told = r->state != S_NONE && r->state != S_RECEIVED;
+    o->told = (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED || r->state == S_TRANSACTIONAL;
     pn_delivery_clear(d);
     if (!settled) return;
     r->flags = F_SETTLED;
@@ -287,6 +298,7 @@ static inline void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
     if (sent) pn_delivery_settle(d);
     else {
         pn_delivery_abort(d);                                   /* settled before it had all of it */
+        if (k->routed) routed_credit(p, k);
         if (k->queue_first) work_add(p, k);
     }
     mark_dirty(p, k->conn);
@@ -325,7 +337,9 @@ static inline void egress_continue(pump *p, const routerd_record *r)
 static inline void egress_flow(pump *p, wlink *k)
 {
     if (k->queue_first && (pn_link_credit(k->engine) > 0 || k->queue_first->engine)) work_add(p, k);
-    if (pn_link_get_drain(k->engine) && !k->drain_asked) {
+    if (__builtin_expect(k->routed, 0)) {
+        routed_flow(p, k);
+    } else if (pn_link_get_drain(k->engine) && !k->drain_asked) {
         k->drain_asked = true;
         post_link(p, A_DRAIN, k);
     }

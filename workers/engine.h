@@ -181,6 +181,10 @@ bool pn_link_advance(pn_link_t *link);
 ssize_t pn_link_send(pn_link_t *sender, const char *bytes, size_t size);
 ssize_t pn_link_recv(pn_link_t *receiver, char *bytes, size_t size);
 
+pn_data_t *pn_link_properties(pn_link_t *link);
+pn_data_t *pn_link_remote_properties(pn_link_t *link);
+uint64_t pn_link_remote_max_message_size(pn_link_t *link);
+
 bool pn_terminus_is_dynamic(pn_terminus_t *terminus);
 const char *pn_terminus_get_address(pn_terminus_t *terminus);
 int pn_terminus_set_address(pn_terminus_t *terminus, const char *address);
@@ -189,10 +193,23 @@ int pn_terminus_set_type(pn_terminus_t *terminus, int type);
 int pn_terminus_set_dynamic(pn_terminus_t *terminus, bool dynamic);
 int pn_terminus_copy(pn_terminus_t *terminus, pn_terminus_t *source);
 pn_data_t *pn_terminus_capabilities(pn_terminus_t *terminus);
+pn_data_t *pn_terminus_properties(pn_terminus_t *terminus);
+pn_data_t *pn_terminus_outcomes(pn_terminus_t *terminus);
+pn_data_t *pn_terminus_filter(pn_terminus_t *terminus);
+int pn_terminus_get_durability(pn_terminus_t *terminus);
+int pn_terminus_set_durability(pn_terminus_t *terminus, int durability);
+bool pn_terminus_has_expiry_policy(pn_terminus_t *terminus);
+int pn_terminus_get_expiry_policy(pn_terminus_t *terminus);
+int pn_terminus_set_expiry_policy(pn_terminus_t *terminus, int policy);
+uint32_t pn_terminus_get_timeout(pn_terminus_t *terminus);
+int pn_terminus_set_timeout(pn_terminus_t *terminus, uint32_t seconds);
+int pn_terminus_get_distribution_mode(pn_terminus_t *terminus);
+int pn_terminus_set_distribution_mode(pn_terminus_t *terminus, int mode);
 
 pn_delivery_t *pn_delivery(pn_link_t *link, pn_delivery_tag_t tag);
 void pn_delivery_set_context(pn_delivery_t *delivery, void *context);
 void *pn_delivery_get_context(pn_delivery_t *delivery);
+pn_delivery_tag_t pn_delivery_tag(pn_delivery_t *delivery);
 pn_link_t *pn_delivery_link(pn_delivery_t *delivery);
 bool pn_delivery_readable(pn_delivery_t *delivery);
 bool pn_delivery_partial(pn_delivery_t *delivery);

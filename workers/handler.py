@@ -37,11 +37,22 @@ from shm.payloads import (
     Look,
     OpenLink,
     Seen,
+    Termini,
     Trace,
 )
+from workers.couplings import Couplings
 from workers.guard import Guard, Passed
-from workers.neighbours import AmqpError, Connectors, Dialler, Name, Pump
-from workers.opening import CAPABILITIES, OF_ROUTERS, Terms, cost_of, described, form_of, open_properties
+from workers.neighbours import AmqpError, Connectors, Name, Pump
+from workers.opening import (
+    CAPABILITIES,
+    OF_ROUTERS,
+    Terms,
+    cost_of,
+    described,
+    form_of,
+    open_properties,
+    tenant_of,
+)
 from workers.policy import DENIED, DeniedError
 from workers.trace import Tracing, line
 
@@ -57,7 +68,7 @@ class Handler:
     """Events of one worker's pump; ``pump`` and the others are set when they exist."""
 
     pump: Pump
-    dialler: Dialler
+    couplings: Couplings
     guard: Guard
     tracing: Tracing
     connectors: Connectors
@@ -200,7 +211,7 @@ class Handler:
             tls_strength=passed.tls_strength,
             admission=passed.admission,
             trace=self.wishes.get(index),
-            tenant=_tenant(terms, hostname, passed),
+            tenant=tenant_of(terms, hostname, passed),
             connector=connector.name if connector else "",
             cost=cost_of(terms, properties),
             annotations=form.form,
@@ -299,6 +310,8 @@ class Handler:
         granted: int,
         request: int = 0,
         ours: bool = False,
+        routed: bool = False,
+        termini: tuple[Any, ...] | None = None,
     ) -> None:
         """A peer attaches: the core decides (the link is not opened before it did). Or, ``restored``: a link
         that an earlier core has let in, with the credit that its sender has."""
@@ -322,12 +335,16 @@ class Handler:
             granted=granted,
             request=request,
             ours=bool(ours),
+            routed=bool(routed),
+            termini=None if termini is None else Termini(*termini),
         )
         self._post(C_ATTACH, message, link=link, link_generation=generation)
 
-    def link_lost(self, link: int, generation: int, error: AmqpError | None) -> None:
+    def link_lost(
+        self, link: int, generation: int, error: AmqpError | None, closed: bool = True, lost: bool = False
+    ) -> None:
         """A link is gone; its deliveries have been answered for."""
-        message = Detach(link=link, generation=generation, error=Error(*error) if error else None)
+        message = Detach(link, generation, Error(*error) if error else None, bool(closed), bool(lost))
         self._post(C_DETACH, message, link=link, link_generation=generation)
 
     def link_refused(self, request: int, error: AmqpError | None) -> None:
@@ -347,7 +364,9 @@ class Handler:
         return True
 
     def _attached(self, message: Attached) -> None:
-        if message.error is None:
+        if message.termini is not None:
+            self.couplings.answer(message, message.termini)
+        elif message.error is None:
             self.pump.link_open(message.link, message.generation, message.address)
         else:
             self.pump.link_refuse(
@@ -356,7 +375,10 @@ class Handler:
 
     def _detach(self, message: Detach) -> None:
         error = (message.error.condition, message.error.description) if message.error else None
-        self.pump.link_close(message.link, message.generation, error)
+        if message.closed:
+            self.pump.link_close(message.link, message.generation, error)
+        else:
+            self.couplings.detach(message, error)
 
     def _close(self, message: Close) -> None:
         error = (message.error.condition, message.error.description)
@@ -368,30 +390,8 @@ class Handler:
         self._post(C_SEEN, Seen(message.number, links))
 
     def _open_link(self, wish: OpenLink) -> None:
-        if wish.connection not in self._passed or not self.dialler.open_link(
-            wish.connection,
-            wish.generation,
-            wish.request,
-            wish.name,
-            wish.outgoing,
-            wish.source,
-            wish.target,
-            wish.session,
-            wish.source_capabilities,
-            wish.target_capabilities,
-            wish.dynamic_source,
-            wish.snd_settle_mode,
-            wish.rcv_settle_mode,
-            wish.capacity,
-        ):
+        if wish.connection not in self._passed or not self.couplings.open_link(wish):
             self.link_refused(wish.request, GONE)
 
     def _post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
         self.pump.post(kind, self._encode(message), **names)
-
-
-def _tenant(terms: Terms, hostname: str, passed: Passed) -> str:
-    """The vhost by which a client of a multi-tenant listener shares its addresses; empty for others."""
-    if isinstance(terms, ConnectorSetup) or not terms.multi_tenant:
-        return ""
-    return passed.admission.vhost if passed.admission else terms.policy_vhost or hostname

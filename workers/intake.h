@@ -12,90 +12,10 @@
 #ifndef ROUTERD_WORKERS_INTAKE_H
 #define ROUTERD_WORKERS_INTAKE_H
 
-#include "describe.h"
-#include "disposition.h"
+#include "incoming.h"
 #include "message_log.h"
-#include "pump.h"
+#include "routed.h"
 #include "sockets.h"
-#include "security.h"
-
-static inline void win_link(wlink *k, win *s)
-{
-    s->link = k;
-    s->next = k->in_first;
-    s->previous = NULL;
-    if (k->in_first) k->in_first->previous = s;
-    k->in_first = s;
-}
-
-static inline void win_free(pump *p, win *s)
-{
-    wlink *k = s->link;
-    if (s->previous) s->previous->next = s->next;
-    else k->in_first = s->next;
-    if (s->next) s->next->previous = s->previous;
-    if (k->current == s) { k->current = NULL; k->held = false; }
-    if (s->engine) pn_delivery_set_context(s->engine, NULL);
-    pool_give(&p->ins, s);
-    p->unsettled--;
-}
-
-static inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
-{
-    win *s = (win *) pool_take(&p->ins);
-    if (!s) return NULL;
-    s->engine = d;
-    s->writer.head = ROUTERD_NIL;
-    pn_delivery_set_context(d, s);
-    win_link(k, s);
-    p->unsettled++;
-    return s;
-}
-
-/* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind it. */
-static inline void intake_stall(pump *p, wlink *k)
-{
-    if (k->stalled) return;
-    k->stalled = true;
-    k->stalled_next = p->stalled_first;
-    p->stalled_first = pool_index(&p->links, k);
-}
-
-/* Whether it is time to say that messages are malformed in this way. */
-static inline bool intake_complains(pump *p, const char *why)
-{
-    for (uint32_t i = 0; i < COMPLAINTS; i++) {
-        if (p->complaints[i].why && p->complaints[i].why != why) continue;
-        if (p->complaints[i].why && p->now_ms < p->complaints[i].again) return false;
-        p->complaints[i].why = why;
-        p->complaints[i].again = p->now_ms + COMPLAINT_MS;
-        return true;
-    }
-    return false;
-}
-
-static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
-{
-    pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
-    pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition : "amqp:decode-error");
-    pn_condition_set_description(error, why);
-    pn_delivery_update(d, S_REJECTED);
-    stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
-    mark_dirty(p, k->conn);
-    if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
-}
-
-static inline void post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
-{
-    routerd_record *r = post_link(p, A_DELIVER, k);
-    r->flags = flags;
-    r->priority = priority;
-    r->block = block;
-    r->peer = peer;
-    r->length = length;
-    r->time = p->now_ns;
-    stats_add(p->stats, N_IN, 1);
-}
 
 /* The short way.  False: it needs the long one (no single block is large enough). */
 static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
@@ -238,7 +158,7 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
         return;
     }
     scan_found found;
-    switch (intake_scan(p, s, complete, &found)) {
+    switch (k->routed ? routed_scan(p, s, complete, &found) : intake_scan(p, s, complete, &found)) {
     case SCAN_MORE:
         return;
     case SCAN_BAD:
@@ -251,9 +171,17 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
         s->posted = true;
         s->settled = pn_delivery_settled(s->engine);
         if (s->settled) flags |= F_SETTLED;
-        message_log(p, k, &p->arena.view, s->writer.head, false);
+        if (!k->routed) message_log(p, k, &p->arena.view, s->writer.head, false);
         post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
     }
+}
+
+/* A transfer says more than goes through a routed link: it is refused before anything of it was posted. */
+static inline void intake_unfit(pump *p, wlink *k, win *s)
+{
+    arena_free_chain(&p->arena, s->writer.head);
+    intake_refuse(p, k, s->engine, routed_unfit, NULL);
+    intake_discard(s, true);
 }
 
 /* The long way: as many bytes as there are, until they end, a block is missing, or the readers are too far behind. */
@@ -274,7 +202,11 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
         uint32_t room;
         uint8_t *to = NULL;
         if (blocks_left(p)) {
-            if (s->writer.head == ROUTERD_NIL) { chain_begin(&p->arena, &s->writer, ARENA_LARGE); note_link(p, k, s->writer.head); }
+            if (s->writer.head == ROUTERD_NIL) {
+                chain_begin(&p->arena, &s->writer, ARENA_LARGE);
+                note_link(p, k, s->writer.head);
+                if (k->routed && !routed_begin(p, s)) { intake_unfit(p, k, s); continue; }
+            }
             to = chain_room(&p->arena, &s->writer, ARENA_LARGE, &room);
         }
         if (!to) { intake_stall(p, k); break; }
@@ -307,7 +239,7 @@ static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
         if (security_too_large(k->conn, pending)) { intake_too_large(p, k, NULL, d); return; }
         if (partial && !pending) return;
         if (over_share(p, k)) { intake_stall(p, k); return; }
-        if (!partial && pending <= ARENA_LARGE_BYTES && intake_whole(p, k, d, pending)) { kept_change(p, k, before); return; }
+        if (!partial && pending <= ARENA_LARGE_BYTES && (k->routed ? routed_whole(p, k, d, pending) : intake_whole(p, k, d, pending))) { kept_change(p, k, before); return; }
         if (!(s = win_new(p, k, d))) { intake_stall(p, k); return; }
         k->current = s;
     }

@@ -65,6 +65,7 @@ cdef extern from "loop.h" nogil:
         bint open
         bint known
         bint ours
+        bint routed
         uint32_t asked
         uint64_t order
     ctypedef struct win:
@@ -149,6 +150,7 @@ cdef extern from "loop.h" nogil:
     bint payload_store(native_pump *, const void *, size_t, routerd_record *)
     ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)
     wlink *link_new(native_pump *, wconn *, pn_link_t *)
+    void egress_flow(native_pump *, wlink *)
     void link_free(native_pump *, wlink *)
     void link_lost(native_pump *, wlink *, int)
     void listeners_arm(native_pump *, bint)

@@ -25,6 +25,7 @@ from shm.control import (
 )
 from workers import engine
 from workers.connectors import Connectors
+from workers.couplings import Couplings
 from workers.guard import Guard
 from workers.handler import Handler
 from workers.listeners import Listeners
@@ -54,6 +55,7 @@ class Worker:
     def __init__(self, setup: Setup, channel: Channel) -> None:
         engine.load()
         from workers.pump import (  # noqa: PLC0415 - the engine must be loaded first
+            Coupler,
             Dialler,
             Pump,
             Security,
@@ -83,7 +85,8 @@ class Worker:
         handler.tracing = self._tracing = Tracing(trace, MessageLog(trace, handler.number))
         self._tracing.follow_log()
         configure_sasl(setup)
-        handler.dialler = dialler = Dialler(self._pump)
+        dialler = Dialler(self._pump)
+        handler.couplings = Couplings(dialler, Coupler(self._pump))
         handler.connectors = self._connectors = Connectors(dialler, handler, self._guard)
         self._listeners = Listeners(self._pump, handler.listeners, self._guard.protect)
         for listener in setup.listeners:

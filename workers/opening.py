@@ -7,6 +7,7 @@ import msgspec
 
 from shm.control import ConnectorSetup, ListenerSetup
 from shm.payloads import ConnectionOpened
+from workers.guard import Passed
 
 PRODUCT: Final = "routerd"
 # Senders without a target address are served, and messages of any length arrive on links of their own kind.
@@ -79,3 +80,10 @@ def described(opened: ConnectionOpened) -> str:
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value < 2**31 else 0
+
+
+def tenant_of(terms: Terms, hostname: str, passed: Passed) -> str:
+    """The vhost by which a client of a multi-tenant listener shares its addresses; empty for others."""
+    if isinstance(terms, ConnectorSetup) or not terms.multi_tenant:
+        return ""
+    return passed.admission.vhost if passed.admission else terms.policy_vhost or hostname

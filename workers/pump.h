@@ -95,6 +95,8 @@ typedef struct {
     bool stalled, held;            /* in: no block was left for it; in: a streamed message has run ahead of its readers */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
+    bool routed;                   /* what passes is the far peer's, and so is the credit (routed.h) */
+    int32_t promised;              /* out, routed: credit that the far sender has been given and has not used */
     bool ours;                     /* this side has attached first, because the core wanted that */
     uint32_t asked;                /* what the core calls that wish, until the peer has answered; 0: nothing is asked */
     uint64_t order;                /* links of a connection are told to a new core in the order they came */
@@ -267,7 +269,7 @@ static inline void note_link(pump *p, const wlink *k, uint32_t head)
 static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
 {
     k->owed += credit;
-    uint32_t threshold = k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;   /* where there is little, one counts */
+    uint32_t threshold = k->routed || k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;   /* where there is little, one counts */
     if (k->owed && k->owed >= threshold && k->open && !p->withhold && !p->resting) {
         pn_link_flow(k->engine, (int) k->owed);
         k->owed = 0;

@@ -109,3 +109,18 @@ class Security:
         max_sessions: int,
         window: int,
     ) -> None: ...
+
+class Coupler:
+    def __init__(self, pump: Pump) -> None: ...
+    def open_link(
+        self,
+        index: int,
+        generation: int,
+        request: int,
+        name: str,
+        outgoing: bool,
+        session: int,
+        given: tuple[Any, ...],
+    ) -> bool: ...
+    def answer(self, index: int, generation: int, given: tuple[Any, ...]) -> bool: ...
+    def detach(self, index: int, generation: int, error: tuple[str, str] | None = None) -> None: ...

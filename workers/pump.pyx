@@ -187,7 +187,8 @@ cdef class Pump(AnnotatingPump):
             if k.asked:
                 self.handler.link_refused(k.asked, error)
             else:
-                self.handler.link_lost(pool_index(&self.p.links, k), k.slot.generation, error)
+                closed = event == EV_DETACH and pn_link_state(k.engine) & PN_REMOTE_CLOSED != 0
+                self.handler.link_lost(pool_index(&self.p.links, k), k.slot.generation, error, closed, event == EV_LINK_LOST)
         elif event == EV_ATTACHED:
             self.tell(k)
             k.asked = 0
@@ -262,7 +263,7 @@ cdef class Pump(AnnotatingPump):
             pool_index(&self.p.conns, k.conn), pool_index(&self.p.links, k), k.slot.generation, text(pn_link_name(engine)), k.outgoing,
             None if address == NULL else text(address), pn_terminus_is_dynamic(t), pn_terminus_get_type(t) == PN_COORDINATOR,
             symbols(pn_terminus_capabilities(wished)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity,
-            k.open and not k.asked, 0 if k.outgoing or not k.open else away_credit(k), k.asked, k.ours)
+            k.open and not k.asked, 0 if k.outgoing or not k.open else away_credit(k), k.asked, k.ours, k.routed, termini(engine))
 
     # ---- what the handler asks for ----
 
@@ -391,3 +392,4 @@ cdef class Pump(AnnotatingPump):
 include "security.pxi"
 include "trace.pxi"
 include "dial.pxi"
+include "termini.pxi"

@@ -36,7 +36,7 @@ static inline void work_update_in(pump *p, const routerd_record *r)
         if (r->peer) s->core = r->peer;
         if (r->state && !s->settled) {
             disposition_write(p, d, r);
-            s->told |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED;
+            s->told |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED || r->state == S_TRANSACTIONAL;
         }
         mark_dirty(p, s->link->conn);
         if (settled && s->complete) {
@@ -103,6 +103,7 @@ static inline void work_link(pump *p, const routerd_record *r)
     case W_DRAINED:
         if (!k->outgoing || !k->open) return;
         k->drain_ready = true;
+        if (k->routed) k->promised -= (int32_t) r->credit;
         if (!k->queue_first) egress_drained(p, k);
         else work_add(p, k);
     }

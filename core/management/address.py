@@ -2,7 +2,8 @@
 
 import msgspec
 
-from core.addresses import Address
+from core.addresses import Address, Rule
+from core.linkroutes.routes import Route
 from core.management.noun import Column, Table, constant, type_column
 from core.management.view import View
 
@@ -16,6 +17,7 @@ class AddressRow(msgspec.Struct, frozen=True):
     address: Address
     info: dict[str, int]
     routers: list[str] = []  # that have receivers
+    containers: int = 0  # connections to brokers that serve it
     outstanding: list[int] = []  # deliveries to other routers, by next hop
 
     @property
@@ -54,7 +56,7 @@ class Addresses(Table):
         _count("own", "inProcess", "Receivers in the router itself."),
         _difference("outgoing", "own", "subscriberCount", "Receivers attached to this router."),
         Column("remoteCount", "integer", "Other routers with receivers.", lambda r: len(r.routers)),
-        _zero("containerCount", "Brokers that serve it."),
+        Column("containerCount", "integer", "Brokers that serve it.", lambda r: r.containers),
         Column("remoteHostRouters", "list", "Ids of those routers.", lambda r: r.routers),
         _difference("ingress", "from_core", "deliveriesIngress", "Deliveries from clients."),
         Column("deliveriesEgress", "integer", "Deliveries to clients.", lambda r: r.egress),
@@ -88,18 +90,23 @@ class Addresses(Table):
         super().__init__()
         self._view = view
 
-    def rows(self) -> list[Address]:
-        return self._view.core.addresses.entries()
+    def rows(self) -> list[Address | Route]:
+        core = self._view.core
+        return [*core.addresses.entries(), *core.routes.entries()]
 
-    def row(self, address: Address) -> AddressRow:
+    def row(self, address: Address | Route) -> AddressRow:
         """An address with its counts as they are now; one that is gone by now has none."""
         core = self._view.core
+        if isinstance(address, Route):
+            known = Address(address.key, 0, Rule("linkBalanced"))
+            routers = core.fabric.names(address.remotes) if core.fabric is not None else []
+            return AddressRow(known, {}, routers, len(address.hosts))
         try:
             info = core.forwarder.address_info(address.handle)
             if core.fabric is None:
                 return AddressRow(address, info)
             nodes = core.fabric.nodes
             outstanding = list(nodes.outstanding(address.handle).values())
-            return AddressRow(address, info, core.fabric.router_ids(address.handle), outstanding)
+            return AddressRow(address, info, core.fabric.router_ids(address.handle), 0, outstanding)
         except KeyError:
             return AddressRow(address, {})

@@ -21,6 +21,7 @@ from core.management.configured import (
 )
 from core.management.connection import Connections
 from core.management.link import Links
+from core.management.link_route import ConnectionLinkRoutes, LinkRoutes
 from core.management.log import LogStats, Recent
 from core.management.node import Nodes
 from core.management.noun import Noun
@@ -55,6 +56,7 @@ class Agent:
         self._view = view
         nouns: list[Noun] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
         nouns += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
+        nouns.append(ConnectionLinkRoutes(view))
         for schema in view.management.types:
             match schema.name:
                 case "router":
@@ -69,6 +71,8 @@ class Agent:
                     nouns.append(Exchanges(view, schema))
                 case "router.config.binding":
                     nouns.append(Bindings(view, schema))
+                case "router.config.linkRoute":
+                    nouns.append(LinkRoutes(view, schema))
                 case name if name in ROUTING:
                     nouns.append(Routing(view, schema))
                 case _:
@@ -95,6 +99,7 @@ class Agent:
     def handle(self, request: Request) -> Response:
         """The response to a request; it always has one."""
         LOGGER.debug("%s of %s", request.properties.get("operation", request.operation), _about(request))
+        self._view.requester = request.requester
         try:
             return self._respond(request)
         except ManagementError as error:

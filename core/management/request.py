@@ -41,6 +41,9 @@ class Requester(msgspec.Struct, frozen=True):
 
     connection: int | None = None
     may_update_status: bool = True
+    may_route_links: bool = True
+    host: tuple[int, int] | None = None  # worker, index of the connection in it
+    container: str = ""
 
     def check(self) -> None:
         """Raises ManagementError for one who may not change the adminStatus of anything."""

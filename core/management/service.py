@@ -107,7 +107,11 @@ class Service:
             return Requester(None, not self._core.admissions.enforcing)
         connection = self._core.connections.find(link.worker, link.connection)
         granted = link.guarded is None or link.guarded.admission.allow_admin_status_update
-        return Requester(None if connection is None else connection.number, granted)
+        may_route = link.guarded is None or link.guarded.admission.allow_dynamic_link_routes
+        host = None if connection is None else (link.worker, link.connection)
+        container = "" if connection is None else connection.container
+        number = None if connection is None else connection.number
+        return Requester(number, granted, may_route, host, container)
 
     def set_management(self, management: Management) -> None:
         """The configuration has been read again: what it says stands for what was there, entity by entity."""

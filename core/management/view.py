@@ -12,6 +12,7 @@ import msgspec
 
 from core.connections import Connections
 from core.links import Link, Links
+from core.management.request import Requester
 from core.router import Core
 from shm.control import ChangeReply, Setup
 from shm.management import Management
@@ -60,6 +61,7 @@ class View:
         self.change = change
         self.look = look
         self.management = setup.management or Management([], {})
+        self.requester = Requester()  # of the request being served
         self.started = time.monotonic_ns()
 
     def configure(self, management: Management) -> None:

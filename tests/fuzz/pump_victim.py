@@ -33,9 +33,10 @@ from shm import native as n
 from shm import segment, stats
 from shm.control import ListenerSetup, Setup
 from shm.payloads import PAYLOADS, Attach, Attached, Detach, Error
+from workers.couplings import Couplings
 from workers.guard import Guard
 from workers.handler import Handler
-from workers.pump import Dialler, Pump, Security
+from workers.pump import Coupler, Dialler, Pump, Security
 
 TYPES = [n.W_SEND] * 4 + [n.W_UPDATE] * 4 + list(range(11)) + [n.W_CONTROL, 255]
 STATES = (0, 0x23, 0x24, 0x25, 0x26, 0x27, 0x33, 0x34, 77)
@@ -100,7 +101,7 @@ class World:
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)
         self.pump = Pump(self.segments, self.handler, 0, 1, self.bell, self.wake[0].fileno(), 0)
         self.handler.pump = self.pump
-        self.handler.dialler = Dialler(self.pump)
+        self.handler.couplings = Couplings(Dialler(self.pump), Coupler(self.pump))
         self.handler.guard = Guard(self.setup.policy, Security(self.pump), self.segments.worker_stats(0))
         listening = self.listening.fileno()
         self.pump.add_listener(listening, 0, 16384, 100, 60_000, 60_000, 50, 64, False, "ANONYMOUS")
@@ -151,7 +152,7 @@ class World:
 
     def end(self) -> None:
         """Forget the pump, and unmap."""
-        del self.handler.pump, self.handler.dialler, self.handler.guard, self.pump, self.handler
+        del self.handler.pump, self.handler.couplings, self.handler.guard, self.pump, self.handler
         del self.actions, self.work, self.arenas, self.own
         self.segments.close()
         self.listening.close()

@@ -14,6 +14,7 @@ from shm import segment
 from shm.control import ConnectorSetup, Setup
 from shm.payloads import PAYLOADS
 from workers.connectors import Connectors
+from workers.couplings import Couplings
 from workers.guard import Guard
 from workers.handler import Handler
 
@@ -26,7 +27,7 @@ class Stand(Net):
     """A net whose turns are the pump's, too. ``heard`` is what the worker has told its core, oldest first."""
 
     def __init__(self, name: str) -> None:
-        from workers.pump import Dialler, Pump, Security  # noqa: PLC0415 - the engine must be loaded first
+        from workers.pump import Coupler, Dialler, Pump, Security  # noqa: PLC0415 - the engine must be loaded first
 
         super().__init__(("127.0.0.1", 0))
         self.heard: list[Any] = []
@@ -38,7 +39,8 @@ class Stand(Net):
         self.pump = Pump(self.segments, handler, 0, 1, self.bell, self.wake[0].fileno(), 0)
         handler.pump = self.pump
         handler.guard = Guard(setup.policy, Security(self.pump), self.segments.worker_stats(0))
-        handler.dialler = dialler = Dialler(self.pump)
+        dialler = Dialler(self.pump)
+        handler.couplings = Couplings(dialler, Coupler(self.pump))
         handler.connectors = self.connectors = Connectors(dialler, handler, handler.guard)
         self.segments.unlink()  # whatever happens, nothing is left behind
         self.take_up()
@@ -101,7 +103,7 @@ class Stand(Net):
 
     def end(self) -> None:
         """Forget the pump, and unmap."""
-        del self.handler.pump, self.handler.guard, self.handler.dialler, self.handler.connectors
+        del self.handler.pump, self.handler.guard, self.handler.couplings, self.handler.connectors
         del self.connectors, self.pump, self.handler, self.actions, self.work, self.arena, self.own
         self.segments.close()
         os.close(self.bell)

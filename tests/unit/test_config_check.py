@@ -288,7 +288,7 @@ def test_unserved_protection_is_a_mistake(line: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "linkRoute {\nprefix: a\ndirection: in\ncontainerId: b\n}\n",
+        "authServicePlugin {\nname: auth\n}\n",
     ],
 )
 def test_unserved_feature_is_a_warning(text: str) -> None:

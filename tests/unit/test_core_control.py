@@ -10,10 +10,10 @@ import posix_ipc
 import pytest
 
 from core.addresses import Identity
-from core.links import decide
 from core.main import run, serve
 from core.names import Names
 from core.router import Core
+from core.terminus import decide
 from shm import native as n
 from shm import segment
 from shm.control import AddressSetup, Exit, Ready, Setup, ToChild, WorkerGone, WorkerReclaimed

@@ -14,6 +14,7 @@ PROTOTYPE = re.compile(r"^(?P<returns>[a-z_0-9 ]+[ *]+)(?P<name>pn_\w+)\((?P<tak
 CONSTANT = re.compile(r"\b(PN_\w+) = (0x[0-9a-f]+|\d+)")
 ENUMS = (
     "pn_event_type_t", "pn_snd_settle_mode_t", "pn_rcv_settle_mode_t", "pn_terminus_type_t", "pn_type_t",
+    "pn_durability_t", "pn_expiry_policy_t", "pn_distribution_mode_t",
     "pn_sasl_outcome_t", "pn_ssl_mode_t", "pn_ssl_verify_mode_t",
     "pn_ssl_cert_subject_subfield", "pn_ssl_hash_alg",
 )  # fmt: skip

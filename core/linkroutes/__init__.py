@@ -1,0 +1,1 @@
+"""Link routes: addresses whose links are routed through to a broker."""

@@ -1,0 +1,255 @@
+"""Links that are routed through: an attach goes on to a broker, or to the next router, which answers it.
+
+    first end attached    ask for the far end (OpenLink)
+    far end answered      couple both in the forwarder; answer the first one as the far one was
+    far end refused       refuse the first one as the far one was
+    either end gone       detach the other one: as its peer has said, or because the way to it is lost
+
+An end that was open when an earlier core died is closed: what was on its way between the two is not known.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from core.addresses import strip_spelling
+from core.forward import ROUTED_LINK, Couples, Forwarder
+from core.linkroutes.routes import COORDINATOR, Host, Route, Routes
+from shm.payloads import (
+    C_ATTACHED,
+    C_DETACH,
+    C_OPEN_LINK,
+    Attach,
+    Attached,
+    ConnectionOpened,
+    Detach,
+    Error,
+    LinkRefused,
+    OpenLink,
+    Termini,
+    Terminus,
+)
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+ROUTERS: Final = "inter-router"  # role of a connection
+NEVER: Final = 3  # pn_expiry_policy_t
+FIRST_REQUEST: Final = 1 << 31  # requests of others are below
+SESSION: Final = (1 << 31) - 1  # of its connection: all links routed there share it, as transactions need
+
+NO_ROUTE: Final = Error("qd:no-route-to-dest", "No route to the destination node")
+LOST: Final = Error("qd:routed-link-lost", "Connectivity to the peer container was lost")
+EXPIRATION: Final = Error("qd:link-expiration", "Requested link expiration not allowed")
+NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
+
+Name = tuple[int, int, int]  # worker, index and generation of a link in it
+
+
+class Entry(Protocol):
+    """Takes a link into the table of all links."""
+
+    def __call__(self, worker: int, attach: Attach, kind: int) -> None: ...
+
+
+class Ways(Protocol):
+    """How other routers are reached: worker, and the connection to the next hop."""
+
+    def way_to(self, router: int) -> tuple[int, ConnectionOpened] | None: ...
+
+
+class Pending(msgspec.Struct):
+    """An attach that waits for its far end."""
+
+    worker: int
+    attach: Attach
+    route: Route
+    here: bool  # the far end is a broker's, not another router's
+    far: Host
+    cancelled: bool = False  # the first end is gone
+
+    @property
+    def name(self) -> Name:
+        return self.worker, self.attach.link, self.attach.generation
+
+
+class Ends:
+    """Both ends of all links that are routed through."""
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        routes: Routes,
+        find: Callable[[int, int], ConnectionOpened | None],
+        ways: Ways | None,
+        resumable: bool,
+    ) -> None:
+        self._forwarder = forwarder
+        self._couples = Couples(forwarder)
+        self.routes = routes
+        self._find = find
+        self._ways = ways
+        self._resumable = resumable
+        self._request = FIRST_REQUEST
+        self._pending: dict[int, Pending] = {}
+        self._partners: dict[Name, Name] = {}
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    # ---- attaches ----
+
+    def route(self, attach: Attach, tenant: str) -> Route | None:
+        """The route that an attach is for, if it is for one."""
+        if attach.restored or attach.ours or (attach.dynamic and not attach.address):
+            return None
+        text = COORDINATOR if attach.coordinator else strip_spelling(attach.address or "")
+        if not text:
+            return None
+        return self.routes.find(
+            f"{tenant}/{text}" if tenant and not attach.coordinator else text, attach.outgoing
+        )
+
+    def attach(self, worker: int, attach: Attach, connection: ConnectionOpened, route: Route) -> Error | None:
+        """Send an attach on; why it cannot be."""
+        if attach.termini is None:
+            return NO_ROUTE
+        terminus = attach.termini.source if attach.outgoing else attach.termini.target
+        if not self._resumable and (terminus.timeout > 0 or (terminus.expires and terminus.expiry == NEVER)):
+            return EXPIRATION
+        chosen = self._choose(route, (worker, attach.connection))
+        if chosen is None:
+            return NO_ROUTE
+        far, opened, here = chosen
+        self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
+        self._pending[self._request] = Pending(worker, attach, route, here, (far, opened.connection))
+        name = attach.name if connection.role == ROUTERS else f"{attach.name}@{connection.container}"
+        change = _outward(route) if here else None
+        link = OpenLink(
+            opened.connection,
+            opened.generation,
+            self._request,
+            name,
+            not attach.outgoing,
+            None,
+            None,
+            SESSION,
+            termini=_changed(attach.termini, attach.outgoing, change),
+        )
+        self._forwarder.post_control(far, C_OPEN_LINK, self._encode(link))
+        return None
+
+    def _choose(self, route: Route, origin: Host) -> tuple[int, ConnectionOpened, bool] | None:
+        """The next of the brokers here; without any, the way to the next of the other routers."""
+        hosts = sorted(route.hosts)
+        for at in range(len(hosts)):
+            host = hosts[(route.turn + at) % len(hosts)]
+            opened = self._find(*host)
+            if opened is not None:
+                route.turn += at + 1
+                return host[0], opened, True
+        remotes = sorted(route.remotes) if self._ways is not None else []
+        for at in range(len(remotes)):
+            way = self._ways.way_to(remotes[(route.turn + at) % len(remotes)]) if self._ways else None
+            if way is not None and (way[0], way[1].connection) != origin:
+                route.turn += at + 1
+                return *way, False
+        return None
+
+    def is_answer(self, attach: Attach) -> bool:
+        """Whether a far end has answered."""
+        return attach.request in self._pending
+
+    def answered(self, worker: int, attach: Attach, enter: Entry) -> None:
+        """A far end is open: couple it with the first one."""
+        pending = self._pending.pop(attach.request)
+        near, far = pending.name, (worker, attach.link, attach.generation)
+        if pending.cancelled or attach.termini is None:
+            self._detach(far, Detach(attach.link, attach.generation))
+            return
+        added = self._couples.add(*far, attach.outgoing) and self._couples.add(*near, pending.attach.outgoing)
+        if not added or not self._couples.couple(*near, *far):
+            self._forwarder.remove_link(*far)
+            self._forwarder.bad()
+            self._detach(far, Detach(attach.link, attach.generation, NO_ROOM))
+            self._refuse(near, NO_ROOM)
+            return
+        self._partners[near], self._partners[far] = far, near
+        change = _inward(pending.route) if pending.here else None
+        termini = _changed(attach.termini, pending.attach.outgoing, change)
+        answer = Attached(near[1], near[2], termini=termini)
+        self._forwarder.post_control(near[0], C_ATTACHED, self._encode(answer))
+        enter(pending.worker, pending.attach, ROUTED_LINK)
+        enter(worker, attach, ROUTED_LINK)
+
+    def refused(self, refused: LinkRefused) -> bool:
+        """A far end was refused, or its connection is gone. False: it was none of ours."""
+        pending = self._pending.pop(refused.request, None)
+        if pending is None:
+            return False
+        if not pending.cancelled:
+            self._refuse(pending.name, refused.error or LOST)
+        return True
+
+    # ---- detaches ----
+
+    def cancel(self, worker: int, detach: Detach) -> bool:
+        """A first end is gone before it was answered. False: it is none of ours."""
+        for pending in self._pending.values():
+            if pending.name == (worker, detach.link, detach.generation):
+                pending.cancelled = True
+                return True
+        return False
+
+    def parted(self, name: Name, detach: Detach, dead: int = -1) -> None:
+        """An end is gone: so is the other one. ``dead``: a worker that nobody can tell."""
+        other = self._partners.pop(name, None)
+        if other is None:
+            return
+        del self._partners[other]
+        if other[0] == dead:
+            return
+        error = LOST if detach.lost else detach.error
+        self._detach(other, Detach(other[1], other[2], error, detach.closed or detach.lost))
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is dead: what waited for a far end there, or a first one, waits no more."""
+        for request, pending in list(self._pending.items()):
+            if pending.worker == worker:
+                pending.cancelled = True
+            if pending.far[0] == worker:
+                del self._pending[request]
+                if not pending.cancelled:
+                    self._refuse(pending.name, LOST)
+        self.routes.forget_worker(worker)
+
+    def _detach(self, name: Name, detach: Detach) -> None:
+        self._forwarder.post_control(name[0], C_DETACH, self._encode(detach))
+
+    def _refuse(self, name: Name, error: Error) -> None:
+        LOGGER.info("routed link refused: %s: %s", error.condition, error.description)
+        answer = Attached(name[1], name[2], None, error)
+        self._forwarder.post_control(name[0], C_ATTACHED, self._encode(answer))
+
+
+Change = tuple[str, str]  # taken from the front of an address, and put there
+
+
+def _outward(route: Route) -> Change:
+    return route.remove_prefix, route.add_prefix
+
+
+def _inward(route: Route) -> Change:
+    return route.add_prefix, route.remove_prefix
+
+
+def _changed(termini: Termini, outgoing: bool, change: Change | None) -> Termini:
+    """Termini with the address of the one that counts as the other side knows it."""
+    if change is None or change == ("", ""):
+        return termini
+    which = "source" if outgoing else "target"
+    terminus: Terminus = getattr(termini, which)
+    if not terminus.address:
+        return termini
+    address = change[1] + terminus.address.removeprefix(change[0])
+    renamed = msgspec.structs.replace(terminus, address=address)
+    return msgspec.structs.replace(termini, **{which: renamed})

@@ -1,0 +1,94 @@
+"""Link routes: those configured, with their state, and those that a connection has asked for itself."""
+
+from typing import Any
+
+from core.linkroutes.routes import Offer
+from core.management.configured import Routing
+from core.management.noun import Column, Table, type_column
+from core.management.request import (
+    BAD_REQUEST,
+    CREATED,
+    FORBIDDEN,
+    NO_CONTENT,
+    ManagementError,
+    Request,
+    Response,
+)
+from core.management.view import View
+from shm.control import LinkRouteSetup
+
+DIRECTIONS = ("in", "out")
+
+
+class LinkRoutes(Routing):
+    """The entity type `router.config.linkRoute`."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        active = self._view.core.routes.active
+        return [
+            row | {"operStatus": "active" if active(_identity(row)) else "inactive"} for row in self._entities
+        ]
+
+
+def _identity(row: dict[str, Any]) -> str:
+    setup = LinkRouteSetup(
+        row.get("direction") == "out",
+        row.get("prefix"),
+        row.get("pattern"),
+        row.get("containerId"),
+        row.get("connection"),
+    )
+    return setup.identity
+
+
+class ConnectionLinkRoutes(Table):
+    """Routes that last as long as the connection that asks for them; nobody else sees them."""
+
+    NAME = "router.connection.linkRoute"
+    DESCRIPTION = "A link route to the connection that has asked for it."
+    OPERATIONS = ("CREATE", "READ", "DELETE")
+    COLUMNS = (
+        Column("name", "string", "Name, if it was given one.", lambda o: o.name),
+        Column("identity", "string", "Number.", lambda o: o.identity),
+        type_column("router.connection.linkRoute"),
+        Column("pattern", "string", "Pattern of the addresses.", lambda o: o.pattern),
+        Column("direction", "string", "in for senders, out for receivers.", lambda o: DIRECTIONS[o.outgoing]),
+        Column("containerId", "string", "Container id of the connection.", lambda o: o.container),
+    )
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def rows(self) -> list[Offer]:
+        requester = self._view.requester
+        return self._view.core.routes.offers(requester.host)
+
+    def create(self, request: Request) -> Response:
+        """Make one, for whoever asks."""
+        host, requester = self._view.requester.host, self._view.requester
+        if host is None:
+            raise ManagementError(BAD_REQUEST, "who asks cannot be told; send the request unsettled")
+        if not requester.may_route_links:
+            raise ManagementError(FORBIDDEN, "allowDynamicLinkRoutes of the policy is no")
+        attributes = request.attributes
+        pattern, direction = attributes.get("pattern"), attributes.get("direction")
+        if not isinstance(pattern, str) or not pattern:
+            raise ManagementError(BAD_REQUEST, "pattern: give the pattern of the addresses")
+        if direction not in DIRECTIONS:
+            raise ManagementError(BAD_REQUEST, "direction: give one of in, out")
+        name = request.name or attributes.get("name")
+        container = requester.container
+        routes = self._view.core.routes
+        offer: Offer = self._view.command(
+            lambda: routes.offer(
+                host, None if name is None else str(name), str(pattern), direction == "out", container
+            )
+        )
+        return Response(CREATED, self.values(offer))
+
+    def delete(self, request: Request) -> Response:
+        """Take one away."""
+        offer = self.find(request.name, request.identity)
+        self._view.command(lambda: self._view.core.routes.withdraw(offer))
+        return Response(NO_CONTENT, {})

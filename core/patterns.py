@@ -1,0 +1,75 @@
+"""Patterns of addresses, and what is kept by them."""
+
+from collections.abc import Sequence
+from typing import Final, Generic, TypeVar
+
+WILD: Final = ("*", "#")
+
+T = TypeVar("T")
+
+
+class _Node(Generic[T]):
+    """A place in the tree of tokens."""
+
+    __slots__ = ("children", "value")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node[T]] = {}
+        self.value: T | None = None
+
+
+class Patterns(Generic[T]):
+    """What is kept by patterns of addresses: ``*`` is exactly one token, ``#`` any number.
+
+    The most specific one wins, token by token: itself before ``*`` before ``#``.
+    """
+
+    def __init__(self) -> None:
+        self._root: _Node[T] = _Node()
+
+    def insert(self, tokens: Sequence[str], value: T) -> None:
+        """Keep a value by a pattern."""
+        node = self._root
+        for token in tokens:
+            node = node.children.setdefault(token, _Node())
+        node.value = value
+
+    def remove(self, tokens: Sequence[str]) -> None:
+        """Keep nothing by it any more, if anything was."""
+        path, node = [], self._root
+        for token in tokens:
+            if token not in node.children:
+                return
+            path.append((node, token))
+            node = node.children[token]
+        node.value = None
+        for parent, token in reversed(path):
+            if parent.children[token].children or parent.children[token].value is not None:
+                return
+            del parent.children[token]
+
+    def find(self, tokens: Sequence[str]) -> T | None:
+        """What is kept for an address."""
+        return _search(self._root, tokens, 0, set())
+
+
+def _search(node: _Node[T], tokens: Sequence[str], at: int, tried: set[tuple[int, int]]) -> T | None:
+    """Depth is bounded by the configuration; ``tried`` keeps several ``#`` from multiplying their work."""
+    if (id(node), at) in tried:
+        return None
+    tried.add((id(node), at))
+    if at == len(tokens):
+        if node.value is not None:
+            return node.value
+    else:
+        literal = node.children.get(tokens[at]) if tokens[at] not in WILD else None
+        for child in (literal, node.children.get("*")):
+            if child is not None and (found := _search(child, tokens, at + 1, tried)) is not None:
+                return found
+    rest = node.children.get("#")
+    if rest is None:
+        return None
+    for after in range(at, len(tokens) + 1):
+        if (found := _search(rest, tokens, after, tried)) is not None:
+            return found
+    return None

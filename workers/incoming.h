@@ -1,0 +1,88 @@
+/* Incoming deliveries as the worker keeps them, and what is said of each: to the core when it comes, to its sender when it is refused. */
+#ifndef ROUTERD_WORKERS_INCOMING_H
+#define ROUTERD_WORKERS_INCOMING_H
+
+#include "describe.h"
+#include "disposition.h"
+#include "pump.h"
+#include "security.h"
+
+static inline void win_link(wlink *k, win *s)
+{
+    s->link = k;
+    s->next = k->in_first;
+    s->previous = NULL;
+    if (k->in_first) k->in_first->previous = s;
+    k->in_first = s;
+}
+
+static inline void win_free(pump *p, win *s)
+{
+    wlink *k = s->link;
+    if (s->previous) s->previous->next = s->next;
+    else k->in_first = s->next;
+    if (s->next) s->next->previous = s->previous;
+    if (k->current == s) { k->current = NULL; k->held = false; }
+    if (s->engine) pn_delivery_set_context(s->engine, NULL);
+    pool_give(&p->ins, s);
+    p->unsettled--;
+}
+
+static inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
+{
+    win *s = (win *) pool_take(&p->ins);
+    if (!s) return NULL;
+    s->engine = d;
+    s->writer.head = ROUTERD_NIL;
+    pn_delivery_set_context(d, s);
+    win_link(k, s);
+    p->unsettled++;
+    return s;
+}
+
+/* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind it. */
+static inline void intake_stall(pump *p, wlink *k)
+{
+    if (k->stalled) return;
+    k->stalled = true;
+    k->stalled_next = p->stalled_first;
+    p->stalled_first = pool_index(&p->links, k);
+}
+
+/* Whether it is time to say that messages are malformed in this way. */
+static inline bool intake_complains(pump *p, const char *why)
+{
+    for (uint32_t i = 0; i < COMPLAINTS; i++) {
+        if (p->complaints[i].why && p->complaints[i].why != why) continue;
+        if (p->complaints[i].why && p->now_ms < p->complaints[i].again) return false;
+        p->complaints[i].why = why;
+        p->complaints[i].again = p->now_ms + COMPLAINT_MS;
+        return true;
+    }
+    return false;
+}
+
+static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
+{
+    pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
+    pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition : "amqp:decode-error");
+    pn_condition_set_description(error, why);
+    pn_delivery_update(d, S_REJECTED);
+    stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
+    mark_dirty(p, k->conn);
+    if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
+}
+
+static inline void post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
+{
+    routerd_record *r = post_link(p, A_DELIVER, k);
+    r->flags = flags;
+    r->priority = priority;
+    r->block = block;
+    r->peer = peer;
+    r->length = length;
+    r->time = p->now_ns;
+    stats_add(p->stats, N_IN, 1);
+}
+
+#endif

@@ -1,0 +1,114 @@
+"""Whole termini, for links that are routed through: between the engine and what the core is told. Part of pump.pyx."""
+
+
+cdef bytes encoded(pn_data_t *d):
+    """A value as AMQP encodes it; empty: there is none."""
+    cdef ssize_t size
+    cdef bytes out
+    if d == NULL or not pn_data_size(d):
+        return b""
+    size = pn_data_encoded_size(d)
+    if size <= 0:
+        return b""
+    out = PyBytes_FromStringAndSize(NULL, size)
+    return out if pn_data_encode(d, out, size) == size else b""
+
+
+cdef decode(pn_data_t *d, bytes value):
+    pn_data_clear(d)
+    if value:
+        pn_data_decode(d, value, len(value))
+
+
+cdef tuple terminus(pn_terminus_t *t):
+    """As shm.payloads.Terminus has it."""
+    cdef const char *address = pn_terminus_get_address(t)
+    return (pn_terminus_get_type(t), None if address == NULL else text(address), pn_terminus_get_durability(t),
+            pn_terminus_get_expiry_policy(t), bool(pn_terminus_has_expiry_policy(t)), pn_terminus_get_timeout(t),
+            bool(pn_terminus_is_dynamic(t)), pn_terminus_get_distribution_mode(t), encoded(pn_terminus_properties(t)),
+            encoded(pn_terminus_capabilities(t)), encoded(pn_terminus_outcomes(t)), encoded(pn_terminus_filter(t)))
+
+
+cdef put_terminus(pn_terminus_t *t, given):
+    cdef bytes b
+    kind, address, durability, expiry, expires, timeout, dynamic, mode, properties, capabilities, outcomes, filters = given
+    pn_terminus_set_type(t, kind)
+    if address is not None:
+        b = address.encode("utf-8", "surrogateescape")
+        pn_terminus_set_address(t, b)
+    else:
+        pn_terminus_set_address(t, NULL)
+    pn_terminus_set_durability(t, durability)
+    if expires:
+        pn_terminus_set_expiry_policy(t, expiry)
+    pn_terminus_set_timeout(t, timeout)
+    pn_terminus_set_dynamic(t, dynamic)
+    pn_terminus_set_distribution_mode(t, mode)
+    decode(pn_terminus_properties(t), properties)
+    decode(pn_terminus_capabilities(t), capabilities)
+    decode(pn_terminus_outcomes(t), outcomes)
+    decode(pn_terminus_filter(t), filters)
+
+
+cdef tuple termini(pn_link_t *engine):
+    """What the peer of a link has said in its attach, as shm.payloads.Termini has it."""
+    return (terminus(pn_link_remote_source(engine)), terminus(pn_link_remote_target(engine)), encoded(pn_link_remote_properties(engine)),
+            pn_link_remote_max_message_size(engine), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine))
+
+
+cdef put_termini(pn_link_t *engine, given):
+    source, target, properties, largest, snd_settle_mode, rcv_settle_mode = given
+    put_terminus(pn_link_source(engine), source)
+    put_terminus(pn_link_target(engine), target)
+    if properties:
+        decode(pn_link_properties(engine), properties)
+    pn_link_set_max_message_size(engine, largest)
+    pn_link_set_snd_settle_mode(engine, snd_settle_mode)
+    pn_link_set_rcv_settle_mode(engine, rcv_settle_mode)
+
+
+cdef class Coupler:
+    """The ends of links that are routed through, in one pump."""
+
+    cdef Pump pump
+
+    def __cinit__(self, Pump pump):
+        self.pump = pump
+
+    def open_link(self, uint32_t index, uint32_t generation, uint32_t request, str name, bint outgoing, uint32_t session, tuple given):
+        """Attach to the peer of a connection as another peer has attached here (shm.payloads.Termini); the answer comes to the handler
+        with ``request``. False: the connection is gone, or there is no room."""
+        cdef wlink *k = begin_link(self.pump, index, generation, request, name, outgoing, session)
+        if k == NULL:
+            return False
+        k.routed = True
+        put_termini(k.engine, given)
+        pn_link_open(k.engine)
+        mark_dirty(&self.pump.p, k.conn)
+        return True
+
+    def answer(self, uint32_t index, uint32_t generation, tuple given):
+        """Answer an attach with what the far peer has answered. False: it is gone."""
+        cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
+        if k == NULL:
+            return False
+        put_termini(k.engine, given)
+        pn_link_open(k.engine)
+        k.open = k.routed = True
+        mark_dirty(&self.pump.p, k.conn)
+        if k.outgoing:
+            egress_flow(&self.pump.p, k)
+        return True
+
+    def detach(self, uint32_t index, uint32_t generation, error=None):
+        """Detach an end, but not for good, because the other one is; the handler's link_lost is called for it."""
+        cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
+        cdef pn_link_t *engine
+        if k == NULL:
+            return
+        engine = k.engine
+        mark_dirty(&self.pump.p, k.conn)
+        link_lost(&self.pump.p, k, EV_LINK_LOST)
+        if error is not None:
+            set_condition(pn_link_condition(engine), error[0], error[1])
+        pn_link_detach(engine)
