@@ -82,7 +82,7 @@ class Connections(Table):
         type_column("connection"),
         Column("ssl", "boolean", "Whether TLS is used.", lambda r: bool(r.opened.tls_protocol)),
         Column("opened", "boolean", "Whether the peer has opened it.", constant(True)),
-        Column("active", "boolean", "Whether it carries messages.", constant(True)),
+        Column("active", "boolean", "Whether it carries messages.", lambda r: r.active),
         Column("adminStatus", "string", "Set to deleted to close it.", constant("enabled"), update=True),
         Column("operStatus", "string", "up or closing.", constant("up")),
         Column("uptimeSeconds", "integer", "Seconds since it was opened.", lambda r: r.uptime),
@@ -99,6 +99,7 @@ class Connections(Table):
     def rows(self) -> list[ConnectionRow]:
         view = self._view
         last = _last_deliveries(view)
+        edges = view.core.edges
         return [
             ConnectionRow(
                 worker,
@@ -107,6 +108,7 @@ class Connections(Table):
                 when := last.get((worker, opened.connection), 0),
                 view.seconds_since(since),
                 view.seconds_since(when) if when else None,
+                edges is None or opened.role != "edge" or edges.is_active(worker, opened.connection),
             )
             for worker, opened, since in view.connections.entries()
         ]

@@ -103,3 +103,4 @@ class ConnectionRow(msgspec.Struct, frozen=True):
     last: int  # when the last delivery came or went; 0: never
     uptime: int
     idle: int | None
+    active: bool = True
