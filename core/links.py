@@ -236,7 +236,8 @@ class Links:
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
             self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, generated))
-        capacity = max(1, min(attach.capacity, MAX_CAPACITY))
+        most = MAX_CAPACITY if place is None else place.capacity
+        capacity = max(1, min(attach.capacity, most))
         settles = attach.outgoing and attach.snd_settle_mode == SETTLED
         handle = place.handle if place is not None else 0 if address is None else address.handle
         tenant = connection.tenant if connection and not attach.ours else ""

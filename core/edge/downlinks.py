@@ -22,6 +22,8 @@ LOOK_NS: Final = 1_000_000_000
 AGAIN: Final = Error("amqp:connection:forced", "The router's core was restarted; connect again")
 SILENT: Final = Error("amqp:connection:forced", "The edge router's heartbeat has stopped")
 INVALID: Final = Error("amqp:invalid-field", "An edge downlink needs the router's id as its source")
+# So little that it comes back message by message: qdrouterd takes the credit in a flow for all that it has.
+OWN_CREDIT: Final = {HEARTBEAT: 2, LOOKUP: 3}
 BEATEN_AT: Final = f"_local/{HEARTBEAT}"
 ASKED_AT: Final = f"_local/{LOOKUP}"
 
@@ -113,13 +115,13 @@ class Downlinks:
             return self._at(f"H{name}", through=True)
         if attach.outgoing and name == TRACKING:
             return self._at(f"L{TRACKING}.{edge.number}")
-        if not attach.outgoing and name in (HEARTBEAT, LOOKUP):
-            return self._at(f"L{name}")
+        if not attach.outgoing and name in OWN_CREDIT:
+            return self._at(f"L{name}", capacity=OWN_CREDIT[name])
         return None
 
-    def _at(self, key: str, through: bool = False) -> Place:
+    def _at(self, key: str, through: bool = False, capacity: int = 250) -> Place:
         address = self._addresses.of_key(key)
-        return Place(address, address.handle, through)
+        return Place(address, address.handle, through, capacity)
 
     def attached(self, link: Link) -> None:
         """A link has come, of an edge router or another one's."""

@@ -25,11 +25,12 @@ Key = tuple[int, int]  # worker, index of the connection in it
 
 class Place(msgspec.Struct, frozen=True):
     """Where a link of an edge connection leads: an address, for now at ``handle``; None: where messages say.
-    ``through``: the peer asks messages where they go."""
+    ``through``: the peer asks messages where they go. ``capacity``: at most."""
 
     address: Address | None = None
     handle: int = 0
     through: bool = False
+    capacity: int = 250
 
 
 def shared(key: str) -> bool:

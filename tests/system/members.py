@@ -70,9 +70,11 @@ class Member:
         costs: dict[str, int],
         router: str = "",
         more: str = "",
+        mode: str = "interior",
     ) -> None:
         self.network, self.name, self.kind, self.costs = network, name, kind, costs
-        self.port, self.trunk_port = free_port(), free_port()
+        self.mode = mode
+        self.port, self.trunk_port, self.edge_port = free_port(), free_port(), free_port()
         self.host = self.trunk_host = "127.0.0.1"  # where clients and routers connect to
         self.trunk = ""  # attributes of its listener and connectors for routers
         self.router, self.more = router, more
@@ -83,15 +85,20 @@ class Member:
 
     def configuration(self) -> str:
         workers = "workers: 2" if self.kind == OURS else "workerThreads: 2"
-        text = section("router", "mode: interior", f"id: {self.name}", workers, self.router)
+        text = section("router", f"mode: {self.mode}", f"id: {self.name}", workers, self.router)
         anybody = "authenticatePeer: no", "saslMechanisms: ANONYMOUS"
         text += section("listener", f"host: {self.host}", f"port: {self.port}", *anybody)
-        place = f"host: {self.trunk_host}", f"port: {self.trunk_port}"
-        text += section("listener", *place, "role: inter-router", *anybody, self.trunk)
+        role = "edge" if self.mode == "edge" else "inter-router"
+        if self.mode == "interior":
+            place = f"host: {self.trunk_host}", f"port: {self.trunk_port}"
+            text += section("listener", *place, "role: inter-router", *anybody, self.trunk)
+            place = f"host: {self.trunk_host}", f"port: {self.edge_port}"
+            text += section("listener", *place, "role: edge", *anybody)
         for name, cost in self.costs.items():
             far = self.network.members[name]
-            place = f"host: {far.trunk_host}", f"port: {far.trunk_port}", f"cost: {cost}"
-            text += section("connector", f"name: {name}", *place, "role: inter-router", self.trunk)
+            port = far.edge_port if self.mode == "edge" else far.trunk_port
+            place = f"host: {far.trunk_host}", f"port: {port}", f"cost: {cost}"
+            text += section("connector", f"name: {name}", *place, f"role: {role}", self.trunk)
         return text + TREATMENTS + self.more
 
     def start(self) -> Self:
@@ -173,6 +180,10 @@ class Network:
     def __getitem__(self, name: str) -> Member:
         return self.members[name]
 
+    def place(self, name: str) -> str:
+        """Where a router's own addresses are."""
+        return f"_edge/{name}" if self.members[name].mode == "edge" else f"_topo/0/{name}"
+
     def start(self) -> None:
         """Start all, and wait until each knows a way to each."""
         for member in self.members.values():
@@ -183,8 +194,9 @@ class Network:
         """Wait until these routers (all) can reach each other."""
         for name in names or self.members:
             until(self.members[name].serving, f"{name} serves", CONVERGED)
-        for name in names or self.members:
-            self.knows(name, names or tuple(self.members))
+        interiors = tuple(name for name, one in self.members.items() if one.mode == "interior")
+        for name in names or interiors:
+            self.knows(name, names or interiors)
 
     def knows(self, name: str, names: tuple[str, ...]) -> None:
         """Wait until a router has a way to others, as its management says."""
@@ -207,7 +219,7 @@ def query(member: Member, kind: str, attributes: list[str], router: str = "") ->
     with Net(member.address) as net:
         peer = net.peer()
         receiver = peer.receiver(None, 10)
-        sender = peer.ready_sender(f"_topo/0/{router}/$management" if router else "$management")
+        sender = peer.ready_sender(f"{member.network.place(router)}/$management" if router else "$management")
         prefix = "io.skupper.router" if (net_kind(member, router) == SKUPPER) else "org.apache.qpid.dispatch"
         request = Message(
             reply_to=receiver.remote_source.address,

@@ -1,0 +1,165 @@
+"""Edge routers on interior ones, of ours and of qdrouterd's: everybody reaches everybody."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from members import DISPATCH, OURS, Member, Network, program, query
+from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
+from proton import Message
+from running import until
+
+STATES = [ACCEPTED, REJECTED, RELEASED, MODIFIED]
+
+
+def available() -> bool:
+    try:
+        program(DISPATCH)
+    except pytest.skip.Exception:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def star(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    """Two edge routers on an interior one; with qdrouterd, one of its edge routers there, too, and one of ours
+    on an interior router of its."""
+    network = Network(tmp_path_factory.mktemp("star"))
+    network.add("hub")
+    if available():
+        network.add("qd", DISPATCH, {"hub": 1})
+    network.add("e1", OURS, {"hub": 1}, mode="edge")
+    network.add("e2", OURS, {"hub": 1}, mode="edge")
+    if available():
+        network.add("qe", DISPATCH, {"hub": 1}, mode="edge")
+        network.add("e3", OURS, {"qd": 1}, mode="edge")
+    try:
+        network.start()
+        for name in network.members:
+            up(network, name)
+        yield network
+        for member in network.members.values():
+            assert member.complaints() == []
+    finally:
+        network.end()
+
+
+def up(network: Network, name: str) -> None:
+    """Wait until an edge router has its uplink."""
+    member = network[name]
+    until(
+        lambda: member.mode == "interior" or any(row["role"] == "edge" for row in connections(member)),
+        f"uplink of {name}",
+    )
+
+
+def connections(member: Member, router: str = "") -> list[dict[str, object]]:
+    return query(member, "connection", ["role", "container", "active", "dir"], router)
+
+
+@pytest.fixture
+def net(star: Network) -> Iterator[Net]:
+    with Net(("", 0)) as net:
+        yield net
+
+
+PAIRS = [("e1", "e2"), ("hub", "e1"), ("e1", "hub"), ("e2", "e2")]
+MIXED = [
+    ("qe", "e1"),
+    ("e1", "qe"),
+    ("e3", "qe"),
+    ("qe", "e3"),
+    ("e3", "hub"),
+    ("hub", "qe"),
+    ("qd", "e3"),
+    ("e3", "qd"),
+]
+
+
+def pair(star: Network, *names: str) -> None:
+    if not set(names) <= set(star.members):
+        program(DISPATCH)
+
+
+@pytest.mark.parametrize(("here", "there"), PAIRS + MIXED)
+def test_messages_and_outcomes_cross(star: Network, net: Net, here: str, there: str) -> None:
+    """With a target and without one; what the receiver says comes back to the sender."""
+    pair(star, here, there)
+    receiver_at, sender_at = net.peer(star[there].address), net.peer(star[here].address)
+    address = f"closest.{here}.{there}"
+    receiver = receiver_at.receiver(address, 100)
+    sender = sender_at.ready_sender(address)
+    sent = [net.send(sender, Message(id=i, body="x" * i * 100)) for i in range(20)]
+    got = receiver_at.take(receiver, len(sent))
+    for one in got:
+        one.settle(STATES[one.message.id % 4])
+    assert net.settled(*sent) == [STATES[i % 4] for i in range(20)]
+    anonymous = sender_at.ready_sender(None)
+    sent = [net.send(anonymous, Message(id=i, address=address, body=i)) for i in range(20)]
+    for one in receiver_at.take(receiver, len(sent)):
+        one.settle(STATES[one.message.id % 4])
+    assert net.settled(*sent) == [STATES[i % 4] for i in range(20)]
+
+
+@pytest.mark.parametrize(("here", "there"), PAIRS + MIXED)
+def test_dynamic_addresses_are_reached_from_everywhere(
+    star: Network, net: Net, here: str, there: str
+) -> None:
+    pair(star, here, there)
+    receiver_at, sender_at = net.peer(star[there].address), net.peer(star[here].address)
+    receiver = receiver_at.receiver(None, 10)
+    address = receiver.remote_source.address
+    if star[there].mode == "edge":
+        assert address.startswith(f"amqp:/_edge/{there}/temp.")
+    for sender in (sender_at.ready_sender(address), sender_at.ready_sender(None)):
+        sent = net.send(sender, Message(address=address, body="hello"))
+        got = receiver_at.take(receiver)[0]
+        got.settle()
+        assert net.settled(sent) == [ACCEPTED]
+
+
+def test_multicast_reaches_everybody_once(star: Network, net: Net) -> None:
+    peers = {name: net.peer(member.address) for name, member in star.members.items()}
+    receivers = {name: peer.receiver("multicast.news", 100) for name, peer in peers.items()}
+    for name in ("e1", "hub"):
+        sender = peers[name].ready_sender("multicast.news")
+        edges = [one for one in star.members if star[one].mode == "edge"]
+
+        def everywhere() -> bool:
+            rows = query(star["hub"], "router.address", ["key", "subscriberCount"])
+            return any(
+                r["key"] == "M0multicast.news" and r["subscriberCount"] >= len(edges) - ("e3" in edges)
+                for r in rows
+            )
+
+        until(everywhere, "the hub knows all receivers")
+        sent = net.send(sender, Message(body=name))
+        for one, receiver in receivers.items():
+            got = peers[one].take(receiver)
+            assert [each.message.body for each in got] == [name], one
+            got[0].settle()
+        assert net.settled(sent) == [ACCEPTED]
+
+
+def test_a_long_message_crosses(star: Network, net: Net) -> None:
+    receiver_at, sender_at = net.peer(star["e2"].address), net.peer(star["e1"].address)
+    receiver = receiver_at.receiver("closest.long", 10)
+    body = bytes(range(256)) * 4096
+    sent = net.stream(sender_at.ready_sender("closest.long"), Message(body=body).encode())
+    got = receiver_at.take(receiver)[0]
+    assert got.body == body
+    got.settle()
+    assert net.settled(sent) == [ACCEPTED]
+
+
+@pytest.mark.parametrize(("here", "there"), [*itertools.permutations(("hub", "e1", "e2"), 2)])
+def test_each_is_managed_from_each(star: Network, here: str, there: str) -> None:
+    (row,) = query(star[here], "router", ["id", "mode"], there)
+    assert row == {"id": there, "mode": star[there].mode}
+
+
+def test_the_uplink_is_shown_as_active(star: Network) -> None:
+    (uplink,) = [row for row in connections(star["e1"]) if row["role"] == "edge"]
+    assert uplink == {"role": "edge", "container": "hub", "active": True, "dir": "out"}
+    links = query(star["hub"], "router.link", ["linkType", "linkDir", "owningAddr"])
+    assert {"linkType": "edge-downlink", "linkDir": "out", "owningAddr": "He1"} in links
