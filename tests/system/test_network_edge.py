@@ -22,7 +22,7 @@ def available() -> bool:
 
 @pytest.fixture(scope="module")
 def star(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    """Two edge routers on an interior one; with qdrouterd, one of its edge routers there, too, and a third one
+    """Two edge routers on an interior one; with qdrouterd, one of its edge routers too, and a third one
     of ours on an interior router of its."""
     network = Network(tmp_path_factory.mktemp("star"))
     network.add("hub")

@@ -78,6 +78,7 @@ def test_a_query_addressed_to_a_type_is_about_it(bed: Bed) -> None:
     status, body = bed.crud("QUERY", {"attributeNames": ["linkName"]}, type=f"{PREFIX}router.link")
     assert (status, body["results"]) == (200, [["to"], ["from"]])
 
+
 def test_pages(bed: Bed) -> None:
     """Offset and count cut a page out; beyond the end it is empty."""
     pages = [bed.query("router.link", "linkName", offset=i, count=1) for i in range(3)]
