@@ -6,8 +6,8 @@ message no more is told than its first 4 KiB have (message_log.h), and of each t
 
 import json
 import logging
-import time
 from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 MESSAGE = logging.getLogger("MESSAGE")
@@ -127,7 +127,7 @@ def _quoted(text: str) -> str:
 def _time(milliseconds: int) -> str:
     """A timestamp, in UTC; as a number if it is none that a calendar has."""
     try:
-        date = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(milliseconds // 1000))
+        date = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return str(int(milliseconds))
     return f"{date}.{milliseconds % 1000:03} +0000"
