@@ -12,6 +12,8 @@
 
 #define WORKERS 2u
 #define ARENA_BYTES (192u * 1024u)
+#define ROUTERS 4u
+#define PLACES 4u
 #define SEEN 32u                       /* handles of the core that each worker remembers */
 
 static uint64_t state;
@@ -83,6 +85,15 @@ static void damage(const arena_view *v)
         c->key_block = below(2) ? ROUTERD_NIL : some_block(v);
         c->to_offset = below(2) ? below(600) : (uint32_t) any();
         c->to_length = below(2) ? 1 + below(8) : (uint32_t) any();
+        c->annotations = (uint8_t) below(4);
+        c->routed = (uint8_t) below(8);
+        c->phase = (uint8_t) below(12);
+        c->ingress = below(2) ? below(600) : (uint32_t) any();
+        c->ingress_length = below(2) ? below(10) : (uint32_t) any();
+        c->trace = below(2) ? below(600) : (uint32_t) any();
+        c->trace_length = below(2) ? below(40) : (uint32_t) any();
+        c->trace_count = below(2) ? below(4) : (uint32_t) any();
+        c->section_end = (uint32_t) any();
     } else {
         b->data[below(size)] = (uint8_t) any();
     }
@@ -94,6 +105,12 @@ static void python(core_router *c, enum core_stop stop, core_address **addresses
     if (stop == STOP_UNKNOWN) {
         core_address *evicted = NULL;
         alias_insert(c, c->text_scope, c->text, c->text_length, below(8) ? addresses[below(4)] : NULL, &evicted);
+        return;
+    }
+    if (stop == STOP_LOCAL) {
+        routerd_record own;
+        while (local_take(c, &own)) continue;
+        c->network.thirsty = false;
         return;
     }
     uint32_t w = c->stop_worker;
@@ -109,13 +126,65 @@ static void python(core_router *c, enum core_stop stop, core_address **addresses
     core_release(c, (uint8_t) w, c->control.block, NULL, 0);
 }
 
+/* Routers come and go, and so do their ways, connections and receivers. */
+static void network(core_router *c, core_address **addresses)
+{
+    core_network *n = &c->network;
+    uint32_t bit = 1 + below(ROUTERS), place = below(PLACES);
+    core_address *a = addresses[below(4)];
+    core_node *node = &n->node[bit];
+    switch (below(8)) {
+    case 0:
+        if (!node->known) network_add(c, bit, (const uint8_t *) "0/x", 3);
+        else if (!below(20)) network_remove(c, bit);
+        break;
+    case 1:
+        if (node->known && n->node[1 + below(ROUTERS)].known) network_path(c, bit, below(8) ? (int) (1 + below(ROUTERS)) : -1, below(4), (core_mask) {{any(), any()}});
+        break;
+    case 2:
+        if (node->known) network_neighbour(c, bit, n->neighbour[place].taken ? (int) place : -1);
+        break;
+    case 3:
+        if (node->known) address_add_remote(c, a, bit);
+        break;
+    case 4: address_drop_remote(c, a, bit); break;
+    case 5: n->radius = below(3); break;
+    case 6: neighbour_take(c, below(2), below(2)); break;
+    default:
+        if (n->neighbour[place].taken && !below(20)) {
+            for (uint32_t w = 0; w < WORKERS; w++)
+                for (uint32_t i = 0; i < c->worker[w].link_room; i++) {
+                    core_link *l = c->worker[w].link[i];
+                    if (l && l->kind != LINK_ENDPOINT && l->neighbour == place) link_remove(c, l, below(2));
+                }
+            neighbour_give(c, place);
+        }
+    }
+    if (!a->text && !below(100)) a->text = text_new((const uint8_t *) "address", 7);
+    c->network.thirsty = false;
+}
+
+/* A link between routers. */
+static void trunk(core_router *c, uint32_t w, uint32_t link, bool outgoing)
+{
+    uint32_t place = below(PLACES);
+    core_link *l = c->network.neighbour[place].taken ? link_place(c, w, link, 1, outgoing, 1 + below(20)) : NULL;
+    if (!l) return;
+    l->kind = (uint8_t) (LINK_CONTROL + below(3));
+    l->annotated = true;
+    neighbour_add_link(c, l, place, below(ROUTERD_PRIORITIES));
+    if (!outgoing) link_credit(c, l, 0);
+}
+
 static void control_plane(core_router *c, core_address **addresses)
 {
     uint32_t w = below(WORKERS), link = below(12);
+    network(c, addresses);
     bool outgoing = below(2);
     core_address *a = below(4) || outgoing ? addresses[below(4)] : NULL;
     core_link *known = link_find(c, w, link, 1);
-    if (!known) link_add(c, w, link, 1, outgoing, a, 1 + below(20), below(4) == 0, below(4) ? 0 : (int64_t) below(40) - 10, below(4) ? 0 : 1 + below(3), below(8) == 0);
+    if (!known && !below(3)) trunk(c, w, link, outgoing);
+    else if (!known) link_add(c, w, link, 1, outgoing, a, 1 + below(20), below(4) == 0, below(4) ? 0 : (int64_t) below(40) - 10, below(4) ? 0 : 1 + below(3), below(8) == 0);
     else if (!below(10)) link_remove(c, known, below(2));
     if (below(2000)) return;
     uint32_t handled = 0;
@@ -186,10 +255,13 @@ int main(int argc, char **argv)
         for (w = 0; w < WORKERS && !lazy; w++) listen(c, w, &work[w], seen[w]);
     }
     for (uint32_t w = 0; w < WORKERS; w++) core_reclaim(c, w);
+    for (uint32_t i = 0; i < NEIGHBOURS; i++)
+        if (c->network.neighbour[i].taken) neighbour_give(c, i);
     bool empty = !c->ins.live && !c->outs.live && !c->links.live;
     uint64_t forwarded = stats_get(c->stats, STAT_FORWARDED), accepted = stats_get(c->stats, STAT_ACCEPTED);
     printf("%llu records, %llu forwarded, %llu accepted, %s\n", (unsigned long long) handled, (unsigned long long) forwarded,
            (unsigned long long) accepted, empty ? "tables empty" : "tables not empty");
+    if (c->network.transit < 100 || c->network.arrived < 100) empty = false;
     if (forwarded < handled / 100 || accepted < forwarded / 100) empty = false;   /* a fuzzer that reaches nothing proves nothing */
     core_close(c);
     for (uint32_t i = 0; i <= WORKERS; i++) free(memory[i]);
