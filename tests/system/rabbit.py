@@ -60,8 +60,6 @@ class Rabbit:
 
     def end(self) -> None:
         """Stop it, and the port mapper that came with it."""
-        if self._process.poll() is not None:
-            return
         os.killpg(self._process.pid, signal.SIGTERM)
         try:
             self._process.wait(timeout=START)
