@@ -15,6 +15,15 @@ class HurtRouter(RunningRouter):
     @property
     def children(self) -> dict[str, int]:
         """Process ids by role, as the command lines tell: ``core``, ``worker 0``, …; a spare has none yet."""
+        return {role: pid for role, pid in self._processes.items() if not role.startswith("spare")}
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether one waits to take the place of a core or worker."""
+        return any(role.startswith("spare") for role in self._processes)
+
+    @property
+    def _processes(self) -> dict[str, int]:
         found = {}
         for process in psutil.Process(self.process.pid).children():
             try:
@@ -23,8 +32,7 @@ class HurtRouter(RunningRouter):
                 continue
             if "routerd.process" in words:
                 role = words[words.index("routerd.process") + 1 : words.index("--control-fd")]
-                if role[0] != "spare":
-                    found[" ".join(role)] = process.pid
+                found[" ".join(role)] = process.pid
         return found
 
     @property

@@ -83,6 +83,7 @@ def router(tmp_path: Path) -> Iterator[ChaoticRouter]:
 def test_chaos(router: ChaoticRouter) -> None:
     """Nothing accepted is missing, nobody waits for ever, and what was taken is given back."""
     until(lambda: router.complete, "start")
+    until(lambda: router.has_spare, "the spare")
     blocks, memory = router.all_blocks(), router.segments
     descriptors = psutil.Process(router.process.pid).num_fds()
     chaos = Chaos(router, SEED)
