@@ -9,9 +9,9 @@ import random
 from typing import Any
 
 import pytest
+from control_values import encoded
 
 from core.addresses import Identity
-from core.network import wire
 from core.network.advertisement import Advertisement
 from core.network.hello import greeting
 from core.network.linkstate import LinkStateRequest, LinkStateUpdate
@@ -103,22 +103,6 @@ class Outlet:
 
     def unmap_destination(self, key: str, bit: int) -> None:
         del self.addresses[key, bit]
-
-
-def encoded(value: Any) -> bytes:
-    match value:
-        case None:
-            return wire.NULL
-        case bool():
-            return b"\x41" if value else wire.FALSE
-        case int():
-            return wire.long(value)
-        case str():
-            return wire.string(value)
-        case list():
-            return wire.sequence(map(encoded, value))
-        case _:
-            return wire.mapping((wire.string(key), encoded(inner)) for key, inner in value.items())
 
 
 def other_bytes(chance: random.Random, content: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from control_values import encoded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proton import Data
@@ -28,23 +29,6 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=5),
     max_leaves=20,
 )
-
-
-def encoded(value: Any) -> bytes:
-    """A value by our composer."""
-    match value:
-        case None:
-            return wire.NULL
-        case bool():
-            return b"\x41" if value else wire.FALSE
-        case int():
-            return wire.long(value)
-        case str():
-            return wire.string(value)
-        case list():
-            return wire.sequence(map(encoded, value))
-        case _:
-            return wire.mapping((wire.string(key), encoded(inner)) for key, inner in value.items())
 
 
 @given(VALUES)
