@@ -1,0 +1,252 @@
+"""The schema of the flow log: `routerd.flow.v1`, as plain data that writer, readers and documentation share.
+
+One row is one delivery that left this router (`delivery`), or a message that left it for nobody (`drop`).
+Rules: integers are signed; durations end in ``_ns`` and are nanoseconds, sizes end in ``_bytes``; the time
+of day is microseconds of UTC. Columns are only ever added, at the end, nullable: a reader of this version
+reads all earlier ones. A sum over rows multiplies by ``sample_weight``.
+
+The files, in UTC, by the hour in which they were begun:
+
+    DIRECTORY/raw/date=YYYY-MM-DD/hour=HH/ROUTER-WORKER-BOOT-SEQ.parquet
+
+``raw`` is append-only: a file appears there complete, by a rename, and is never changed. While it is written
+its name begins with a dot and ends in ``.tmp``. Names that begin with a dot or an underscore are nobody's
+business. ``compact`` holds the same rows of closed hours in fewer files, laid out alike.
+"""
+
+import re
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+VERSION: Final = "routerd.flow.v1"
+
+Type = Literal[
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "timestamp",
+    "dictionary",
+    "binary",
+    "trace",
+    "span",
+    "histogram",
+]
+
+TYPES: Final[dict[str, str]] = {
+    "bool": "bool",
+    "int8": "int8",
+    "int16": "int16",
+    "int32": "int32",
+    "int64": "int64",
+    "timestamp": "timestamp[us, tz=UTC]",
+    "dictionary": "dictionary<values=string, indices=int32>",
+    "binary": "binary",
+    "trace": "fixed_size_binary[16]",
+    "span": "fixed_size_binary[8]",
+    "histogram": "list<struct<b: int16, n: int64>>",
+}
+"""Arrow's name of each type. Parquet knows a dictionary as a string."""
+
+
+class Column(NamedTuple):
+    """One column: `unit` is empty where there is none, `meaning` says what it holds and when it is null."""
+
+    name: str
+    type: Type
+    nullable: bool
+    unit: str
+    meaning: str
+
+
+KINDS: Final = ("delivery", "flow", "drop")
+LINK_KINDS: Final = ("normal", "inter_router", "edge", "route_container", "local")
+ADDRESS_CLASSES: Final = ("mc", "uc", "balanced", "anycast", "link")
+OUTCOMES: Final = (
+    "accepted",
+    "rejected",
+    "released",
+    "modified",
+    "presettled",
+    "undeliverable",
+    "aborted",
+    "dropped",
+)
+
+COLUMNS: Final[tuple[Column, ...]] = (
+    Column(
+        "kind",
+        "dictionary",
+        False,
+        "",
+        "`delivery`: one copy of a message, to one link. `drop`: a message that went to no link. `flow`: an"
+        " aggregate; this router writes none",
+    ),
+    Column(
+        "ts",
+        "timestamp",
+        False,
+        "µs since 1970, UTC",
+        "when the first byte of the message came to this router",
+    ),
+    Column("router_id", "dictionary", False, "", "`id` of the router that wrote the row"),
+    Column("worker_id", "int16", False, "", "worker at which the message came in"),
+    Column(
+        "seq",
+        "int64",
+        False,
+        "",
+        "number of the row among those of its `router_id`, `boot_id` and `worker_id`, from 1; what is "
+        "missing was lost",
+    ),
+    Column(
+        "boot_id", "dictionary", False, "", "one life of the router's core: another one after every restart"
+    ),
+    Column(
+        "ingress_conn_id", "int64", False, "", "connection it came on, as management calls it; 0: unknown"
+    ),
+    Column("ingress_link_id", "int64", False, "", "link it came on, unique within `boot_id`; 0: unknown"),
+    Column("egress_conn_id", "int64", True, "", "connection it went to; null where it went to none"),
+    Column("egress_link_id", "int64", True, "", "link it went to; null where it went to none"),
+    Column(
+        "ingress_kind",
+        "dictionary",
+        True,
+        "",
+        "`normal`: a client. `inter_router`: a router. `edge`: an edge router, or from one to its interior "
+        "router. "
+        "`route_container`: a broker. `local`: this router itself",
+    ),
+    Column(
+        "egress_kind",
+        "dictionary",
+        True,
+        "",
+        "the same of the connection it went to; null where it went to none",
+    ),
+    Column(
+        "peer_container",
+        "dictionary",
+        True,
+        "",
+        "container-id of the receiver, or for a `drop` of the sender; null where the name is not known any "
+        "more",
+    ),
+    Column(
+        "address", "dictionary", True, "", "where it was sent to; null: it said nothing that is an address"
+    ),
+    Column(
+        "address_class",
+        "dictionary",
+        True,
+        "",
+        "treatment: `mc` multicast, `anycast` closest, `balanced`, `uc` to one named receiver by a route, "
+        "`link` by a link route",
+    ),
+    Column("priority", "int8", False, "0 to 9", "priority it was forwarded with"),
+    Column("mtype", "int32", False, "", "message type of a route table's message; -1: none"),
+    Column("sub_id", "int32", False, "", "subscription id of a route table's message; -1: none"),
+    Column("meid", "dictionary", True, "", "managed entity id of a route table's message"),
+    Column("xact_id", "binary", True, "", "transaction id of an RMR message; this router does not record it"),
+    Column("msg_id_hash", "int64", True, "", "hash of the message-id; this router does not read it"),
+    Column("fragment_count", "int32", True, "", "transfer frames; this router does not count them"),
+    Column(
+        "size_bytes", "int64", False, "bytes", "all sections of the message as it came in, as far as it came"
+    ),
+    Column("body_bytes", "int64", True, "bytes", "body sections; this router does not look at them"),
+    Column(
+        "n_deliveries", "int64", False, "", "deliveries that the row stands for: 1 unless `kind` is `flow`"
+    ),
+    Column(
+        "latency_ns",
+        "int64",
+        True,
+        "ns",
+        "from the message's first byte until its last one was given to the receiver's connection; null "
+        "where that did not happen",
+    ),
+    Column(
+        "settle_ns",
+        "int64",
+        True,
+        "ns",
+        "from the message's first byte until the outcome was known; null where nobody settled it",
+    ),
+    Column(
+        "queue_ns",
+        "int64",
+        True,
+        "ns",
+        "from the message's first byte until its first one was given to the receiver's connection; null "
+        "where that did not happen",
+    ),
+    Column(
+        "credit_wait_ns",
+        "int64",
+        True,
+        "ns",
+        "of `queue_ns`, how long the receiver's link had no credit; null where it is not known",
+    ),
+    Column(
+        "outcome",
+        "dictionary",
+        False,
+        "",
+        "what became of it: the receiver's state; `presettled`: nobody was asked; `undeliverable`: nobody "
+        "to send it to; "
+        "`aborted`: its sender broke off; `dropped`: presettled, and the receiver too far behind, or gone",
+    ),
+    Column("error_type", "dictionary", True, "", "condition of the error with which it was rejected"),
+    Column("settled", "bool", False, "", "sent settled"),
+    Column("redelivery", "int16", True, "", "delivery-count of the header; this router does not read it"),
+    Column("hops", "int16", True, "", "routers it had passed before this one"),
+    Column("path_id", "int32", True, "", "number of `path` within `boot_id`; null where `path` is"),
+    Column(
+        "path",
+        "dictionary",
+        True,
+        "",
+        "routers it went through, this one last: `R1>R2>R3`; null where not known any more",
+    ),
+    Column("trace_id", "trace", True, "", "W3C trace-id; this router does not read it"),
+    Column("span_id", "span", True, "", "W3C parent-id; this router does not read it"),
+    Column("end_reason", "dictionary", True, "", "why an aggregate ended; only for `flow`"),
+    Column(
+        "sample_weight",
+        "int32",
+        False,
+        "",
+        "how many deliveries this one stands for: N where 1 of N is recorded",
+    ),
+    Column(
+        "lat_hist", "histogram", True, "", "latencies of an aggregate by logarithmic bucket; only for `flow`"
+    ),
+)
+
+METADATA: Final[dict[str, str]] = {
+    "routerd.flow.schema": "name and version of the schema: `routerd.flow.v1`",
+    "routerd.flow.router": "`id` of the router",
+    "routerd.flow.boot": "`boot_id` of all rows",
+    "routerd.flow.sequences": 'JSON: by worker, first and last `seq` of the file, `{"0": [1, 250]}`',
+    "routerd.flow.dropped": "records that had no room in the ring since the core started",
+    "routerd.flow.sampling": "1 of how many deliveries was recorded when the file was begun",
+}
+"""Key-value metadata of a file."""
+
+RAW: Final = "raw"
+COMPACT: Final = "compact"
+ALL_WORKERS: Final = "all"
+"""WORKER in the name of a file that holds the rows of every worker."""
+
+_UNFIT = re.compile(r"[^A-Za-z0-9_.]")
+
+
+def file_name(router: str, boot: str, number: int, worker: str = ALL_WORKERS) -> str:
+    """Name of a file; characters of the router's id that do not fit become `_`."""
+    return f"{_UNFIT.sub('_', router)}-{worker}-{boot}-{number:06d}.parquet"
+
+
+def folder(begun: datetime) -> str:
+    """Where a file begun at ``begun``, in UTC, stands within `raw` or `compact`."""
+    return f"date={begun:%Y-%m-%d}/hour={begun:%H}"
