@@ -31,11 +31,15 @@ from shm.control import (
     SetManagement,
     SetPolicy,
     SetRouting,
+    SetTables,
     Setup,
 )
 from shm.management import Management
 from shm.routing import Routing
+from shm.tables import TableSetup
 from workers.message_log import components
+
+ROUTING = ("core", "worker")  # who has to do with messages
 
 
 class Blueprint(msgspec.Struct, frozen=True):
@@ -55,6 +59,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     management: Management | None = None
     routing: Routing = Routing()
     link_routes: Sequence[LinkRoute] = ()
+    tables: Sequence[TableSetup] = ()
 
     @property
     def serves_http(self) -> bool:
@@ -104,6 +109,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             huge_pages=self.router.huge_pages,
             management=self.management if core else None,
             routing=self.routing if core else Routing(),
+            tables=list(self.tables) if role in ROUTING else [],
             policy=policy_setup(self.policy, self.vhosts),
             sasl_config_dir=self.router.sasl_config_dir or "",
             sasl_config_name=self.router.sasl_config_name,
@@ -126,8 +132,12 @@ class Blueprint(msgspec.Struct, frozen=True):
         policy = policy_setup(self.policy, self.vhosts)
         if role != "exporter" and policy != policy_setup(before.policy, before.vhosts):
             news.append((SetPolicy(policy), []))
-        if role != "core":
-            return news
+        if role in ROUTING and list(self.tables) != list(before.tables):
+            news.append((SetTables(list(self.tables)), []))
+        return news + (self._core_news(before) if role == "core" else [])
+
+    def _core_news(self, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
+        news: list[tuple[msgspec.Struct, list[int]]] = []
         if self.router.default_distribution != before.router.default_distribution:
             news.append((self._treatment(), []))
         elif self.addresses != before.addresses:

@@ -42,6 +42,7 @@ from routerd.routing import routing
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import ROLL, STOP, Signals
 from routerd.systemd import Manager, passed_sockets
+from routerd.tables import tables
 from routerd.watch import LOOK_SECONDS, Watch
 from shm.control import ChangeReply, ChangeRequest
 from shm.placement import huge_pages_refused
@@ -154,6 +155,7 @@ def _configured(config: Config, identities: Identities, connecting: Sequence[Con
         "link_routes": tuple(entity for entity in config.entities if isinstance(entity, LinkRoute)),
         "management": management(config, identities),
         "routing": routing(config, identities),
+        "tables": tables(config),
     }
 
 

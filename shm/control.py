@@ -9,6 +9,7 @@ import msgspec
 from shm.management import Management, Splice
 from shm.routing import Routing
 from shm.security import PolicySetup, TlsSetup
+from shm.tables import TableSetup
 
 # --- configuration that travels to the children ------------------------------------------------------------
 
@@ -180,6 +181,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     routing: Routing = Routing()  # the core's
     link_routes: list[LinkRouteSetup] = []
     resumable_link_routes: bool = True
+    tables: list[TableSetup] = []  # the core's and the workers'
 
     @property
     def places(self) -> int:
@@ -248,6 +250,12 @@ class SetLinkRoutes(msgspec.Struct, tag=True, frozen=True):
     """To the core: which links are routed through from now on; those that are stay."""
 
     link_routes: list[LinkRouteSetup]
+
+
+class SetTables(msgspec.Struct, tag=True, frozen=True):
+    """To core and workers: the route tables from now on."""
+
+    tables: list[TableSetup]
 
 
 class SetManagement(msgspec.Struct, tag=True, frozen=True):
@@ -375,6 +383,7 @@ ToChild = (
     | ChangeAddresses
     | SetRouting
     | SetLinkRoutes
+    | SetTables
     | SetManagement
     | ChangeManagement
     | SetPolicy

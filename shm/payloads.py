@@ -128,7 +128,8 @@ class Attached(msgspec.Struct, array_like=True, frozen=True):
     """C_ATTACHED: the core's answer. With ``error`` the link is refused: attach with a null terminus, detach.
 
     ``address`` is set for a dynamic terminus only: the generated address to answer with. With ``termini`` the
-    link is routed through, and this is what the far end has answered.
+    link is routed through, and this is what the far end has answered. ``keyed``: of a sender to a route
+    table, so its messages' route keys are told with them (record.h, ``deliver_key``).
     """
 
     link: int
@@ -136,6 +137,7 @@ class Attached(msgspec.Struct, array_like=True, frozen=True):
     address: str | None = None
     error: Error | None = None
     termini: Termini | None = None
+    keyed: bool = False
 
 
 class Detach(msgspec.Struct, array_like=True, frozen=True):
@@ -247,6 +249,19 @@ class Cost(msgspec.Struct, array_like=True, frozen=True):
     cost: int
 
 
+class Endpoint(msgspec.Struct, array_like=True, frozen=True):
+    """C_ENDPOINT, core -> worker: keep a connection to ``host``:``port``, or (not ``open``) do so no longer.
+
+    Its link receives from ``address``, which names the endpoint in the route table of that name.
+    """
+
+    table: str
+    address: str
+    host: str
+    port: int
+    open: bool = True
+
+
 C_CONNECTION_OPENED: Final = 1
 C_CONNECTION_CLOSED: Final = 2
 C_ATTACH: Final = 3
@@ -261,6 +276,7 @@ C_DENIED: Final = 11
 C_TRACE: Final = 12
 C_CONNECTOR: Final = 13
 C_COST: Final = 14
+C_ENDPOINT: Final = 16
 
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTION_OPENED: ConnectionOpened,
@@ -277,4 +293,5 @@ PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_TRACE: Trace,
     C_CONNECTOR: ConnectorState,
     C_COST: Cost,
+    C_ENDPOINT: Endpoint,
 }

@@ -43,7 +43,8 @@ _Static_assert(sizeof(routerd_record) == ROUTERD_RECORD_SIZE, "a record is one c
 
 enum routerd_action {          /* worker -> core */
     A_NONE = 0,
-    A_DELIVER = 1,             /* link, block, peer = incoming delivery, flags, priority, length, time.  Presettled: peer 0 unless incomplete */
+    A_DELIVER = 1,             /* link, block, peer = incoming delivery, flags, priority, length, time.  Presettled: peer 0 unless incomplete.
+                                * Of a keyed link also `state`, `delivery`, `extra`, `credit`: the key, see enum deliver_key */
     A_CONTINUE = 2,            /* delivery = core's incoming handle: content grew, or flags COMPLETE / ABORTED */
     A_UPDATE = 3,              /* delivery = core's handle (incoming: see IN flag): state, extra, block = detail payload, flags SETTLED */
     A_DONE = 4,                /* delivery = core's outgoing handle: sent presettled (or dropped: DROPPED); nothing more will be said of it */
@@ -85,6 +86,16 @@ enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
     D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/disposition.h */
 };
 
+/* `state` of a keyed link's DELIVER: what its worker has found of the message's route key.
+ *
+ *   delivery   message type | subscription id << 32, each as 32 bits; no subscription: -1
+ *   extra      where the text of the MEID stands in the message | its length << 32; 0: it has none
+ *   credit     where the text of the source (name:port) stands, which the octet before tells the length of; 0: it has none */
+enum deliver_key {
+    KEY_NONE = 0,              /* it has none */
+    KEY_FOUND = 1
+};
+
 enum routerd_send_routed {     /* `state` of SEND */
     SEND_PHASE = 15,           /* mask of the phase */
     SEND_STREAM = 16,          /* mark it as streaming */
@@ -105,7 +116,8 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_DENIED = 11,             /* worker -> core: the policy of a vhost denied something */
     C_TRACE = 12,              /* core -> worker: log the frames of a connection, or not */
     C_CONNECTOR = 13,          /* worker -> core: how a connector does */
-    C_COST = 14                /* worker -> core: the way to another router costs something else */
+    C_COST = 14,               /* worker -> core: the way to another router costs something else */
+    C_ENDPOINT = 16            /* core -> worker: keep a connection to an endpoint of a route table, or do so no longer */
 };
 
 /* AMQP 1.0 part 3.4: the delivery states the router looks at. */

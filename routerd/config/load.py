@@ -23,6 +23,7 @@ from routerd.config.routing import Address
 from routerd.config.security import check_security
 from routerd.config.source import Block, ConfigError, Mistake, Section, Setting, decode
 from routerd.config.support import check_support
+from routerd.config.table_rules import check_route_tables
 from routerd.config.transport import Connector, Listener
 
 _ID_ALPHABET = string.ascii_letters + string.digits + "_"
@@ -91,6 +92,7 @@ def check_together(checked: list[Checked]) -> list[Mistake]:
     return [
         *check_relations(checked),
         *check_peers(checked),
+        *check_route_tables(checked),
         *check_route_workers(checked),
         *check_security(checked),
         *check_support(checked),

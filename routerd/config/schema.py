@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from routerd.config.attribute import Attribute, Entity, attributes_of
 from routerd.config.policy import Policy, PolicyState, UserGroup, Vhost
+from routerd.config.route_tables import RouteTable, RouteTableState
 from routerd.config.router import Console, Log, Router, RouterState
 from routerd.config.routing import (
     Address,
@@ -94,6 +95,7 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(AutoLink, AutoLinkState, operations=_CREATE_DELETE),
     _type(Exchange, ExchangeState, operations=_CREATE_DELETE),
     _type(Binding, BindingState, operations=_CREATE_DELETE),
+    _type(RouteTable, RouteTableState),
     _type(RouteWorker),
     _type(SourceRoutes, singleton=True),
     _type(Console, singleton=True),

@@ -1,0 +1,74 @@
+"""What is configured about route tables (spec rmr-route-tables)."""
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from routerd.config.attribute import Entity, about
+
+MAX_FRAME = 1 << 30
+
+
+class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="routeTable"):
+    """A route table: where messages with a message type, a subscription id and an MEID go."""
+
+    address: Annotated[str, about("Address that its senders send to.", default="name")] | None = None
+    seed: (
+        Annotated[
+            str,
+            about(
+                "File with the table, and the MEID map, to begin with.",
+                kind="path",
+                default="RMR_SEED_RT of the environment for the first table, else none",
+            ),
+        ]
+        | None
+    ) = None
+    manager: (
+        Annotated[
+            str,
+            about(
+                "host:port of the Route Manager to ask for tables.",
+                default="RMR_RTG_SVC of the environment for the first table, else none",
+            ),
+        ]
+        | None
+    ) = None
+    serve: Annotated[bool, about("Whether this router is the Route Manager of RMR applications.")] = False
+    mode: Annotated[
+        Literal["strict", "compat"],
+        about("Whether anything odd in a table is a mistake, or it is read as the RMR library does."),
+    ] = "strict"
+    skip_dead: Annotated[
+        bool, about("Whether members of a group that nobody is connected to are passed over.")
+    ] = True
+    reply: Annotated[
+        Literal["proxied", "transparent", "sameConnection"],
+        about("How replies to RMR messages find back: through this router, or directly to their senders."),
+    ] = "proxied"
+    max_frame_size: Annotated[
+        int, about("Longest RMR frame, in octets; a longer one ends its connection.", ge=1024, le=MAX_FRAME)
+    ] = 16 << 20
+    pushers: Annotated[
+        str, about("Users that may push tables, separated by commas; `*`: all.", default="all")
+    ] = "*"
+
+
+class RouteTableState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a route table says about itself when asked; never in a file."""
+
+    table_id: Annotated[str, about("Id of the table in use.")] | None = None
+    map_id: Annotated[str, about("Id of the last MEID map taken over.")] | None = None
+    origin: Annotated[str, about("Where the table in use came from.")] | None = None
+    installed: Annotated[int, about("When it was taken into use, seconds since 1970; 0: never.")] = 0
+    entry_count: Annotated[int, about("Entries in use.")] = 0
+    endpoint_count: Annotated[int, about("Endpoints of these entries, and owners of managed entities.")] = 0
+    live_endpoint_count: Annotated[int, about("Endpoints that somebody is connected to.")] = 0
+    meid_count: Annotated[int, about("Managed entities with an owner.")] = 0
+    refused_count: Annotated[int, about("Tables and maps that were not taken over.")] = 0
+    last_error: Annotated[str, about("Why the last one was not.")] | None = None
+    routed_count: Annotated[int, about("Messages routed.")] = 0
+    no_entry_count: Annotated[int, about("Messages that no entry is for.")] = 0
+    no_endpoint_count: Annotated[int, about("Messages with an entry but no endpoint.")] = 0
+    no_owner_count: Annotated[int, about("Messages whose managed entity has no owner.")] = 0
+    refused_message_count: Annotated[int, about("Messages without a key, or of a reserved type.")] = 0
