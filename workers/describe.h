@@ -4,6 +4,7 @@
 
 #include "annotations_in.h"
 #include "pump.h"
+#include "rmr_key.h"
 #include "scan.h"
 #include "security.h"
 
@@ -28,6 +29,13 @@ static inline enum scan_result content_check(const wconn *conn, arena_content *c
     return security_user_id(conn, bytes, found, result);
 }
 
+/* A message whose sections are there: the key by which a route table goes.  MORE: not all of its application properties are. */
+static inline enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result, scan_found *found, rmr_key *key)
+{
+    if (result == SCAN_DONE) result = rmr_key_there(bytes, size, complete, found);
+    return result == SCAN_DONE ? rmr_key_scan(bytes, size, found, key) : result;
+}
+
 /* Bytes that were put in order where they had been gathered, back into their blocks. */
 static inline void content_return(const arena_view *v, uint32_t head, const uint8_t *gathered, uint64_t size)
 {
@@ -42,17 +50,22 @@ static inline void content_return(const arena_view *v, uint32_t head, const uint
     }
 }
 
-/* Scan what there is of a long message: in its first block, or gathered when the sections reach further. */
-static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found)
+/* Scan what there is of a long message: in its first block, or gathered when the sections reach further.  `key`: of one to a route table. */
+static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key)
 {
     arena_view *v = &p->arena.view;
     arena_content *c = arena_content_of(v, s->writer.head);
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
-    bool moved = false;
+    bool moved = false, keyed = s->link->keyed;
     uint64_t size = s->writer.written;
-    uint32_t first = arena_capacity(v, s->writer.head, true);
-    enum scan_result result = scan_message(bytes, size < first ? size : first, complete && size <= first, found);
-    if (result != SCAN_MORE || size <= first) return content_check(s->link->conn, c, bytes, found, result, &moved);
+    uint32_t first = arena_capacity(v, s->writer.head, true), there = size < first ? (uint32_t) size : first;
+    bool all = complete && size <= first;
+    enum scan_result result = scan_message(bytes, there, all, found);
+    if (keyed && result == SCAN_DONE) result = rmr_key_there(bytes, there, all, found);
+    if (result != SCAN_MORE || size <= first) {
+        result = content_check(s->link->conn, c, bytes, found, result, &moved);
+        return keyed ? content_key(bytes, there, all, result, found, key) : result;
+    }
     if (size > SCAN_LIMIT) size = SCAN_LIMIT;
     uint8_t *gathered = (uint8_t *) malloc(size);
     if (!gathered) return scan_bad(found, "the router is out of memory");
@@ -65,19 +78,22 @@ static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_
         memcpy(gathered + reader.position, from, n);
         chain_advance(&reader, n);
     }
-    result = scan_message(gathered, size, complete && size == s->writer.written, found);
+    all = complete && size == s->writer.written;
+    result = scan_message(gathered, size, all, found);
+    if (keyed && result == SCAN_DONE) result = rmr_key_there(gathered, size, all, found);
     if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
     result = content_check(s->link->conn, c, gathered, found, result, &moved);
+    if (keyed) result = content_key(gathered, size, all, result, found, key);
     if (moved) content_return(v, s->writer.head, gathered, size);
     if (result == SCAN_DONE && found->to != SCAN_ABSENT && (uint64_t) found->to + found->to_length > first) {
         /* `to` lies across blocks: keep a copy in one piece for the core */
-        uint32_t key = arena_alloc(&p->arena, ARENA_LARGE);
-        if (key == ROUTERD_NIL || found->to_length > arena_capacity(v, key, false)) {
-            if (key != ROUTERD_NIL) arena_free_one(&p->arena, key);
+        uint32_t copy = arena_alloc(&p->arena, ARENA_LARGE);
+        if (copy == ROUTERD_NIL || found->to_length > arena_capacity(v, copy, false)) {
+            if (copy != ROUTERD_NIL) arena_free_one(&p->arena, copy);
             result = scan_bad(found, "properties.to is too long");
         } else {
-            memcpy(arena_at(v, key)->data, gathered + found->to, found->to_length);
-            c->key_block = key;
+            memcpy(arena_at(v, copy)->data, gathered + found->to, found->to_length);
+            c->key_block = copy;
             found->to = 0;
         }
     }

@@ -367,7 +367,7 @@ class Handler:
         if message.termini is not None:
             self.couplings.answer(message, message.termini)
         elif message.error is None:
-            self.pump.link_open(message.link, message.generation, message.address)
+            self.pump.link_open(message.link, message.generation, message.address, message.keyed)
         else:
             self.pump.link_refuse(
                 message.link, message.generation, message.error.condition, message.error.description

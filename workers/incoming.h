@@ -5,6 +5,7 @@
 #include "describe.h"
 #include "disposition.h"
 #include "pump.h"
+#include "rmr_key.h"
 #include "security.h"
 
 static inline void win_link(wlink *k, win *s)
@@ -73,7 +74,7 @@ static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char
     if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
 }
 
-static inline void post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
+static inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DELIVER, k);
     r->flags = flags;
@@ -83,6 +84,7 @@ static inline void post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer
     r->length = length;
     r->time = p->now_ns;
     stats_add(p->stats, N_IN, 1);
+    return r;
 }
 
 #endif

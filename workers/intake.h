@@ -31,9 +31,11 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     arena_content *c = arena_content_of(&p->arena.view, head);
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
     scan_found found;
+    rmr_key key;
     if (size) pn_link_recv(k->engine, (char *) bytes, size);
     bool settled = pn_delivery_settled(d), moved = false;
     enum scan_result result = content_check(k->conn, c, bytes, &found, scan_message(bytes, size, true, &found), &moved);
+    if (__builtin_expect(k->keyed, 0)) result = content_key(bytes, size, true, result, &found, &key);
     win *s = NULL;
     if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
         arena_free_chain(&p->arena, head);
@@ -48,7 +50,8 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     pn_link_advance(k->engine);
     if (s) s->posted = s->complete = s->whole = true;
     message_log(p, k, &p->arena.view, head, false);
-    post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
+    routerd_record *r = post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
+    if (__builtin_expect(k->keyed, 0)) rmr_key_post(&key, r);
     if (settled) pn_delivery_settle(d);
     return true;
 }
@@ -158,7 +161,9 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
         return;
     }
     scan_found found;
-    switch (k->routed ? routed_scan(p, s, complete, &found) : intake_scan(p, s, complete, &found)) {
+    rmr_key key;
+    routerd_record *r;
+    switch (k->routed ? routed_scan(p, s, complete, &found) : intake_scan(p, s, complete, &found, &key)) {
     case SCAN_MORE:
         return;
     case SCAN_BAD:
@@ -172,7 +177,8 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
         s->settled = pn_delivery_settled(s->engine);
         if (s->settled) flags |= F_SETTLED;
         if (!k->routed) message_log(p, k, &p->arena.view, s->writer.head, false);
-        post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
+        r = post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
+        if (k->keyed) rmr_key_post(&key, r);
     }
 }
 

@@ -66,6 +66,7 @@ cdef extern from "loop.h" nogil:
         bint known
         bint ours
         bint routed
+        bint keyed
         uint32_t asked
         uint64_t order
     ctypedef struct win:

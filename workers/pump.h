@@ -96,6 +96,7 @@ typedef struct {
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
     bool routed;                   /* what passes is the far peer's, and so is the credit (routed.h) */
+    bool keyed;                    /* in: its address is a route table, which goes by each message's key (rmr_key.h) */
     int32_t promised;              /* out, routed: credit that the far sender has been given and has not used */
     bool ours;                     /* this side has attached first, because the core wanted that */
     uint32_t asked;                /* what the core calls that wish, until the peer has answered; 0: nothing is asked */

@@ -325,8 +325,9 @@ cdef class Pump(AnnotatingPump):
                 out.append((i, c.slot.generation))
         return out
 
-    def link_open(self, uint32_t index, uint32_t generation, address):
-        """Answer an attach: the peer's termini as they came, with ``address`` for a dynamic one. False: it is gone."""
+    def link_open(self, uint32_t index, uint32_t generation, address, bint keyed=False):
+        """Answer an attach: the peer's termini as they came, with ``address`` for a dynamic one. ``keyed``: it leads to a route table. False: it
+        is gone."""
         cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
         cdef bytes b
         if k == NULL:
@@ -344,6 +345,7 @@ cdef class Pump(AnnotatingPump):
             pn_link_set_max_message_size(k.engine, k.conn.max_message)
         pn_link_open(k.engine)
         k.open = True
+        k.keyed = keyed
         mark_dirty(&self.p, k.conn)
         return True
 

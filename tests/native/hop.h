@@ -83,7 +83,8 @@ static inline uint32_t hop_take(hop *h, const hop_terms *t, const uint8_t *bytes
         size_t n = size - at < step ? size - at : step;
         if (!chain_write(&h->p.arena, &s.writer, want, bytes + at, n)) abort();
         chain_publish(&h->p.arena, &s.writer, at + n == size ? CONTENT_COMPLETE : CONTENT_RECEIVING);
-        if (n || !size) result = intake_scan(&h->p, &s, at + n == size, &found);
+        rmr_key key;
+        if (n || !size) result = intake_scan(&h->p, &s, at + n == size, &found, &key);
         if (result != SCAN_MORE && at + n < size) {           /* the rest arrives, too */
             if (!chain_write(&h->p.arena, &s.writer, want, bytes + at + n, size - at - n)) abort();
             chain_publish(&h->p.arena, &s.writer, CONTENT_COMPLETE);

@@ -15,3 +15,10 @@ def test_router_annotations_keep_inside(build, run, seed):
     """In every form, in pieces, damaged, and with a content header that lies."""
     done = run(build("annotations_fuzz", "address,undefined"), str(seed), "6000")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_route_table_keys_keep_inside(build, run, seed):
+    """Every prefix of messages with and without a route table's key, in order and damaged."""
+    done = run(build("rmr_key_fuzz", "address,undefined"), str(seed), "3000")
+    assert done.returncode == 0, done.stdout + done.stderr
