@@ -111,6 +111,7 @@ __attribute__((noinline, cold)) static void deliver_own(core_router *c, const co
 __attribute__((always_inline)) static inline core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state, const core_text *text)
 {
     if (deliver_crowded(in, to)) {
+        to->counts.presettled++;
         to->counts.dropped++;
         stats_add(c->stats, STAT_DROPPED, 1);
         return NULL;
@@ -122,7 +123,6 @@ __attribute__((always_inline)) static inline core_out *deliver_copy(core_router 
     to->counts.last = c->now;
     bool settled = (in->flags & IN_PRESETTLED) || to->settles;
     if (settled) out->flags |= OUT_SETTLED;
-    to->counts.presettled += settled;
     routerd_record *s = core_post_link(c, to, W_SEND);
     s->flags = (uint8_t) ((settled ? F_SETTLED : 0) | (in->flags & IN_COMPLETE ? F_COMPLETE : 0));
     s->priority = priority;

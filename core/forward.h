@@ -143,10 +143,27 @@ static void action_done(core_router *c, uint32_t w, const routerd_record *r)
         return;
     }
     core_outcome o = outcome_plain(S_MODIFIED, D_FAILED);
-    if (r->flags & F_DROPPED) out->link->counts.dropped++;
-    if (out->link->settles && !(out->in->flags & IN_ABORTED)) o = outcome_plain(r->flags & F_DROPPED ? S_RELEASED : S_ACCEPTED, 0);
+    core_link *to = out->link;
+    to->counts.presettled += (out->in->flags & IN_PRESETTLED) || to->settles;
+    if (r->flags & F_DROPPED) {
+        to->counts.dropped++;
+        to->deliveries--;
+    }
+    if (to->settles && !(out->in->flags & IN_ABORTED)) o = outcome_plain(r->flags & F_DROPPED ? S_RELEASED : S_ACCEPTED, 0);
     else if (!(out->flags & OUT_SETTLED)) count_bad(c);   /* done with a delivery that its receiver has not settled */
     out_finish(c, out, o);
+}
+
+/* Its receiver takes none at present: its worker keeps some for it, and the sender goes on. */
+static void action_waits(core_router *c, uint32_t w, const routerd_record *r)
+{
+    core_out *out = out_find(c, w, r->delivery);
+    if (!out) {
+        count_stale(c);
+        return;
+    }
+    out->in->flags |= IN_LOOSE;
+    in_forwarded(c, out->in);
 }
 
 /* ---- links ---- */
@@ -187,6 +204,7 @@ static inline enum core_stop core_action(core_router *c, uint32_t w, const route
     case A_DONE: action_done(c, w, r); break;
     case A_CONTINUE: action_continue(c, w, r); break;
     case A_PROGRESS: action_progress(c, w, r); break;
+    case A_WAITS: action_waits(c, w, r); break;
     case A_CREDIT:
     case A_DRAIN:
     case A_DRAINED: action_link(c, w, r); break;

@@ -81,10 +81,12 @@ static void in_settle(core_router *c, core_in *in, core_outcome outcome)
     pool_give(&c->ins, in);
 }
 
-/* May its credit come back when it is forwarded?  A slow receiver must not hold up the sender's messages to others. */
+/* May its credit come back when it is forwarded?  A slow receiver must not hold up the sender's messages to others; one that
+ * takes none at all does not hold up its sender either. */
 static inline bool in_eager(const core_in *in)
 {
-    return (in->flags & IN_PRESETTLED) && in->link && in->link->kind != LINK_ROUTED && (!in->link->address || (in->flags & IN_MULTICAST));
+    return (in->flags & IN_PRESETTLED) && in->link && in->link->kind != LINK_ROUTED
+           && (!in->link->address || (in->flags & (IN_MULTICAST | IN_LOOSE)));
 }
 
 /* Nobody waits for the outcome of a settled message that has been forwarded whole: it leaves its link. */

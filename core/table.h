@@ -87,7 +87,8 @@ enum core_in_flag {
     IN_SETTLED = 2,            /* the sender has settled (or aborted): it waits for no outcome */
     IN_COMPLETE = 4,
     IN_ABORTED = 8,
-    IN_MULTICAST = 16          /* outcomes are merged, not mapped one to one */
+    IN_MULTICAST = 16,         /* outcomes are merged, not mapped one to one */
+    IN_LOOSE = 32              /* arrived settled, and its receiver takes none at present: it holds up nobody */
 };
 
 typedef struct core_in {

@@ -53,6 +53,7 @@ enum routerd_action {          /* worker -> core */
     A_DRAINED = 7,             /* link (incoming): `credit` came back unused */
     A_FREE = 8,                /* block of the core's arena that the worker has read */
     A_CREDIT = 9,              /* link (outgoing, routed): its receiver gives `credit` more; 0: it wants no drain any more */
+    A_WAITS = 13,              /* delivery = core's outgoing handle: it came settled and waits for its receiver, who takes none at present */
     A_CONTROL = 16             /* state = control kind, block = MessagePack payload; handled in Python */
 };
 

@@ -107,6 +107,16 @@ static inline void drop_presettled(pump *p, wlink *k)
     }
 }
 
+/* Their receiver takes none at present.  What came settled does not hold up its sender any longer; what is not sent until
+ * the list is full is dropped.  Only what was queued since the last time is looked at. */
+static inline void out_waits(pump *p, wlink *k)
+{
+    for (wout *o = k->queue_last; o && !o->waits; o = o->previous) {
+        o->waits = true;
+        if (o->droppable) post_link(p, A_WAITS, k)->delivery = o->core;
+    }
+}
+
 /* SEND: take a delivery in.  A stale link is ignored: the core ends what crossed with the link's DETACH. */
 static inline void egress_accept(pump *p, const routerd_record *r)
 {
@@ -228,7 +238,11 @@ static inline enum serve_result egress_serve(pump *p, wlink *k)
     enum serve_result result = SERVE_EMPTY;
     while (k->queue_first) {
         wout *o = k->queue_first;
-        if (!o->engine && pn_link_credit(k->engine) <= 0) { result = SERVE_BLOCKED; break; }
+        if (!o->engine && pn_link_credit(k->engine) <= 0) {
+            if (k->queued_settled) out_waits(p, k);
+            result = SERVE_BLOCKED;
+            break;
+        }
         if (pn_session_outgoing_bytes(session) >= SESSION_HIGH) return SERVE_BUSY;
         result = egress_write(p, k, o, session);
         if (result != SERVE_EMPTY) break;

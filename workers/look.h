@@ -3,7 +3,7 @@
 #ifndef ROUTERD_WORKERS_LOOK_H
 #define ROUTERD_WORKERS_LOOK_H
 
-#include "pump.h"
+#include "egress.h"
 
 #define LOOK_BLOCKED_NS 10000000000ull /* without credit for longer: blocked */
 
@@ -20,6 +20,13 @@ static void look_at(wlink *k, uint64_t now)
     else if (!k->dry_since) k->dry_since = now;
 }
 
+/* A receiver that has begun no delivery since the last look takes none at present, whatever credit it gave. */
+static void look_for_standstill(pump *p, wlink *k)
+{
+    if (k->queued_settled && k->seen_tag == k->tag) out_waits(p, k);
+    k->seen_tag = k->tag;
+}
+
 /* Looks at every link, and counts those that are blocked. */
 static void look_at_all(pump *p, uint64_t now)
 {
@@ -28,9 +35,11 @@ static void look_at_all(pump *p, uint64_t now)
         wlink *k = (wlink *) pool_at(&p->links, i);
         if (k->slot.next_free != SLOT_USED) continue;
         look_at(k, now);
+        look_for_standstill(p, k);
         blocked += k->dry_since && now > k->dry_since + LOOK_BLOCKED_NS;
     }
     stats_set(p->stats, N_LINKS_BLOCKED, blocked);
+    publish_actions(p);
 }
 
 /* One receiver as it is now; false: there is none of that name. */

@@ -136,13 +136,17 @@ static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
 static inline bool terminus_there(pn_terminus_t *t) { return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0; }
 
 /* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 2.6.3).  The engine does not tell a source
- * without an address from none: where we have named no address, the detach alone counts. */
+ * without an address from none: where we have named no address, the detach alone counts.  Who answers without the address that
+ * we have named has not made it its own, as clients do that open whatever comes; if links are routed through, that is for the
+ * far peer to judge. */
 static inline bool attach_refused(const wlink *k)
 {
-    pn_terminus_t *source = pn_link_source(k->engine);
-    if (k->outgoing) return pn_terminus_get_type(pn_link_remote_target(k->engine)) == PN_UNSPECIFIED;
-    if (!pn_terminus_get_address(source) && !pn_terminus_is_dynamic(source)) return false;
-    return pn_terminus_get_type(pn_link_remote_source(k->engine)) == PN_UNSPECIFIED;
+    pn_terminus_t *here = k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine);
+    pn_terminus_t *there = k->outgoing ? pn_link_remote_target(k->engine) : pn_link_remote_source(k->engine);
+    bool named = pn_terminus_get_address(here);
+    if (named && !k->routed) return !pn_terminus_get_address(there);
+    if (!k->outgoing && !named && !pn_terminus_is_dynamic(here)) return false;
+    return pn_terminus_get_type(there) == PN_UNSPECIFIED;
 }
 
 /* A peer attaches, or answers our attach. */

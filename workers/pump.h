@@ -110,6 +110,7 @@ typedef struct {
     struct win *in_first;          /* in: unsettled */
     struct wout *queue_first, *queue_last, *unsettled_first;
     uint32_t queued, queued_settled; /* out: undelivered, and how many of them came presettled */
+    uint64_t seen_tag;             /* out: `tag` at the last look */
     uint8_t queue_priority;        /* highest priority waiting */
     uint64_t tag;
     uint64_t dry_since;            /* out: when a look first found it without credit; 0: it has some */
@@ -140,6 +141,7 @@ typedef struct wout {
     uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;
     bool settled, droppable, streaming, told, sent, aborted;
+    bool waits;                    /* its receiver took none when it was looked at (out_waits) */
 } wout;
 
 typedef struct {

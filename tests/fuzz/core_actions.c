@@ -52,7 +52,7 @@ static uint32_t some_block(const arena_view *v) { return below(8) ? below(arena_
 static routerd_record some_record(const arena_view *arenas, uint32_t w, const uint64_t *seen)
 {
     static const uint8_t types[] = {A_DELIVER, A_DELIVER, A_DELIVER, A_CONTINUE, A_UPDATE, A_UPDATE, A_UPDATE, A_DONE, A_PROGRESS,
-                                    A_DRAIN, A_DRAINED, A_FREE, A_CONTROL, A_NONE, 255};
+                                    A_DRAIN, A_DRAINED, A_FREE, A_WAITS, A_CONTROL, A_NONE, 255};
     static const uint32_t states[] = {0, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED, S_TRANSACTIONAL, 77};
     routerd_record r;
     uint8_t *bytes = (uint8_t *) &r;

@@ -191,6 +191,10 @@ class Worker(Speaker):
         if out.settled and out.complete:
             self.done(out)
 
+    def waits(self, out: Outgoing) -> None:
+        """Its receiver takes none at present."""
+        self.post(type=n.A_WAITS, delivery=out.core)
+
     def done(self, out: Outgoing, dropped: bool = False) -> None:
         if out.link.settles:
             self.claim(out.message, n.S_RELEASED if dropped else n.S_ACCEPTED)

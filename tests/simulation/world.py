@@ -57,6 +57,7 @@ class World:
             (self.sender_acts, 6),
             (self.receiver_reads, 20),
             (self.receiver_answers, 30),
+            (self.receiver_stops, 8),
             (self.drain, 3),
             (self.detach, 2),
             (self.disconnect, 1),
@@ -181,6 +182,16 @@ class World:
             worker.answer_out(out, state, detail)
         elif not out.answered:
             worker.settle_out(out, state, detail=detail)
+
+    def receiver_stops(self) -> None:
+        """Settled messages wait for a receiver without credit, and some are dropped."""
+        outs = [(w, out) for w, out in self.outs() if out.settled]
+        if not outs:
+            return
+        worker, out = self.random.choice(outs)
+        worker.waits(out)
+        if self.random.random() < 0.3:
+            worker.done(out, dropped=True)
 
     def drain(self) -> None:
         links = self.links(True)

@@ -1,5 +1,7 @@
 """Credit and drain: what senders are granted, when, and what becomes of it (AMQP 1.0 part 2.6.7)."""
 
+import socket
+
 import pytest
 from peer import ACCEPTED, CREDIT, RELEASED, Net, Peer
 from proton import Message, Receiver, Sender
@@ -61,7 +63,7 @@ def test_no_credit_before_there_is_a_receiver(net: Net, name: str) -> None:
 
 
 def test_no_credit_beyond_the_capacity(net: Net, router: RunningRouter, name: str) -> None:
-    """What is not settled is not replenished, presettled messages that nobody takes included."""
+    """What is not settled is not replenished."""
     at, to = net.peer(), small(net, router)
     receiver = at.receiver(name, 100)
     sender = to.ready_sender(name)
@@ -100,6 +102,52 @@ def test_credit_of_presettled_messages_comes_back_when_they_are_gone(net: Net, n
         for _ in range(200):
             net.send(sender, Message(body="x"), settled=True)
         at.take(receiver, 200)
+
+
+def send_settled(net: Net, sender: Sender, total: int) -> None:
+    """So many presettled messages, each as soon as there is credit for it."""
+    for number in range(total):
+        net.until(lambda: sender.credit > 0, "credit")
+        net.send(sender, Message(body=number), settled=True)
+
+
+def test_a_receiver_without_credit_does_not_hold_up_presettled_messages(
+    net: Net, router: RunningRouter, name: str
+) -> None:
+    """As many as its link's capacity wait for it; when there are more all but the first are dropped."""
+    at, to = small(net, router), small(net, router)
+    receiver = at.receiver(name, 2)
+    sender = to.ready_sender(name)
+    dropped = sum(worker["dropped_presettled_out"] for worker in router.workers)
+    send_settled(net, sender, 4 * SMALL)
+    assert [got.body for got in at.take(receiver, 2)] == [0, 1]
+    net.until(lambda: sender.credit == SMALL, "the credit of what waits, or is dropped")
+    gone = sum(worker["dropped_presettled_out"] for worker in router.workers) - dropped
+    waiting = 4 * SMALL - 2 - gone
+    assert 0 < waiting <= SMALL + 1
+    receiver.flow(100)
+    bodies = [got.body for got in at.take(receiver, waiting)]
+    assert bodies[0] == 2, "the first that waits is kept"
+    assert bodies[1:] == list(range(4 * SMALL - len(bodies) + 1, 4 * SMALL)), "and the latest"
+
+
+def test_a_receiver_that_reads_nothing_does_not_hold_up_presettled_messages(
+    net: Net, router: RunningRouter, name: str
+) -> None:
+    """Whatever credit it gave: it has begun no message for a second."""
+    at, to = small(net, router), small(net, router)
+    at.receiver(name, 100_000)
+    sender = to.ready_sender(name)
+    net.round_trips(at)
+    at.deaf = True
+    at.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    body = bytes(200_000)
+    for _ in range(1000):  # what the sockets take
+        net.turn(0.01)
+        if sender.credit == 0 and not to.transport.pending():
+            break
+        net.send(sender, Message(body=body), settled=True)
+    net.until(lambda: sender.credit == SMALL, "the credit of what waits")
 
 
 def test_nothing_is_sent_without_the_receivers_credit(net: Net, name: str) -> None:

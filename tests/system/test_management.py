@@ -93,6 +93,28 @@ def test_counts_of_links(client: Client, net: Net) -> None:
             assert told == [4, 2, 1, 1, 0]
 
 
+def test_counts_of_presettled_messages(client: Client, net: Net) -> None:
+    """A receiver's are counted when they are sent, or dropped; its sender's when they come."""
+    peer = net.peer()
+    receiver, sender = peer.receiver("presettled"), peer.ready_sender("presettled")
+    receiver.flow(10)
+    for _ in range(300):
+        net.until(lambda: sender.credit > 0, "credit")
+        net.send(sender, Message(body="x"), settled=True)
+    peer.take(receiver, 10)
+    names = ("delivery", "presettled", "droppedPresettled", "undelivered", "unsettled")
+
+    def seen() -> dict[str, list[int]]:
+        rows = [r for r in client.query("link") if r["owningAddr"] == "M0presettled"]
+        return {r["linkDir"]: [r[f"{name}Count"] for name in names] for r in rows}
+
+    net.until(lambda: seen()["in"] == [300, 300, 0, 0, 0], "the counts of the sender")
+    sent, presettled, dropped, waiting, unsettled = seen()["out"]
+    assert (sent, presettled, unsettled) == (10, 10 + dropped, 0)
+    assert dropped > 0
+    assert sent + dropped + waiting == 300
+
+
 def test_what_waits_for_a_receiver(client: Client, net: Net) -> None:
     """Deliveries that it gives no credit for, and the credit it gives, stand at its link."""
     peer = net.peer()

@@ -153,6 +153,20 @@ def test_a_refused_link_is_told_once_with_its_reason(stand: Stand, acceptor: Acc
     assert not [one for one in stand.heard if isinstance(one, Attach | Detach)]
 
 
+@pytest.mark.parametrize("outgoing", [True, False], ids=["out", "in"])
+def test_an_answer_without_the_address_is_none(stand: Stand, acceptor: Acceptor, outgoing: bool) -> None:
+    """Some clients open whatever comes; nothing is sent to them that they have not asked for."""
+    peer, connection = opened(stand, acceptor)
+    stand.tell(C_OPEN_LINK, wish(connection, 1, "named", outgoing, source="a", target="a"))
+    stand.tell(C_OPEN_LINK, wish(connection, 2, "nameless", outgoing))
+    peer.link("named").open()
+    peer.answer("nameless")
+    assert stand.hear(Attach)[0].request == 2
+    peer.link("named").close()
+    assert stand.hear(LinkRefused)[0].request == 1
+    assert not [one for one in stand.heard if isinstance(one, Attach)]
+
+
 def test_a_lost_connection_refuses_what_was_asked(stand: Stand, acceptor: Acceptor) -> None:
     """What was open is detached; what was asked later, of a connection that is gone, is refused at once."""
     peer, connection = opened(stand, acceptor)

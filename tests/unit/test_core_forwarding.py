@@ -310,6 +310,35 @@ def test_credit_of_settled_messages(treatment: str, link: int, at_once: bool, st
 
 
 @pytest.mark.parametrize("streaming", [False, True])
+def test_a_receiver_that_takes_nothing_holds_up_nobody(streaming: bool) -> None:
+    """Its worker says so: the credit of settled messages comes back, once they are there whole."""
+    bed = Bed()
+    unsettled = bed.deliver()
+    first = bed.sent()["peer"]
+    bed.act(RECEIVER, type=n.A_WAITS, delivery=first)
+    assert bed.heard(SENDER, n.W_RELEASE) == [], "an unsettled one is waited for"
+    flags = n.F_SETTLED if streaming else n.F_SETTLED | n.F_COMPLETE
+    handle = INCOMING + 1 if streaming else 0
+    block = bed.deliver(flags=flags, peer=handle)
+    sent = bed.sent()["peer"]
+    if streaming:
+        (accepted,) = bed.heard(SENDER, n.W_ACCEPTED)
+    bed.act(RECEIVER, type=n.A_WAITS, delivery=sent)
+    if streaming:
+        assert credits(bed) == []
+        bed.act(SENDER, type=n.A_CONTINUE, flags=n.F_COMPLETE, delivery=accepted["peer"], length=5)
+    assert credits(bed) == [(False, 1)]
+    bed.act(RECEIVER, type=n.A_WAITS, delivery=sent)
+    assert credits(bed) == [], "it has come back already"
+    bed.act(RECEIVER, type=n.A_DONE, flags=n.F_DROPPED, delivery=sent)
+    assert [(r["block"], r["credit"]) for r in bed.heard(SENDER, n.W_RELEASE)] == [(block, 0)]
+    info = bed.forwarder.link_info(RECEIVER, 0, 1)
+    assert info is not None
+    assert (info["deliveries"], info["presettled"], info["dropped"], info["count"]) == (1, 1, 1, 1)
+    assert unsettled != block
+
+
+@pytest.mark.parametrize("streaming", [False, True])
 def test_a_receiver_far_behind_gets_no_more_settled_messages(streaming: bool) -> None:
     """Beyond twice its capacity copies are dropped and counted; others get theirs; nothing piles up."""
     bed = Bed("multicast")
