@@ -40,6 +40,11 @@ class Parser:
         self.more_oddities = 0
         self.outside: list[Oddity] = []
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has begun that is not finished."""
+        return self._open is None and not self._rest
+
     def feed(self, text: str) -> Iterator[Result]:
         """Another piece of text; yields what it completes."""
         text = self._rest + text
