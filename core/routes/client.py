@@ -65,8 +65,8 @@ class Client:
         """Ask, if it is time to."""
         if self.state == AWAY or self._accepted or now < self._due:
             return
-        self._due = now + self._interval
         if self._send(Said(REQUEST, request(self._endpoint, self._clock()), self._endpoint, 0)):
+            self._due = now + self._interval
             self.requests += 1
 
     def _be(self, state: str, now: int, reason: str = "") -> None:

@@ -1,0 +1,287 @@
+"""One table's dealings with Route Managers and applications: its control messages, and who they come from.
+
+Messages arrive at `<table>/$rm`. What is said on a connection goes to `<table>/$conn/<number>`; who
+receives there is the connection. One that we make is asked for as `<table>/$to/<host:port>`.
+"""
+
+import logging
+from collections.abc import Callable
+from ipaddress import ip_address, ip_network
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from core.routes import application as a
+from core.routes import words
+from core.routes.client import Client
+from core.routes.envelope import EnvelopeError, opened, sealed
+from core.routes.server import Event, Server
+from core.routes.state import Installed
+from core.routes.stream import Stream
+from core.routes.table import MeidMap, Table
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+MOST_ON_THEIR_WAY: Final = 4  # messages to one connection
+LOOK: Final = a.SECOND // 10  # between two looks whether connections can be sent to
+NOT_ALLOWED: Final = "this sender may not give tables to this router"
+
+
+class Settings(NamedTuple):
+    """What is configured. ``me``: host:port at which RMR applications reach this router; ``name``: the one
+    that they know their manager by, empty: none; ``push_to``: control ports of applications that do not ask;
+    ``push_from``: addresses and networks of who may send tables, beside the manager."""
+
+    me: str
+    manager: str = ""
+    serve: bool = False
+    compatible: bool = False
+    name: str = ""
+    push_to: tuple[str, ...] = ()
+    push_from: tuple[str, ...] = ()
+    interval: int = 5
+
+
+class Peer(msgspec.Struct):
+    """A connection that speaks RMR. ``host`` is its ip:port; ``reached``, of one that we made: where to."""
+
+    number: int
+    host: str
+    reached: str = ""
+    up: bool = False  # messages can be sent there
+
+
+class World(Protocol):
+    """What there is around it. Addresses are those that follow `<table>/`."""
+
+    def send(self, address: str, content: bytes) -> bool: ...
+    def waiting(self, address: str) -> int: ...
+    def there(self, address: str) -> bool: ...
+    def dial(self, name: str, wanted: bool) -> None: ...
+    def install(self, value: Table | MeidMap, origin: str, done: Callable[[str], None]) -> None: ...
+    def origin(self) -> str: ...
+    def count(self, what: str) -> None: ...
+    def seconds(self) -> int: ...
+
+
+class Liaison:
+    """``instance`` is another one in each life of the core. ``table`` is the name of the table."""
+
+    def __init__(self, table: str, settings: Settings, instance: str, world: World, use: Installed) -> None:
+        self.table = table
+        self.settings = settings
+        self._world = world
+        self._now = 0
+        self._looked = 0
+        self._peers: dict[int, Peer] = {}
+        self._streams: dict[int, Stream] = {}
+        self._left: list[Stream] = []  # of connections that are gone
+        self._networks = [ip_network(one, strict=False) for one in settings.push_from]
+        self._manager_hosts: set[str] = set()  # where it was found last
+        self.client: Client | None = None
+        self.server: Server | None = None
+        if settings.manager:
+            self.client = Client(settings.manager, settings.me, settings.interval, self._ask, world.seconds)
+            world.dial(settings.manager, True)
+        if settings.serve:
+            self.server = Server(instance, settings.name, self, self._told)
+            if use.table is not None:
+                self.server.install(use, None)
+            for control in settings.push_to:
+                self.server.know("", control, True, 0)
+
+    # ---- what happens ----
+
+    def opened(self, peer: Peer) -> None:
+        """A connection is there; its links follow."""
+        self._peers[peer.number] = peer
+        self._looked = -LOOK
+
+    def closed(self, number: int, now: int) -> None:
+        """A connection is gone."""
+        self._now = now
+        peer = self._peers.pop(number, None)
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            stream.lost()
+            if not stream.finished:
+                self._left.append(stream)
+        if peer is None:
+            return
+        if self.client is not None and peer.reached == self.client.manager and peer.up:
+            self.client.lost(now)
+        if self.server is not None:
+            self.server.lost(_address(peer.number), now)
+
+    def installed(self, use: Installed, value: Table | MeidMap | None) -> None:
+        """The table in use is another one."""
+        if self.server is not None:
+            self.server.install(use, value)
+
+    def heard(self, content: bytes, number: int, now: int) -> None:
+        """A control message has come on a connection."""
+        self._now = now
+        peer = self._peers.get(number)
+        if peer is None:
+            return
+        try:
+            heard = opened(content, _address(number), peer.host)
+        except EnvelopeError as error:
+            LOGGER.warning(
+                "Route table %s: a control message from %s cannot be read: %s", self.table, peer.host, error
+            )
+            return
+        match heard.kind:
+            case words.TABLE:
+                self._take(heard, peer)
+            case words.REQUEST if self.server is not None:
+                self._world.count("route_requests")
+                self.server.requested(heard, now)
+            case words.STATE if self.server is not None:
+                self.server.answered(heard, now)
+            case _:
+                LOGGER.info(
+                    "Route table %s: a message of type %d from %s was dropped: we are no Route Manager",
+                    self.table, heard.kind, peer.host,
+                )  # fmt: skip
+
+    def step(self, now: int) -> None:
+        """What is due."""
+        self._now = now
+        if now - self._looked >= LOOK:
+            self._looked = now
+            for peer in list(self._peers.values()):
+                self._look(peer)
+        for stream in [*self._streams.values(), *self._left]:
+            stream.step()
+        self._left = [stream for stream in self._left if not stream.finished]
+        if self.client is not None:
+            self.client.step(now)
+        if self.server is not None:
+            self.server.step(now)
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do at once."""
+        streams = (*self._streams.values(), *self._left)
+        return any(stream.busy for stream in streams) or (self.server is not None and self.server.busy)
+
+    # ---- tables that come ----
+
+    def _look(self, peer: Peer) -> None:
+        """A connection counts when its links are there."""
+        if peer.up or not self._world.there(_address(peer.number)):
+            return
+        peer.up = True
+        if self.client is not None and peer.reached == self.client.manager:
+            self._manager_hosts = {_host(peer.host)}
+            self.client.connected(self._now)
+        elif self.server is not None and peer.reached:
+            self.server.reached(peer.reached, _address(peer.number), self._now)
+
+    def _take(self, heard: words.Heard, peer: Peer) -> None:
+        origin = self._origin(heard, peer)
+        if not origin:
+            error = words.refusal(heard.payload, NOT_ALLOWED)
+            self._refused(heard, error.table_id, NOT_ALLOWED)
+            said = words.Said(
+                words.STATE,
+                words.state(error.table_id, NOT_ALLOWED, bad=True),
+                xact=heard.xact,
+                call=heard.call,
+            )
+            self._answer(heard, said)
+            return
+        stream = self._streams.get(peer.number)
+        if stream is None:
+            stream = self._streams[peer.number] = self._stream(origin)
+        stream.message(heard)
+
+    def _origin(self, heard: words.Heard, peer: Peer) -> str:
+        """Who sends a table, as the log says it; empty: somebody who may not."""
+        host = _host(peer.host)
+        if host in self._manager_hosts:
+            return f"manager {self.settings.manager}"
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return ""
+        return f"rmr {heard.source} at {peer.host}" if any(address in one for one in self._networks) else ""
+
+    def _stream(self, origin: str) -> Stream:
+        manager = origin == f"manager {self.settings.manager}"
+        whole = False
+
+        def install(value: Table | MeidMap, done: Callable[[str], None]) -> None:
+            nonlocal whole
+            whole = isinstance(value, Table) and value.complete
+            self._world.install(value, origin, done)
+
+        def told(heard: words.Heard, table_id: str, reason: str) -> None:
+            if reason:
+                self._refused(heard, table_id, reason)
+            else:
+                self._world.count("route_tables_accepted")
+            if manager and self.client is not None:
+                self.client.table(table_id, reason, whole and not reason, self._now)
+
+        return Stream(install, self._based, self._answer, told, self.settings.compatible)
+
+    def _based(self) -> bool:
+        return self._world.origin().startswith(("manager ", "rmr "))
+
+    def _refused(self, heard: words.Heard, table_id: str, reason: str) -> None:
+        self._world.count("route_tables_refused")
+        LOGGER.warning(
+            "Route table %s: %s from %s at %s refused, the former stays in use: %s",
+            self.table, table_id or words.NO_ID, heard.source or "nobody", heard.host, reason,
+        )  # fmt: skip
+
+    def _answer(self, heard: words.Heard, said: words.Said) -> None:
+        self.send(heard.answer, said._replace(source=self.settings.me))
+
+    def _ask(self, said: words.Said) -> bool:
+        for peer in self._peers.values():
+            if peer.up and peer.reached == self.settings.manager:
+                self._world.count("route_requests_sent")
+                return self.send(_address(peer.number), said)
+        return False
+
+    # ---- the server's outlet ----
+
+    def room(self, connection: str) -> int:
+        """Messages that may be sent there now."""
+        return MOST_ON_THEIR_WAY - self._world.waiting(connection)
+
+    def send(self, connection: str, said: words.Said) -> bool:
+        """Send one; False: nobody is there."""
+        return self._world.send(connection, sealed(said, self.settings.me))
+
+    def reach(self, control: str, wanted: bool) -> None:
+        """Connect to a control port, or no longer."""
+        self._world.dial(control, wanted)
+
+    def _told(self, event: Event) -> None:
+        one = event.application
+        who = f"{one.endpoint or one.control} (control port {one.control})"
+        match event.kind:
+            case "ok":
+                self._world.count("route_acks_ok")
+                LOGGER.info("Route table %s: %s runs %s", self.table, who, event.about)
+            case "err":
+                self._world.count("route_acks_err")
+                LOGGER.warning("Route table %s: %s refused %s", self.table, who, event.about)
+            case "late":
+                self._world.count("route_acks_late")
+                LOGGER.warning("Route table %s: %s has not acknowledged %s", self.table, who, event.about)
+            case "restart":
+                LOGGER.info("Route table %s: %s asks again; it ran %s", self.table, who, event.about)
+
+
+def _address(number: int) -> str:
+    return f"$conn/{number}"
+
+
+def _host(text: str) -> str:
+    """The address in ip:port."""
+    return text.rpartition(":")[0].strip("[]")
