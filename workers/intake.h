@@ -128,8 +128,7 @@ static inline void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
     }
     pn_delivery_update(d, S_REJECTED);
     pn_delivery_settle(d);
-    pn_condition_set_name(pn_link_condition(k->engine), "amqp:link:message-size-exceeded");
-    pn_link_close(k->engine);                                  /* the link itself ends with its connection, or the peer's DETACH */
+    pn_link_close(k->engine);                                  /* without an error: the message has it, and the connection's CLOSE follows */
     k->conn->denied = true;
     stats_add(p->stats, N_REFUSED_SIZE, 1);
     mark_dirty(p, k->conn);

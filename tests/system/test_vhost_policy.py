@@ -150,6 +150,7 @@ def test_a_message_too_large_ends_link_and_connection(router: RunningRouter, siz
     message = Message(address="list", body="x" * size)
     outcome = attempt(router.url, at("strict"), [("sender", None)], message)
     assert outcome.dispositions == ("amqp:link:message-size-exceeded",)
+    assert outcome.link_errors == (), "the reason is told once, with the message"
     assert outcome.error == "amqp:connection:forced"
     assert router.counted("refused_size") == 1
     assert attempt(router.url, at("free"), [("sender", None)], message).dispositions == ("38",)  # released
