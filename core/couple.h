@@ -21,6 +21,7 @@ static inline void deliver_coupled(core_router *c, core_link *l, const routerd_r
         in_settle(c, in, outcome_plain(S_RELEASED, 0));
         return;
     }
+    c->network.transit += l->coupled->far;
     deliver_copy(c, in, l->coupled, r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1, 0, NULL);
     stats_add(c->stats, STAT_FORWARDED, 1);
     if ((in->flags & IN_COMPLETE) || !in->peer) return;

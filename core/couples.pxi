@@ -9,10 +9,10 @@ cdef class Couples:
     def __cinit__(self, Forwarder forwarder not None):
         self.forwarder = forwarder
 
-    def add(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing) -> bool:
-        """An end, not coupled yet. False: its index is taken or absurd."""
+    def add(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, bint far=False) -> bool:
+        """An end, not coupled yet; ``far``: at another router. False: its index is taken or absurd."""
         self.forwarder.worker_known(worker)
-        return link_add_routed(self.forwarder.core, worker, link, generation, outgoing) is not NULL
+        return link_add_routed(self.forwarder.core, worker, link, generation, outgoing, far) is not NULL
 
     def couple(self, uint32_t worker, uint32_t link, uint32_t generation, uint32_t far_worker, uint32_t far_link, uint32_t far_generation) -> bool:
         """What comes on the one goes out on the other. False: they are not two free ends of both directions."""

@@ -293,7 +293,7 @@ static void deliver_address(core_router *c, core_in *in, core_address *a, uint8_
 static inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past)
 {
     stats_add(c->stats, STAT_RECEIVED, 1);
-    if (r->flags & F_SETTLED) stats_add(c->stats, STAT_PRESETTLED, 1);
+    if ((r->flags & F_SETTLED) && !past->control) stats_add(c->stats, STAT_PRESETTLED, 1);   /* what routers say is no traffic */
     if (route != ROUTE_FOUND) {
         deliver_nowhere(c, l, r, route);
         return;

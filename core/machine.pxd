@@ -134,7 +134,7 @@ cdef extern from "setup.h" nogil:
     int core_step(core_router *, uint64_t)
     int core_run(core_router *, uint64_t, uint64_t)
     int core_batch(core_router *, uint32_t, uint32_t, uint32_t *)
-    core_link *link_add_routed(core_router *, uint32_t, uint32_t, uint32_t, bint)
+    core_link *link_add_routed(core_router *, uint32_t, uint32_t, uint32_t, bint, bint)
     void core_publish(core_router *)
     void core_reclaim(core_router *, uint32_t)
     void place_fill(core_router *, uint32_t)

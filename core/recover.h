@@ -190,11 +190,13 @@ static void link_remove(core_router *c, core_link *l, bool failed)
     link_unplace(c, l);
 }
 
-/* One end of a link that is routed through.  NULL as of link_add(). */
-static core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing)
+/* One end of a link that is routed through; `far`: at another router.  NULL as of link_add(). */
+static core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, bool far)
 {
     core_link *l = link_place(c, w, link, generation, outgoing, 0);
-    if (l) l->kind = LINK_ROUTED;
+    if (!l) return NULL;
+    l->kind = LINK_ROUTED;
+    l->far = far;
     return l;
 }
 

@@ -159,6 +159,7 @@ typedef struct core_link {
     bool container;            /* of a broker's connection: counted apart */
     bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
     uint32_t capacity;
+    bool far;                  /* routed: at another router */
     struct core_link *coupled; /* routed: the other end; NULL: it is gone */
     core_address *address;     /* NULL: anonymous (incoming only) */
     uint32_t scope;            /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */

@@ -128,7 +128,7 @@ static inline void detail_error(pn_condition_t *error, const uint8_t *at, size_t
     if (size) pn_data_decode(pn_condition_info(error), (const char *) at, size);
 }
 
-/* What an UPDATE record says, onto our side of a delivery; the payload is given back. */
+/* What an UPDATE record says besides the state itself, onto our side of a delivery. */
 static inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r)
 {
     pn_disposition_t *local = pn_delivery_local(d);
@@ -151,7 +151,6 @@ static inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_re
     default:
         if (size > 0) pn_data_decode(pn_disposition_data(local), (const char *) buffer, (size_t) size);
     }
-    pn_delivery_update(d, r->state);
 }
 
 #endif

@@ -327,7 +327,10 @@ static inline void egress_update(pump *p, const routerd_record *r)
         if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
         return;
     }
-    if (o->engine && r->state) disposition_write(p, o->engine, r);
+    if (o->engine && r->state) {
+        disposition_write(p, o->engine, r);
+        pn_delivery_update(o->engine, r->state);
+    }
     if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
     mark_dirty(p, o->link->conn);
     if (!(r->flags & F_SETTLED)) return;

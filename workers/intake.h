@@ -66,6 +66,15 @@ static inline void intake_discard(win *s, bool refund)
     s->link->held = false;
 }
 
+/* More has come of a message that nobody needs. */
+static inline void intake_wasted(win *s, pn_delivery_t *d, uint64_t size)
+{
+    s->wasted += size;
+    if (!s->outcome || s->wasted < HOLD_HIGH) return;
+    pn_delivery_update(d, s->outcome);
+    s->outcome = 0;
+}
+
 /* The last byte (or an abort) has come, and the link moves on to its next delivery. */
 static inline void intake_finish(pump *p, wlink *k, win *s)
 {
@@ -76,6 +85,7 @@ static inline void intake_finish(pump *p, wlink *k, win *s)
     k->held = false;
     if (s->refund) credit_owed(p, k, 1);
     if (settled) {
+        if (s->outcome && !pn_delivery_aborted(d)) pn_delivery_update(d, s->outcome);
         win_free(p, s);
         pn_delivery_settle(d);         /* moves the link on */
     } else {
@@ -198,7 +208,9 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
     if (pn_delivery_aborted(d)) { intake_aborted(p, k, s); return; }
     while ((pending = pn_delivery_pending(d)) > 0) {
         if (s->discard) {
-            if (pn_link_recv(k->engine, scratch, pending < sizeof scratch ? pending : sizeof scratch) <= 0) break;
+            ssize_t n = pn_link_recv(k->engine, scratch, pending < sizeof scratch ? pending : sizeof scratch);
+            if (n <= 0) break;
+            intake_wasted(s, d, (uint64_t) n);
             mark_dirty(p, k->conn);
             continue;
         }

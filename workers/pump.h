@@ -124,6 +124,8 @@ typedef struct win {
     uint64_t core;                 /* the core's handle, 0 until told */
     arena_writer writer;
     uint64_t read_to;              /* every reader has got this far */
+    uint32_t outcome;              /* it has one before all of it has come: told, and settled, then; a client takes each telling for one */
+    uint64_t wasted;               /* what has come since: beyond HOLD_HIGH it is told at once, so that the sender may stop */
     bool whole;                    /* arrived in one piece: no writer */
     bool posted, settled, complete, discard, refund, grown;
     bool told;                     /* its sender knows an outcome and is to settle */

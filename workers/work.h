@@ -36,6 +36,8 @@ static inline void work_update_in(pump *p, const routerd_record *r)
         if (r->peer) s->core = r->peer;
         if (r->state && !s->settled) {
             disposition_write(p, d, r);
+            if (settled && !s->complete) s->outcome = r->state;
+            else pn_delivery_update(d, r->state);
             s->told |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED || r->state == S_TRANSACTIONAL;
         }
         mark_dirty(p, s->link->conn);

@@ -166,7 +166,11 @@ class Ends:
         if pending.cancelled or attach.termini is None:
             self._detach(far, Detach(attach.link, attach.generation))
             return
-        added = self._couples.add(*far, attach.outgoing) and self._couples.add(*near, pending.attach.outgoing)
+        first = self._find(pending.worker, pending.attach.connection)
+        from_router = first is not None and first.role == ROUTERS
+        added = self._couples.add(*far, attach.outgoing, not pending.here) and self._couples.add(
+            *near, pending.attach.outgoing, from_router
+        )
         if not added or not self._couples.couple(*near, *far):
             self._forwarder.remove_link(*far)
             self._forwarder.bad()

@@ -75,6 +75,13 @@ def test_presettled(net: Net, ends: tuple[Peer, Peer], name: str) -> None:
     assert [got.body for got in ends[1].take(receiver, 100)] == list(range(100))
 
 
+def test_what_routers_say_to_each_other_is_no_traffic(line: list[NetworkRouter]) -> None:
+    """It is settled, and comes all the time."""
+    before = line[1].core
+    until(lambda: line[1].core["received"] >= before["received"] + 3, "what others say", 10)
+    assert line[1].core["presettled"] == before["presettled"]
+
+
 def test_closest_stays_here(net: Net, ends: tuple[Peer, Peer], name: str) -> None:
     """As long as there is a receiver at the sender's own router."""
     far = ends[1].receiver(f"closest/{name}", credit=10)

@@ -79,13 +79,23 @@ def test_what_a_lost_receiver_had_settled_stays_settled(net: Net, name: str, los
     assert net.settled(*sent) == [ACCEPTED, MODIFIED]
 
 
+def stream_until(net: Net, sender: Sender, sent: Delivery, state: int) -> None:
+    """Go on with a message until its sender hears what became of it."""
+    for _ in range(100):
+        sender.stream(HALF)
+        net.turn(0.01)
+        if sent.remote_state == state:
+            return
+    raise AssertionError("the outcome of a message that is still being sent is not told")
+
+
 def test_a_message_lost_half_way_to_its_receiver_is_modified(net: Net, name: str) -> None:
     """It was begun."""
     pair = Pair(net, name, credit=1)
     sent = net.begin(pair.sender, HALF)
     net.until(lambda: pair.at.inbox(pair.receiver), "first bytes")
     pair.at.drop()
-    net.until(lambda: sent.remote_state == MODIFIED, "outcome of a message that is still being sent")
+    stream_until(net, pair.sender, sent, MODIFIED)
     assert sent.remote.failed
     pair.sender.advance()
     assert net.settled(sent) == [MODIFIED]
@@ -224,14 +234,26 @@ def test_an_abort_while_the_receiver_has_no_credit(net: Net, name: str) -> None:
     assert net.settled(following) == [ACCEPTED]
 
 
+def test_an_early_outcome_is_told_once(net: Net, name: str) -> None:
+    """With the end of the message and settled: a client takes each telling for an outcome of its own."""
+    peer = net.peer()
+    sender = peer.ready_sender(None)
+    sent = net.begin(sender, Message(address=name, body=HALF).encode()[:-1])
+    net.round_trips(peer)
+    assert (sent.remote_state, sent.settled) == (0, False)
+    sender.stream(HALF[-1:])
+    sender.advance()
+    assert net.settled(sent) == [RELEASED]
+
+
 def test_a_receiver_that_settles_before_the_end_gets_no_more(net: Net, name: str) -> None:
-    """The sender learns the outcome while it is still sending; the rest of its message goes nowhere."""
+    """The sender of a long message learns the outcome while it is still sending; the rest goes nowhere."""
     pair = Pair(net, name, credit=2)
     sent = net.begin(pair.sender, HALF)
     inbox = pair.at.inbox(pair.receiver)
     net.until(lambda: inbox, "first bytes")
     inbox[0].settle(RELEASED)
-    net.until(lambda: sent.remote_state == RELEASED, "outcome of a message that is still being sent")
+    stream_until(net, pair.sender, sent, RELEASED)
     for _ in range(30):
         pair.sender.stream(HALF)
         net.turn(0)

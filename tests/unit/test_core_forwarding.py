@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from core.addresses import TREATMENTS
-from core.forward import NOTHING, UNKNOWN, Forwarder
+from core.forward import NOTHING, UNKNOWN, Couples, Forwarder
 from shm import native as n
 
 ARENA = 256 * 1024
@@ -267,6 +267,19 @@ def test_receiver_settles_second() -> None:
     assert (down["flags"], down["delivery"], down["peer"]) == (n.F_SETTLED, 9 << 32, sent["peer"])
     assert [r["credit"] for r in bed.heard(SENDER, n.W_RELEASE)] == [1]
     assert bed.forwarder.counts()["outgoing"] == 0
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_routed_messages_to_another_router_are_transit(far: bool) -> None:
+    """And those to a broker of this one are not."""
+    bed = Bed()
+    couples = Couples(bed.forwarder)
+    assert couples.add(SENDER, 5, 1, False)
+    assert couples.add(RECEIVER, 5, 1, True, far)
+    assert couples.couple(SENDER, 5, 1, RECEIVER, 5, 1)
+    bed.deliver(link=5)
+    assert bed.sent()["link"] == 5
+    assert bed.forwarder.counts()["to_routers"] == far
 
 
 def credits(bed: Bed) -> list[tuple[bool, int]]:
