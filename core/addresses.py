@@ -7,7 +7,7 @@ Configured prefixes and patterns give mobile addresses their treatment.
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -199,6 +199,8 @@ class Addresses:
         self._kept: set[str] = set()
         self._unsure: list[Address] = []  # rules may say something else of these than what they have
         self._heads: tuple[str, ...] = ()  # if they begin so
+        self.tables: set[str] = set()  # keys of those that are route tables'
+        self.watch: Callable[[Address, bool], None] = lambda _, there: None  # one has come, or goes
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -306,6 +308,7 @@ class Addresses:
         if rule.fallback:
             self._link_fallback(key)
         LOGGER.debug("address %s added, %s", key, rule.distribution)
+        self.watch(address, True)
         return address
 
     def of_handle(self, handle: int) -> Address | None:
@@ -342,6 +345,11 @@ class Addresses:
         """Never forget an address."""
         self._kept.add(address.key)
 
+    def release(self, address: Address) -> None:
+        """It may be forgotten like any other again."""
+        self._kept.discard(address.key)
+        self.forget_idle(address)
+
     def forget_idle(self, address: Address) -> None:
         """Forget an address unless something uses it, or it is forgotten already."""
         if address.key in self._kept:
@@ -349,3 +357,4 @@ class Addresses:
         if self._by_key.get(address.key) is address and self._forwarder.remove_address(address.handle):
             del self._by_key[address.key], self._by_handle[address.handle]
             LOGGER.debug("address %s removed", address.key)
+            self.watch(address, False)

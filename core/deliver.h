@@ -16,7 +16,7 @@ static inline void *core_take(core_pool *p)
     return entry;
 }
 
-enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN };
+enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN, ROUTE_KEYLESS, ROUTE_RESERVED };
 
 /* By the text in the message. */
 static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t block, uint32_t scope, core_address **address)
@@ -224,6 +224,18 @@ static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, ui
     else if (here) deliver_here(c, in, a, here, priority, state, past);
 }
 
+/* The constant payload that says why a message is rejected. */
+static uint32_t route_reason(const core_router *c, enum core_route why)
+{
+    switch (why) {
+    case ROUTE_NO_ADDRESS: return c->no_address;
+    case ROUTE_UNAVAILABLE: return c->unavailable;
+    case ROUTE_KEYLESS: return c->keyless;
+    case ROUTE_RESERVED: return c->reserved;
+    default: return c->forbidden;
+    }
+}
+
 static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why)
 {
     core_in *in = deliver_in(c, l, r);
@@ -234,7 +246,7 @@ static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *
         l->counts.dropped++;
         stats_add(c->stats, STAT_DROPPED, 1);
     } else if (why != ROUTE_NOWHERE) {
-        o.detail = why == ROUTE_NO_ADDRESS ? c->no_address : why == ROUTE_UNAVAILABLE ? c->unavailable : c->forbidden;
+        o.detail = route_reason(c, why);
         o.arena = (uint8_t) c->workers;
     }
     in_settle(c, in, o);
@@ -289,6 +301,23 @@ static void deliver_address(core_router *c, core_in *in, core_address *a, uint8_
     if (in->copy_count == before) deliver_fallback(c, in, a, priority, state, past);
 }
 
+/* The copies have been made, if there was anybody to have one. */
+static inline void deliver_tail(core_router *c, core_link *l, core_in *in)
+{
+    if (__builtin_expect(!in->copies, 0)) {
+        deliver_failed(c, l, in);
+        return;
+    }
+    stats_add(c->stats, STAT_FORWARDED, in->copy_count);
+    if (__builtin_expect(l->kind != LINK_ENDPOINT, 0)) credit_due(c, l);
+    in_forwarded(c, in);
+    if (!(in->flags & IN_COMPLETE) && in->peer) {
+        routerd_record *s = core_post_link(c, l, W_ACCEPTED);
+        s->delivery = in->peer;
+        s->peer = pool_handle(in);
+    }
+}
+
 /* A message whose way is known: `a` where the route is ROUTE_FOUND. */
 static inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past)
 {
@@ -309,18 +338,7 @@ static inline void deliver_routed(core_router *c, core_link *l, const routerd_re
     if (!(in->flags & IN_COMPLETE) || past->streaming) state |= SEND_STREAM;
     if (__builtin_expect(!a->elsewhere || (l->fallback && !a->exchange), 1)) deliver_receivers(c, in, a, priority, state, past);
     else deliver_address(c, in, a, priority, state, past);
-    if (__builtin_expect(!in->copies, 0)) {
-        deliver_failed(c, l, in);
-        return;
-    }
-    stats_add(c->stats, STAT_FORWARDED, in->copy_count);
-    if (__builtin_expect(l->kind != LINK_ENDPOINT, 0)) credit_due(c, l);
-    in_forwarded(c, in);
-    if (!(in->flags & IN_COMPLETE) && in->peer) {
-        routerd_record *s = core_post_link(c, l, W_ACCEPTED);
-        s->delivery = in->peer;
-        s->peer = pool_handle(in);
-    }
+    deliver_tail(c, l, in);
 }
 
 #endif

@@ -8,7 +8,7 @@
 static void address_elsewhere(core_router *c, core_address *a)
 {
     bool was = a->elsewhere;
-    a->elsewhere = a->exchange || (a->fallback && address_has_receiver(a->fallback));
+    a->elsewhere = a->exchange || a->routes || (a->fallback && address_has_receiver(a->fallback));
     if (!was && a->elsewhere) credit_grant_all(c, a);
 }
 
@@ -35,6 +35,13 @@ static void address_set_exchange(core_router *c, core_address *a, core_exchange 
     if (!x && old) a->holds--;
     a->exchange = x;
     if (old) exchange_free(c, old);
+    address_elsewhere(c, a);
+}
+
+/* NULL: it is no route table's any more.  What it replaces is the caller's. */
+static void address_set_routes(core_router *c, core_address *a, core_routes *p)
+{
+    a->routes = p;
     address_elsewhere(c, a);
 }
 

@@ -7,6 +7,7 @@
 #define ROUTERD_CORE_FORWARD_H
 
 #include "couple.h"
+#include "keyed.h"
 
 static inline void count_stale(core_router *c) { stats_add(c->stats, STAT_STALE, 1); }
 static inline void count_bad(core_router *c) { stats_add(c->stats, STAT_BAD, 1); }
@@ -28,6 +29,10 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
     }
     if (__builtin_expect(l->kind == LINK_ROUTED, 0)) {
         deliver_coupled(c, l, r);
+        return true;
+    }
+    if (__builtin_expect(l->keyed, 0)) {
+        deliver_keyed(c, l, r);
         return true;
     }
     core_address *a = NULL;

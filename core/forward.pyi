@@ -2,7 +2,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from _typeshed import WriteableBuffer
-from typing_extensions import disjoint_base
+from typing_extensions import Buffer, disjoint_base
 
 NOTHING: Final[int]
 CONTROL: Final[int]
@@ -14,6 +14,7 @@ CONTROL_LINK: Final[int]
 DATA_LINK: Final[int]
 STREAM_LINK: Final[int]
 ROUTED_LINK: Final[int]
+NO_TARGET: Final[int]
 
 @disjoint_base
 class Forwarder:
@@ -141,3 +142,47 @@ class Exchanges:
     ) -> None: ...
     def remove(self, address: int) -> None: ...
     def counts(self, address: int) -> tuple[int, int, int, int, list[int]]: ...
+
+@disjoint_base
+class Column:
+    def __new__(cls, values: Buffer, itemsize: int) -> Column: ...
+
+@disjoint_base
+class RouteTable:
+    def __new__(
+        cls,
+        seed: int,
+        types: Buffer,
+        subscriptions: Buffer,
+        targets: Buffer,
+        places: Buffer,
+        words: Buffer,
+        sender_rows: Buffer,
+        sender_starts: Buffer,
+        senders: list[bytes],
+        names: list[bytes],
+    ) -> RouteTable: ...
+    @property
+    def entries(self) -> int: ...
+    def turns(self, type: int, subscription: int, senders: list[bytes], seed: int) -> int: ...
+    def probe(self, types: Buffer, subscriptions: Buffer, rounds: int) -> int: ...
+
+@disjoint_base
+class RouteOwners:
+    def __new__(
+        cls, seed: int, text: bytes, starts: Buffer, owners: Buffer, names: list[bytes]
+    ) -> RouteOwners: ...
+
+@disjoint_base
+class Routes:
+    def __new__(cls, forwarder: Forwarder, address: int) -> Routes: ...
+    def close(self) -> None: ...
+    @property
+    def seed(self) -> int: ...
+    def set_skip_dead(self, skip: bool) -> None: ...
+    def use_table(self, table: RouteTable, moved: Buffer) -> RouteTable | None: ...
+    def use_owners(self, owners: RouteOwners, moved: Buffer) -> None: ...
+    def settle(self) -> bool: ...
+    def bind(self, endpoint: int, owner: int, address: int) -> None: ...
+    def counts(self) -> tuple[int, int, int, int, int]: ...
+    def endpoint(self, endpoint: int, owner: int) -> tuple[int, int]: ...

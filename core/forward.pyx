@@ -7,7 +7,7 @@ resolved yet, and for ticks.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -245,6 +245,7 @@ cdef class Forwarder:
         if l is not NULL:
             l.scope = scope
             l.annotated = annotated
+            l.keyed = a is not NULL and a.routes is not NULL and not outgoing
             l.through = through
             l.container = container
             if text is not None:
@@ -394,3 +395,4 @@ include "busiest.pxi"
 include "nodes.pxi"
 include "exchanges.pxi"
 include "couples.pxi"
+include "tables.pxi"

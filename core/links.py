@@ -15,7 +15,7 @@ from core.forward import ROUTED_LINK, Forwarder
 from core.linkroutes.ends import LOST, Ends
 from core.names import Names
 from core.phases import wish
-from core.terminus import MAX_CAPACITY, Terminus, decide
+from core.terminus import MAX_CAPACITY, NO_CONNECTION, NO_CONTROL, NO_ROOM, Terminus, barred, decide
 from core.terminus import granted as granted_to
 from core.trunks import FORBIDDEN, ROLE, TYPES, kind_of
 from shm.payloads import C_ATTACHED, C_DETACH, Attach, Attached, ConnectionOpened, Detach, Error
@@ -24,11 +24,6 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 POLICY = logging.getLogger("POLICY")
 
 SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
-
-NOT_FOUND: Final = Error("amqp:not-found", "Node not found")
-NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is unknown to the router core")
-NO_CONTROL: Final = Error("qd:connection-role", "Attach to an inter-router connection without a control link")
-NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
 
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 
@@ -143,8 +138,8 @@ class Links:
             address = self._addresses.terminus(
                 terminus.text, tenant, outgoing=attach.outgoing, phase=phase.phase
             )
-        if address is not None and address.rule.distribution == "unavailable":
-            self._refuse(worker, attach, NOT_FOUND)
+        if address is not None and (error := barred(address, attach.outgoing, self._addresses.tables)):
+            self._refuse(worker, attach, error)
             self._addresses.forget_idle(address)
             return
         self._accept(worker, attach, address, terminus, guarded, connection, phase.fallback, edge)
@@ -235,7 +230,9 @@ class Links:
         # the answer goes first: the link is open before credit or messages reach it
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
-            self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, generated))
+            keyed = address is not None and address.key in self._addresses.tables
+            answer = Attached(attach.link, attach.generation, generated, keyed=keyed)
+            self._post(worker, C_ATTACHED, answer)
         most = MAX_CAPACITY if place is None else place.capacity
         capacity = max(1, min(attach.capacity, most))
         settles = attach.outgoing and attach.snd_settle_mode == SETTLED

@@ -1,6 +1,6 @@
 """The forwarder's C11 headers, as far as the glue needs them."""
 
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "semaphore.h" nogil:
     ctypedef struct sem_t:
@@ -40,6 +40,8 @@ cdef extern from "setup.h" nogil:
         uint32_t live
     ctypedef struct core_alias_table:
         uint32_t count
+        uint64_t seed
+    uint64_t alias_hash(uint64_t, const uint8_t *, uint32_t)
     ctypedef struct core_payload_table:
         uint32_t count
     ctypedef struct core_mask:
@@ -57,11 +59,60 @@ cdef extern from "setup.h" nogil:
         uint32_t binding_count, alternate
         core_binding *binding
         uint64_t received, forwarded, diverted, dropped
+    const uint32_t ROUTE_NONE, ROUTE_GONE, ROUTE_SPECIAL
+    ctypedef struct route_slot:
+        uint32_t target
+    ctypedef struct route_special:
+        uint32_t senders, sender_count, next
+        uint64_t turn
+    ctypedef struct route_endpoint:
+        uint64_t hash, sent, missed
+        core_address *address
+        uint32_t name, length
+    ctypedef struct route_endpoints:
+        route_endpoint *at
+        uint32_t count
+        const uint8_t *names
+    ctypedef struct route_table:
+        uint32_t entries
+        route_special *special
+        const uint64_t *sender
+        route_endpoints endpoints
+    ctypedef struct route_columns:
+        const int32_t *type
+        const int32_t *subscription
+        const uint32_t *target
+        uint32_t rows, sender_rows
+        const uint32_t *place
+        const uint32_t *word
+        const uint32_t *sender_row
+        const uint32_t *sender_start
+        const uint64_t *sender
+    ctypedef struct route_owners:
+        route_endpoints endpoints
+    ctypedef struct core_routes:
+        core_address *address
+        const route_table *former
+        bint skip_dead
+        uint64_t routed, no_entry, no_endpoint, no_owner, refused
+    route_table *route_build(const route_columns *, uint32_t)
+    void route_table_free(route_table *)
+    route_slot *route_slot_of(const route_table *, int32_t, int32_t)
+    uint64_t route_slot_turns(const route_table *, const route_slot *)
+    uint32_t route_find_target(route_table *, int32_t, int32_t, uint64_t, uint64_t *)
+    void route_prefetch(const route_table *, int32_t, int32_t)
+    route_owners *route_owners_build(uint64_t, const uint8_t *, const uint32_t *, const uint32_t *, uint32_t, uint32_t)
+    void route_owners_free(route_owners *)
+    void routes_use_table(core_routes *, route_table *, const uint32_t *)
+    void routes_use_owners(core_routes *, route_owners *, const uint32_t *)
+    bint routes_settle(core_routes *)
+    void address_set_routes(core_router *, core_address *, core_routes *)
     ctypedef struct core_address:
         uint8_t treatment, phase
         int8_t priority
         bint unlisted, reached, elsewhere
         core_exchange *exchange
+        core_routes *routes
         uint64_t redirected, to_containers, from_containers
         core_link **out
         uint32_t out_count, in_count
@@ -89,7 +140,7 @@ cdef extern from "setup.h" nogil:
         uint64_t outcome[4]
         uint64_t presettled, dropped, delayed_1, delayed_10, last
     ctypedef struct core_link:
-        bint outgoing, draining, annotated, leaving, through, container
+        bint outgoing, draining, annotated, leaving, through, container, keyed
         core_link *next
         core_address *address
         core_link *coupled

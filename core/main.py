@@ -14,6 +14,7 @@ from core.display import Display
 from core.fabric import Fabric, Network
 from core.management.service import Service
 from core.router import Core
+from core.routes.intake import Aside
 from core.stall import Stalls
 from shm import segment
 from shm.control import (
@@ -27,6 +28,7 @@ from shm.control import (
     SetManagement,
     SetPolicy,
     SetRouting,
+    SetTables,
     Setup,
     ToChild,
     WorkerAdded,
@@ -49,7 +51,8 @@ class Channel(Protocol):
 def run(setup: Setup, channel: Channel) -> None:
     """Serve until told to exit. The mappings end with the process: an error on its way out refers to them."""
     segments = segment.attach(setup.segments)
-    core = Core(setup, segments, secrets.token_bytes(32), segments.names.semaphore)
+    seed, wake = secrets.token_bytes(32), segments.semaphore.release
+    core = Core(setup, segments, seed, segments.names.semaphore, Aside(wake))
     display = Display(core.forwarder, core.addresses, core.connections, segments.board())
     segments.core_stats().own(os.getpid(), setup.generation)
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
@@ -113,6 +116,8 @@ def _obey(
             core.set_addresses(message)
         case SetRouting(routing):
             core.set_routing(routing)
+        case SetTables(tables):
+            core.set_tables(tables)
         case SetLinkRoutes(routes):
             core.routes.configure(routes)
         case SetManagement() if service is not None:

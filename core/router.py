@@ -5,7 +5,7 @@ No sockets, no clock, no processes: tests drive it by ``step``; recorded actions
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -23,9 +23,13 @@ from core.links import Links
 from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
+from core.routes.dialling import RMR, Dialling
+from core.routes.intake import Intake
+from core.routes.plane import Plane
 from core.trunks import ROLE
 from shm.control import ChangeAddresses, SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
 from shm.payloads import (
+    C_DETACH,
     PAYLOADS,
     Attach,
     ConnectionClosed,
@@ -34,16 +38,20 @@ from shm.payloads import (
     Cost,
     Denied,
     Detach,
+    Error,
     LinkRefused,
     Seen,
 )
 from shm.routing import Routing
+from shm.tables import TableSetup
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
     from core.edge.downlinks import Downlinks
     from core.edge.uplink import Uplink
+
+TABLES_CHANGED: Final = Error("amqp:link:detach-forced", "The route tables have changed; attach again")
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -65,7 +73,14 @@ class Core:
     ``semaphore`` names what ``run`` sleeps on; without one the core is driven by ``step`` alone.
     """
 
-    def __init__(self, setup: Setup, memory: Memory, seed: bytes, semaphore: str | None = None) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        memory: Memory,
+        seed: bytes,
+        semaphore: str | None = None,
+        intake: Intake | None = None,
+    ) -> None:
         me = Identity(setup.router_id, setup.area, setup.mode == "edge")
         names = Names(seed)
         self.forwarder = Forwarder(
@@ -105,9 +120,12 @@ class Core:
             self.edges,
             self.ends,
         )
+        self.plane = Plane(self.forwarder, self.addresses, intake or Intake())
         self.exchanges = Exchanges(self.forwarder, self.addresses, self._served)
         self.set_routing(setup.routing)
         self.routes.configure(setup.link_routes)
+        self.dialling = Dialling(self.forwarder, self.plane, range(setup.workers))
+        self.set_tables(setup.tables)
         if self.fabric is not None:
             self.fabric.share(self.routes)
         self.errands: list[
@@ -130,6 +148,7 @@ class Core:
 
     def step(self, now: int) -> None:
         """Handle every action there is, at ``now`` nanoseconds."""
+        self.plane.step()
         while self.addresses.unsettled:
             self.addresses.settle()
         self._settle(now)
@@ -161,11 +180,13 @@ class Core:
     @property
     def restless(self) -> bool:
         """Whether there is something to do before anybody sleeps."""
-        return self.addresses.unsettled or (self.fabric is not None and self.fabric.changed)
+        changed = self.fabric is not None and self.fabric.changed
+        return changed or self.addresses.unsettled or self.plane.restless
 
     def tick(self, now: int) -> None:
         """What is due at a time; of a lot of work, a part."""
         self.addresses.settle()
+        self.plane.step()
         self.auto_links.step(now)
         if self.fabric is not None:
             self.fabric.step(now)
@@ -184,6 +205,14 @@ class Core:
         self.auto_links.configure(routing.auto_links)
         self.exchanges.configure(routing.exchanges)
 
+    def set_tables(self, setups: Sequence[TableSetup]) -> None:
+        """Other route tables from now on. Senders to what became one, or is none any more, attach again."""
+        touched = [address.handle for address in self.plane.configure(setups)]
+        for link in self.links.entries():
+            if link.address is not None and link.address.handle in touched:
+                detach = Detach(link.link, link.generation, TABLES_CHANGED)
+                self.forwarder.post_control(link.worker, C_DETACH, msgspec.msgpack.encode(detach))
+
     def _served(self, address: Address, number: int) -> None:
         """There is an exchange for an address (1), or no longer (-1)."""
         if self.fabric is not None:
@@ -198,6 +227,7 @@ class Core:
 
         reclaimed = self._recovery.worker_gone(gone, drain)
         self.connectors.forget_worker(gone.index)
+        self.dialling.worker_gone(gone.index, gone.removed)
         self.auto_links.forget_worker(gone.index)
         if self.fabric is not None:
             self.fabric.trunks.forget_worker(gone.index)
@@ -210,7 +240,9 @@ class Core:
         """There is a worker less, for a while or for good, or there will be one more. As ``worker_gone``."""
         if isinstance(change, WorkerGone):
             return self.worker_gone(change, now)
-        return self._recovery.worker_added(change)
+        reclaimed = self._recovery.worker_added(change)
+        self.dialling.worker_added(change.index)
+        return reclaimed
 
     def _handle(self, stop: int) -> None:
         if stop == UNKNOWN:
@@ -236,6 +268,8 @@ class Core:
         if not self._take(worker, message):
             self._nonsense(worker, f"kind {kind} is the core's to say")
         self._ours(worker, message)
+        if isinstance(message, Attach | Detach):
+            self._dialled(worker, message)
         if self.edges is not None:
             self._edge(self.edges, worker, message)
 
@@ -302,6 +336,16 @@ class Core:
                 edges.closed(worker, message.connection, message.generation)
             case LinkRefused():
                 edges.refused(message)
+
+    def _dialled(self, worker: int, message: Attach | Detach) -> None:
+        """What a link that comes or goes means for the connections to endpoints of route tables."""
+        key = worker, message.link, message.generation
+        if isinstance(message, Detach):
+            self.dialling.detached(key)
+        elif message.outgoing and (link := self.links.find(*key)) is not None and link.address is not None:
+            opened = self.connections.find(worker, message.connection)
+            if opened is not None and opened.role != RMR:
+                self.dialling.attached(key, link.address)
 
     def _nonsense(self, worker: int, what: str) -> None:
         self.forwarder.bad()

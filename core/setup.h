@@ -40,7 +40,7 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
     c->workers = workers;
     if (!c->active) c->active = workers;
     for (uint32_t w = c->active; w <= workers + 1; w++) c->worker[w].gone = true;
-    c->no_address = c->unavailable = c->forbidden = ROUTERD_NIL;
+    c->no_address = c->unavailable = c->forbidden = c->keyless = c->reserved = ROUTERD_NIL;
     c->aliases.seed = seed;
     for (uint32_t bit = 0; bit < NODES; bit++) c->network.node[bit].next_hop = c->network.node[bit].neighbour = -1;
     pool_open(&c->ins, sizeof(core_in));
@@ -53,7 +53,10 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
     c->no_address = setup_error(c, "amqp:precondition-failed", "Routing failure: no address present");
     c->unavailable = setup_error(c, "amqp:not-found", "Deliveries cannot be sent to an unavailable address");
     c->forbidden = setup_error(c, "amqp:unauthorized-access", "The policy does not allow messages to this address");
-    return c->no_address == ROUTERD_NIL || c->unavailable == ROUTERD_NIL || c->forbidden == ROUTERD_NIL ? "the core's arena has no room" : NULL;
+    c->keyless = setup_error(c, "routerd:no-route-key", "The message has no rmr.mt among its application properties");
+    c->reserved = setup_error(c, "routerd:reserved-type", "Message types 0 to 99 are reserved for RMR itself");
+    bool placed = c->no_address != ROUTERD_NIL && c->unavailable != ROUTERD_NIL && c->forbidden != ROUTERD_NIL && c->keyless != ROUTERD_NIL;
+    return !placed || c->reserved == ROUTERD_NIL ? "the core's arena has no room" : NULL;
 }
 
 /* Texts go with what owns them, or with the last copy that names them. */

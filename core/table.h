@@ -40,6 +40,8 @@ enum core_stat {
     STAT_REJECTED = 44, STAT_RELEASED = 45, STAT_MODIFIED = 46, STAT_PRESETTLED = 47, STAT_DROPPED = 48, STAT_OVERFLOW = 49,
     STAT_STALE = 50, STAT_RECLAIMED = 51, STAT_LIVE = 52, STAT_DELAYED_1 = 53, STAT_DELAYED_10 = 54,
     STAT_ADMITTED = 55, STAT_BAD = 24,
+    STAT_KEYED = 56, STAT_KEYED_NO_ENTRY = 57, STAT_KEYED_NO_ENDPOINT = 58, STAT_KEYED_NO_OWNER = 59, STAT_KEYED_REFUSED = 60,
+    STAT_TABLES_INSTALLED = 61, STAT_TABLES_REFUSED = 62, STAT_TABLE_ENTRIES = 63,
     STAT_REFUSED_MESSAGES = 84
 };
 enum core_histogram { HIST_LATENCY = 0, HIST_BYTES = 1 };
@@ -50,6 +52,7 @@ struct core_alias;
 struct core_text;
 struct core_memo;
 struct core_exchange;
+struct core_routes;
 
 typedef struct core_address {
     pool_node node;
@@ -57,7 +60,7 @@ typedef struct core_address {
     int8_t priority;           /* -1: the message's own */
     uint8_t phase;
     bool reached;              /* one of `remotes` is within reach */
-    bool elsewhere;            /* its messages can go to other addresses: an exchange's, or a fallback that leads somewhere */
+    bool elsewhere;            /* its messages can go to other addresses: an exchange's, a route table's, or a fallback that leads somewhere */
     struct core_link **out;    /* outgoing links in order of attachment */
     uint32_t out_count, out_room;
     uint32_t rotate;           /* where the next choice starts */
@@ -77,6 +80,7 @@ typedef struct core_address {
     uint64_t transit;          /* of `deliveries` those to routers */
     struct core_address *fallback, *fallback_for;  /* takes what finds no receiver; the address that it does that for */
     struct core_exchange *exchange;
+    struct core_routes *routes;            /* it is a route table's: its senders' messages have keys */
     uint64_t redirected;       /* messages that its fallback took */
     uint64_t to_containers, from_containers;       /* deliveries to brokers, and from them */
     uint32_t holds;            /* exchanges that send to it, or are it: it stays */
@@ -151,6 +155,7 @@ typedef struct core_link {
     bool settles;              /* outgoing: the receiver wants everything presettled */
     bool draining;             /* incoming: W_DRAIN is not answered yet */
     uint8_t kind;              /* enum core_link_kind */
+    bool keyed;                /* incoming, to a route table: its worker tells a key with each message */
     uint8_t neighbour;         /* between routers: which connection */
     bool leaving;              /* it is being removed */
     bool annotated;            /* incoming: its messages may say where they go and have been */
@@ -249,7 +254,7 @@ typedef struct core_router {
     uint32_t stop_worker;
     uint32_t text_length, text_scope;      /* STOP_UNKNOWN: the address nobody has resolved yet, and for whom */
     uint8_t text[CORE_MAX_TEXT];
-    uint32_t no_address, unavailable, forbidden;   /* constant error payloads in our arena */
+    uint32_t no_address, unavailable, forbidden, keyless, reserved;    /* constant error payloads in our arena */
     core_stall stall;
     uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
     core_address *exit;        /* of an edge router: where everything goes that has no way here; NULL: it is none */
@@ -259,7 +264,10 @@ typedef struct core_router {
     uint8_t past[16384];       /* past.h: where a message has been */
 } core_router;
 
-static inline bool core_constant(const core_router *c, uint32_t block) { return block == c->no_address || block == c->unavailable || block == c->forbidden; }
+static inline bool core_constant(const core_router *c, uint32_t block)
+{
+    return block == c->no_address || block == c->unavailable || block == c->forbidden || block == c->keyless || block == c->reserved;
+}
 
 /* Between interior routers, all of whose messages come over such links. */
 static inline bool link_trunk(const core_link *l) { return l->kind - 1u < 3u; }

@@ -1,10 +1,11 @@
 """Where an attach leads: what it asks for, and the credit that its sender has."""
 
+from collections.abc import Container
 from typing import Final
 
 import msgspec
 
-from core.addresses import Identity
+from core.addresses import Address, Identity
 from core.names import Names
 from shm.payloads import Attach, Error
 
@@ -14,6 +15,13 @@ NO_COORDINATOR: Final = Error(
     "amqp:precondition-failed",
     "The router can't coordinate transactions by itself, a linkRoute to a coordinator must be configured "
     "to use transactions.",
+)
+NOT_FOUND: Final = Error("amqp:not-found", "Node not found")
+NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is unknown to the router core")
+NO_CONTROL: Final = Error("qd:connection-role", "Attach to an inter-router connection without a control link")
+NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
+NO_RECEIVER: Final = Error(
+    "amqp:not-allowed", "Nobody receives from a route table; attach at its address, a slash and an endpoint"
 )
 NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
 
@@ -37,6 +45,13 @@ def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
     if not attach.address:
         return NO_SOURCE if attach.outgoing else Terminus(None)
     return Terminus(attach.address)
+
+
+def barred(address: Address, outgoing: bool, tables: Container[str]) -> Error | None:
+    """Why nobody may have a link to an address; ``tables`` are the keys of route tables' addresses."""
+    if address.rule.distribution == "unavailable":
+        return NOT_FOUND
+    return NO_RECEIVER if outgoing and address.key in tables else None
 
 
 def granted(attach: Attach, capacity: int) -> int:

@@ -54,6 +54,15 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "delayed_1s": (53, "counter", "deliveries settled after more than 1 s, up to 10 s"),
     "delayed_10s": (54, "counter", "deliveries settled after more than 10 s"),
     "connections_admitted": (55, "gauge", "open connections of all workers that count for maxConnections"),
+    # core: route tables
+    "keyed": (56, "counter", "messages routed by a route table"),
+    "keyed_no_entry": (57, "counter", "messages that no entry of their route table is for"),
+    "keyed_no_endpoint": (58, "counter", "messages with an entry, but nobody at any of its endpoints"),
+    "keyed_no_owner": (59, "counter", "messages whose managed entity has no owner"),
+    "keyed_refused": (60, "counter", "messages to a route table without a key, or of a reserved type"),
+    "tables_installed": (61, "counter", "route tables and MEID maps taken into use"),
+    "tables_refused": (62, "counter", "route tables and MEID maps that were not"),
+    "table_entries": (63, "gauge", "entries of all route tables in use"),
     # refusals: workers
     "refused_tls": (72, "counter", "connections that failed in the TLS handshake"),
     "refused_authentication": (73, "counter", "connections with a wrong user, password or mechanism"),

@@ -17,7 +17,6 @@ NOT_YET = "is not served by this version"
 UNSERVED_ENTITIES = {
     "router.config.routeWorker": "no message passes it; `routerd route explain` tells what it would do",
     "router.config.sourceRoutes": "no message has a source route",
-    "routeTable": "no message is routed by it; `routerd table explain` tells where it would go",
     "authServicePlugin": "no client can be authenticated by it",
     "console": "use a current management tool",
 }

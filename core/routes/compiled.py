@@ -1,0 +1,123 @@
+"""From tables as values to what the forwarder looks up in; any thread may do it."""
+
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from core.forward import NO_TARGET, RouteOwners, RouteTable
+from core.routes.fields import Groups
+from core.routes.table import NOWHERE, Table
+
+SLACK: Final = 2  # a table that updates have made so many times as long as what is in force is made anew
+LEAST_ROWS: Final = 1024  # a shorter one never is
+
+
+class CompiledTable(NamedTuple):
+    """A table, and the number of each endpoint in it."""
+
+    value: Table
+    native: RouteTable
+    endpoints: dict[str, int]
+
+
+class CompiledOwners(NamedTuple):
+    """Who owns which managed entity, and the number of each owner."""
+
+    value: dict[str, str]
+    native: RouteOwners
+    endpoints: dict[str, int]
+
+
+def encoded(names: Iterable[str]) -> list[bytes]:
+    """Names as they stand in messages."""
+    return [name.encode("utf-8", "surrogateescape") for name in names]
+
+
+def compile_table(table: Table, seed: int) -> CompiledTable:
+    """Build the table for the forwarder whose hashes have that seed."""
+    endpoints: dict[str, int] = {}
+    words, places = array("I"), array("I")
+    for groups in table.groups:
+        places.append(len(words))
+        words.append(0 if groups.by_meid else len(groups.members))
+        for group in groups.members:
+            words.append(len(group))
+            words.extend(endpoints.setdefault(one, len(endpoints)) for one in group)
+    rows = sorted(table.senders)
+    starts, senders = array("I", [0]), list[str]()
+    for row in rows:
+        senders += sorted(set(table.senders[row]))
+        starts.append(len(senders))
+    columns = table.types, table.subscriptions, table.targets, places, words, array("I", rows), starts
+    return CompiledTable(table, RouteTable(seed, *columns, encoded(senders), encoded(endpoints)), endpoints)
+
+
+def compile_owners(owners: dict[str, str], seed: int) -> CompiledOwners:
+    """Build the map of managed entities."""
+    endpoints: dict[str, int] = {}
+    numbers = array("I", (endpoints.setdefault(one, len(endpoints)) for one in owners.values()))
+    starts, texts, at = array("I", [0]), encoded(owners), 0
+    for text in texts:
+        at += len(text)
+        starts.append(at)
+    native = RouteOwners(seed, b"".join(texts), starts, numbers, encoded(endpoints))
+    return CompiledOwners(owners, native, endpoints)
+
+
+def moved(before: Mapping[str, int], now: Mapping[str, int]) -> "array[int]":
+    """By number of an endpoint before: its number now."""
+    return array("I", (now.get(name, NO_TARGET) for name in before))
+
+
+def updated(table: Table, update: Table) -> Table:
+    """A table with an update: its entries come behind all others, so they win."""
+    shift = len(table.groups)
+    targets = array("I", (one if one == NOWHERE else one + shift for one in update.targets))
+    rows = len(table)
+    senders = table.senders | {rows + row: names for row, names in update.senders.items()}
+    return Table(
+        update.table_id or table.table_id,
+        table.types + update.types,
+        table.subscriptions + update.subscriptions,
+        table.targets + targets,
+        table.lines + update.lines,
+        table.groups + update.groups,
+        senders,
+    )
+
+
+def compacted(table: Table, in_force: int) -> Table:
+    """The same table without what other entries have replaced, if that is most of it."""
+    if len(table) < max(LEAST_ROWS, SLACK * in_force):
+        return table
+    closed: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int, tuple[str, ...]]] = set()
+    kept: list[int] = []
+    for row in range(len(table) - 1, -1, -1):
+        key, senders = (table.types[row], table.subscriptions[row]), table.senders.get(row, ())
+        if key in closed or (*key, senders) in seen:
+            continue
+        seen.add((*key, senders))
+        if not senders:
+            closed.add(key)
+        if senders or table.targets[row] != NOWHERE:
+            kept.append(row)
+    return _rows(table, kept[::-1])
+
+
+def _rows(table: Table, rows: list[int]) -> Table:
+    """These rows alone."""
+    places: dict[Groups, int] = {}
+    targets = array("I")
+    for row in rows:
+        target = table.targets[row]
+        targets.append(NOWHERE if target == NOWHERE else places.setdefault(table.groups[target], len(places)))
+    return Table(
+        table.table_id,
+        array("i", (table.types[row] for row in rows)),
+        array("i", (table.subscriptions[row] for row in rows)),
+        targets,
+        array("I", (table.lines[row] for row in rows)),
+        tuple(places),
+        {at: table.senders[row] for at, row in enumerate(rows) if row in table.senders},
+    )

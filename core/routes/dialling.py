@@ -1,0 +1,111 @@
+"""Which endpoints of route tables the router connects to, and which worker does.
+
+An endpoint that no AMQP client receives for is reached over RMR's own transport. Its worker follows from its
+name and the workers there are, so an endpoint stays with its worker while others come and go, and a new core
+says what the one before has said.
+"""
+
+import logging
+import zlib
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from core.addresses import Address
+from core.forward import Forwarder
+from core.routes.fields import is_endpoint
+from core.routes.plane import Plan, Plane
+from shm.payloads import C_ENDPOINT, Endpoint
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+RMR: Final = "rmr"  # role of connections over that transport
+MOST: Final = 1024  # endpoints of one table that are connected to: each is a connection
+
+Key = tuple[int, int, int]  # worker, index and generation of a link
+Place = tuple[str, str]  # table and endpoint
+
+
+class Dialling:
+    """Tells workers what to connect to. One that has died is told again, for its successor."""
+
+    def __init__(self, forwarder: Forwarder, plane: Plane, workers: Iterable[int]) -> None:
+        self._forwarder = forwarder
+        self._plane = plane
+        self._workers = set(workers)
+        self._told: dict[Place, tuple[int, Endpoint]] = {}
+        self._receivers: dict[Key, Place] = {}
+        plane.changed = self.refresh
+
+    def worker(self, table: str, name: str) -> int | None:
+        """Who connects to an endpoint; None: nobody."""
+        told = self._told.get((table, name))
+        return None if told is None else told[0]
+
+    def refresh(self, plan: Plan) -> None:
+        """Connect to the endpoints that a table has now, and to no others; to none if it is there no more."""
+        table, found = plan.setup.name, self._plane.find(plan.setup.name) is plan
+        names = {name for name in islice(plan.names(), MOST) if found and is_endpoint(name)}
+        if found and sum(map(len, plan.numberings)) > MOST:
+            LOGGER.warning("Route table %s: only the first %d endpoints are connected to", table, MOST)
+        for place in [one for one in self._told if one[0] == table and one[1] not in names]:
+            self._withdraw(place)
+        for name in names:
+            self._want(plan, name)
+
+    # ---- AMQP clients that are endpoints ----
+
+    def attached(self, key: Key, address: Address) -> None:
+        """An AMQP client receives from an address."""
+        for plan in self._plane:
+            if (name := plan.endpoint_of(address)) is not None:
+                place = self._receivers[key] = plan.setup.name, name
+                self._withdraw(place)
+
+    def detached(self, key: Key) -> None:
+        """It does so no longer."""
+        place = self._receivers.pop(key, None)
+        plan = None if place is None else self._plane.find(place[0])
+        if place is not None and plan is not None and max(plan.numbers(place[1])) >= 0:
+            self._want(plan, place[1])
+
+    # ---- workers ----
+
+    def worker_gone(self, worker: int, removed: bool) -> None:
+        """A worker has died; without ``removed`` another takes its place, and reads what it is told now."""
+        for key in [one for one in self._receivers if one[0] == worker]:
+            self.detached(key)
+        if removed:
+            self._workers.discard(worker)
+        for place, (whose, endpoint) in list(self._told.items()):
+            if whose == worker:
+                self._tell(place, endpoint)
+
+    def worker_added(self, worker: int) -> None:
+        """There is one more; who is connected stays."""
+        self._workers.add(worker)
+
+    # ---- what they are told ----
+
+    def _want(self, plan: Plan, name: str) -> None:
+        place = plan.setup.name, name
+        if place in self._told or place in self._receivers.values() or not is_endpoint(name):
+            return
+        host, _, port = name.rpartition(":")
+        self._tell(place, Endpoint(place[0], plan.prefix + name, host.strip("[]"), int(port)))
+
+    def _withdraw(self, place: Place) -> None:
+        if (told := self._told.pop(place, None)) is not None:
+            self._post(told[0], msgspec.structs.replace(told[1], open=False))
+
+    def _tell(self, place: Place, endpoint: Endpoint) -> None:
+        if not self._workers:
+            return
+        worker = max(self._workers, key=lambda one: zlib.crc32(f"{one} {endpoint.address}".encode()))
+        self._told[place] = worker, endpoint
+        self._post(worker, endpoint)
+
+    def _post(self, worker: int, endpoint: Endpoint) -> None:
+        self._forwarder.post_control(worker, C_ENDPOINT, msgspec.msgpack.encode(endpoint))

@@ -1,0 +1,201 @@
+"""Texts of route tables taken in: parsed and built beside the core's work, one after the other.
+
+A *feed* is one source of records: a seed file, one push, a Route Manager's connection. What a text completes
+comes back as one *Made*: the table and the map that result, and what became of each piece, in order. The core
+puts a Made into use as a whole, so a table and its map change at once.
+"""
+
+import gc
+import sys
+from array import array
+from collections import deque
+from collections.abc import Callable
+from errno import EFBIG
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final
+
+import msgspec
+
+from core.routes.compiled import (
+    CompiledOwners,
+    CompiledTable,
+    compacted,
+    compile_owners,
+    compile_table,
+    moved,
+    updated,
+)
+from core.routes.oddity import BadTableError
+from core.routes.parser import Parser, Result
+from core.routes.table import MeidMap, Table
+
+PIECE: Final = 1 << 14  # characters parsed in one go: the core can have the interpreter in between
+SWITCH_SECONDS: Final = 0.0005  # so long it waits for that at most
+
+FILE_LIMIT: Final = 1 << 30  # octets of a seed file
+
+TOO_EARLY: Final = "an update before any table"
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one table or map. ``kind`` is table, update or map; ``reason`` empty: it is in use."""
+
+    kind: str
+    table_id: str
+    reason: str = ""
+    entries: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return not self.reason
+
+
+class Made(msgspec.Struct):
+    """What a text has led to. None: no other table, or map, than before.
+
+    ``moved`` says of each endpoint of the former table which one it is now, ``moved_owners`` that of owners.
+    """
+
+    feed: "Feed"
+    outcomes: list[Outcome]
+    table: CompiledTable | None = None
+    owners: CompiledOwners | None = None
+    moved: "array[int]" = msgspec.field(default_factory=lambda: array("I"))
+    moved_owners: "array[int]" = msgspec.field(default_factory=lambda: array("I"))
+
+
+class Values:
+    """A table and a map as their last text left them; they may still be on their way into use."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.table: Table | None = None
+        self.owners: dict[str, str] = {}
+        self._endpoints: dict[str, int] = {}
+        self._owners: dict[str, int] = {}
+
+    def build_table(self, table: Table, made: Made) -> None:
+        """Build what takes the place of the last one built."""
+        built = compile_table(table, self.seed)
+        shorter = compacted(table, built.native.entries)
+        if shorter is not table:
+            built = compile_table(shorter, self.seed)
+        self.table = shorter
+        made.table, made.moved = built, moved(self._endpoints, built.endpoints)
+        self._endpoints = built.endpoints
+
+    def build_owners(self, made: Made) -> None:
+        """As ``build_table``, the map of managed entities."""
+        made.owners = compile_owners(self.owners, self.seed)
+        made.moved_owners = moved(self._owners, made.owners.endpoints)
+        self._owners = made.owners.endpoints
+
+
+class Feed:
+    """One source of records. ``done`` is called in the core's thread when a text has been dealt with."""
+
+    def __init__(
+        self, values: Values, origin: str, compatible: bool, done: Callable[[list[Outcome]], None]
+    ) -> None:
+        self.values = values
+        self.origin = origin
+        self.done = done
+        self._parser = Parser(compatible)
+
+    def take(self, text: str | Path, last: bool) -> Made:
+        """Parse and build; with ``last`` nothing follows. A path is a file with all there is."""
+        made = Made(self, [])
+        if isinstance(text, Path):
+            try:
+                if text.stat().st_size > FILE_LIMIT:
+                    raise OSError(EFBIG, f"it is longer than {FILE_LIMIT} octets")
+                text = text.read_text("utf-8", "surrogateescape")
+            except OSError as error:
+                made.outcomes.append(Outcome("table", "", f"the file cannot be read: {error.strerror}"))
+                return made
+        changed: set[str] = set()
+        for at in range(0, len(text), PIECE):
+            for result in self._parser.feed(text[at : at + PIECE]):
+                made.outcomes.append(self._result(result, changed))
+        for result in self._parser.finish() if last else ():
+            made.outcomes.append(self._result(result, changed))
+        if last and not made.outcomes:
+            reason = "there is no table and no map; a table begins with newrt|start"
+            if self._parser.outside:
+                reason = f"{reason}; {self._parser.outside[0]}"
+            made.outcomes.append(Outcome("table", "", reason))
+        if "table" in changed and self.values.table is not None:
+            self.values.build_table(self.values.table, made)
+        if "owners" in changed:
+            self.values.build_owners(made)
+        return made
+
+    def _result(self, result: Result, changed: set[str]) -> Outcome:
+        values = self.values
+        if isinstance(result, BadTableError):
+            return Outcome("table", result.table_id, result.reason)
+        if isinstance(result, MeidMap):
+            gone = result.deleted
+            kept = {one: owner for one, owner in values.owners.items() if one not in gone}
+            values.owners = kept | result.owners
+            changed.add("owners")
+            return Outcome("map", result.table_id, entries=len(values.owners))
+        if result.complete:
+            values.table = result
+        elif values.table is None:
+            return Outcome("update", result.table_id, TOO_EARLY)
+        else:
+            values.table = updated(values.table, result)
+        changed.add("table")
+        return Outcome("table" if result.complete else "update", result.table_id, entries=len(result))
+
+
+class Intake:
+    """Does the work at once, where nobody waits: in tests, and before there are messages."""
+
+    def __init__(self) -> None:
+        self.made: deque[Made] = deque()
+
+    def put(self, feed: Feed, text: str | Path, last: bool) -> None:
+        """Take a text in; what it leads to is in ``made`` some time later."""
+        self.made.append(feed.take(text, last))
+
+    def forget(self, thing: object) -> None:
+        """Let go of something large."""
+
+
+class Aside(Intake):
+    """Does it in a thread. ``wake`` wakes the core when something is made."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        super().__init__()
+        self._wake = wake
+        self._queue: SimpleQueue[tuple[Feed, str | Path, bool] | list[object]] = SimpleQueue()
+        Thread(target=self._run, name="tables", daemon=True).start()
+
+    def put(self, feed: Feed, text: str | Path, last: bool) -> None:
+        self._queue.put((feed, text, last))
+
+    def forget(self, thing: object) -> None:
+        self._queue.put([thing])
+
+    def _run(self) -> None:
+        while True:
+            job = self._queue.get()
+            if isinstance(job, tuple):
+                self._take(*job)
+            del job  # freed here, not in the core's thread
+
+    def _take(self, feed: Feed, text: str | Path, last: bool) -> None:
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        gc.disable()  # a collection would look at every entry, and nobody runs meanwhile
+        try:
+            self.made.append(feed.take(text, last))
+        finally:
+            gc.freeze()
+            gc.enable()
+            sys.setswitchinterval(interval)
+        self._wake()
