@@ -30,7 +30,7 @@ lint: build
 	$(BIN)/mypy
 
 test: lint $(NODE)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)

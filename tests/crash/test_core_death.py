@@ -15,7 +15,7 @@ from peer import ACCEPTED, MODIFIED, Net, Peer
 from proton import Delivery, Message, Receiver, Sender
 from running import Configuration, address_of, until
 
-SECONDS = float(os.environ.get("CRASH_SECONDS", "60")) / 3
+SECONDS = float(os.environ.get("CRASH_SECONDS", "30")) / 2
 WORKERS = 2
 CREDIT = 7  # so little that none of it is held back to be given in one go
 CONFIGURATION = Configuration(

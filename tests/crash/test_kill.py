@@ -13,7 +13,7 @@ from hurt import HurtRouter
 from ledger import Clients, check
 from running import Configuration, until
 
-SECONDS = float(os.environ.get("CRASH_SECONDS", "60"))
+SECONDS = float(os.environ.get("CRASH_SECONDS", "30"))
 WORKERS = 3
 CONFIGURATION = Configuration(
     router=f"workers: {WORKERS}\n arenaSize: 4",  # little: blocks run low at times, too
@@ -43,7 +43,7 @@ def get_on(router: HurtRouter) -> None:
 
 
 def test_a_worker_is_killed_every_second(router: HurtRouter) -> None:
-    """For a minute; the others go on, nothing accepted is missing, no memory is lost."""
+    """For half a minute; the others go on, nothing accepted is missing, no memory is lost."""
     blocks, memory, core = router.all_blocks(), router.segments, router.children["core"]
     with Clients(router.url, ROLES) as clients:
         get_on(router)
