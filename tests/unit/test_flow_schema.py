@@ -23,8 +23,8 @@ def test_first_version_is_as_it_was_published() -> None:
         "kind ts router_id worker_id seq boot_id ingress_conn_id ingress_link_id egress_conn_id "
         "egress_link_id ingress_kind egress_kind peer_container address address_class priority mtype sub_id "
         "meid xact_id msg_id_hash fragment_count size_bytes body_bytes n_deliveries latency_ns settle_ns "
-        "queue_ns credit_wait_ns outcome error_type settled redelivery hops path_id path trace_id span_id end_reason "
-        "sample_weight lat_hist"
+        "queue_ns credit_wait_ns outcome error_type settled redelivery hops path_id path trace_id span_id "
+        "end_reason sample_weight lat_hist"
     )
     assert [column.name for column in flow.COLUMNS] == published.split()
 
