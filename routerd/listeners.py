@@ -43,7 +43,8 @@ class Listening(msgspec.Struct, frozen=True):
 
     @property
     def urls(self) -> list[str]:
-        scheme = ("http" if self.listener.http else "amqp") + ("s" if self.listener.ssl_profile else "")
+        spoken = "http" if self.listener.http else self.listener.protocol
+        scheme = spoken + ("s" if self.listener.ssl_profile else "")
         return [f"{scheme}://{_place(sock)}" for sock in self.sockets]
 
     def pause(self) -> None:

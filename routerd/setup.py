@@ -14,6 +14,7 @@ from routerd.listeners import Listening
 from routerd.routing import phases_of
 from routerd.security import mechanisms, policy_setup, tls_setup
 from routerd.splices import changes, splices
+from routerd.tables import advertised
 from shm.control import (
     AddressSetup,
     ChangeAddresses,
@@ -222,6 +223,9 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         open_properties=listener.open_properties or {},
         failover=failover_places(listener.failover_urls or ""),
         logged_parts=components(listener.message_logging_components),
+        table=(listener.table or "") if listener.protocol == "rmr" else "",
+        advertised=advertised(listener),
+        replies=listener.replies,
     )
 
 

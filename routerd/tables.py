@@ -1,11 +1,13 @@
 """Route tables: from configuration and environment to what core and workers are told."""
 
 import os
+import socket
 from collections.abc import Mapping
 
 from core.routes.fields import is_endpoint
 from routerd.config import Config
 from routerd.config.route_tables import RouteTable
+from routerd.config.transport import Listener
 from shm.tables import TableSetup
 
 SEED = "RMR_SEED_RT"
@@ -47,3 +49,12 @@ def _stamp(seed: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def advertised(listener: Listener) -> str:
+    """What RMR applications reach a listener by: host:port, or the host alone. The library does likewise."""
+    if listener.advertised:
+        return listener.advertised
+    host = listener.host if listener.host not in ("", "0.0.0.0", "::") else ""  # noqa: S104 - compared, not listened on
+    host = host or socket.gethostname().partition(".")[0]
+    return f"[{host}]" if ":" in host else host

@@ -57,6 +57,9 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     open_properties: dict[str, Any] = {}
     failover: list[dict[str, str]] = []
     logged_parts: list[str] = []  # of its connections' messages
+    table: str = ""  # RMR is spoken here, and this route table has the messages; empty: AMQP
+    advertised: str = ""  # host:port that RMR applications reach it by; host alone: with the port that it has
+    replies: bool = False  # only what replies to messages of this router comes here
 
 
 class ConnectorSetup(msgspec.Struct, frozen=True):

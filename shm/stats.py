@@ -33,6 +33,17 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "bad_records": (24, "counter", "records from shared memory that made no sense and were dropped"),
     "unsettled": (25, "gauge", "deliveries in and out not yet settled"),
     "links_blocked": (26, "gauge", "receivers' links without credit for more than 10 s"),
+    "rmr_frames_in": (27, "counter", "RMR frames received"),
+    "rmr_frames_out": (28, "counter", "RMR frames sent"),
+    "rmr_bad_length": (29, "counter", "RMR connections closed for a frame of an impossible length"),
+    "rmr_bad_header": (
+        30,
+        "counter",
+        "RMR connections closed for a frame with parts that do not fit into it",
+    ),
+    "rmr_reserved": (31, "counter", "RMR frames of reserved message types, dropped"),
+    "rmr_undelivered": (32, "counter", "RMR frames that no receiver accepted"),
+    "rmr_unfit": (33, "counter", "messages to RMR endpoints that make no frame, rejected"),
     # core
     "addresses": (40, "gauge", "addresses known"),
     "forwarded": (41, "counter", "outgoing deliveries made"),

@@ -13,15 +13,43 @@ cdef bint tell_all(Pump pump) except -1:
         if not blocks_left(&pump.p):
             return False
         c.known = True
-        pump.handler.connection_present(i, c.slot.generation)
+        if c.rmr != NULL:
+            pump.rmr.present(i, c.slot.generation)
+        else:
+            pump.handler.connection_present(i, c.slot.generation)
     for k_order, i in sorted(untold(&pump.p)):
         k = <wlink *> pool_at(&pump.p.links, i)
         if not blocks_left(&pump.p):
             return False
+        if k.rmr:
+            k.known = True
+            pump.rmr.link_present(i)
+            continue
         pump.tell(k)
         away_told(&pump.p, k)
     pump_present(&pump.p)
     return True
+
+
+cdef enum:
+    CLOSE_WAIT_MS = 5000      # a peer that does not end a closed connection loses it
+
+
+cdef close_connection(Pump pump, wconn *c, error):
+    """Close a connection with an AMQP error (name, description), or None. NULL: it is gone."""
+    if c == NULL:
+        return
+    if c.rmr != NULL:
+        rmr_close(&pump.p, c, NULL)
+        return
+    if error is not None:
+        set_condition(pn_connection_condition(c.engine), error[0], error[1])
+    if not c.opened:
+        conn_broken(&pump.p, c)
+        return
+    pn_connection_close(c.engine)
+    c.deadline = clock_ns() // 1000000 + CLOSE_WAIT_MS
+    mark_dirty(&pump.p, c)
 
 
 cdef list untold(const native_pump *p):

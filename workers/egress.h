@@ -372,9 +372,10 @@ static inline void egress_lost(pump *p, wlink *k)
             post_done(p, k, o->core, F_DROPPED);
         } else {
             routerd_record *r = post_update(p, o);
-            r->flags = (uint8_t) (F_SETTLED | (o->engine ? 0 : F_UNSENT));
-            r->state = o->engine ? S_MODIFIED : S_RELEASED;
-            r->extra = o->engine ? D_FAILED : 0;
+            bool begun = o->engine || o->begun;
+            r->flags = (uint8_t) (F_SETTLED | (begun ? 0 : F_UNSENT));
+            r->state = begun ? S_MODIFIED : S_RELEASED;
+            r->extra = begun ? D_FAILED : 0;
         }
         out_free(p, o);
     }

@@ -92,6 +92,7 @@ class Handler:
         self._accept_told = -ACCEPT_TELL_SECONDS
         self._passed: dict[int, Passed] = {}  # connections that the core knows
         self._dialled: dict[int, ConnectorSetup] = {}  # connections that a connector has made
+        self.others: Callable[[Any], bool] = lambda _: False  # takes what is about connections of theirs
 
     # ---- connections ----
 
@@ -111,7 +112,7 @@ class Handler:
 
     def connector_state(self, state: ConnectorState) -> None:
         """Tell the core how a connector does."""
-        self._post(C_CONNECTOR, state)
+        self.post(C_CONNECTOR, state)
 
     def connector_cost(self, name: Name, connector: ConnectorSetup) -> None:
         """A connector's cost has changed: tell the core, if it knows the connection."""
@@ -120,7 +121,7 @@ class Handler:
         if index in self._passed:
             _, _, _, _, properties, _, _ = self.pump.connection_info(index)
             cost = Cost(index, generation, cost_of(connector, properties))
-            self._post(C_COST, cost, connection=index, connection_generation=generation)
+            self.post(C_COST, cost, connection=index, connection_generation=generation)
 
     def connection_open(self, index: int, generation: int) -> None:
         """The peer's OPEN has come: answer it, if it is no answer itself, and tell the core."""
@@ -218,7 +219,7 @@ class Handler:
             restored=restored,
             offered=offered,
         )
-        self._post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
+        self.post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
         return opened
 
     def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
@@ -248,7 +249,7 @@ class Handler:
             SERVER.debug("connection of %s ended before it was opened", host)  # a scan must not fill the log
         if opened and known:
             closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
-            self._post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
+            self.post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
 
     def certificates_due(self, number: int) -> None:
         """Somebody connects to a listening socket with TLS."""
@@ -272,7 +273,7 @@ class Handler:
     def _denied(self, vhost: str, what: str) -> None:
         """Tell the core, which counts for all workers."""
         if vhost:
-            self._post(C_DENIED, Denied(vhost, what))
+            self.post(C_DENIED, Denied(vhost, what))
 
     def message_refused(self, index: int, why: str) -> None:
         """A malformed message was rejected; the pump tells of each kind once a minute."""
@@ -338,18 +339,18 @@ class Handler:
             routed=bool(routed),
             termini=None if termini is None else Termini(*termini),
         )
-        self._post(C_ATTACH, message, link=link, link_generation=generation)
+        self.post(C_ATTACH, message, link=link, link_generation=generation)
 
     def link_lost(
         self, link: int, generation: int, error: AmqpError | None, closed: bool = True, lost: bool = False
     ) -> None:
         """A link is gone; its deliveries have been answered for."""
         message = Detach(link, generation, Error(*error) if error else None, bool(closed), bool(lost))
-        self._post(C_DETACH, message, link=link, link_generation=generation)
+        self.post(C_DETACH, message, link=link, link_generation=generation)
 
     def link_refused(self, request: int, error: AmqpError | None) -> None:
         """A link that the core wanted will not be."""
-        self._post(C_LINK_REFUSED, LinkRefused(request, Error(*error) if error else None))
+        self.post(C_LINK_REFUSED, LinkRefused(request, Error(*error) if error else None))
 
     # ---- the core's answers and wishes ----
 
@@ -357,7 +358,8 @@ class Handler:
         """A control record of the core. False: it made no sense and was dropped."""
         try:
             message = self._decoders[kind](payload)
-            self._control[type(message)](message)
+            if not self.others(message):
+                self._control[type(message)](message)
         except (KeyError, OverflowError, UnicodeDecodeError, msgspec.DecodeError) as error:
             SERVER.error("dropped a control record of the core that made no sense: kind %d, %r", kind, error)
             return False
@@ -387,11 +389,11 @@ class Handler:
     def _look(self, message: Look) -> None:
         now = time.monotonic_ns()
         links = [self.pump.link_seen(link, generation, now) for link, generation in message.links]
-        self._post(C_SEEN, Seen(message.number, links))
+        self.post(C_SEEN, Seen(message.number, links))
 
     def _open_link(self, wish: OpenLink) -> None:
         if wish.connection not in self._passed or not self.couplings.open_link(wish):
             self.link_refused(wish.request, GONE)
 
-    def _post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
+    def post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
         self.pump.post(kind, self._encode(message), **names)

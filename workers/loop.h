@@ -7,14 +7,13 @@
 #define ROUTERD_WORKERS_LOOP_H
 
 #include "sockets.h"
-#include <sched.h>
 
 #include "layout.h"
 #include "away.h"
 #include "look.h"
 #include "dial.h"
+#include "wait.h"
 
-#define EPOLL_BATCH 64
 #define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */
 #define LONGEST_SLEEP_MS 1000
 #define CROWDED_NS 100000              /* the action ring is full: leave the sockets alone and the core time to catch up */
@@ -58,7 +57,7 @@ static inline void link_free(pump *p, wlink *k)
     if (k->next != ROUTERD_NIL) ((wlink *) pool_at(&p->links, k->next))->previous = k->previous;
     if (k->outgoing) c->links_out--;
     else c->links_in--;
-    pn_link_set_context(k->engine, NULL);
+    if (k->engine) pn_link_set_context(k->engine, NULL);
     if (k->ours) dial_done(p, c, pn_link_session(k->engine));
     pool_give(&p->links, k);
     stats_set(p->stats, N_LINKS, p->links.used);
@@ -203,6 +202,28 @@ static inline void events_drain(pump *p)
 
 /* ---- connections ---- */
 
+static inline void conn_forget(pump *p, wconn *c)
+{
+    if (c->dirty) {                                             /* the list must not lead through a reused place */
+        uint32_t *at = &p->dirty_first, index = pool_index(&p->conns, c);
+        while (*at != index) at = &((wconn *) pool_at(&p->conns, *at))->dirty_next;
+        *at = c->dirty_next;
+    }
+    pool_give(&p->conns, c);
+    stats_set(p->stats, N_CONNECTIONS, p->conns.used);
+}
+
+/* One that speaks RMR. */
+static inline void conn_free_rmr(pump *p, wconn *c)
+{
+    links_lost(p, c);
+    if (c->rmr->why && !c->dialled) stats_add(p->stats, N_FAILED, 1);
+    p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, NULL, NULL);
+    close(c->fd);
+    rmr_free(c->rmr);
+    conn_forget(p, c);
+}
+
 /* Everything the connection had is answered for, Python is told, and it is gone. */
 static inline void conn_free(pump *p, wconn *c)
 {
@@ -218,17 +239,16 @@ static inline void conn_free(pump *p, wconn *c)
     pn_transport_free(c->transport);
     pn_connection_free(c->engine);
     events_drain(p);
-    if (c->dirty) {                                             /* the list must not lead through a reused place */
-        uint32_t *at = &p->dirty_first, index = pool_index(&p->conns, c);
-        while (*at != index) at = &((wconn *) pool_at(&p->conns, *at))->dirty_next;
-        *at = c->dirty_next;
-    }
-    pool_give(&p->conns, c);
-    stats_set(p->stats, N_CONNECTIONS, p->conns.used);
+    conn_forget(p, c);
 }
 
 static inline void conn_serve(pump *p, wconn *c)
 {
+    if (c->rmr) {
+        rmr_serve(p, c);
+        if (c->failed) conn_free_rmr(p, c);
+        return;
+    }
     for (int i = 0; i < 16; i++) {
         enum serve_result left = c->want_write ? SERVE_EMPTY : egress_turn(p, c);
         bool flowing = conn_write(p, c);
@@ -253,6 +273,7 @@ static inline void conns_serve(pump *p)
 
 static inline void conn_sweep(pump *p, wconn *c)
 {
+    if (c->rmr) { rmr_sweep(p, c); return; }
     if (c->deadline && p->now_ms >= c->deadline) {
         c->deadline = 0;
         conn_broken(p, c);                                      /* no OPEN, or no end after a CLOSE, within the time given */
@@ -291,6 +312,7 @@ static inline void socket_event(pump *p, const struct epoll_event *e)
     default: {
         wconn *c = (wconn *) pool_at(&p->conns, (uint32_t) name);
         if ((uint32_t) name >= p->conns.high || c->slot.next_free != SLOT_USED || (c->slot.generation & 0xfffffff) != (name >> 32 & 0xfffffff)) return;
+        if (c->rmr) { rmr_event(p, c, e->events); return; }
         if (e->events & EPOLLOUT) { c->want_write = false; conn_watch(p, c); mark_dirty(p, c); }
         if (e->events & EPOLLERR) { dial_failed(c); conn_broken(p, c); return; }
         if ((e->events & EPOLLHUP) && !c->reading) { conn_broken(p, c); return; }
@@ -308,37 +330,6 @@ static inline int turn_timeout(pump *p, int64_t until)
     if (p->accept_retry && p->accept_retry < at) at = p->accept_retry;
     if (p->dirty_first != ROUTERD_NIL || at <= p->now_ms) return 0;
     return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
-}
-
-/* Spin for a while before sleeping (busyPoll): a wake-up costs more than a look.  -1: nothing came. */
-static inline int busy_poll(pump *p, struct epoll_event *events)
-{
-    uint64_t end = clock_ns() + p->busy_poll_ns;
-    do {
-        for (int i = 0; i < 64 && !work_pending(p); i++) __builtin_ia32_pause();
-        int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
-        if (n || work_pending(p)) return n;
-    } while (clock_ns() < end);
-    return -1;
-}
-
-static inline int turn_wait(pump *p, struct epoll_event *events, int timeout)
-{
-    if (timeout == 0) return epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
-    if (p->busy_poll_ns) {
-        int found = busy_poll(p, events);
-        if (found >= 0) return found;
-    }
-    /* Let whoever shares this CPU go first: what it has for us then comes in one batch, and nobody has to wake us. */
-    sched_yield();
-    int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
-    if (n || work_pending(p)) return n;
-    doorbell_sleep(p->own_bell);
-    if (work_pending(p)) timeout = 0;                    /* the second look: see doorbell.h */
-    else stats_add(p->stats, N_SLEEPS, 1);
-    n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, timeout);
-    doorbell_wake(p->own_bell);
-    return n;
 }
 
 static inline void turn_timers(pump *p)

@@ -1,6 +1,6 @@
 """The pump's C11 headers and the system calls the glue needs."""
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from workers.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_session_t, pn_ssl_domain_t, pn_terminus_t, pn_transport_t
 
@@ -28,7 +28,7 @@ cdef extern from "loop.h" nogil:
     uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
-    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE
+    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_RMR_OPEN
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
     int A_CONTROL
@@ -38,6 +38,24 @@ cdef extern from "loop.h" nogil:
         uint32_t generation
     ctypedef struct pool:
         uint32_t used, high
+    ctypedef struct rmr_conn:
+        wlink *data
+        wlink *other
+        wlink *out
+        wlink *back
+        uint32_t number
+        const char *why
+    ctypedef struct rmr_terms:
+        char address[1024]
+        char control[1024]
+        char back[1024]
+        uint32_t address_length, control_length, back_length
+        char source[64]
+        uint64_t nonce
+        uint32_t most
+        uint8_t reply
+        bint replies
+    uint32_t RMR_ADDRESS_MAX, RMR_NUMBER
     ctypedef struct wconn:
         slot_head slot
         pn_connection_t *engine
@@ -52,6 +70,7 @@ cdef extern from "loop.h" nogil:
         bint secured
         uint8_t trace
         bint dialled
+        rmr_conn *rmr
         bint messages_logged
         uint64_t max_message
         uint32_t window, max_sessions
@@ -67,6 +86,8 @@ cdef extern from "loop.h" nogil:
         bint ours
         bint routed
         bint keyed
+        bint rmr
+        int32_t credit
         uint32_t asked
         uint64_t order
     ctypedef struct win:
@@ -89,6 +110,7 @@ cdef extern from "loop.h" nogil:
         bint authenticate, encrypt
         char mechanisms[256]
         pn_ssl_domain_t *tls
+        rmr_terms *rmr
     ctypedef struct routerd_record:
         uint8_t type
         uint8_t arena
@@ -150,6 +172,9 @@ cdef extern from "loop.h" nogil:
     routerd_record *outbox_post(routerd_outbox *)
     bint payload_store(native_pump *, const void *, size_t, routerd_record *)
     ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)
+    wconn *rmr_new(native_pump *, int, uint16_t, bint)
+    wlink *rmr_link(native_pump *, wconn *, bint)
+    void rmr_close(native_pump *, wconn *, const char *)
     wlink *link_new(native_pump *, wconn *, pn_link_t *)
     void egress_flow(native_pump *, wlink *)
     void link_free(native_pump *, wlink *)

@@ -14,11 +14,13 @@ from shm.control import (
     Drained,
     Exit,
     FromChild,
+    ListenerSetup,
     Quiesced,
     Ready,
     SetConnectors,
     SetListeners,
     SetPolicy,
+    SetTables,
     Setup,
     StopAccepting,
     ToChild,
@@ -30,6 +32,7 @@ from workers.guard import Guard
 from workers.handler import Handler
 from workers.listeners import Listeners
 from workers.message_log import MessageLog
+from workers.rmr import Rmr
 from workers.trace import Tracing
 
 SERVER = logging.getLogger("SERVER")
@@ -58,6 +61,7 @@ class Worker:
             Coupler,
             Dialler,
             Pump,
+            RmrTransport,
             Security,
             Trace,
         )
@@ -78,9 +82,11 @@ class Worker:
         handler.pump = self._pump
         self._pump.sign(f"{setup.area}/{setup.router_id}", edge=setup.mode == "edge")
         stats = self._segments.worker_stats(setup.index)
-        handler.guard = self._guard = Guard(
-            setup.policy, Security(self._pump), stats, self._segments.core_stats()
-        )
+        security = Security(self._pump)
+        handler.guard = self._guard = Guard(setup.policy, security, stats, self._segments.core_stats())
+        self._rmr = Rmr(setup.segments, setup.tables, handler.listeners, setup.link_capacity)
+        self._rmr.serve(RmrTransport(self._pump, self._rmr), security, handler)
+        handler.others = self._rmr.take
         trace = Trace(self._pump)
         handler.tracing = self._tracing = Tracing(trace, MessageLog(trace, handler.number))
         self._tracing.follow_log()
@@ -88,7 +94,7 @@ class Worker:
         dialler = Dialler(self._pump)
         handler.couplings = Couplings(dialler, Coupler(self._pump))
         handler.connectors = self._connectors = Connectors(dialler, handler, self._guard)
-        self._listeners = Listeners(self._pump, handler.listeners, self._guard.protect)
+        self._listeners = Listeners(self._pump, handler.listeners, self._protect)
         for listener in setup.listeners:
             self._listeners.add(listener)
         self._connectors.change(setup.connectors)
@@ -103,7 +109,9 @@ class Worker:
         while not self._exit:
             waiting = self._draining or self._closing or self._telling
             self._connectors.step()
-            self._pump.run(self._connectors.wait(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS))
+            self._rmr.endpoints.step()
+            wait = self._connectors.wait(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS)
+            self._pump.run(self._rmr.endpoints.wait(wait))
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
             self._tracing.follow_log()
@@ -116,11 +124,14 @@ class Worker:
                 self._pump.accept(False)
                 self._pump.withhold_credit()
                 self._connectors.stop()
+                self._rmr.endpoints.stop()
                 self._draining = True
             case SetListeners(listeners):
                 self._listeners.change(listeners, self._channel.take_descriptors())
             case SetConnectors(connectors):
                 self._connectors.change(connectors)
+            case SetTables(tables):
+                self._rmr.change_tables(tables)
             case SetPolicy(policy):
                 self._guard.set_policy(policy)
             case CloseConnections(why):
@@ -128,6 +139,7 @@ class Worker:
                     self._pump.connection_close(index, generation, (FORCED, why))
                 self._closing = True
             case CoreGone(generation):
+                self._rmr.endpoints.forget()
                 self._pump.leave()
                 self._telling = False
                 self._channel.send(Quiesced(generation))
@@ -138,6 +150,11 @@ class Worker:
                 self._exit = True
             case _:
                 SERVER.warning("the supervisor said %r, which is not for a worker", message)
+
+    def _protect(self, place: int, listener: ListenerSetup) -> None:
+        """A listener has a place in the pump: give it what it asks for."""
+        self._guard.protect(place, listener)
+        self._rmr.listen(place, listener)
 
     def _look(self, now: int) -> None:
         """Once in a while: which receivers have credit."""

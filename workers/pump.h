@@ -46,12 +46,13 @@
 enum counter {                     /* shm/stats.py names them; tests compare the two */
     N_LOOPS = 0, N_SLEEPS = 1, N_LONGEST_TURN = 2, N_CONNECTIONS = 8, N_ACCEPTED = 9, N_FAILED = 10, N_LINKS = 11, N_BYTES_IN = 12,
     N_BYTES_OUT = 13, N_IN = 14, N_OUT = 15, N_DECODE_ERRORS = 16, N_ABORTED = 17, N_PAUSES = 18, N_PAUSED = 19, N_SMALL_FREE = 20,
-    N_LARGE_FREE = 21, N_DROPPED = 22, N_ACCEPTING = 23, N_BAD_RECORDS = 24, N_UNSETTLED = 25, N_LINKS_BLOCKED = 26
+    N_LARGE_FREE = 21, N_DROPPED = 22, N_ACCEPTING = 23, N_BAD_RECORDS = 24, N_UNSETTLED = 25, N_LINKS_BLOCKED = 26, N_RMR_FRAMES_IN = 27,
+    N_RMR_FRAMES_OUT = 28, N_RMR_BAD_LENGTH = 29, N_RMR_BAD_HEADER = 30, N_RMR_RESERVED = 31, N_RMR_UNDELIVERED = 32, N_RMR_UNFIT = 33
 };
 
 enum pump_event {                  /* what Python is called for */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
-    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE
+    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_RMR_OPEN
 };
 
 typedef struct {
@@ -81,6 +82,7 @@ typedef struct {
     uint8_t heeded;                /* forms of router annotations that count when they come in here: a mask (annotations.h) */
     uint8_t annotations;           /* the form that they go out in: enum content_annotations */
     bool dialled;                  /* this side has made it */
+    struct rmr_conn *rmr;          /* it speaks RMR's own transport, and has no engine; NULL: AMQP */
     bool messages_logged;          /* each of its messages is told of (message_log.h) */
 } wconn;
 
@@ -96,6 +98,8 @@ typedef struct {
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
     bool routed;                   /* what passes is the far peer's, and so is the credit (routed.h) */
+    bool rmr;                      /* it is one of a connection without engine (rmr.h): credit is counted here */
+    int32_t credit;
     bool keyed;                    /* in: its address is a route table, which goes by each message's key (rmr_key.h) */
     int32_t promised;              /* out, routed: credit that the far sender has been given and has not used */
     bool ours;                     /* this side has attached first, because the core wanted that */
@@ -143,6 +147,7 @@ typedef struct wout {
     uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;
     bool settled, droppable, streaming, told, sent, aborted;
+    bool begun;                    /* of a frame (rmr_out.h): the kernel has some of it, or will get it all the same */
     bool waits;                    /* its receiver took none when it was looked at (out_waits) */
 } wout;
 
@@ -157,6 +162,7 @@ typedef struct {
     char mechanisms[256];          /* empty: all the engine has */
     pn_ssl_domain_t *tls;          /* NULL: none */
     int64_t tls_checked;           /* when its files were last looked at */
+    struct rmr_terms *rmr;         /* its connections speak RMR (rmr.h); NULL: AMQP */
 } wlistener;
 
 typedef struct pump pump;
@@ -273,6 +279,11 @@ static inline void note_link(pump *p, const wlink *k, uint32_t head)
 
 static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
 {
+    if (__builtin_expect(k->rmr, 0)) {
+        k->credit += (int32_t) credit;
+        mark_dirty(p, k->conn);
+        return;
+    }
     k->owed += credit;
     uint32_t threshold = k->routed || k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;   /* where there is little, one counts */
     if (k->owed && k->owed >= threshold && k->open && !p->withhold && !p->resting) {

@@ -15,7 +15,6 @@ from workers.machine cimport *
 
 cdef enum:
     PAYLOAD_LIMIT = 1 << 20
-    CLOSE_WAIT_MS = 5000      # a peer that does not end a closed connection loses it
     VALUE_DEPTH = 8           # of lists and maps in a peer's properties
 
 
@@ -42,7 +41,7 @@ cdef class Pump(AnnotatingPump):
     ``segments`` is a shm.segment.Segments and must outlive the pump.
     """
 
-    cdef object handler
+    cdef object handler, rmr
     cdef object segments
     cdef layout_control *control
     cdef object error
@@ -176,6 +175,7 @@ cdef class Pump(AnnotatingPump):
 
     cdef dispatch(self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
         cdef uint32_t index = pool_index(&self.p.conns, c) if c != NULL else 0
+        if c != NULL and c.rmr != NULL and rmr_dispatch(self, event, index, c): return
         if event == EV_CONTROL:
             payload = self.payload(r)
             if payload is None or not self.handler.control(r.state, payload):
@@ -301,17 +301,7 @@ cdef class Pump(AnnotatingPump):
 
     def connection_close(self, uint32_t index, uint32_t generation, error=None):
         """Close a connection with an AMQP error (name, description), or without. A peer that does not follow loses it."""
-        cdef wconn *c = <wconn *> pool_find2(&self.p.conns, index, generation)
-        if c == NULL:
-            return
-        if error is not None:
-            set_condition(pn_connection_condition(c.engine), error[0], error[1])
-        if not c.opened:
-            conn_broken(&self.p, c)
-            return
-        pn_connection_close(c.engine)
-        c.deadline = clock_ns() // 1000000 + CLOSE_WAIT_MS
-        mark_dirty(&self.p, c)
+        close_connection(self, <wconn *> pool_find2(&self.p.conns, index, generation), error)
 
     def connection_generations(self):
         """(index, generation) of every open connection."""
@@ -395,3 +385,4 @@ include "security.pxi"
 include "trace.pxi"
 include "dial.pxi"
 include "termini.pxi"
+include "rmr.pxi"

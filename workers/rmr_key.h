@@ -20,8 +20,8 @@
 static const char rmr_key_prefix[] = "x-opt-";
 static const char rmr_reserved[] = "message types 0 to 99 are reserved for RMR itself";
 static const char rmr_reserved_condition[] = "routerd:reserved-message-type";
-static const char rmr_cut[] = "the message ends inside its application properties";
-static const char rmr_malformed[] = "the application properties are malformed";
+static const char rmr_cut_properties[] = "the message ends inside its application properties";
+static const char rmr_bad_properties[] = "the application properties are malformed";
 
 enum rmr_key_found { RMR_KEY_MT = 1, RMR_KEY_SID = 2, RMR_KEY_MEID = 4, RMR_KEY_SOURCE = 8 };
 
@@ -119,8 +119,8 @@ static inline enum scan_result rmr_key_there(const uint8_t *start, size_t size, 
     const uint8_t *p = start + found->application_properties, *end = start + size;
     p += p[1] == 0x53 ? 3 : 10;                                 /* the descriptor, of which the scan has made sure */
     size_t n = scan_size(p, end, 0);
-    if (p < end && *p != 0xc1 && *p != 0xd1) return scan_bad(found, rmr_malformed);
-    if (n == 0 || n > (size_t) (end - p)) return complete ? scan_bad(found, rmr_cut) : SCAN_MORE;
+    if (p < end && *p != 0xc1 && *p != 0xd1) return scan_bad(found, rmr_bad_properties);
+    if (n == 0 || n > (size_t) (end - p)) return complete ? scan_bad(found, rmr_cut_properties) : SCAN_MORE;
     return SCAN_DONE;
 }
 
@@ -132,7 +132,7 @@ static inline enum scan_result rmr_key_scan(const uint8_t *start, size_t size, s
     if (found->application_properties != SCAN_ABSENT) {
         p = start + found->application_properties;
         p += p[1] == 0x53 ? 3 : 10;
-        if (!rmr_key_map(key, start, p, scan_size(p, start + size, 0), "")) return scan_bad(found, rmr_malformed);
+        if (!rmr_key_map(key, start, p, scan_size(p, start + size, 0), "")) return scan_bad(found, rmr_bad_properties);
     }
     if (found->message_annotations != SCAN_ABSENT) {
         p = start + found->message_annotations;

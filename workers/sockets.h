@@ -51,8 +51,12 @@ static inline bool listener_used(const pump *p, uint32_t place)
 /* A place for another listener: a removed one's whose connections are gone, too, or a new one.  NULL: there is none. */
 static inline wlistener *listener_new(pump *p)
 {
-    for (uint32_t i = 0; i < p->listener_count; i++)
-        if (!listener_used(p, i)) return &p->listeners[i];
+    for (uint32_t i = 0; i < p->listener_count; i++) {
+        if (listener_used(p, i)) continue;
+        free(p->listeners[i].rmr);
+        p->listeners[i].rmr = NULL;
+        return &p->listeners[i];
+    }
     return p->listener_count < MAX_LISTENERS ? &p->listeners[p->listener_count++] : NULL;
 }
 
@@ -138,6 +142,8 @@ static inline bool memory_left(void)
     return probe != NULL;
 }
 
+static wconn *rmr_new(pump *p, int fd, uint16_t listener, bool dialled);         /* rmr_conn.h */
+
 static inline void sockets_accept(pump *p, wlistener *l)
 {
     while (p->accepting) {
@@ -163,9 +169,10 @@ static inline void sockets_accept(pump *p, wlistener *l)
         }
         p->accept_waiting = false;
         security_refresh(p, l);
-        wconn *c = conn_new(p, fd, (uint16_t) (l - p->listeners));
+        wconn *c = l->rmr ? rmr_new(p, fd, (uint16_t) (l - p->listeners), false) : conn_new(p, fd, (uint16_t) (l - p->listeners));
         if (c) c->peer = peer;
         else close(fd);
+        if (c && c->rmr) p->on_event(p->self, EV_RMR_OPEN, c, NULL, NULL, NULL);
         if (!my_turn(p)) break;
     }
     p->accept_waiting = false;
@@ -176,8 +183,8 @@ static inline void conn_broken(pump *p, wconn *c)
 {
     if (!c->failed) {
         c->failed = true;
-        pn_transport_close_tail(c->transport);
-        pn_transport_close_head(c->transport);
+        if (c->transport) pn_transport_close_tail(c->transport);
+        if (c->transport) pn_transport_close_head(c->transport);
     }
     mark_dirty(p, c);
 }
@@ -251,7 +258,8 @@ static inline void conn_listen(pump *p, wconn *c, bool listen)
 
 static inline void conn_resume(pump *p, wconn *c)
 {
-    if (!c->reading && !c->failed && pn_transport_capacity(c->transport) > 0) conn_listen(p, c, true);
+    if (c->rmr) mark_dirty(p, c);
+    else if (!c->reading && !c->failed && pn_transport_capacity(c->transport) > 0) conn_listen(p, c, true);
 }
 
 static inline void pressure_check(pump *p)

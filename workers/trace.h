@@ -25,7 +25,7 @@ static inline void trace_line(pn_transport_t *transport, const char *line)
 static inline void trace_apply(pump *p, wconn *c)
 {
     bool wanted = trace_wanted(p, c);
-    if (wanted == (c->tracer != NULL)) return;
+    if (!c->transport || wanted == (c->tracer != NULL)) return;
     c->tracer = wanted ? p : NULL;
     if (wanted) {
         pn_transport_set_context(c->transport, c);

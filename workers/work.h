@@ -4,6 +4,7 @@
 
 #include "egress.h"
 #include "intake.h"
+#include "rmr_conn.h"
 
 static inline void work_release(pump *p, uint32_t block)
 {
@@ -31,7 +32,9 @@ static inline void work_update_in(pump *p, const routerd_record *r)
 {
     win *s = (win *) pool_find(&p->ins, r->delivery);
     bool settled = r->flags & F_SETTLED;
-    if (s) {
+    if (s && s->link->rmr) {
+        rmr_outcome(p, s, r);
+    } else if (s) {
         pn_delivery_t *d = s->engine;
         if (r->peer) s->core = r->peer;
         if (r->state && !s->settled) {
@@ -89,6 +92,7 @@ static inline void work_link(pump *p, const routerd_record *r)
 {
     wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k) return;
+    if (k->rmr) { rmr_flow(p, k, r); return; }
     switch (r->type) {
     case W_FLOW:
         if (k->outgoing || !k->open) return;
@@ -162,7 +166,7 @@ static inline void work_unstall(pump *p)
             continue;
         }
         k->stalled = false;
-        if (k->engine) intake_resume(p, k);
+        if (k->engine || k->rmr) intake_resume(p, k);
     }
 }
 

@@ -17,6 +17,7 @@ from routerd.config.peers import check_peers
 from routerd.config.policy import Policy
 from routerd.config.policy_dir import policy_sections
 from routerd.config.relations import check_relations
+from routerd.config.rmr_rules import check_rmr_listeners
 from routerd.config.route_workers import check_route_workers
 from routerd.config.router import Log, Router
 from routerd.config.routing import Address
@@ -93,6 +94,7 @@ def check_together(checked: list[Checked]) -> list[Mistake]:
         *check_relations(checked),
         *check_peers(checked),
         *check_route_tables(checked),
+        *check_rmr_listeners(checked),
         *check_route_workers(checked),
         *check_security(checked),
         *check_support(checked),

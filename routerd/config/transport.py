@@ -12,6 +12,7 @@ Family = Literal["IPv4", "IPv6"]
 Role = Literal["normal", "inter-router", "route-container", "edge"]
 Strip = Literal["in", "out", "both", "no"]
 Form = Literal["auto", "section", "map", "skupper", "none"]
+Protocol = Literal["amqp", "rmr"]
 
 # What listeners and connectors have in common.
 MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
@@ -42,6 +43,23 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         Annotated[Family, about("Use only addresses of this family.", old="protocolFamily")] | None
     ) = None
     role: Annotated[Role, about("What connects here: clients, routers or brokers.")] = "normal"
+    protocol: Annotated[Protocol, about("What is spoken here: AMQP, or RMR's own transport.")] = "amqp"
+    table: (
+        Annotated[str, about("With `protocol: rmr`: name of the routeTable that has its messages.")] | None
+    ) = None
+    advertised: (
+        Annotated[
+            str,
+            about(
+                "With `protocol: rmr`: host:port by which applications reach this listener; for replies.",
+                default="its own host, or the machine's name, and port",
+            ),
+        ]
+        | None
+    ) = None
+    replies: Annotated[
+        bool, about("With `protocol: rmr`: whether only replies to messages of this router come here.")
+    ] = False
     cost: Annotated[int, about("Cost of links to routers that connect here.", ge=1)] = 1
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
     sasl_mechanisms: (

@@ -61,6 +61,10 @@ DELAYED: Final = _counter(
 IGNORED: Final = _counter(
     "ignored_records", "Records in shared memory that were dropped, by reason", "reason"
 )
+RMR_CLOSED: Final = _counter(
+    "rmr_malformed_connections", "RMR connections closed for a malformed frame, by reason", "reason"
+)
+RMR_DROPPED: Final = _counter("rmr_dropped_frames", "RMR frames that reached nobody, by reason", "reason")
 FREE_BLOCKS: Final = _gauge("arena_free_blocks", "Free blocks of the process's arena, by size", "size")
 
 # Numbers whose own name would not do.
@@ -98,6 +102,15 @@ NUMBERS: Final[dict[str, Number]] = {
     "bad_records": Number(IGNORED, {"reason": "nonsense"}),
     "stale_records": Number(IGNORED, {"reason": "stale"}),
     "unsettled": Number(_gauge("unsettled_deliveries", "Deliveries in and out that are not settled yet")),
+    "rmr_frames_in": Number(_counter("rmr_received_frames", "RMR frames received")),
+    "rmr_frames_out": Number(_counter("rmr_sent_frames", "RMR frames sent")),
+    "rmr_bad_length": Number(RMR_CLOSED, {"reason": "length"}),
+    "rmr_bad_header": Number(RMR_CLOSED, {"reason": "header"}),
+    "rmr_reserved": Number(RMR_DROPPED, {"reason": "reserved_type"}),
+    "rmr_undelivered": Number(RMR_DROPPED, {"reason": "undelivered"}),
+    "rmr_unfit": Number(
+        _counter("rmr_unfit_deliveries", "Deliveries to RMR endpoints rejected because they make no frame")
+    ),
     "addresses": Number(_gauge("addresses", "Addresses known")),
     "certificate_expiry": Number(
         _gauge(

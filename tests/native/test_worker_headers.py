@@ -22,3 +22,10 @@ def test_route_table_keys_keep_inside(build, run, seed):
     """Every prefix of messages with and without a route table's key, in order and damaged."""
     done = run(build("rmr_key_fuzz", "address,undefined"), str(seed), "3000")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rmr_frames_there_and_back(build, run, seed):
+    """Frames become messages and the same frames again; wrong, cut off or damaged ones stay inside."""
+    done = run(build("rmr_wire_fuzz", "address,undefined"), str(seed), "3000")
+    assert done.returncode == 0, done.stdout + done.stderr

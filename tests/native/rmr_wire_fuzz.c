@@ -1,0 +1,158 @@
+/* Frames of RMR's transport as AMQP messages and back: byte for byte for those in order, and never a step outside for the others.
+ *
+ *   - whatever the bytes, a frame that is measured lies inside what it was measured in
+ *   - a frame in order becomes a message in order, whose key is the frame's, and that message becomes the same frame again
+ *   - a message that is cut off or damaged becomes a frame inside of it, or none
+ * Each input stands in an allocation of its own size, for AddressSanitizer.  Arguments: seed, rounds.
+ */
+#include "check.h"
+#include "rmr_amqp.h"
+
+#define LONGEST 2000u
+
+static uint64_t state;
+
+static uint32_t below(uint32_t limit) { return (uint32_t) random_below(&state, limit); }
+
+static uint8_t *copy_of(const uint8_t *bytes, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    memcpy(copy, bytes, size);
+    return copy;
+}
+
+static void fill_text(uint8_t *field, uint32_t size)
+{
+    uint32_t n = below(size);
+    for (uint32_t i = 0; i < n; i++) field[i] = (uint8_t) ('a' + below(26));
+}
+
+/* What stands behind the transport's header; its length. */
+static uint32_t some_frame(uint8_t *at)
+{
+    uint32_t own = below(4) ? RMR_HEADER : below(2) ? RMR_HEADER_OLD : RMR_HEADER + below(100), trace = below(2) ? below(60) : 0, d1 = below(6), d2 = below(3) ? 0 : below(20), payload = below(300);
+    memset(at, 0, LONGEST);
+    rmr_put32(at + RMR_MT, 100 + below(1000));
+    rmr_put32(at + RMR_PAYLOAD, payload);
+    rmr_put32(at + RMR_VER, 3);
+    for (uint32_t i = 0; i < RMR_XACT_BYTES + RMR_SID_BYTES; i++) at[RMR_XACT + i] = (uint8_t) below(256);
+    fill_text(at + RMR_SOURCE, RMR_SOURCE_BYTES);
+    fill_text(at + RMR_MEID, RMR_MEID_BYTES);
+    at[RMR_FLAGS] = (uint8_t) (below(2) ? RMR_CALL : 0);
+    rmr_put32(at + RMR_LEN0, own);
+    rmr_put32(at + RMR_LEN1, trace);
+    rmr_put32(at + RMR_LEN2, d1);
+    rmr_put32(at + RMR_LEN3, d2);
+    rmr_put32(at + RMR_SUBID, below(3) ? below(100) : UINT32_MAX);
+    uint32_t size = own + trace + d1 + d2 + payload;
+    for (uint32_t i = RMR_ADDRESS; i < size; i++) at[i] = (uint8_t) below(256);
+    return size;
+}
+
+/* One that is measured lies inside. */
+static bool measure(const uint8_t *frame, uint32_t size, rmr_parts *parts)
+{
+    uint8_t *copy = copy_of(frame, size);
+    bool good = size >= RMR_HEADER_OLD && rmr_measure(copy, size, parts);
+    if (good) {
+        CHECK((uint64_t) parts->head + parts->payload <= size, "a part lies outside: %u and %u of %u", parts->head, parts->payload, size);
+        rmr_answers_call(copy);
+    }
+    free(copy);
+    return good;
+}
+
+static void wrong_lengths(const uint8_t *frame, uint32_t size)
+{
+    static const uint32_t wrong[] = { 0, 1, 215, 217, 0x7fffffff, 0x80000000, 0xffffffff, 0xffffff00 };
+    uint8_t damaged[LONGEST];
+    rmr_parts parts;
+    for (uint32_t at = 0; at < size && at < 216; at += 4) {
+        for (uint32_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            memcpy(damaged, frame, size);
+            rmr_put32(damaged + at, wrong[i]);
+            if (at == RMR_PAYLOAD && wrong[i] > size) CHECK(!measure(damaged, size, &parts), "payload of %u in %u", wrong[i], size);
+            if (at >= RMR_LEN0 && at <= RMR_LEN3 && wrong[i] > size) CHECK(!measure(damaged, size, &parts), "length %u at %u in %u", wrong[i], at, size);
+            measure(damaged, size, &parts);
+        }
+    }
+    for (uint32_t cut = 0; cut < size; cut++) CHECK(!measure(frame, cut, &parts), "a frame of %u octets is found in %u", size, cut);
+}
+
+/* A message from the frame, in `to`; its length. */
+static uint32_t message_of(const uint8_t *frame, const rmr_parts *parts, uint8_t *to)
+{
+    static const char names[] = "table/$conn/router/17";
+    const rmr_address none = { NULL, 0 }, some = { names, sizeof names - 1 };
+    rmr_wanted want = { below(2) ? some : none, below(2) ? some : none, below(3) ? none : some };
+    scan_found found, again;
+    rmr_key key, other;
+    uint8_t *front = malloc(RMR_FRONT_MAX);
+    uint32_t length = rmr_compose(front, frame, parts, frame + RMR_SOURCE, &want, &found, &key);
+    memcpy(to, front, length);
+    free(front);
+    memcpy(to + length, frame + parts->head, parts->payload);
+    length += parts->payload;
+    uint8_t *copy = copy_of(to, length);
+    CHECK(scan_message(copy, length, true, &again) == SCAN_DONE && rmr_key_there(copy, length, true, &again) == SCAN_DONE, "%s", again.why);
+    CHECK(rmr_key_scan(copy, length, &again, &other) == SCAN_DONE && !memcmp(&key, &other, sizeof key), "the key is another one");
+    CHECK(again.annotations_end == found.annotations_end && again.properties == found.properties && again.to == found.to && again.to_length == found.to_length
+          && again.application_properties == found.application_properties && again.message_annotations == found.message_annotations, "a section stands elsewhere");
+    free(copy);
+    return length;
+}
+
+static void make(const uint8_t *message, uint32_t size, uint32_t length, bool whole, const uint8_t *frame, const rmr_parts *parts)
+{
+    static rmr_frame made;
+    uint8_t *copy = copy_of(message, size);
+    enum rmr_made result = rmr_make(copy, size, length, &made);
+    if (result == RMR_MADE) {
+        CHECK((uint64_t) made.payload + made.payload_length <= length, "the payload lies outside");
+        CHECK(scan_u32(made.head + RMR_PAYLOAD) == made.payload_length, "the payload's length is another one");
+    }
+    if (result == RMR_PIECES && size == length && rmr_join(copy, size, &made)) CHECK((uint64_t) made.payload + made.payload_length <= size, "joined too much");
+    if (whole && result != RMR_PIECES) {
+        CHECK(result == RMR_MADE, "a frame's message makes none: %d", result);
+        CHECK(made.head_length == parts->head && !memcmp(made.head, frame, parts->head), "another header");
+        CHECK(made.payload_length == parts->payload && !memcmp(message + made.payload, frame + parts->head, parts->payload), "another payload");
+    }
+    free(copy);
+}
+
+static void tokens(void)
+{
+    uint8_t sid[RMR_SID_BYTES];
+    uint64_t nonce = random_next(&state);
+    uint32_t number = below(UINT32_MAX), saved = below(UINT32_MAX);
+    rmr_token_connection(sid, nonce, number, saved);
+    rmr_token token = rmr_token_read(sid, nonce);
+    CHECK(token.kind == TOKEN_CONNECTION && token.number == number && token.saved == saved, "another token");
+    CHECK(rmr_token_read(sid, ~nonce).kind == TOKEN_NONE, "a token of another router counts");
+    CHECK(rmr_token_endpoint(sid, nonce, (const uint8_t *) "app:4560", 8), "a short name does not fit");
+    token = rmr_token_read(sid, nonce);
+    CHECK(token.kind == TOKEN_ENDPOINT && token.length == 8 && !memcmp(token.text, "app:4560", 8), "another endpoint");
+    for (uint32_t i = 0; i < RMR_SID_BYTES; i++) sid[i] = (uint8_t) below(256);
+    rmr_token_read(sid, nonce);
+}
+
+int main(int argc, char **argv)
+{
+    static uint8_t frame[LONGEST], message[2 * LONGEST];
+    CHECK(argc == 3, "arguments: seed, rounds");
+    state = mix(strtoull(argv[1], NULL, 10) + 7) | 1;
+    for (long rounds = atol(argv[2]); rounds; rounds--) {
+        rmr_parts parts;
+        uint32_t size = some_frame(frame);
+        CHECK(measure(frame, size, &parts) && parts.head + parts.payload == size, "a frame in order");
+        if (!below(20)) wrong_lengths(frame, size);
+        uint32_t length = message_of(frame, &parts, message);
+        for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20)) make(message, cut, length, true, frame, &parts);
+        make(message, length, length, true, frame, &parts);
+        for (uint32_t damage = 1 + below(4); damage; damage--) message[below(length)] = (uint8_t) below(256);
+        for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20)) make(message, cut, length, false, frame, &parts);
+        make(message, length, length, false, frame, &parts);
+        tokens();
+    }
+    return 0;
+}

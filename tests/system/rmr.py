@@ -1,0 +1,100 @@
+"""RMR applications driven by hand: a listening socket, connections, frames as values."""
+
+import socket
+import time
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from core.routes import frames
+from core.routes.frames import Frame
+
+LONG = 20.0
+
+
+class Link:
+    """One TCP connection with frames on it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        sock.settimeout(LONG)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        host, port = sock.getsockname()[:2]
+        self.name = f"{host}:{port}"
+        self.reader = frames.Reader()
+        self.inbox: list[Frame] = []
+        self.raw = b""
+
+    def send(self, *some: Frame) -> None:
+        self.socket.sendall(b"".join(map(frames.encode, some)))
+
+    def read(self, wait: float = 0.0) -> bool:
+        """Take what has come. False: nothing, or the other side has closed."""
+        self.socket.settimeout(wait or 0.000001)
+        try:
+            data = self.socket.recv(1 << 16)
+        except (TimeoutError, BlockingIOError):
+            return False
+        finally:
+            self.socket.settimeout(LONG)
+        self.raw += data
+        self.inbox += self.reader.feed(data)
+        return bool(data)
+
+    def receive(self, number: int = 1) -> list[Frame]:
+        """The next frames."""
+        end = time.monotonic() + LONG
+        while len(self.inbox) < number:
+            assert time.monotonic() < end, f"{len(self.inbox)} of {number} frames"
+            self.read(0.1)
+        taken, self.inbox = self.inbox[:number], self.inbox[number:]
+        return taken
+
+    def closed(self) -> bool:
+        """Whether the other side closes it."""
+        with suppress(ConnectionError):
+            while data := self.socket.recv(1 << 16):
+                self.raw += data
+        return True
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Application:
+    """An RMR application: it listens, takes connections, and sends to a router."""
+
+    def __init__(self, router: tuple[str, int] | None = None, port: int = 0) -> None:
+        self.listening = socket.create_server(("127.0.0.1", port))
+        self.listening.settimeout(LONG)
+        self.name = f"127.0.0.1:{self.listening.getsockname()[1]}"
+        self.out = Link(socket.create_connection(router)) if router else None
+        self.accepted: list[Link] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.listening.close()
+        for link in self.links:
+            link.close()
+
+    @property
+    def links(self) -> list[Link]:
+        return self.accepted + ([self.out] if self.out else [])
+
+    def accept(self) -> Link:
+        """The next connection of somebody."""
+        self.accepted.append(Link(self.listening.accept()[0]))
+        return self.accepted[-1]
+
+    def send(self, kind: int, payload: bytes = b"", **fields: object) -> Frame:
+        """To the router, as this application."""
+        assert self.out
+        given: dict[str, Any] = {"source": self.name, "source_ip": self.name} | fields
+        frame = Frame(kind, payload, **given)
+        self.out.send(frame)
+        return frame

@@ -1,0 +1,88 @@
+"""RMR's transport at a listener: frames as AMQP messages, wrong frames, credit, large frames."""
+
+import socket
+import struct
+
+import pytest
+from rmr import Link
+from running import Configuration, RunningRouter, address_of, until
+
+from core.routes import frames
+from core.routes.frames import Frame
+
+MOST = 1 << 20  # maxFrameSize of the table
+
+
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    return Configuration(
+        router="workers: 2",
+        sections=f"""
+routeTable {{
+ name: rt
+ maxFrameSize: {MOST}
+}}
+listener {{
+ host: 127.0.0.1
+ port: 0
+ protocol: rmr
+ table: rt
+}}
+""",
+    )
+
+
+@pytest.fixture
+def link(router: RunningRouter) -> Link:
+    """A connection of an RMR application."""
+    return Link(socket.create_connection(address_of(router.urls[1])))
+
+
+def test_listeners_say_what_they_speak(router: RunningRouter) -> None:
+    """The table of what to connect to tells RMR from AMQP."""
+    assert "rmr://127.0.0.1:" in router.output
+
+
+LENGTHS = {"payload": 54, "header": 246, "trace": 250, "d1": 254, "d2": 258}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+@pytest.mark.parametrize("value", [-1, 0x7FFFFFFF, -0x80000000, 100_000])
+def test_a_frame_with_a_wrong_length_ends_its_connection(
+    router: RunningRouter, link: Link, name: str, value: int
+) -> None:
+    """That connection alone, counted, with its peer in the log."""
+    before = router.counted("rmr_bad_header")
+    other = Link(socket.create_connection(address_of(router.urls[1])))
+    data = bytearray(frames.encode(Frame(1000, b"x" * 50)))
+    struct.pack_into(">i", data, LENGTHS[name], value)
+    me = link.name
+    link.socket.sendall(data)
+    assert link.closed()
+    until(lambda: router.counted("rmr_bad_header") == before + 1, "the count")
+    until(lambda: f"connection of {me} ended: the parts of a frame" in router.log, "the log")
+    assert not other.read(0.01)
+    other.send(Frame(30))  # still there: a reserved type is dropped and counted
+    reserved = router.counted("rmr_reserved")
+    other.send(Frame(30))
+    until(lambda: router.counted("rmr_reserved") > reserved, "the other connection")
+    other.close()
+
+
+@pytest.mark.parametrize("length", [0, 1, 49, 265, MOST + 1, 0xFFFFFFFF])
+def test_a_frame_of_an_impossible_length_ends_its_connection(
+    router: RunningRouter, link: Link, length: int
+) -> None:
+    """At once: nothing is waited for."""
+    before = router.counted("rmr_bad_length")
+    link.socket.sendall(struct.pack("<I", length) + bytes(20))
+    assert link.closed()
+    until(lambda: router.counted("rmr_bad_length") == before + 1, "the count")
+
+
+def test_a_connection_that_ends_inside_a_frame(router: RunningRouter, link: Link) -> None:
+    """It is said, and nothing of the frame is left."""
+    me = link.name
+    link.socket.sendall(frames.encode(Frame(1000, b"x" * 50))[:200])
+    link.close()
+    until(lambda: f"connection of {me} ended: it ended inside a frame" in router.log, "the log")
