@@ -54,7 +54,7 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
     c->unavailable = setup_error(c, "amqp:not-found", "Deliveries cannot be sent to an unavailable address");
     c->forbidden = setup_error(c, "amqp:unauthorized-access", "The policy does not allow messages to this address");
     c->keyless = setup_error(c, "routerd:no-route-key", "The message has no rmr.mt among its application properties");
-    c->reserved = setup_error(c, "routerd:reserved-type", "Message types 0 to 99 are reserved for RMR itself");
+    c->reserved = setup_error(c, "routerd:reserved-message-type", "Message types 0 to 99 are reserved for RMR itself");
     bool placed = c->no_address != ROUTERD_NIL && c->unavailable != ROUTERD_NIL && c->forbidden != ROUTERD_NIL && c->keyless != ROUTERD_NIL;
     return !placed || c->reserved == ROUTERD_NIL ? "the core's arena has no room" : NULL;
 }

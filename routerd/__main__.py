@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from routerd.asking import asks, place_of
 from routerd.config import Config, ConfigError, default_config, load
 
 
@@ -63,24 +64,6 @@ def restart(timeout: float, **which: Any) -> None:
     sys.exit(import_module("routerd.restart").run(**which, timeout=timeout))
 
 
-def _place(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which router is meant."""
-    options = (
-        click.option("-b", "--bus", default="amqp://127.0.0.1:5672", show_default=True, metavar="URL"),
-        click.option(
-            "-r", "--router", metavar="ID", help="Another router of the network than that at the URL."
-        ),
-        click.option("-t", "--timeout", default=5.0, show_default=True, metavar="SECONDS"),
-        click.option("--ssl-trustfile", metavar="FILE", help="Certificates that are trusted."),
-        click.option("--ssl-certificate", metavar="FILE", help="Our certificate."),
-        click.option("--ssl-key", metavar="FILE", help="Its key."),
-        click.option("--sasl-mechanisms", metavar="NAMES", help="SASL mechanisms that may be used."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @main.command()
 @click.option("-g", "--general", "view", flag_value="router", default="router", help="The router (default).")
 @click.option("-c", "--connections", "view", flag_value="connections", help="Connections.")
@@ -96,7 +79,7 @@ def _place(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--sort", metavar="COLUMN", help="Sort by a column of the table.")
 @click.option("--reverse", is_flag=True, help="The largest, or last, first.")
 @click.option("--limit", type=click.IntRange(1), help="So many at most.")
-@_place
+@asks
 def stat(
     view: str,
     json: bool,
@@ -108,7 +91,7 @@ def stat(
 ) -> None:
     """Show what a running router does."""
     tool = import_module("routerd.stat")  # late: it needs the engine
-    sys.exit(tool.run(_to(place), tool.Options(view, json, watch, sort, reverse, limit)))
+    sys.exit(tool.run(place_of(place), tool.Options(view, json, watch, sort, reverse, limit)))
 
 
 @main.command()
@@ -118,7 +101,7 @@ def stat(
 @click.option("--name", help="Name of the entity.")
 @click.option("--identity", help="Identity of the entity.")
 @click.option("--limit", type=click.IntRange(1), help="So many at most.")
-@_place
+@asks
 def manage(
     operation: str,
     arguments: tuple[str, ...],
@@ -135,7 +118,7 @@ def manage(
         raise click.UsageError(
             f"there is no operation {operation!r}; give one of {', '.join(tool.OPERATIONS)}"
         )
-    sys.exit(tool.run(_to(place), tool.Ask(operation.lower(), arguments, type_, name, identity, limit)))
+    sys.exit(tool.run(place_of(place), tool.Ask(operation.lower(), arguments, type_, name, identity, limit)))
 
 
 class _Late(click.Group):
@@ -166,19 +149,6 @@ main.add_command(
         help="Source routes: what would become of a message.",
     )
 )
-
-
-def _to(place: dict[str, Any]) -> Any:
-    client = import_module("routerd.client")
-    return client.Place(
-        place["bus"],
-        place["router"],
-        place["timeout"],
-        place["ssl_trustfile"],
-        place["ssl_certificate"],
-        place["ssl_key"],
-        place["sasl_mechanisms"],
-    )
 
 
 def _loaded(file: Path) -> Config:

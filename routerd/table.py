@@ -1,4 +1,4 @@
-"""`routerd table`: route tables at the command line, in files."""
+"""`routerd table`: route tables at the command line; in files, and (live_table) those of a running router."""
 
 import json
 import sys
@@ -15,6 +15,7 @@ from core.routes.lookup import Question, explain
 from core.routes.oddity import BadTableError, Oddity
 from core.routes.parser import Parser, Result
 from core.routes.table import ANY_SUBSCRIPTION, MeidMap, Table
+from routerd.live_table import ask, push, who
 
 FILE = click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 PIECE = 1 << 20
@@ -65,7 +66,7 @@ class Read:
 
 @click.group()
 def table() -> None:
-    """Route tables: check, show, compare and explain them."""
+    """Route tables: check, show, compare and explain them; push one to a router, and ask it about its own."""
 
 
 @table.command()
@@ -143,6 +144,11 @@ def diff(old: Path, new: Path, compat: bool) -> None:
         found = True
         click.echo(str(change))
     sys.exit(1 if found else 0)
+
+
+table.add_command(push)
+table.add_command(who)
+table.add_command(ask)
 
 
 @table.command("explain")

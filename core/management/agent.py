@@ -4,7 +4,7 @@ It knows no messages and no threads: a request comes in, a response goes out.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -36,6 +36,7 @@ from core.management.request import (
     Request,
     Response,
 )
+from core.management.route_table import RouteTableEndpoints, RouteTableEntries, RouteTables
 from core.management.router import Router
 from core.management.scratch import Scratch
 from core.management.self_node import NAME, TYPES, SelfNode
@@ -54,9 +55,10 @@ class Agent:
 
     def __init__(self, view: View, recent: Recent) -> None:
         self._view = view
+        self._calls: dict[str, tuple[Noun, Callable[[Request], Response]]] = {}  # that one entity type has
         nouns: list[Noun] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
         nouns += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
-        nouns.append(ConnectionLinkRoutes(view))
+        nouns += [ConnectionLinkRoutes(view), RouteTableEntries(view), RouteTableEndpoints(view)]
         for schema in view.management.types:
             match schema.name:
                 case "router":
@@ -71,6 +73,9 @@ class Agent:
                     nouns.append(Exchanges(view, schema))
                 case "router.config.binding":
                     nouns.append(Bindings(view, schema))
+                case "routeTable":
+                    nouns.append(tables := RouteTables(view, schema))
+                    self._calls |= {"PUSH": (tables, tables.push), "EXPLAIN": (tables, tables.explain)}
                 case "router.config.linkRoute":
                     nouns.append(LinkRoutes(view, schema))
                 case name if name in ROUTING:
@@ -78,7 +83,7 @@ class Agent:
                 case _:
                     nouns.append(Configured(view, schema))
         nouns.append(scratch := Scratch())
-        self._calls = {"CALLME": scratch}  # operations that one entity type has
+        self._calls["CALLME"] = scratch, scratch.call
         self._nouns = {noun.schema.name: noun for noun in nouns}
         self._self = SelfNode(self._nouns, recent)
 
@@ -117,8 +122,9 @@ class Agent:
             request = msgspec.structs.replace(request, type=None, entity_type=request.type)
         if request.operation in _CRUD and not self._is_self(request):
             return self._crud(request)
-        if (scratch := self._calls.get(request.operation)) and request.type == scratch.schema.name:
-            return scratch.call(request)
+        noun, call = self._calls.get(request.operation, (None, None))
+        if noun is not None and call is not None and request.type == noun.schema.name:
+            return call(request)
         operation = self._self.operations.get(request.operation)
         if operation is None:
             raise ManagementError(NOT_IMPLEMENTED, f"the operation {request.operation!r} is not implemented")

@@ -75,7 +75,8 @@ class Noun:
             )
         reads = [self.columns.get(name, _nothing) for name in names]
         last = None if count is None else offset + count
-        page = list(self.rows())[offset:last]
+        rows = self.rows()
+        page = list(rows[offset:last] if isinstance(rows, Sequence) else list(rows)[offset:last])
         self.prepare(page, names)
         return names, [[read(row) for read in reads] for row in map(self.row, page)]
 

@@ -6,6 +6,7 @@ puts a Made into use as a whole, so a table and its map change at once.
 """
 
 import gc
+import logging
 import sys
 from array import array
 from collections import deque
@@ -31,12 +32,18 @@ from core.routes.oddity import BadTableError
 from core.routes.parser import Parser, Result
 from core.routes.table import MeidMap, Table
 
+LOGGER = logging.getLogger("ROUTER_CORE")
+
 PIECE: Final = 1 << 14  # characters parsed in one go: the core can have the interpreter in between
 SWITCH_SECONDS: Final = 0.0005  # so long it waits for that at most
 
 FILE_LIMIT: Final = 1 << 30  # octets of a seed file
 
 TOO_EARLY: Final = "an update before any table"
+
+
+# Records; a file that holds them; or what somebody has read of them already.
+Text = str | Path | Table | MeidMap
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -104,9 +111,14 @@ class Feed:
         self.done = done
         self._parser = Parser(compatible)
 
-    def take(self, text: str | Path, last: bool) -> Made:
+    def take(self, text: Text, last: bool) -> Made:
         """Parse and build; with ``last`` nothing follows. A path is a file with all there is."""
         made = Made(self, [])
+        changed: set[str] = set()
+        if isinstance(text, Table | MeidMap):
+            made.outcomes.append(self._result(text, changed))
+            self._build(made, changed)
+            return made
         if isinstance(text, Path):
             try:
                 if text.stat().st_size > FILE_LIMIT:
@@ -115,7 +127,6 @@ class Feed:
             except OSError as error:
                 made.outcomes.append(Outcome("table", "", f"the file cannot be read: {error.strerror}"))
                 return made
-        changed: set[str] = set()
         for at in range(0, len(text), PIECE):
             for result in self._parser.feed(text[at : at + PIECE]):
                 made.outcomes.append(self._result(result, changed))
@@ -126,11 +137,14 @@ class Feed:
             if self._parser.outside:
                 reason = f"{reason}; {self._parser.outside[0]}"
             made.outcomes.append(Outcome("table", "", reason))
+        self._build(made, changed)
+        return made
+
+    def _build(self, made: Made, changed: set[str]) -> None:
         if "table" in changed and self.values.table is not None:
             self.values.build_table(self.values.table, made)
         if "owners" in changed:
             self.values.build_owners(made)
-        return made
 
     def _result(self, result: Result, changed: set[str]) -> Outcome:
         values = self.values
@@ -158,7 +172,7 @@ class Intake:
     def __init__(self) -> None:
         self.made: deque[Made] = deque()
 
-    def put(self, feed: Feed, text: str | Path, last: bool) -> None:
+    def put(self, feed: Feed, text: Text, last: bool) -> None:
         """Take a text in; what it leads to is in ``made`` some time later."""
         self.made.append(feed.take(text, last))
 
@@ -172,10 +186,10 @@ class Aside(Intake):
     def __init__(self, wake: Callable[[], None]) -> None:
         super().__init__()
         self._wake = wake
-        self._queue: SimpleQueue[tuple[Feed, str | Path, bool] | list[object]] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Feed, Text, bool] | list[object]] = SimpleQueue()
         Thread(target=self._run, name="tables", daemon=True).start()
 
-    def put(self, feed: Feed, text: str | Path, last: bool) -> None:
+    def put(self, feed: Feed, text: Text, last: bool) -> None:
         self._queue.put((feed, text, last))
 
     def forget(self, thing: object) -> None:
@@ -188,14 +202,18 @@ class Aside(Intake):
                 self._take(*job)
             del job  # freed here, not in the core's thread
 
-    def _take(self, feed: Feed, text: str | Path, last: bool) -> None:
+    def _take(self, feed: Feed, text: Text, last: bool) -> None:
         interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.disable()  # a collection would look at every entry, and nobody runs meanwhile
         try:
-            self.made.append(feed.take(text, last))
+            made = feed.take(text, last)
+        except Exception as error:
+            LOGGER.exception("a route table from %s could not be built", feed.origin)
+            made = Made(feed, [Outcome("table", "", f"{type(error).__name__}: {error}")])
         finally:
             gc.freeze()
             gc.enable()
             sys.setswitchinterval(interval)
+        self.made.append(made)
         self._wake()

@@ -16,7 +16,7 @@ import msgspec
 from core.addresses import Address, Addresses
 from core.forward import Forwarder, Routes
 from core.routes.compiled import CompiledOwners, CompiledTable
-from core.routes.intake import Feed, Intake, Made, Outcome, Values
+from core.routes.intake import Feed, Intake, Made, Outcome, Text, Values
 from shm.tables import TableSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -154,7 +154,7 @@ class Plane:
 
     # ---- texts ----
 
-    def take(self, feed: Feed, text: str | Path, last: bool = False) -> None:
+    def take(self, feed: Feed, text: Text, last: bool = False) -> None:
         """Records for a table; ``last``: no more follow. Who made the feed hears what becomes of them."""
         self.intake.put(feed, text, last)
 

@@ -95,7 +95,7 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(AutoLink, AutoLinkState, operations=_CREATE_DELETE),
     _type(Exchange, ExchangeState, operations=_CREATE_DELETE),
     _type(Binding, BindingState, operations=_CREATE_DELETE),
-    _type(RouteTable, RouteTableState),
+    _type(RouteTable, RouteTableState, operations=("PUSH", "EXPLAIN")),
     _type(RouteWorker),
     _type(SourceRoutes, singleton=True),
     _type(Console, singleton=True),

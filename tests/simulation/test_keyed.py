@@ -140,7 +140,7 @@ def test_reserved_types_are_rejected(mt: int) -> None:
     site.give(link, 1, mt)
     site.give(link, 2, 100)
     assert site.outcomes == {1: [n.S_REJECTED], 2: [n.S_ACCEPTED]}
-    assert (site.reasons, got(a)) == ({1: "routerd:reserved-type"}, [2])
+    assert (site.reasons, got(a)) == ({1: "routerd:reserved-message-type"}, [2])
 
 
 def test_a_message_without_key_is_rejected() -> None:

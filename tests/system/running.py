@@ -130,6 +130,7 @@ class RunningRouter:
         assert self.left_in_shared_memory == []
         lines = re.findall(r"(?m)^.*(?:\((?:warning|error|critical)\)|Traceback).*$", self.log)
         refusals = r"(connection of \S+|AGENT \(error\) .*) refused: |message of \S+ rejected: "
+        refusals += r"|Route table \S+: .* refused, "
         complaints = [line for line in lines if not re.search(refusals, line)]
         assert complaints == [], "\n".join(complaints)
 

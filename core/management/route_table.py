@@ -1,0 +1,297 @@
+"""Route tables: those configured, with their state, and what is asked of them; entries and endpoints."""
+
+from collections.abc import Callable, Iterator, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from core.management.configured import Configured
+from core.management.noun import Column, Table, type_column
+from core.management.request import (
+    BAD_REQUEST,
+    FORBIDDEN,
+    INTERNAL,
+    NOT_FOUND,
+    OK,
+    ManagementError,
+    Request,
+    Response,
+)
+from core.management.view import View
+from core.routes.compiled import encoded
+from core.routes.fields import INT32
+from core.routes.intake import Feed, Outcome
+from core.routes.lookup import Question, explain
+from core.routes.plane import Plan
+from core.routes.table import ANY_SUBSCRIPTION, Entry
+
+PUSH_SECONDS: Final = 30.0  # for a table of a million entries, on a machine that has much else to do
+PUSHES: Final = 16  # that may be under way at a time; the oldest gives way
+EVERYBODY: Final = "*"
+
+
+class _Push(msgspec.Struct):
+    """A text that comes in pieces; each has an answer."""
+
+    feed: Feed
+    answers: SimpleQueue[list[Outcome]]
+    pieces: int = 0
+
+
+class RouteTables(Configured):
+    """The entity type `routeTable`. PUSH gives one a text, or a piece of it; EXPLAIN asks for a way."""
+
+    def __init__(self, view: View, schema: Any) -> None:
+        super().__init__(view, schema)
+        self._pushes: dict[tuple[int | None, str], _Push] = {}  # by connection and table
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row | self._state(str(row["name"])) for row in self._entities] + self._others()
+
+    def _others(self) -> list[dict[str, Any]]:
+        """Those that the environment has made."""
+        configured = {row["name"] for row in self._entities}
+        return [
+            {"name": plan.setup.name, "identity": f"{self.schema.name}/{plan.setup.name}"}
+            | {"address": plan.setup.address, "seed": plan.setup.seed}
+            | self._state(plan.setup.name)
+            for plan in self._view.core.plane
+            if plan.setup.name not in configured
+        ]
+
+    def _state(self, name: str) -> dict[str, Any]:
+        plan = self._view.core.plane.find(name)
+        if plan is None:
+            return {}
+        routed, no_entry, no_endpoint, no_owner, refused = plan.native.counts()
+        history = plan.history
+        return {
+            "tableId": history.table_id or None,
+            "mapId": history.map_id or None,
+            "origin": history.origin or None,
+            "installed": history.installed,
+            "entryCount": 0 if plan.table is None else plan.table.native.entries,
+            "endpointCount": sum(1 for _ in plan.names()),
+            "liveEndpointCount": sum(max(plan.numbers(name)) >= 0 for name in list(plan.live)),
+            "meidCount": 0 if plan.owners is None else len(plan.owners.value),
+            "refusedCount": history.refused,
+            "lastError": history.last_error or None,
+            "routedCount": routed,
+            "noEntryCount": no_entry,
+            "noEndpointCount": no_endpoint,
+            "noOwnerCount": no_owner,
+            "refusedMessageCount": refused,
+        }
+
+    def plan(self, request: Request) -> Plan:
+        """The table that a request names. Raises ManagementError."""
+        name = self.find(request.name, request.identity)["name"]
+        plan = self._view.core.plane.find(name)
+        if plan is None:
+            raise ManagementError(NOT_FOUND, f"the route table {name!r} is gone")
+        return plan
+
+    # ---- PUSH ----
+
+    def push(self, request: Request) -> Response:
+        """A piece of a text. To the last one the answer is what became of each table and map in it."""
+        plan = self.plan(request)
+        user = self._allowed(plan)
+        given = request.attributes
+        text, last = given.get("text"), given.get("last", True)
+        if not isinstance(text, str) or not isinstance(last, bool):
+            raise ManagementError(BAD_REQUEST, "the body needs text, a string, and last, a boolean")
+        name = plan.setup.name
+        key = self._view.requester.connection, name
+        push = self._pushes.pop(key, None)
+        if push is None or given.get("first", False):
+            answers: SimpleQueue[list[Outcome]] = SimpleQueue()
+            push = _Push(plan.feed(f"{user} by management", answers.put), answers)
+        if not last:
+            while len(self._pushes) >= PUSHES:
+                del self._pushes[next(iter(self._pushes))]
+            self._pushes[key] = push
+        push.pieces += 1
+        feed = push.feed
+        self._view.command(lambda: self._view.core.plane.take(feed, str(text), last))
+        return self._answer(push) if last else Response(OK, {})
+
+    def _allowed(self, plan: Plan) -> str:
+        """Who pushes. Raises ManagementError for one who may not."""
+        requester, pushers = self._view.requester, plan.setup.pushers
+        requester.check()
+        opened = None if requester.host is None else self._view.connections.find(*requester.host)
+        user = "" if opened is None else opened.user
+        if EVERYBODY not in pushers and user not in pushers:
+            who = f"user {user!r}" if user else "one that cannot be told; send the request unsettled"
+            text = f"pushers of the route table {plan.setup.name!r} do not include {who}"
+            raise ManagementError(FORBIDDEN, f"You are not allowed to perform this operation: {text}")
+        return f"{user or 'somebody'}@{'' if opened is None else opened.host}"
+
+    def _answer(self, push: _Push) -> Response:
+        outcomes: list[Outcome] = []
+        try:
+            for _ in range(push.pieces):
+                outcomes += push.answers.get(timeout=PUSH_SECONDS)
+        except Empty:
+            raise ManagementError(
+                INTERNAL, f"the table is not in use after {PUSH_SECONDS:g} s; look later whether it is"
+            ) from None
+        bad = [one for one in outcomes if not one.ok]
+        if bad:
+            told = "; ".join(f"{one.kind} {one.table_id or '<id-missing>'}: {one.reason}" for one in bad[:10])
+            raise ManagementError(BAD_REQUEST, f"{told}. What was in use before stays")
+        return Response(OK, {"outcomes": [msgspec.to_builtins(one) for one in outcomes]})
+
+    # ---- EXPLAIN ----
+
+    def explain(self, request: Request) -> Response:
+        """Which entry a message falls under, and where it goes: steps, and endpoints by group."""
+        plan, given = self.plan(request), request.attributes
+        asked = Question(
+            _number(given, "mt", None),
+            _number(given, "sid", ANY_SUBSCRIPTION),
+            str(given.get("meid") or ""),
+            str(given.get("from") or ""),
+        )
+        if plan.table is None:
+            return Response(OK, {"steps": ["there is no table yet: the message is released"], "groups": []})
+        found = explain(plan.table.value, {} if plan.owners is None else plan.owners.value, asked)
+        steps = list(found.steps)
+        for name in dict.fromkeys(one for group in found.groups for one in group):
+            steps.append(f"{name}: {'somebody receives there' if name in plan.live else 'nobody is there'}")
+        return Response(OK, {"steps": steps, "groups": [list(group) for group in found.groups]})
+
+
+def _number(given: dict[str, Any], name: str, otherwise: int | None) -> int:
+    value = given.get(name, otherwise)
+    if not isinstance(value, int) or isinstance(value, bool) or value not in INT32:
+        raise ManagementError(BAD_REQUEST, f"{name}: give a whole number of 32 bits")
+    return int(value)
+
+
+class EntryRow(NamedTuple):
+    """An entry of a table in use."""
+
+    plan: Plan
+    number: int
+    entry: Entry
+    taken: int
+
+
+class _Rows(Sequence[Any]):
+    """Rows of all tables one behind the other, made when they are looked at: there may be a million."""
+
+    def __init__(self, parts: list[tuple[Plan, int]], make: Callable[[Plan, int], Any]) -> None:
+        self._parts = parts
+        self._make = make
+
+    def __len__(self) -> int:
+        return sum(count for _, count in self._parts)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[one] for one in range(*at.indices(len(self)))]
+        for plan, count in self._parts:
+            if at < count:
+                return self._make(plan, at)
+            at -= count
+        raise IndexError(at)
+
+
+class RouteTableEntries(Table):
+    """The entries of all route tables in use, as they were given: of equals, the last one counts."""
+
+    NAME = "routeTable.entry"
+    DESCRIPTION = "An entry of a route table in use."
+    COLUMNS = (
+        Column("name", "string", "Table and number.", lambda r: f"{r.plan.setup.name}/{r.number}"),
+        Column("identity", "string", "Table and number.", lambda r: f"{r.plan.setup.name}/{r.number}"),
+        type_column("routeTable.entry"),
+        Column("table", "string", "The route table.", lambda r: r.plan.setup.name),
+        Column("messageType", "integer", "Message type.", lambda r: r.entry.message_type),
+        Column(
+            "subscriptionId",
+            "integer",
+            "Subscription id; -1: any that has no entry of its own.",
+            lambda r: r.entry.subscription,
+        ),
+        Column(
+            "senders",
+            "list",
+            "Endpoints whose messages it is for; none: everybody's.",
+            lambda r: list(r.entry.senders),
+        ),
+        Column(
+            "groups",
+            "string",
+            "Groups of endpoints, as in the table; empty: deleted.",
+            lambda r: str(r.entry.groups),
+        ),
+        Column("line", "integer", "Line in the text that it came with.", lambda r: r.entry.line),
+        Column("deliveryCount", "integer", "Messages that took it.", lambda r: r.taken),
+    )
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def rows(self) -> Sequence[Any]:
+        plans = [(plan, len(plan.table.value)) for plan in self._view.core.plane if plan.table is not None]
+        return _Rows(plans, self._entry)
+
+    def _entry(self, plan: Plan, number: int) -> EntryRow:
+        assert plan.table is not None
+        entry = plan.table.value.row(number)
+        senders = encoded(sorted(set(entry.senders)))
+        taken = plan.table.native.turns(entry.message_type, entry.subscription, senders, plan.native.seed)
+        return EntryRow(plan, number, entry, taken)
+
+
+class EndpointRow(NamedTuple):
+    """An endpoint of a table in use."""
+
+    plan: Plan
+    name: str
+    worker: int | None
+
+    @property
+    def identity(self) -> str:
+        return f"{self.plan.setup.name}/{self.name}"
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self.plan.native.endpoint(*self.plan.numbers(self.name))
+
+
+class RouteTableEndpoints(Table):
+    """The endpoints of all route tables in use."""
+
+    NAME = "routeTable.endpoint"
+    DESCRIPTION = "An endpoint of a route table in use."
+    COLUMNS = (
+        Column("name", "string", "Table and endpoint.", lambda r: r.identity),
+        Column("identity", "string", "Table and endpoint.", lambda r: r.identity),
+        type_column("routeTable.endpoint"),
+        Column("table", "string", "The route table.", lambda r: r.plan.setup.name),
+        Column("endpoint", "string", "host:port.", lambda r: r.name),
+        Column("address", "string", "Who receives from it is it.", lambda r: r.plan.prefix + r.name),
+        Column("live", "boolean", "Whether somebody does.", lambda r: r.name in r.plan.live),
+        Column("worker", "integer", "Worker that connects to it, if one is to.", lambda r: r.worker),
+        Column("deliveryCount", "integer", "Messages sent to it.", lambda r: r.counts[0]),
+        Column("missedCount", "integer", "Messages whose turn found nobody there.", lambda r: r.counts[1]),
+    )  # fmt: skip
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def rows(self) -> list[Any]:
+        return list(self._endpoints())
+
+    def _endpoints(self) -> Iterator[EndpointRow]:
+        dialling = self._view.core.dialling
+        for plan in self._view.core.plane:
+            for name in plan.names():
+                yield EndpointRow(plan, name, dialling.worker(plan.setup.name, name))

@@ -1,0 +1,119 @@
+"""`routerd table push`, `who` and `ask`: route tables of a running router, over its management agent."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table as Shown
+
+from core.routes.table import ANY_SUBSCRIPTION
+from routerd.asking import asks, place_of
+from routerd.client import Client, ClientError, long_type
+
+PIECE = 1 << 17  # characters of a table in one request: far below the longest that the agent takes
+TYPE = long_type("routeTable")
+NAME = click.option("--table", "name", metavar="NAME", help="The route table, if there are several.")
+
+
+def _table(client: Client, name: str | None) -> str:
+    """The name of the table that is meant. Raises ClientError."""
+    names = [str(row["name"]) for row in client.query("routeTable", ["name"])]
+    if name is not None or len(names) == 1:
+        return name or names[0]
+    if not names:
+        raise ClientError("the router has no route table; add a routeTable entity to its configuration")
+    raise ClientError(f"the router has several route tables; give --table, one of {', '.join(names)}")
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Pieces, and whether each is the last."""
+    for at in range(0, max(1, len(text)), PIECE):
+        yield text[at : at + PIECE], at + PIECE >= len(text)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@NAME
+@asks
+def push(file: Path, name: str | None, **place: Any) -> None:
+    """Give a running router the tables and maps in FILE; what is bad leaves the one in use as it is."""
+    try:
+        with click.open_file(str(file), encoding="utf-8", errors="surrogateescape") as stream:
+            text = stream.read()
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be read: {error.strerror}") from error
+    try:
+        with Client(place_of(place | {"timeout": max(place["timeout"], 60.0)})) as client:
+            found = _table(client, name)
+            answer: Any = {}
+            for number, (piece, last) in enumerate(_pieces(text)):
+                body = {"text": piece, "first": number == 0, "last": last}
+                answer = client.call("PUSH", body, type=TYPE, name=found)
+    except ClientError as error:
+        raise click.ClickException(f"{file}: {error}") from error
+    for one in answer["outcomes"]:
+        table_id = one["table_id"] or "<id-missing>"
+        click.echo(f"{found}: {one['kind']} {table_id} in use ({one['entries']} entries)")
+
+
+@click.command()
+@NAME
+@asks
+def who(name: str | None, **place: Any) -> None:
+    """Show the tables that a running router uses, and who is at each of their endpoints."""
+    console = Console(soft_wrap=True)
+    try:
+        with Client(place_of(place)) as client:
+            for row in client.query("routeTable"):
+                if name is None or row["name"] == name:
+                    console.print(_heading(row), highlight=False)
+            rows = [
+                row for row in client.query("routeTable.endpoint") if name is None or row["table"] == name
+            ]
+    except ClientError as error:
+        raise click.ClickException(str(error)) from error
+    shown = Shown(box=box.SIMPLE)
+    for column in ("table", "endpoint", "state", "sent", "missed"):
+        shown.add_column(column, justify="right" if column in ("sent", "missed") else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(
+            row["table"], row["endpoint"], _state(row), str(row["deliveryCount"]), str(row["missedCount"])
+        )
+    console.print(shown)
+
+
+def _heading(row: dict[str, Any]) -> str:
+    if not row.get("installed"):
+        return f"{row['name']}: no table yet{': ' + row['lastError'] if row.get('lastError') else ''}"
+    found = f"{row['name']}: table {row.get('tableId', '<id-missing>')}, {row['entryCount']} entries"
+    return f"{found}, from {row['origin']}, in use since {row['installed']}"
+
+
+def _state(row: dict[str, Any]) -> str:
+    if row["live"]:
+        return "live"
+    return "nobody" if row.get("worker") is None else f"worker {row['worker']} connects"
+
+
+@click.command()
+@click.option("--mt", type=int, required=True, help="Message type.")
+@click.option("--sid", type=int, default=ANY_SUBSCRIPTION, show_default=True, help="Subscription id.")
+@click.option("--meid", default="", help="Managed entity.")
+@click.option("--from", "sender", default="", metavar="HOST:PORT", help="The endpoint that sends it.")
+@NAME
+@asks
+def ask(mt: int, sid: int, meid: str, sender: str, name: str | None, **place: Any) -> None:
+    """Say where a running router sends a message, why, and who is there; status 1 if nowhere."""
+    try:
+        with Client(place_of(place)) as client:
+            body = {"mt": mt, "sid": sid, "meid": meid, "from": sender}
+            answer = client.call("EXPLAIN", body, type=TYPE, name=_table(client, name))
+    except ClientError as error:
+        raise click.ClickException(str(error)) from error
+    for step in answer["steps"]:
+        click.echo(step)
+    sys.exit(0 if answer["groups"] else 1)
