@@ -36,6 +36,7 @@ def _table(table: RouteTable, environment: Mapping[str, str]) -> TableSetup:
         serve=table.serve,
         compatible=table.mode == "compat",
         skip_dead=table.skip_dead,
+        connect=table.connect,
         reply=table.reply,
         max_frame_size=table.max_frame_size,
         pushers=tuple(filter(None, map(str.strip, table.pushers.split(",")))),

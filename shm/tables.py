@@ -8,7 +8,7 @@ class TableSetup(msgspec.Struct, frozen=True):
 
     ``seed`` is a file, empty: none; ``stamp`` is another one when that file has changed. ``manager`` is the
     host:port of its Route Manager, empty: none; ``serve``: this router is one. ``pushers`` are the users that
-    may give it a table by management, `*` stands for all of them. ``reply`` (transparent, proxied or
+    may give it a table by management, `*` stands for all of them. ``connect``: the router connects to endpoints. ``reply`` (transparent, proxied or
     sameConnection) and ``max_frame_size`` are the RMR transport's.
     """
 
@@ -20,6 +20,7 @@ class TableSetup(msgspec.Struct, frozen=True):
     serve: bool = False
     compatible: bool = False
     skip_dead: bool = True
+    connect: bool = True
     reply: str = "proxied"
     max_frame_size: int = 16 << 20
     pushers: tuple[str, ...] = ("*",)

@@ -46,7 +46,8 @@ class Dialling:
 
     def refresh(self, plan: Plan) -> None:
         """Connect to the endpoints that a table has now, and to no others; to none if it is there no more."""
-        table, found = plan.setup.name, self._plane.find(plan.setup.name) is plan
+        table = plan.setup.name
+        found = plan.setup.connect and self._plane.find(table) is plan
         names = {name for name in islice(plan.names(), MOST) if found and is_endpoint(name)}
         if found and sum(map(len, plan.numberings)) > MOST:
             LOGGER.warning("Route table %s: only the first %d endpoints are connected to", table, MOST)
@@ -91,7 +92,12 @@ class Dialling:
 
     def _want(self, plan: Plan, name: str) -> None:
         place = plan.setup.name, name
-        if place in self._told or place in self._receivers.values() or not is_endpoint(name):
+        if (
+            not plan.setup.connect
+            or place in self._told
+            or place in self._receivers.values()
+            or not is_endpoint(name)
+        ):
             return
         host, _, port = name.rpartition(":")
         self._tell(place, Endpoint(place[0], plan.prefix + name, host.strip("[]"), int(port)))

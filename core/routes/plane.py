@@ -124,6 +124,7 @@ class Plane:
                 touched.append(plan.address)
             plan.setup = setup
             plan.native.set_skip_dead(setup.skip_dead)
+            self.changed(plan)
             if setup.seed and (before is None or (before.seed, before.stamp) != (setup.seed, setup.stamp)):
                 self._seed(plan)
         return touched

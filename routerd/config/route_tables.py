@@ -42,6 +42,10 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     skip_dead: Annotated[
         bool, about("Whether members of a group that nobody is connected to are passed over.")
     ] = True
+    connect: Annotated[
+        bool,
+        about("Whether endpoints that no AMQP client receives for are connected to, as RMR's peers are."),
+    ] = True
     reply: Annotated[
         Literal["proxied", "transparent", "sameConnection"],
         about("How replies to RMR messages find back: through this router, or directly to their senders."),

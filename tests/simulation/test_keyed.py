@@ -4,6 +4,7 @@ import pytest
 from keyed import KeyedSite, got
 
 from shm import native as n
+from shm.tables import TableSetup
 
 FIGURE_3 = """newrt | start | rt-0928
 rte | 2000 | logger:30311
@@ -261,6 +262,17 @@ def test_senders_attach_again_when_tables_come_and_go() -> None:
     plain = site.attach(False, "routes")
     site.settle_all()
     assert not site.keyed[plain.index]
+
+
+def test_nobody_is_connected_to_where_that_is_not_wanted() -> None:
+    """And no more from when it is switched off."""
+    site = KeyedSite(connect=False)
+    site.table(table("mse|1000|-1|a:1"))
+    assert site.endpoints == []
+    site.core.set_tables([TableSetup("routes", "routes")])
+    site.core.set_tables([TableSetup("routes", "routes", connect=False)])
+    site.settle_all()
+    assert [(e.host, e.open) for e in site.endpoints] == [("a", True), ("a", False)]
 
 
 def test_who_is_connected_to() -> None:

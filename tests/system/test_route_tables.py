@@ -38,7 +38,7 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def configuration(seed: Path) -> Configuration:
-    table = f"routeTable {{\n name: ric\n seed: {seed}\n}}\n"
+    table = f"routeTable {{\n name: ric\n seed: {seed}\n connect: no\n}}\n"
     guarded = "routeTable {\n name: guarded\n pushers: alice, bob\n}\n"
     return Configuration(sections=table + guarded)
 
