@@ -8,8 +8,9 @@ class TableSetup(msgspec.Struct, frozen=True):
 
     ``seed`` is a file, empty: none; ``stamp`` is another one when that file has changed. ``manager`` is the
     host:port of its Route Manager, empty: none; ``serve``: this router is one. ``pushers`` are the users that
-    may give it a table by management, `*` stands for all of them. ``connect``: the router connects to endpoints. ``reply`` (transparent, proxied or
-    sameConnection) and ``max_frame_size`` are the RMR transport's.
+    may give it a table by management, `*` stands for all of them. ``connect``: endpoints that no
+    AMQP client receives for are connected to. ``reply`` (transparent, proxied or sameConnection) and
+    ``max_frame_size`` are the RMR transport's.
     """
 
     name: str

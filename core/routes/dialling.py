@@ -7,6 +7,7 @@ says what the one before has said.
 
 import logging
 import zlib
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final
@@ -37,6 +38,7 @@ class Dialling:
         self._workers = set(workers)
         self._told: dict[Place, tuple[int, Endpoint]] = {}
         self._receivers: dict[Key, Place] = {}
+        self._held: Counter[Place] = Counter()  # how many of these are at an endpoint
         plane.changed = self.refresh
 
     def worker(self, table: str, name: str) -> int | None:
@@ -63,13 +65,19 @@ class Dialling:
         for plan in self._plane:
             if (name := plan.endpoint_of(address)) is not None:
                 place = self._receivers[key] = plan.setup.name, name
+                self._held[place] += 1
                 self._withdraw(place)
 
     def detached(self, key: Key) -> None:
         """It does so no longer."""
         place = self._receivers.pop(key, None)
-        plan = None if place is None else self._plane.find(place[0])
-        if place is not None and plan is not None and max(plan.numbers(place[1])) >= 0:
+        if place is None:
+            return
+        self._held[place] -= 1
+        if not self._held[place]:
+            del self._held[place]
+        plan = self._plane.find(place[0])
+        if plan is not None and max(plan.numbers(place[1])) >= 0:
             self._want(plan, place[1])
 
     # ---- workers ----
@@ -92,12 +100,7 @@ class Dialling:
 
     def _want(self, plan: Plan, name: str) -> None:
         place = plan.setup.name, name
-        if (
-            not plan.setup.connect
-            or place in self._told
-            or place in self._receivers.values()
-            or not is_endpoint(name)
-        ):
+        if place in self._told or self._held[place] or not (plan.setup.connect and is_endpoint(name)):
             return
         host, _, port = name.rpartition(":")
         self._tell(place, Endpoint(place[0], plan.prefix + name, host.strip("[]"), int(port)))

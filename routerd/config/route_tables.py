@@ -43,8 +43,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         bool, about("Whether members of a group that nobody is connected to are passed over.")
     ] = True
     connect: Annotated[
-        bool,
-        about("Whether endpoints that no AMQP client receives for are connected to, as RMR's peers are."),
+        bool, about("Whether endpoints that no AMQP client receives for are connected to.")
     ] = True
     reply: Annotated[
         Literal["proxied", "transparent", "sameConnection"],
