@@ -1,7 +1,7 @@
 """Links: which attaches are accepted, where they lead, and what is known of each."""
 
 import logging
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -12,6 +12,7 @@ from core.auto_links import AutoLinks
 from core.edge.place import Place
 from core.fabric import Fabric
 from core.forward import ROUTED_LINK, Forwarder
+from core.link import Edges, Link
 from core.linkroutes.ends import LOST, Ends
 from core.names import Names
 from core.phases import wish
@@ -28,40 +29,6 @@ SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 
 Key = tuple[int, int]  # worker, index of the link or connection in it
-
-
-class Link(msgspec.Struct):
-    """An attached link."""
-
-    worker: int
-    link: int
-    generation: int
-    connection: int
-    name: str
-    outgoing: bool
-    address: Address | None
-    identity: int = 0  # unique in this router
-    guarded: Guarded | None = None  # its connection, if under vhost policy
-    scope: int = 0  # of an anonymous sender's rights
-    kind: int = 0  # enum core_link_kind of table.h
-    priority: int = 0  # of one between routers
-    edge: int = 0  # of which edge router's connection
-
-    @property
-    def type(self) -> str:
-        """What it is for, as management says it."""
-        if self.edge and self.outgoing and self.address is not None and self.address.key[0] == "H":
-            return "edge-downlink"
-        return TYPES[self.kind]
-
-
-class Edges(Protocol):
-    """Connections of edge routers here, or of this one to interior routers."""
-
-    def find(self, worker: int, connection: int) -> int: ...
-    def place(self, worker: int, attach: Attach) -> Place | Error | None: ...
-    def attached(self, link: Link) -> None: ...
-    def detached(self, link: Link) -> None: ...
 
 
 class Links:
@@ -116,6 +83,35 @@ class Links:
         if guarded is not None and not attach.restored and (refusal := guarded.refusal(attach)):
             self._deny(worker, attach, guarded, *refusal)
             return
+        if not edge and connection is not None and self._asked(worker, attach, connection):
+            return  # decided when the interior router has answered
+        self._decide(worker, attach, connection)
+
+    def _asked(self, worker: int, attach: Attach, connection: ConnectionOpened) -> bool:
+        """Whether the interior router is asked first, by an edge router that knows no broker for a link."""
+        if self._edges is None or self._ends is None:
+            return False
+        wanted = self._ends.wanted(attach, connection.tenant)
+        return bool(wanted) and self._edges.asks(worker, attach, connection, wanted)
+
+    def decide(
+        self,
+        worker: int,
+        attach: Attach,
+        connection: ConnectionOpened,
+        beyond: tuple[int, ConnectionOpened] | None,
+        reached: bool,
+    ) -> None:
+        """What was asked is known: a link goes ``beyond`` if ``reached``; None: what there is here counts."""
+        if beyond is None or self._ends is None:
+            self._decide(worker, attach, connection)
+        elif (error := self._ends.attach_beyond(worker, attach, connection, beyond, reached)) is not None:
+            self._refuse(worker, attach, error)
+
+    def _decide(self, worker: int, attach: Attach, connection: ConnectionOpened | None) -> None:
+        """Answer an attach, or send it on to a broker."""
+        edge = 0 if self._edges is None else self._edges.find(worker, attach.connection)
+        guarded = self._admissions.guarded((worker, attach.connection))
         if connection is None:
             terminus: Terminus | Error = NO_CONNECTION
         elif connection.role == ROLE and not self._greeted(worker, connection):
@@ -132,7 +128,7 @@ class Links:
             self._refuse(worker, attach, terminus)
             return
         tenant = connection.tenant if connection else ""
-        phase = wish(attach.capabilities, outgoing=attach.outgoing)
+        phase = wish(attach.capabilities, outgoing=attach.outgoing, edge=edge != 0)
         address = None
         if terminus.text is not None:
             address = self._addresses.terminus(
@@ -177,6 +173,8 @@ class Links:
     def _enter_routed(self, worker: int, attach: Attach, kind: int) -> None:
         guarded = self._admissions.guarded((worker, attach.connection))
         self._enter(worker, attach, None, guarded=guarded, kind=kind)
+        if self._ends is not None:
+            self._links[worker, attach.link].routed = self._ends.owning(attach)
         if guarded is not None:
             guarded.attached(attach.outgoing, 1)
 
@@ -350,7 +348,7 @@ class Links:
         """A peer's detach, or the loss of its connection."""
         link = self._links.get((worker, detach.link))
         if link is None or link.generation != detach.generation:
-            if self._ends is None or not self._ends.cancel(worker, detach):
+            if not self._cancelled(worker, detach):
                 self._forwarder.stale()
             return
         self._forwarder.remove_link(worker, link.link, link.generation)
@@ -358,6 +356,12 @@ class Links:
         self._auto_links.detached(worker, link.link, link.generation, detach.error)
         if self._ends is not None and link.kind == ROUTED_LINK:
             self._ends.parted((worker, link.link, link.generation), detach)
+
+    def _cancelled(self, worker: int, detach: Detach) -> bool:
+        """Whether a link is gone that waited for an answer."""
+        if self._edges is not None and self._edges.cancel(worker, detach):
+            return True
+        return self._ends is not None and self._ends.cancel(worker, detach)
 
     def forget_worker(self, worker: int) -> int:
         """Forget the links of a worker that the forwarder has reclaimed; how many there were."""

@@ -22,10 +22,11 @@ class Wish(msgspec.Struct, frozen=True):
     fallback: bool = False
 
 
-def wish(capabilities: Iterable[str], *, outgoing: bool) -> Wish:
-    """What the capabilities of a terminus ask for; a fallback destination is no waypoint."""
+def wish(capabilities: Iterable[str], *, outgoing: bool, edge: bool = False) -> Wish:
+    """What the capabilities of a terminus ask for; a fallback destination is no waypoint. ``edge``: an edge
+    router sends to the fallback destination what found nobody there."""
     named = list(capabilities)
     if FALLBACK in named:
-        return Wish(FALLBACK_PHASE if outgoing else None, fallback=True)
+        return Wish(FALLBACK_PHASE if outgoing or edge else None, fallback=True)
     numbers = [_NUMBERED[one] for one in named if one in _NUMBERED]
     return Wish(str(numbers[0] - outgoing)) if numbers else Wish()

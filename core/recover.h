@@ -125,7 +125,11 @@ static bool link_move(core_router *c, core_link *l, core_address *a)
     if (!address_add_out(a, l)) return false;
     address_drop_out(old, l);
     l->address = a;
-    if (a->out_count == 1) credit_grant_all(c, a);
+    if (!old->out_count) address_way_changed(c, old);
+    if (a->out_count == 1) {
+        credit_grant_all(c, a);
+        address_way_changed(c, a);
+    }
     return true;
 }
 

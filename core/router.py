@@ -102,9 +102,9 @@ class Core:
             if setup.mode != "interior"
             else Fabric(self.forwarder, self.addresses, self.local, me, names)
         )
+        self.routes = Routes()
         self.edges = self._edges(setup.mode, me, names)
         self.connections = Connections(self.forwarder, self.admissions)
-        self.routes = Routes()
         self.ends = Ends(
             self.forwarder, self.routes, self.connections.find, self.fabric, setup.resumable_link_routes
         )
@@ -139,12 +139,32 @@ class Core:
         if mode == "edge":
             from core.edge.uplink import Uplink  # noqa: PLC0415  a router that stands alone does without
 
-            return Uplink(self.forwarder, self.addresses, self.local, me, names)
+            uplink = Uplink(
+                self.forwarder,
+                self.addresses,
+                self.local,
+                me,
+                names,
+                self._decided,
+            )
+            self.routes.advertise = uplink.route_proxies.offer
+            return uplink
         if mode == "interior":
             from core.edge.downlinks import Downlinks  # noqa: PLC0415  as above
 
-            return Downlinks(self.forwarder, self.addresses, self.local)
+            return Downlinks(self.forwarder, self.addresses, self.local, self.routes)
         return None
+
+    def _decided(
+        self,
+        worker: int,
+        attach: Attach,
+        connection: ConnectionOpened,
+        beyond: tuple[int, ConnectionOpened] | None,
+        reached: bool,
+    ) -> None:
+        """What an edge router's uplink says of an attach; the links are made after it."""
+        self.links.decide(worker, attach, connection, beyond, reached)
 
     def step(self, now: int) -> None:
         """Handle every action there is, at ``now`` nanoseconds."""

@@ -191,6 +191,9 @@ def _block(kind: EntityType, request: ChangeRequest, right: str, old: Checked | 
     return Block(tuple(given.values()), 0 if old is None else old.block.line)
 
 
+_TEXTS = frozenset(("prefix", "pattern"))  # a file has nothing but texts: here they must be meant as such
+
+
 def _value(kind: EntityType, attribute: Attribute | None, value: Any) -> Value:
     """As a file would have it; a map may be given as JSON text."""
     if attribute is not None and attribute.kind in ("map", "groups") and isinstance(value, str):
@@ -198,6 +201,10 @@ def _value(kind: EntityType, attribute: Attribute | None, value: Any) -> Value:
             return JsonText(value).document()
         except ConfigSyntaxError as error:
             raise ChangeError(BAD_REQUEST, f"{kind.short_name} {attribute.name}: {error.text}") from error
+    if attribute is not None and attribute.name in _TEXTS and not isinstance(value, str):
+        raise ChangeError(
+            BAD_REQUEST, f"{kind.short_name} {attribute.name}: {value!r} is no address; give a string"
+        )
     return _settings(value)
 
 

@@ -10,10 +10,11 @@ from core.addresses import Addresses, strip_spelling
 from core.edge import words
 from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key, Place, shared
 from core.forward import Forwarder
-from core.links import Link
+from core.link import Link
+from core.linkroutes.routes import Routes
 from core.local import Local
 from core.network.message import BadMessageError
-from shm.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Error, LinkRefused
+from shm.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error, LinkRefused
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -50,10 +51,11 @@ class Edge(msgspec.Struct):
 class Downlinks:
     """All connections of edge routers to this one."""
 
-    def __init__(self, forwarder: Forwarder, addresses: Addresses, local: Local) -> None:
+    def __init__(self, forwarder: Forwarder, addresses: Addresses, local: Local, link_routes: Routes) -> None:
         self._forwarder = forwarder
         self._addresses = addresses
         self._local = local
+        self._link_routes = link_routes
         self._encode = msgspec.msgpack.Encoder().encode
         self._edges: dict[Key, Edge] = {}
         self._by_number: dict[int, Edge] = {}
@@ -158,6 +160,14 @@ class Downlinks:
             if not link.outgoing:
                 edge.told.discard(key)
 
+    def asks(self, _worker: int, _attach: Attach, _connection: ConnectionOpened, _address: str) -> bool:
+        """An interior router asks nobody."""
+        return False
+
+    def cancel(self, _worker: int, _detach: Detach) -> bool:
+        """So no link waits for an answer."""
+        return False
+
     # ---- what edge routers are told ----
 
     def _beyond(self, edge: Edge, key: str) -> bool:
@@ -166,7 +176,10 @@ class Downlinks:
         if address is None:
             return False
         info = self._forwarder.address_info(address.handle)
-        return info["outgoing"] > edge.receivers[key] or bool(info["reached"])
+        exchanged = (
+            info["elsewhere"] and not address.rule.fallback
+        )  # what falls back has an address of its own
+        return info["outgoing"] > edge.receivers[key] or bool(info["reached"] or exchanged)
 
     def _tell(self, edge: Edge) -> None:
         for key in edge.senders.keys() & self._changed:
@@ -182,10 +195,13 @@ class Downlinks:
         except BadMessageError as error:
             LOGGER.warning("an edge router's question about an address cannot be answered: %s", error)
             return
-        address = self._addresses.find(question.address) if question.status == words.OK else None
-        info = {} if address is None else self._forwarder.address_info(address.handle)
-        reached = bool(info.get("outgoing") or info.get("reached"))
-        self._local.send(question.reply_to, words.answer(question, False, reached))
+        route = None
+        if question.status == words.OK:
+            route = self._link_routes.find(question.address, question.receives)
+            if route is None:
+                question = msgspec.structs.replace(question, status=words.NOT_FOUND)
+        reached = route is not None and bool(route.hosts or route.remotes)
+        self._local.send(question.reply_to, words.answer(question, route is not None, reached))
 
     def step(self, now: int, routes: int) -> None:
         """What is due. ``routes``: another number whenever the network has changed."""

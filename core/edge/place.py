@@ -17,6 +17,7 @@ MOST: Final = 9  # number of a waypoint
 TRACKING: Final = "_$qd.edge_addr_tracking"
 HEARTBEAT: Final = "_$qd.edge_heartbeat"
 LOOKUP: Final = "_$qd.addr_lookup"
+MANAGEMENT: Final = "_$qd.edge_management"  # what an edge router calls its interior router's agent
 
 OWN: Final = ("M0$management", "M0_$qd.")  # each router's own, by the beginning of the key
 

@@ -6,6 +6,8 @@
     a proxy for each address    incoming where there are receivers here; outgoing where there are senders, and
                                 used only while there are receivers beyond
     heartbeat, outgoing
+    questions, outgoing         whether links to an address are routed beyond (lookup.py)
+    management, outgoing        asks for link routes to the brokers here (route_proxies.py)
 
 When the active connection is lost the next one takes over, and the links are made anew there.
 """
@@ -17,13 +19,27 @@ from typing import Final
 import msgspec
 
 from core.addresses import BEYOND, TREATMENTS, Addresses, Identity
+from core.addresses import FALLBACK as FALLBACK_PHASE
 from core.edge import words
-from core.edge.place import DOWNLINK, HEARTBEAT, TRACKING, Key, Place, capabilities, shared
+from core.edge.lookup import ASKED_AT, Decide, Lookup
+from core.edge.place import (
+    DOWNLINK,
+    HEARTBEAT,
+    LOOKUP,
+    MANAGEMENT,
+    TRACKING,
+    Key,
+    Place,
+    capabilities,
+    shared,
+)
+from core.edge.route_proxies import ORDERED_AT, RouteProxies
 from core.forward import Forwarder
-from core.links import Link
+from core.link import Link
 from core.local import Local
 from core.names import Names
 from core.network.message import BadMessageError
+from core.trunks import dialect
 from shm.payloads import (
     C_CLOSE,
     C_DETACH,
@@ -76,7 +92,13 @@ class Uplink:
     """All connections of this edge router to interior routers."""
 
     def __init__(
-        self, forwarder: Forwarder, addresses: Addresses, local: Local, me: Identity, names: Names
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        local: Local,
+        me: Identity,
+        names: Names,
+        decide: Decide,
     ) -> None:
         self._forwarder = forwarder
         self._addresses = addresses
@@ -91,6 +113,8 @@ class Uplink:
         self._by_name: dict[str, Proxy] = {}
         self._here: Counter[Side] = Counter()  # links of clients: receivers (incoming proxy), senders
         self._beyond: set[str] = set()  # keys with receivers there
+        self.lookup = Lookup(local, me, lambda: forwarder.now, decide)
+        self.route_proxies = RouteProxies(local, me)
         self._number = self._request = self._beats = 0
         self._beaten = 0
         self._exit = addresses.of_key(BEYOND)
@@ -125,6 +149,8 @@ class Uplink:
             return
         LOGGER.info("edge connection to %s is lost", interior.peer)
         self.active = None
+        self.lookup.end()
+        self.route_proxies.end()
         self._wishes.clear()
         self._proxies.clear()
         self._by_name.clear()
@@ -135,6 +161,7 @@ class Uplink:
 
     def forget_worker(self, worker: int) -> None:
         """A worker is dead, and its connections with it."""
+        self.lookup.forget_worker(worker)
         for key in [key for key in self._interiors if key[0] == worker]:
             self.closed(*key)
 
@@ -156,8 +183,12 @@ class Uplink:
         self._open(False, self._me.router_id, Place(), [DOWNLINK])
         self._open(False, TRACKING, Place(heard, heard.handle), capacity=TRACKING_CREDIT)
         self._open(True, HEARTBEAT, Place(beaten, beaten.handle))
-        for side in self._here:
-            self._check(side)
+        if dialect(interior.opened) != "skupper":  # those know neither questions nor link routes
+            asked, ordered = self._addresses.resolve(ASKED_AT), self._addresses.resolve(ORDERED_AT)
+            self._open(True, LOOKUP, Place(asked, asked.handle))
+            self._open(True, "$management", Place(ordered, ordered.handle))
+        for side in list(self._here):
+            self._check_all(side)
 
     # ---- links ----
 
@@ -221,10 +252,11 @@ class Uplink:
             if (proxy := self._by_name.get(link.name)) is not None:
                 proxy.link = link
                 self._check(proxy.side)
+            self._service(link, True)
         elif link.address is not None and shared(link.address.key):
             side = link.address.key, not link.outgoing
             self._here[side] += 1
-            self._check(side)
+            self._check_all(side)
 
     def detached(self, link: Link) -> None:
         """A link has gone."""
@@ -232,12 +264,27 @@ class Uplink:
             if (proxy := self._by_name.get(link.name)) is not None:
                 self._forget(proxy)
                 self._check(proxy.side)
+            self._service(link, False)
         elif link.address is not None and shared(link.address.key):
             side = link.address.key, not link.outgoing
             self._here[side] -= 1
             if not self._here[side]:
                 del self._here[side]
-            self._check(side)
+            self._check_all(side)
+
+    def _service(self, link: Link, there: bool) -> None:
+        """A link to what serves edge routers beyond has come or gone."""
+        key = "" if link.address is None else link.address.key
+        if key == f"L{LOOKUP}":
+            if there and self.active is not None:
+                self.lookup.begin((self.active.worker, self.active.opened))
+            else:
+                self.lookup.end()
+        elif key == f"L{MANAGEMENT}":
+            if there:
+                self.route_proxies.begin()
+            else:
+                self.route_proxies.end()
 
     def _forget(self, proxy: Proxy) -> None:
         self._proxies.pop(proxy.side, None)
@@ -245,23 +292,45 @@ class Uplink:
         if proxy.side[1]:
             self._beyond.discard(proxy.side[0])
 
+    def _check_all(self, side: Side) -> None:
+        """Clients of one side have come or gone: senders also need the way to the fallback destination."""
+        self._check(side)
+        key, outgoing = side
+        if outgoing and key[1] == "0":
+            self._check((f"M{FALLBACK_PHASE}{key[2:]}", True))
+
+    def _needed(self, side: Side) -> bool:
+        key, outgoing = side
+        if self._here[side] or not outgoing or key[1] != FALLBACK_PHASE:
+            return self._here[side] > 0
+        primary = f"M0{key[2:]}"
+        return self._here[primary, True] > 0 and self._addresses.rule(primary).fallback
+
     def _check(self, side: Side) -> None:
         """Have the proxy that is needed, and no other."""
         if self.active is None:
             return
         proxy = self._proxies.get(side)
-        if proxy is None and self._here[side]:
+        if proxy is None and self._needed(side):
             key, outgoing = side
             proxy = self._proxies[side] = Proxy(side)
             said = capabilities(key, outgoing, self._addresses.rule(key).egress)
             proxy.request, name = self._open(outgoing, key[2:], proxy, list(said))
             self._by_name[name] = proxy
-        elif proxy is not None and not self._here[side] and proxy.link is not None and not proxy.leaving:
+        elif proxy is not None and not self._needed(side) and proxy.link is not None and not proxy.leaving:
             proxy.leaving = True
             link = proxy.link
             self._forwarder.post_control(
                 link.worker, C_DETACH, self._encode(Detach(link.link, link.generation))
             )
+
+    def asks(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
+        """Ask whether a client's link is routed beyond. False: it is decided here."""
+        return self.lookup.ask(worker, attach, connection, address)
+
+    def cancel(self, worker: int, detach: Detach) -> bool:
+        """A client's link is gone. False: it was not asked about."""
+        return self.lookup.cancel(worker, detach)
 
     # ---- what is beyond ----
 
@@ -285,6 +354,8 @@ class Uplink:
 
     def step(self, now: int, _routes: int) -> None:
         """What is due."""
+        self.lookup.step(now)
+        self.route_proxies.step(now)
         if self.active is None or now - self._beaten < BEAT_NS:
             return
         self._beaten = now

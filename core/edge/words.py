@@ -15,7 +15,7 @@ _REPLY_TO: Final = 4
 _CORRELATION: Final = 5
 
 TRUE: Final = b"\x41"
-OK, BAD_VERSION, BAD_OPCODE, _, INVALID = range(5)  # of an answer to a question about an address
+OK, BAD_VERSION, BAD_OPCODE, NOT_FOUND, INVALID = range(5)  # of an answer to a question about an address
 VERSION: Final = 1
 OPCODE: Final = 1
 
@@ -28,6 +28,14 @@ class Question(msgspec.Struct, frozen=True):
     status: int
     address: str = ""
     receives: bool = False
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What is known of an address: whether links to it are routed, and whether somebody is there."""
+
+    correlation: str
+    routed: bool
+    reached: bool
 
 
 def _truth(value: bool) -> bytes:
@@ -102,6 +110,38 @@ def answer(asked: Question, routed: bool, reached: bool) -> bytes:
             wire.section(_VALUE, wire.sequence([_truth(routed), _truth(reached)])),
         )
     )
+
+
+def ask(reply_to: str, correlation: str, address: str, receives: bool) -> bytes:
+    """What ``question`` reads."""
+    properties = [wire.NULL] * 6
+    properties[_REPLY_TO] = wire.string(reply_to)
+    properties[_CORRELATION] = wire.string(correlation)
+    said = {"version": VERSION, "opcode": OPCODE}
+    return b"".join(
+        (
+            _header(),
+            wire.section(_PROPERTIES, wire.sequence(properties)),
+            wire.section(
+                _APPLICATION,
+                wire.mapping((wire.string(name), _small(number)) for name, number in said.items()),
+            ),
+            wire.section(_VALUE, wire.sequence([wire.string(address), _truth(receives)])),
+        )
+    )
+
+
+def answered(content: bytes) -> Answer:
+    """What ``answer`` says. Raises BadMessageError."""
+    try:
+        parts = sections(content)
+    except wire.WireError as error:
+        raise BadMessageError(str(error)) from error
+    match parts.get(_PROPERTIES), parts.get(_APPLICATION), parts.get(_VALUE):
+        case [_, _, _, _, _, str(correlation), *_], {"status": int(status)}, [bool(routed), bool(reached)]:
+            known = status == OK
+            return Answer(correlation, routed and known, reached and known)
+    raise BadMessageError("it has no correlation-id, no status or no pair of truths")
 
 
 def _body(content: bytes) -> Any:

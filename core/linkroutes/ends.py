@@ -17,6 +17,7 @@ import msgspec
 from core.addresses import strip_spelling
 from core.forward import ROUTED_LINK, Couples, Forwarder
 from core.linkroutes.routes import COORDINATOR, Host, Route, Routes
+from core.network import wire
 from shm.payloads import (
     C_ATTACHED,
     C_DETACH,
@@ -35,6 +36,7 @@ from shm.payloads import (
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 ROUTERS: Final = "inter-router"  # role of a connection
+NODE_ADDRESS: Final = "x-opt-qd.address"  # property of a dynamic node
 NEVER: Final = 3  # pn_expiry_policy_t
 FIRST_REQUEST: Final = 1 << 31  # requests of others are below
 SESSION: Final = (1 << 31) - 1  # of its connection: all links routed there share it, as transactions need
@@ -64,8 +66,7 @@ class Pending(msgspec.Struct):
 
     worker: int
     attach: Attach
-    route: Route
-    here: bool  # the far end is a broker's, not another router's
+    route: Route | None  # of the broker at the far end; None: that is another router
     far: Host
     cancelled: bool = False  # the first end is gone
 
@@ -100,30 +101,63 @@ class Ends:
 
     def route(self, attach: Attach, tenant: str) -> Route | None:
         """The route that an attach is for, if it is for one."""
-        if attach.restored or attach.ours or (attach.dynamic and not attach.address):
-            return None
-        text = COORDINATOR if attach.coordinator else strip_spelling(attach.address or "")
-        if not text:
-            return None
-        return self.routes.find(
-            f"{tenant}/{text}" if tenant and not attach.coordinator else text, attach.outgoing
-        )
+        text = _address(attach, tenant)
+        return self.routes.find(text, attach.outgoing) if text else None
+
+    def wanted(self, attach: Attach, tenant: str) -> str:
+        """The address of an attach that may be routed, but not by a broker here; empty: it is none."""
+        route = self.route(attach, tenant)
+        return "" if route is not None and route.hosts else _address(attach, tenant)
 
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened, route: Route) -> Error | None:
         """Send an attach on; why it cannot be."""
+        if (error := self._forbidden(attach)) is not None:
+            return error
+        chosen = self._choose(route, (worker, attach.connection))
+        if chosen is None:
+            return NO_ROUTE
+        far, opened, here = chosen
+        self._open(worker, attach, connection, (far, opened), route if here else None)
+        return None
+
+    def attach_beyond(
+        self,
+        worker: int,
+        attach: Attach,
+        connection: ConnectionOpened,
+        way: tuple[int, ConnectionOpened],
+        reached: bool,
+    ) -> Error | None:
+        """Send an edge router's client's attach up; why it cannot be. ``reached``: there is a broker."""
+        error = self._forbidden(attach)
+        if error is None and not reached:
+            error = NO_ROUTE
+        if error is None:
+            self._open(worker, attach, connection, way, None)
+        return error
+
+    def _forbidden(self, attach: Attach) -> Error | None:
         if attach.termini is None:
             return NO_ROUTE
         terminus = attach.termini.source if attach.outgoing else attach.termini.target
         if not self._resumable and (terminus.timeout > 0 or (terminus.expires and terminus.expiry == NEVER)):
             return EXPIRATION
-        chosen = self._choose(route, (worker, attach.connection))
-        if chosen is None:
-            return NO_ROUTE
-        far, opened, here = chosen
+        return None
+
+    def _open(
+        self,
+        worker: int,
+        attach: Attach,
+        connection: ConnectionOpened,
+        way: tuple[int, ConnectionOpened],
+        route: Route | None,
+    ) -> None:
+        """Ask for the far end. ``route``: of the broker there; None: it is another router."""
+        assert attach.termini is not None, "forbidden without"
+        far, opened = way
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
-        self._pending[self._request] = Pending(worker, attach, route, here, (far, opened.connection))
+        self._pending[self._request] = Pending(worker, attach, route, (far, opened.connection))
         name = attach.name if connection.role == ROUTERS else f"{attach.name}@{connection.container}"
-        change = _outward(route) if here else None
         link = OpenLink(
             opened.connection,
             opened.generation,
@@ -133,10 +167,9 @@ class Ends:
             None,
             None,
             SESSION,
-            termini=_changed(attach.termini, attach.outgoing, change),
+            termini=_changed(attach.termini, attach.outgoing, None if route is None else _outward(route)),
         )
         self._forwarder.post_control(far, C_OPEN_LINK, self._encode(link))
-        return None
 
     def _choose(self, route: Route, origin: Host) -> tuple[int, ConnectionOpened, bool] | None:
         """The next of the brokers here; without any, the way to the next of the other routers."""
@@ -178,7 +211,7 @@ class Ends:
             self._refuse(near, NO_ROOM)
             return
         self._partners[near], self._partners[far] = far, near
-        change = _inward(pending.route) if pending.here else None
+        change = None if pending.route is None else _inward(pending.route)
         termini = _changed(attach.termini, pending.attach.outgoing, change)
         answer = Attached(near[1], near[2], termini=termini)
         self._forwarder.post_control(near[0], C_ATTACHED, self._encode(answer))
@@ -203,6 +236,13 @@ class Ends:
                 pending.cancelled = True
                 return True
         return False
+
+    def owning(self, attach: Attach) -> str:
+        """What a routed link is for, as management says it: the address in its attach."""
+        if attach.termini is None:
+            return ""
+        terminus = attach.termini.source if attach.outgoing else attach.termini.target
+        return COORDINATOR if attach.coordinator else terminus.address or _node_address(attach)
 
     def parted(self, name: Name, detach: Detach, dead: int = -1) -> None:
         """An end is gone: so is the other one. ``dead``: a worker that nobody can tell."""
@@ -233,6 +273,30 @@ class Ends:
         LOGGER.info("routed link refused: %s: %s", error.condition, error.description)
         answer = Attached(name[1], name[2], None, error)
         self._forwarder.post_control(name[0], C_ATTACHED, self._encode(answer))
+
+
+def _address(attach: Attach, tenant: str) -> str:
+    """What routes are looked up by; empty: the link cannot be routed."""
+    if attach.restored or attach.ours:
+        return ""
+    if attach.coordinator:
+        return COORDINATOR
+    address = attach.address or (_node_address(attach) if attach.dynamic else "")
+    text = strip_spelling(address or "")
+    return f"{tenant}/{text}" if tenant and text else text
+
+
+def _node_address(attach: Attach) -> str:
+    """Below which address a dynamic node is wanted: its properties may say."""
+    if attach.termini is None:
+        return ""
+    terminus = attach.termini.source if attach.outgoing else attach.termini.target
+    try:
+        properties = wire.Parser(terminus.properties).value() if terminus.properties else {}
+    except wire.WireError:
+        return ""
+    address = properties.get(NODE_ADDRESS) if isinstance(properties, dict) else None
+    return address if isinstance(address, str) else ""
 
 
 Change = tuple[str, str]  # taken from the front of an address, and put there

@@ -29,7 +29,11 @@ Host = tuple[int, int]  # worker, index of the connection in it
 
 
 def route_key(outgoing: bool, prefix: str | None, pattern: str | None) -> str:
-    """The key of the route of a prefix or a pattern."""
+    """The key of the route of a prefix or a pattern; `a.b.#` is the prefix `a.b`."""
+    if prefix is None and pattern is not None and pattern.endswith("#"):
+        head = pattern[:-1]
+        if head.endswith((".", "/")) and head.strip("./") and not set(head) & {"*", "#"}:
+            prefix = head[:-1]
     if prefix is not None:
         return f"{'D' if outgoing else 'C'}{prefix}"
     return f"{'F' if outgoing else 'E'}{pattern}"

@@ -4,7 +4,7 @@ import logging
 
 import msgspec
 
-from core.links import Link
+from core.link import Link
 from core.management.noun import Column, Table, constant, type_column
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
@@ -77,7 +77,7 @@ class Links(Table):
             "owningAddr",
             "string",
             "Key of its address.",
-            lambda r: r.link.address.key if r.link.address else None,
+            lambda r: r.link.owning,
         ),
         _count("capacity", "capacity", "Deliveries it may hold."),
         Column("peer", "string", "The link it is connected through to.", constant(None)),

@@ -99,7 +99,8 @@ class Noun:
             self.prepare([entity], list(self.columns))
             return self.row(entity)
         which = f"identity={identity}" if identity is not None else f"name={name}"
-        raise ManagementError(NOT_FOUND, f"No entity with {which} among those of {self.schema.name}")
+        text = f"No entity with {which} among those of {self.schema.name}"
+        raise ManagementError(NOT_FOUND, f"Not Found: {text}" if self.lenient else text)
 
     def read(self, request: Request) -> Response:
         """READ."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from core.links import Link
+from core.link import Link
 from core.management.agent import Agent
 from core.management.log import Recent
 from core.management.request import BAD_REQUEST, INTERNAL, ManagementError, Requester, Response

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import msgspec
 
 from core.connections import Connections
-from core.links import Link, Links
+from core.link import Link
+from core.links import Links
 from core.management.request import Requester
 from core.router import Core
 from shm.control import ChangeReply, Setup

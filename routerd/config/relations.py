@@ -210,6 +210,9 @@ def _repeated(
     if not given:
         return
     tokens = given.strip("./").replace("/", ".")
+    if not tokens:
+        yield at.mistake(attribute, f"{shown(given)} has no token; give an address, or a part of one")
+        return
     pattern = f"{tokens}.#" if attribute == "prefix" else tokens
     first = seen.setdefault((at.type.name, direction, pattern), at)
     if first is at:

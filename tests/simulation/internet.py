@@ -64,10 +64,10 @@ def cut(a: Site, b: Site, ends: tuple[int, int]) -> None:
 class Internet:
     """Routers, and one clock for all."""
 
-    def __init__(self, *names: str, seed: int = 0) -> None:
+    def __init__(self, *names: str, seed: int = 0, kind: type[Site] = Site) -> None:
         self.now = 1_000_000_000
         modes = {True: "edge", False: "interior"}
-        self.sites = {name: Site(name, seed, modes[name.startswith("edge")]) for name in names}
+        self.sites = {name: kind(name, seed, modes[name.startswith("edge")]) for name in names}
 
     def __getitem__(self, name: str) -> Site:
         return self.sites[name]

@@ -188,14 +188,18 @@ class Site:
         ingress = packet.ingress.encode()
         trace = b"".join(b"\xa1" + bytes([len(t)]) + t.encode() for t in packet.trace)
         text = (packet.override or packet.to).encode()
-        front = ingress + trace + text  # what is not the message itself is a section in front of it
+        inside = (
+            bool(text) and not packet.override and text in packet.payload
+        )  # the message says itself where it goes
+        front = ingress + trace + (b"" if inside else text)  # the rest is a section in front of it
         block = self.arena.write(front + packet.payload)
         assert block is not None
         self.packets[block] = packet
         at = self.memory.block_place(0, block)[0] + CONTENT
         segment = self.memory.arenas[0]
         if text:
-            struct.pack_into("=II", segment, at + 16, len(ingress) + len(trace), len(text))
+            where = len(ingress) + len(trace) + (packet.payload.index(text) if inside else 0)
+            struct.pack_into("=II", segment, at + 16, where, len(text))
         routed = OVERRIDE if packet.override else 0
         struct.pack_into(
             "=BBB", segment, at + 45, SECTION if packet.trace or packet.override else 0, packet.phase, routed

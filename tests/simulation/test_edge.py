@@ -204,4 +204,31 @@ def test_proxies_go_with_the_last_client() -> None:
         net.settle()
     net.run(2)
     assert len(net["A"].core.links) == before
-    assert len(net["edge1"].core.links) == 4
+    assert len(net["edge1"].core.links) == 6
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver"),
+    [("edge1", "A"), ("edge1", "edge1"), ("A", "edge1"), ("edge1", "B"), ("edge1", "edge2"), ("B", "edge1")],
+)
+@pytest.mark.parametrize("sender_first", [True, False])
+def test_a_fallback_destination_is_reached_from_everywhere(
+    sender: str, receiver: str, sender_first: bool
+) -> None:
+    net = star("A", "B")
+    link = attached(net, sender, False, "second.choice") if sender_first else None
+    fallback = net[receiver].attach(True, "second.choice", capabilities=["qd.fallback"])
+    net.settle()
+    net.run(3)
+    link = link or attached(net, sender, False, "second.choice")
+    net.run(3)
+    assert link.credit > 0
+    net[sender].send(link, Packet(1))
+    net.settle()
+    assert net[sender].outcomes[1] == [n.S_ACCEPTED]
+    assert len(fallback.got) == 1
+    primary = attached(net, "A", True, "second.choice")
+    net[sender].send(link, Packet(2))
+    net.settle()
+    assert len(fallback.got) == len(primary.got) == 1
+    at_rest(net)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from keeper import Keeper
 
-from core.links import Link
+from core.link import Link
 from core.management.agent import Agent
 from core.management.log import Recent
 from core.management.request import request_of

@@ -1,0 +1,124 @@
+"""The edge router's questions: is a link routed beyond the uplink?
+
+An attach of a client whose address no link route here has a broker for is asked about, and waits:
+
+    answered: routed            the attach goes on over the uplink, or is refused if nobody is there for it
+    answered: not routed        decided here, as any
+    no answer within 3 s, or the uplink is lost, or does not take questions: decided here
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from core.addresses import Identity
+from core.edge import words
+from core.edge.place import LOOKUP
+from core.local import Local
+from core.network.message import BadMessageError
+from shm.payloads import Attach, ConnectionOpened, Detach
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+ASKED_AT: Final = f"_local/{LOOKUP}"
+ANSWERS: Final = "_$qd.edge_lookup_answers"
+PATIENCE_NS: Final = 3_000_000_000
+MOST_WAITING: Final = 10_000  # attaches; further ones are decided here
+OWN: Final = ("_local/", "_topo/", "_edge/", "$management", "_$")  # never those of a link route
+
+
+class Waiting(msgspec.Struct):
+    """An attach that waits for an answer."""
+
+    worker: int
+    attach: Attach
+    connection: ConnectionOpened
+    since: int  # nanoseconds
+
+
+class Decide(Protocol):
+    """Decide about an attach. ``beyond``: where it goes on if ``reached``; None: here."""
+
+    def __call__(
+        self,
+        worker: int,
+        attach: Attach,
+        connection: ConnectionOpened,
+        beyond: tuple[int, ConnectionOpened] | None,
+        reached: bool,
+    ) -> None: ...
+
+
+class Lookup:
+    """All questions of this router that have no answer yet."""
+
+    def __init__(self, local: Local, me: Identity, clock: Callable[[], int], decide: Decide) -> None:
+        self._local = local
+        self._clock = clock
+        self._reply_to = f"amqp:/_edge/{me.router_id}/{ANSWERS}"
+        self._way: tuple[int, ConnectionOpened] | None = None  # of the uplink, while it takes questions
+        self._waiting: dict[str, Waiting] = {}
+        self._number = 0
+        self._decide = decide
+        local.listen(f"_local/{ANSWERS}", self._answered)
+
+    def begin(self, way: tuple[int, ConnectionOpened]) -> None:
+        """The uplink takes questions."""
+        self._way = way
+
+    def end(self) -> None:
+        """It does no more: what waits is decided here."""
+        self._way = None
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
+            self._decide(one.worker, one.attach, one.connection, None, False)
+
+    def ask(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
+        """Ask about an attach to an address as the whole network spells it. False: decide here, now."""
+        if self._way is None or address.startswith(OWN) or len(self._waiting) >= MOST_WAITING:
+            return False
+        self._number += 1
+        number = f"client-{self._number:024x}"
+        if not self._local.send(ASKED_AT, words.ask(self._reply_to, number, address, attach.outgoing)):
+            return False
+        self._waiting[number] = Waiting(worker, attach, connection, self._clock())
+        return True
+
+    def _answered(self, content: bytes, _: int) -> None:
+        try:
+            answer = words.answered(content)
+        except BadMessageError as error:
+            LOGGER.warning("the answer to a question about an address cannot be read: %s", error)
+            return
+        one = self._waiting.pop(answer.correlation, None)
+        if one is not None:
+            beyond = self._way if answer.routed else None
+            self._decide(one.worker, one.attach, one.connection, beyond, answer.reached)
+
+    def cancel(self, worker: int, detach: Detach) -> bool:
+        """A link is gone before its answer came. False: it does not wait."""
+        for number, one in self._waiting.items():
+            if (one.worker, one.attach.link, one.attach.generation) == (
+                worker,
+                detach.link,
+                detach.generation,
+            ):
+                del self._waiting[number]
+                return True
+        return False
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is dead, and its links with it."""
+        self._waiting = {number: one for number, one in self._waiting.items() if one.worker != worker}
+
+    def step(self, now: int) -> None:
+        """Decide what has waited long enough."""
+        while self._waiting:
+            number, one = next(iter(self._waiting.items()))
+            if now - one.since < PATIENCE_NS:
+                return
+            del self._waiting[number]
+            LOGGER.info("the interior router did not answer a question about an address")
+            self._decide(one.worker, one.attach, one.connection, None, False)

@@ -1,0 +1,55 @@
+"""One attached link, as the core knows it, and who else wants to know of links."""
+
+from typing import Protocol
+
+import msgspec
+
+from core.addresses import Address, strip_spelling
+from core.admission import Guarded
+from core.edge.place import Place
+from core.trunks import TYPES
+from shm.payloads import Attach, ConnectionOpened, Detach, Error
+
+
+class Link(msgspec.Struct):
+    """An attached link."""
+
+    worker: int
+    link: int
+    generation: int
+    connection: int
+    name: str
+    outgoing: bool
+    address: Address | None
+    identity: int = 0  # unique in this router
+    guarded: Guarded | None = None  # its connection, if under vhost policy
+    scope: int = 0  # of an anonymous sender's rights
+    kind: int = 0  # enum core_link_kind of table.h
+    priority: int = 0  # of one between routers
+    edge: int = 0  # of which edge router's connection
+    routed: str = ""  # the address that one which is routed through is for
+
+    @property
+    def owning(self) -> str | None:
+        """The key of its address, as management says it."""
+        if self.routed:
+            return f"M0{strip_spelling(self.routed)}"
+        return None if self.address is None else self.address.key
+
+    @property
+    def type(self) -> str:
+        """What it is for, as management says it."""
+        if self.edge and self.outgoing and self.address is not None and self.address.key[0] == "H":
+            return "edge-downlink"
+        return TYPES[self.kind]
+
+
+class Edges(Protocol):
+    """Connections of edge routers here, or of this one to interior routers."""
+
+    def find(self, worker: int, connection: int) -> int: ...
+    def place(self, worker: int, attach: Attach) -> Place | Error | None: ...
+    def attached(self, link: Link) -> None: ...
+    def detached(self, link: Link) -> None: ...
+    def asks(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool: ...
+    def cancel(self, worker: int, detach: Detach) -> bool: ...

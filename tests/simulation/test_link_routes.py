@@ -1,0 +1,147 @@
+"""Links routed through a network, and through edge routers at its ends: who is asked, and who is told."""
+
+from itertools import pairwise
+
+import pytest
+from internet import Internet, cut, join
+from routed import RoutedSite
+from sites import SiteLink
+
+from core.edge import words
+from core.edge.uplink import Uplink
+from core.network.message import BadMessageError
+
+ROLE = "edge"
+
+
+def star(*interiors: str) -> Internet:
+    """A line of interior routers, with an edge router at each end."""
+    net = Internet(*interiors, "edge1", "edge2", kind=RoutedSite)
+    for left, right in pairwise(interiors):
+        join(net[left], net[right])
+    join(net["edge1"], net[interiors[0]], role=ROLE)
+    join(net["edge2"], net[interiors[-1]], role=ROLE)
+    net.settle()
+    net.run(6)
+    return net
+
+
+def routed(net: Internet, name: str) -> RoutedSite:
+    site = net[name]
+    assert isinstance(site, RoutedSite)
+    return site
+
+
+def broker(net: Internet, name: str) -> int:
+    site = routed(net, name)
+    site.route("bank")
+    connection = site.broker()
+    net.settle()
+    net.run(3)
+    return connection
+
+
+def attach(net: Internet, name: str, outgoing: bool, address: str = "bank.counter") -> SiteLink:
+    link = routed(net, name).client(outgoing, address)
+    net.settle()
+    return link
+
+
+def at_rest(net: Internet) -> None:
+    """Nothing of a routed link is left anywhere."""
+    for name in net.sites:
+        core = net[name].core
+        assert [link.name for link in core.links.entries() if link.routed] == [], name
+        assert not core.ends._pending, name
+        assert not core.ends._partners, name
+
+
+EVERYWHERE = ["edge1", "A", "B", "edge2"]
+
+
+@pytest.mark.parametrize("outgoing", [True, False])
+@pytest.mark.parametrize("at", EVERYWHERE)
+@pytest.mark.parametrize("broker_at", EVERYWHERE)
+def test_a_link_reaches_a_broker_from_everywhere(broker_at: str, at: str, outgoing: bool) -> None:
+    """Its name says whose it is; closed at one end it is closed at the other, and forgotten between them."""
+    net = star("A", "B")
+    connection = broker(net, broker_at)
+    link = attach(net, at, outgoing)
+    assert link.open, link.error
+    [far] = routed(net, broker_at).brokers[connection]
+    assert far.open
+    assert far.outgoing is not outgoing
+    assert far.name.startswith(f"l{link.index}@client")
+    assert far.address == "bank.counter"
+    net[at].detach(link)
+    net.settle()
+    assert not far.open
+    at_rest(net)
+
+
+@pytest.mark.parametrize("at", EVERYWHERE)
+@pytest.mark.parametrize("broker_at", ["edge1", "A"])
+def test_a_broker_that_goes_closes_its_links_and_the_route_with_it(broker_at: str, at: str) -> None:
+    net = star("A", "B")
+    connection = broker(net, broker_at)
+    link = attach(net, at, True)
+    site = routed(net, broker_at)
+    site.lose_broker(connection)
+    net.settle()
+    assert not link.open
+    assert link.error == "qd:routed-link-lost"
+    net.run(3)
+    again = attach(net, at, True)
+    known = at == broker_at or (at, broker_at) == ("edge1", "A")  # elsewhere it is an address as any
+    assert again.error == ("qd:no-route-to-dest" if known else "")
+    at_rest(net)
+    for name in EVERYWHERE:
+        if name != broker_at:
+            assert [route.key for route in net[name].core.routes.entries()] == [], name
+
+
+def test_an_edge_router_with_a_new_uplink_has_its_routes_known_again() -> None:
+    net = Internet("A", "B", "edge1", "edge2", kind=RoutedSite)
+    join(net["A"], net["B"])
+    ends = join(net["edge1"], net["A"], role=ROLE)
+    join(net["edge1"], net["B"], role=ROLE)
+    join(net["edge2"], net["A"], role=ROLE)
+    net.settle()
+    net.run(6)
+    connection = broker(net, "edge1")
+    assert attach(net, "edge2", False).open
+    assert [bool(route.hosts) for route in net["A"].core.routes.entries()] == [True, True]
+    cut(net["edge1"], net["A"], ends)
+    net.settle()
+    net.run(5)
+    assert [bool(route.hosts) for route in net["A"].core.routes.entries()] == [False, False]
+    assert [bool(route.hosts) for route in net["B"].core.routes.entries()] == [True, True]
+    assert attach(net, "edge2", False).open
+    assert len(routed(net, "edge1").brokers[connection]) == 2
+
+
+def test_an_attach_whose_question_is_not_answered_is_decided_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(_: bytes) -> words.Question:
+        raise BadMessageError("lost on the way")
+
+    net = star("A")
+    monkeypatch.setattr(words, "question", unreadable)
+    link = attach(net, "edge1", True, "plain")
+    net.run(2)
+    assert not link.open
+    net.run(2)
+    assert link.open
+
+
+def test_a_client_that_goes_before_the_answer_is_forgotten() -> None:
+    net = star("A")
+    broker(net, "A")
+    site = routed(net, "edge1")
+    link = site.client(True, "bank.counter")
+    site.core.step(net.now)
+    site.detach(link)
+    net.settle()
+    net.run(4)
+    at_rest(net)
+    assert isinstance(site.core.edges, Uplink)
+    assert not site.core.edges.lookup._waiting
