@@ -199,10 +199,9 @@ class Ends:
         if pending.cancelled or attach.termini is None:
             self._detach(far, Detach(attach.link, attach.generation))
             return
-        first = self._find(pending.worker, pending.attach.connection)
-        from_router = first is not None and first.role == ROUTERS
-        added = self._couples.add(*far, attach.outgoing, not pending.here) and self._couples.add(
-            *near, pending.attach.outgoing, from_router
+        added = self._couples.add(*far, attach.outgoing, self._at_router(*pending.far))
+        added = added and self._couples.add(
+            *near, pending.attach.outgoing, self._at_router(pending.worker, pending.attach.connection)
         )
         if not added or not self._couples.couple(*near, *far):
             self._forwarder.remove_link(*far)
@@ -217,6 +216,10 @@ class Ends:
         self._forwarder.post_control(near[0], C_ATTACHED, self._encode(answer))
         enter(pending.worker, pending.attach, ROUTED_LINK)
         enter(worker, attach, ROUTED_LINK)
+
+    def _at_router(self, worker: int, connection: int) -> bool:
+        opened = self._find(worker, connection)
+        return opened is not None and opened.role == ROUTERS
 
     def refused(self, refused: LinkRefused) -> bool:
         """A far end was refused, or its connection is gone. False: it was none of ours."""
