@@ -1,6 +1,6 @@
 # make build   a virtual environment in .venv with everything in it, extensions compiled
 # make run     build, then a router on amqp://127.0.0.1:5672; CONFIG=FILE for another configuration
-# make test    build, lint, and all tests
+# make test    build, lint, and all tests; installs PySpark, too, of 500 MB
 # make bench   build, then where the time goes; ARGS="…" for the runner
 # make clean   remove what was compiled; clean-all removes .venv, too
 
@@ -16,6 +16,7 @@ TOOLS := $(VENV)/.tools
 PACKAGES := $(VENV)/.packages
 COMPILED := $(VENV)/.compiled
 NODE := $(VENV)/.node-$(RHEA)
+SPARK := $(VENV)/.spark
 
 .PHONY: build run lint test bench clean clean-all
 .DELETE_ON_ERROR:
@@ -25,12 +26,13 @@ build: $(COMPILED)
 run: build
 	@exec $(BIN)/routerd run $(if $(CONFIG),--config "$(CONFIG)")
 
-lint: build
+lint: build $(SPARK)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 test: lint $(NODE)
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --ignore tests/pipeline
+	$(BIN)/python -m pytest tests/pipeline
 
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)
@@ -56,6 +58,12 @@ $(PACKAGES): $(TOOLS) constraints.txt pyproject.toml
 
 $(COMPILED): $(PACKAGES) $(NATIVE)
 	$(BIN)/python -W ignore -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
+	@touch $@
+
+# What the data pipeline needs. PySpark comes as a source archive, of which pip makes a wheel and keeps it.
+$(SPARK): $(PACKAGES)
+	.ci/system-packages test $(PYTHON)
+	$(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[pipeline]'
 	@touch $@
 
 # Another engine's client for the system tests.

@@ -149,6 +149,13 @@ main.add_command(
         help="Source routes: what would become of a message.",
     )
 )
+main.add_command(
+    _Late(
+        "pipeline",
+        lambda: import_module("pipeline.cli").pipeline,
+        help="The flow log on Spark: generate, run, plan.",
+    )
+)
 
 
 def _loaded(file: Path) -> Config:

@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shm": set(),
     "core": {"shm"},
     "workers": {"shm"},
-    "pipeline": set(),
+    "pipeline": {"shm"},
 }
 LONGEST_FILE = 400
 LONGEST_SUFFIXES = (".py", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".c")
@@ -42,6 +42,7 @@ STARTED = {
     "core.main": "imported by routerd.process",
     "workers.main": "imported by routerd.process",
     "routerd.exporter.main": "imported by routerd.process",
+    "pipeline.__main__": "spark-submit, and python -m",
     "bench.run": "make bench",
     "bench.client": "started by the bench",
     "bench.baseline": "started by the bench",

@@ -1,0 +1,98 @@
+"""Load of workers and cores, when the next worker will be needed, and how many there should be."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from pipeline.measures import messages, octets
+from pipeline.schema import require
+
+NEEDS: Final = ("ts", "router_id", "worker_id", "size_bytes", "n_deliveries", "sample_weight")
+MINUTE_NS: Final = 60e9
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """CPU time of a message, as `make bench` measures it on the machine in question.
+
+    ``full`` is the share of a CPU beyond which latency grows; ``busy_core`` that of a core that wants its
+    own CPU.
+    """
+
+    worker_us: float = 1.6  # in and out together
+    core_us: float = 0.25
+    byte_ns: float = 1.2
+    full: float = 0.7
+    busy_core: float = 0.3
+
+
+def load(log: DataFrame, costs: Costs) -> DataFrame:
+    """One row for each minute and process: messages, bytes, and the share of a CPU that they cost.
+
+    ``worker_id`` -1 is the core. What a message costs at the worker it leaves by counts where it came in.
+    """
+    minutes = (
+        require(log, NEEDS, "capacity")
+        .groupBy(f.date_trunc("minute", "ts").alias("minute"), "router_id", "worker_id")
+        .agg(messages(), octets())
+    )
+    spent = f.col("messages") * (costs.worker_us * 1e3) + f.col("bytes") * costs.byte_ns
+    workers = minutes.withColumn("load", spent / MINUTE_NS)
+    cores = (
+        minutes.groupBy("minute", "router_id")
+        .agg(f.sum("messages").alias("messages"), f.sum("bytes").alias("bytes"))
+        .select(
+            "minute", "router_id", f.lit(-1).cast("smallint").alias("worker_id"), "messages", "bytes",
+            (f.col("messages") * (costs.core_us * 1e3) / MINUTE_NS).alias("load"),
+        )
+    )  # fmt: skip
+    return workers.unionByName(cores)
+
+
+def processes(minutes: DataFrame, costs: Costs) -> DataFrame:
+    """One row for each worker and core: mean and peak load, and how the peak of a day grows.
+
+    The peak is the load that 99 of 100 minutes do not exceed. ``full_in_days`` is null where it does not
+    grow, or there are fewer than two days to tell.
+    """
+    place = ("router_id", "worker_id")
+    peaks = minutes.groupBy(*place, f.unix_date(f.to_date("minute")).alias("day")).agg(
+        f.percentile_approx("load", 0.99, 10000).alias("peak")
+    )
+    trend = peaks.groupBy(*place).agg(
+        f.regr_slope("peak", "day").alias("growth"), f.max_by("peak", "day").alias("latest")
+    )
+    whole = minutes.groupBy(*place).agg(
+        f.sum("messages").alias("messages"),
+        f.sum("bytes").alias("bytes"),
+        f.avg("load").alias("load_mean"),
+        f.percentile_approx("load", 0.99, 10000).alias("load_peak"),
+        f.max_by("minute", "load").alias("busiest"),
+    )
+    left = f.greatest(f.lit(0.0), costs.full - f.col("latest")) / f.col("growth")
+    return whole.join(trend, [*place]).select(
+        *place, "messages", "bytes", "load_mean", "load_peak", "busiest",
+        f.col("growth").alias("growth_per_day"),
+        f.when(f.col("growth") > 1e-9, left).alias("full_in_days"),
+    )  # fmt: skip
+
+
+def advice(shares: DataFrame, costs: Costs) -> DataFrame:
+    """One row for each router: workers there are and should be, and what to pin; from `processes`."""
+    worker = f.col("worker_id") >= 0
+    routers = shares.groupBy("router_id").agg(
+        f.count(f.when(worker, 1)).alias("workers"),
+        f.sum(f.when(worker, f.col("load_peak"))).alias("worker_peak"),
+        f.max(f.when(~worker, f.col("load_peak"))).alias("core_peak"),
+        f.min(f.when(worker, f.col("full_in_days"))).alias("next_worker_in_days"),
+    )
+    needed = f.greatest(f.lit(1), f.ceil(f.col("worker_peak") / costs.full)).cast("int")
+    told = f.when(
+        f.col("core_peak") >= costs.busy_core,
+        f.lit("give the core a CPU of its own (coreCpu), and each worker one"),
+    ).otherwise(f.lit("the core may share a CPU; pin workers (workerCpus) if latency matters"))
+    return routers.select(
+        "*", needed.alias("workers_needed"), (needed + 1).alias("cpus"), told.alias("pinning")
+    )

@@ -1,0 +1,1 @@
+"""A seeded generator of flow logs whose true answers are known: for tests, benchmarks and first steps."""

@@ -1,0 +1,137 @@
+"""Who sends and receives in a generated log: addresses, message types, their clients and where these are."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.generate.scenario import Scenario
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+FIRST_TYPE: Final = 12000  # message types count from here
+FIRST_OWNER_PORT: Final = 38000
+ENDPOINTS: Final = 4  # that own managed entities
+
+
+@dataclass(slots=True)
+class Flow:
+    """Messages to one address or of one type. ``groups``: a copy goes to a consumer of each."""
+
+    address: str | None
+    share: float
+    senders: list[int]
+    groups: list[list[int]]  # numbers of consumers
+    mtype: int = -1
+    by_meid: bool = False
+    weight: int = 1
+    presettled: bool = False
+
+
+@dataclass(slots=True)
+class Consumer:
+    """A receiver: the router it is at, and its container."""
+
+    router: int
+    container: str
+
+
+@dataclass(slots=True)
+class Clients:
+    """All of them. ``owner``: consumer by managed entity; ``special``: flow by fault."""
+
+    flows: list[Flow] = field(default_factory=list)
+    consumers: list[Consumer] = field(default_factory=list)
+    special: dict[str, int] = field(default_factory=dict)
+    owner: list[int] = field(default_factory=list)
+    meid_share: Floats = field(default_factory=lambda: np.empty(0))
+
+    def consumer(self, router: int, container: str) -> int:
+        """A further one; its number."""
+        self.consumers.append(Consumer(router, container))
+        return len(self.consumers) - 1
+
+
+def build(scenario: Scenario, random: np.random.Generator) -> Clients:
+    """Clients of a scenario; shares of the flows sum up to 1."""
+    clients = Clients()
+    for fault in scenario.faults:
+        if fault != "asymmetric pair":
+            _special(clients, fault, scenario.special)
+    if "asymmetric pair" in scenario.faults:
+        half = scenario.routers // 2
+        for name, sender, receiver in (("there", 0, half), ("back", half, 0)):
+            consumer = clients.consumer(receiver, f"pair-{name}-consumer")
+            clients.flows.append(Flow(f"pair/{name}", scenario.special, [sender], [[consumer]]))
+    rest = 1.0 - sum(flow.share for flow in clients.flows)
+    _types(scenario, clients, random, rest * 0.25)
+    _ordinary(scenario, clients, random, rest * (0.75 if scenario.types else 1.0))
+    return clients
+
+
+def _special(clients: Clients, fault: str, share: float) -> None:
+    """An address for a fault: sent to at the first router, received at the second by two consumers."""
+    name = fault.replace(" ", "-")
+    consumers = [] if fault == "no consumers" else [clients.consumer(1, f"{name}-{at}") for at in range(2)]
+    clients.special[fault] = len(clients.flows)
+    clients.flows.append(Flow(f"special/{name}", share, [0], [consumers]))
+
+
+def _types(scenario: Scenario, clients: Clients, random: np.random.Generator, share: float) -> None:
+    """Message types: every other one goes to the owner of its managed entity, the others to two groups."""
+    if not scenario.types:
+        return
+    owners = [
+        clients.consumer(at % scenario.routers, f"owner{at}:{FIRST_OWNER_PORT + at}")
+        for at in range(ENDPOINTS)
+    ]
+    # Busy entities are owned by few: that is what the planner is for.
+    clients.owner = [
+        owners[int(at)] for at in np.minimum(random.geometric(0.55, scenario.meids) - 1, ENDPOINTS - 1)
+    ]
+    clients.meid_share = zipf(scenario.meids, 0.9)
+    apps = [clients.consumer(at % scenario.routers, f"app{at}:4560") for at in range(3)]
+    groups = [apps[:2], apps[2:]]
+    for at in range(scenario.types):
+        by_meid = at % 2 == 0
+        flow = Flow(
+            None,
+            share / scenario.types,
+            [at % scenario.routers],
+            [owners] if by_meid else groups,
+            mtype=FIRST_TYPE + 10 * at,
+            by_meid=by_meid,
+        )
+        clients.flows.append(flow)
+
+
+def _ordinary(scenario: Scenario, clients: Clients, random: np.random.Generator, share: float) -> None:
+    """Addresses with a few senders and consumers each, few of them busy; some sampled, some sent settled."""
+    shares = zipf(scenario.clients, 1.1) * share
+    for at in range(scenario.clients):
+        consumers = [
+            clients.consumer(int(random.integers(scenario.routers)), f"service{at}-{number}")
+            for number in range(1 + at % 3)
+        ]
+        senders = [int(one) for one in random.integers(scenario.routers, size=1 + at % 2)]
+        weight, presettled = (8 if at % 10 == 3 else 1), at % 7 == 4
+        clients.flows.append(
+            Flow(
+                f"service{at}/requests",
+                float(shares[at]),
+                senders,
+                [consumers],
+                -1,
+                False,
+                weight,
+                presettled,
+            )
+        )
+
+
+def zipf(number: int, exponent: float) -> Floats:
+    """Shares by rank; they sum up to 1."""
+    shares = np.arange(1, number + 1, dtype=np.float64) ** -exponent
+    return np.asarray(shares / shares.sum())

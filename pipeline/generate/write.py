@@ -1,0 +1,219 @@
+"""Writes a generated log: files laid out and named as the recorder does, and the true answers beside them."""
+
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.errors import PipelineError
+from pipeline.generate.clients import Ints
+from pipeline.generate.messages import DROPPED, PRESETTLED, Hour, Traffic
+from pipeline.generate.rows import (
+    CONSUMER_CONNECTIONS,
+    FIRST_CONNECTION,
+    NOTHING,
+    TRUNK_CONNECTION,
+    Records,
+    Rows,
+)
+from pipeline.generate.scenario import Scenario, Truth
+from shm.flow import COLUMNS, KINDS, LINK_KINDS, OUTCOMES, RAW, VERSION, Type, file_name, folder
+
+TRUTH: Final = "_truth.json"
+ERRORS: Final = ["amqp:internal-error", "amqp:resource-limit-exceeded"]
+CLASS_NAMES: Final = ["balanced", "anycast", "mc", "uc"]
+ARROW: Final[dict[Type, Any]] = {
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "dictionary": pa.dictionary(pa.int32(), pa.string()),
+    "binary": pa.binary(),
+    "trace": pa.binary(16),
+    "span": pa.binary(8),
+    "histogram": pa.list_(pa.struct([("b", pa.int16()), ("n", pa.int64())])),
+}
+SCHEMA: Final = pa.schema([pa.field(c.name, ARROW[c.type], c.nullable) for c in COLUMNS])
+
+
+def generate(scenario: Scenario, directory: Path) -> Truth:
+    """Write the log of a scenario; its true answers are in `_truth.json`. Same scenario, same bytes of rows.
+
+    Raises PipelineError: there is something in the directory already.
+    """
+    if directory.exists() and any(directory.iterdir()):
+        raise PipelineError(f"{directory} is not empty; give a new directory for a generated log")
+    writer = _Writer(scenario, directory)
+    for number, messages in enumerate(_messages(scenario, writer)):
+        writer.hour(number, messages)
+    truth = writer.truth
+    truth.faults = writer.traffic.faults
+    answers = {
+        "records": truth.records,
+        "files": truth.files,
+        "messages": truth.messages,
+        "size_bytes": truth.size_bytes,
+        "faults": [fault.as_dict() for fault in truth.faults],
+    }
+    (directory / TRUTH).write_text(json.dumps(answers, indent=1) + "\n")
+    return truth
+
+
+def _messages(scenario: Scenario, writer: "_Writer") -> list[int]:
+    """Messages of each hour: more by day than by night, as many as make up the records wanted."""
+    hours = np.arange(scenario.hours)
+    pattern = 1.0 + 0.6 * np.sin((hours % 24 - 9) / 24 * 2 * np.pi)
+    probe = Traffic(scenario, np.random.default_rng(scenario.seed)).hour(0, 5000)
+    rows = len(probe.at) / 5000 * writer.records.mean_hops(probe)
+    return [int(one) for one in pattern / pattern.sum() * scenario.records / rows]
+
+
+class _Writer:
+    """Keeps numbers of rows and files across the hours."""
+
+    def __init__(self, scenario: Scenario, directory: Path) -> None:
+        random = np.random.default_rng(scenario.seed)
+        self.scenario = scenario
+        self.traffic = Traffic(scenario, random)
+        self.records = Records(self.traffic, random)
+        self.truth = Truth()
+        self._directory = directory
+        self._rows: Counter[tuple[int, int]] = Counter()
+        self._boots = [f"{scenario.seed:04x}{number:04x}" for number in range(scenario.routers)]
+        flows = self.traffic.clients.flows
+        self._addresses = [flow.address or "" for flow in flows]
+        self._containers = [one.container for one in self.traffic.clients.consumers]
+        self._containers += [scenario.router(at) for at in range(scenario.routers)]
+
+    def hour(self, number: int, messages: int) -> None:
+        """Make an hour's messages and write the file of each router and worker."""
+        hour = self.traffic.hour(number, messages)
+        rows = self.records.of(hour)
+        worker = (hour.sender[rows.delivery] + rows.hop) % self.scenario.workers
+        ended = rows.began + rows.latency_ns / 1e9
+        order = np.lexsort((ended, worker, rows.router))
+        place = rows.router[order] * self.scenario.workers + worker[order]
+        table = self._table(hour, rows, worker, order)
+        edges = np.flatnonzero(np.diff(place, prepend=-1, append=-1))
+        for start, end in pairwise(edges):
+            self._write(number, divmod(int(place[start]), self.scenario.workers), table[start:end])
+
+    def _write(self, hour: int, place: tuple[int, int], table: Any) -> None:
+        router, worker = place
+        first = self._rows[place] + 1
+        self._rows[place] += len(table)
+        numbers = pa.array(np.arange(first, first + len(table)))
+        table = table.set_column(table.schema.get_field_index("seq"), SCHEMA.field("seq"), numbers)
+        name, boot = self.scenario.router(router), self._boots[router]
+        metadata = {
+            "routerd.flow.schema": VERSION,
+            "routerd.flow.router": name,
+            "routerd.flow.boot": boot,
+            "routerd.flow.sequences": json.dumps({str(worker): [first, self._rows[place]]}),
+            "routerd.flow.dropped": "0",
+            "routerd.flow.sampling": "1",
+        }
+        begun = self.scenario.origin.fromtimestamp(
+            self.scenario.origin.timestamp() + hour * 3600, self.scenario.origin.tzinfo
+        )
+        target = self._directory / RAW / folder(begun)
+        target.mkdir(parents=True, exist_ok=True)
+        file = target / file_name(name, boot, hour, str(worker))
+        pq.write_table(table.replace_schema_metadata(metadata), file, compression="zstd", compression_level=1)
+        self.truth.files += 1
+        self.truth.records += len(table)
+        weights = table["sample_weight"].to_numpy()
+        self.truth.messages += int(weights.sum())
+        self.truth.size_bytes += int((table["size_bytes"].to_numpy() * weights).sum())
+
+    def _table(self, hour: Hour, rows: Rows, worker: Ints, order: Ints) -> Any:
+        """The records in their order; seq is filled in later."""
+        chosen = {name: values[order] for name, values in self._columns(hour, rows, worker).items()}
+        arrays = []
+        for column in COLUMNS:
+            kind = ARROW[column.type]
+            if column.name not in chosen:
+                arrays.append(pa.nulls(len(order), kind))
+            elif column.type == "dictionary":
+                words = self._words()[column.name]
+                index = pa.array(chosen[column.name], pa.int32(), mask=chosen[column.name] < 0)
+                arrays.append(pa.DictionaryArray.from_arrays(index, pa.array(words, pa.string())))
+            else:
+                mask = chosen[column.name] < 0 if column.nullable else None
+                arrays.append(pa.array(chosen[column.name], mask=mask).cast(kind))
+        return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+    def _columns(self, hour: Hour, rows: Rows, worker: Ints) -> dict[str, Any]:
+        """Columns by name; dictionaries as places in their words, null as a negative number."""
+        d, n = rows.delivery, len(rows.delivery)
+        flow, consumer = hour.flow[d], hour.consumer[d]
+        address = np.where(self.traffic.types[flow] >= 0, NOTHING, flow)
+        onward = np.where(rows.last, consumer, len(self.traffic.clients.consumers) + rows.onward)
+        inter, normal = LINK_KINDS.index("inter_router"), LINK_KINDS.index("normal")
+        gone = rows.gone
+        egress_kind = np.where(gone, NOTHING, np.where(rows.last, normal, inter))
+        connection = np.where(rows.last, CONSUMER_CONNECTIONS + consumer, TRUNK_CONNECTION + rows.onward)
+        zero = np.zeros(n, np.int64)
+        began = self.scenario.origin.timestamp() + rows.began + self.records.offsets[rows.router]
+        return {
+            "kind": np.where(gone, KINDS.index("drop"), KINDS.index("delivery")),
+            "ts": (began * 1e6).astype("datetime64[us]"),
+            "router_id": rows.router,
+            "worker_id": worker,
+            "seq": zero,
+            "boot_id": rows.router,
+            "ingress_conn_id": np.where(rows.hop == 0, FIRST_CONNECTION + hour.sender[d], TRUNK_CONNECTION),
+            "ingress_link_id": FIRST_CONNECTION + hour.sender[d],
+            "egress_conn_id": np.where(gone, NOTHING, connection),
+            "egress_link_id": np.where(gone, NOTHING, connection),
+            "ingress_kind": np.where(rows.hop == 0, normal, inter),
+            "egress_kind": egress_kind,
+            "peer_container": np.where(gone, NOTHING, onward),
+            "address": address,
+            "address_class": np.where(address < 0, CLASS_NAMES.index("uc"), flow % 2),
+            "priority": zero + 4,
+            "mtype": self.traffic.types[flow],
+            "sub_id": zero - 1,
+            "meid": hour.meid[d],
+            "msg_id_hash": hour.message[d],
+            "size_bytes": hour.size[d],
+            "n_deliveries": zero + 1,
+            "latency_ns": rows.latency_ns,
+            "settle_ns": rows.settle_ns,
+            "queue_ns": rows.queue_ns,
+            "credit_wait_ns": rows.credit_ns,
+            "outcome": hour.outcome[d],
+            "error_type": hour.error[d],
+            "settled": hour.outcome[d] == PRESETTLED,
+            "hops": rows.hop,
+            "path_id": rows.path,
+            "path": rows.path,
+            "end_reason": np.where(gone & (hour.outcome[d] == DROPPED), 0, NOTHING),
+            "sample_weight": self.traffic.weights[flow],
+        }
+
+    def _words(self) -> dict[str, list[str]]:
+        """What the places in dictionaries mean."""
+        routers = [self.scenario.router(at) for at in range(self.scenario.routers)]
+        return {
+            "kind": list(KINDS),
+            "router_id": routers,
+            "boot_id": self._boots,
+            "ingress_kind": list(LINK_KINDS),
+            "egress_kind": list(LINK_KINDS),
+            "peer_container": self._containers,
+            "address": self._addresses,
+            "address_class": CLASS_NAMES,
+            "meid": [f"E2-{at:05d}" for at in range(self.scenario.meids)],
+            "outcome": list(OUTCOMES),
+            "error_type": ERRORS,
+            "path": self.records.path_texts,
+            "end_reason": ["loop"],
+        }

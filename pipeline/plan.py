@@ -1,0 +1,218 @@
+"""A plan from the observed load: who should own which managed entity, as a route table and a MEID map.
+
+Loads are aggregated in Spark, whatever the size of the log; what is left is a row for each entity, and the
+assignment is made in one place, so that it is the same each time.
+"""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from pipeline.balance import balance
+from pipeline.errors import PipelineError
+from pipeline.measures import messages
+from pipeline.schema import require
+
+NEEDS: Final = (
+    "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id", "meid", "msg_id_hash",
+    "n_deliveries", "sample_weight",
+)  # fmt: skip
+ENDPOINT: Final = r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):\d{1,5}"
+ENTITY: Final = r"[^\s|#]{1,31}"
+PER_RECORD: Final = 100  # managed entities in a record; readers take 127
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a user wants otherwise than observed. ``slack``: so far above the mean is even."""
+
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    slack: float = 0.1
+
+
+@dataclass(slots=True)
+class Plan:
+    """Who owns what, and where each message type goes. ``odd``: what could not be planned, and why."""
+
+    owners: dict[str, str] = field(default_factory=dict)
+    before: dict[str, str] = field(default_factory=dict)
+    loads: dict[str, int] = field(default_factory=dict)
+    entries: dict[tuple[int, int], str] = field(default_factory=dict)  # by type and subscription: groups
+    odd: list[str] = field(default_factory=list)
+
+    @property
+    def moves(self) -> dict[str, tuple[str, str]]:
+        """Entities that get another owner: from whom to whom."""
+        return {
+            name: (self.before[name], owner)
+            for name, owner in sorted(self.owners.items())
+            if self.before[name] != owner
+        }
+
+    def endpoint_loads(self, owners: Mapping[str, str]) -> dict[str, int]:
+        """Messages for each endpoint if these were the owners."""
+        sums: dict[str, int] = defaultdict(int)
+        for name, owner in owners.items():
+            sums[owner] += self.loads[name]
+        return dict(sorted(sums.items()))
+
+
+def entity_loads(log: DataFrame) -> DataFrame:
+    """One row for each managed entity, message type and endpoint: messages that left the network for it."""
+    return (
+        _typed(log).where("meid is not null").groupBy("meid", "mtype", "sub_id", "endpoint").agg(messages())
+    )
+
+
+def endpoint_sets(log: DataFrame) -> DataFrame:
+    """One row for each message type and set of endpoints that got copies of the same message.
+
+    Endpoints that never got the same message are members of one group; see `groups_of`.
+    """
+    copies = (
+        _typed(log)
+        .groupBy(
+            "mtype", "sub_id", f.coalesce("msg_id_hash", f.monotonically_increasing_id()).alias("message")
+        )
+        .agg(f.sort_array(f.collect_set("endpoint")).alias("endpoints"))
+    )
+    return copies.groupBy("mtype", "sub_id", "endpoints").agg(f.count("*").alias("messages"))
+
+
+def _typed(log: DataFrame) -> DataFrame:
+    """Records of route tables' messages that left the network for an endpoint."""
+    outer = (
+        "mtype >= 0 and egress_conn_id is not null and (egress_kind is null or egress_kind <> 'inter_router')"
+    )
+    return require(log, NEEDS, "the plan").where(outer).select("*", f.col("peer_container").alias("endpoint"))
+
+
+def make_plan(
+    loads: Iterable[Mapping[str, object]], sets: Iterable[Mapping[str, object]], wishes: Wishes
+) -> Plan:
+    """From rows of `entity_loads` and `endpoint_sets`. Raises PipelineError: nothing to plan from."""
+    plan = Plan()
+    seen: dict[tuple[int, int], set[frozenset[str]]] = defaultdict(set)
+    for row in sets:
+        seen[_key(row)].add(frozenset(map(str, _sequence(row["endpoints"]))))
+    by_owner, types_of = _owners(plan, loads)
+    if not seen:
+        raise PipelineError("nothing to plan: no message of a route table in the log went to an endpoint")
+    endpoints = {one for sets_ in seen.values() for one in frozenset.union(*sets_)}
+    wrong = sorted(one for one in endpoints if not re.fullmatch(ENDPOINT, one))
+    plan.odd += [f"{one} is not host:port, so no table can name it" for one in wrong]
+    gone = set(wishes.remove) | set(wrong)
+    owning = (set(plan.before.values()) | set(wishes.add)) - gone
+    if plan.before:
+        if not owning:
+            raise PipelineError("no endpoint is left to own managed entities: add one, or remove fewer")
+        plan.owners = balance(plan.loads, plan.before, owning, wishes.slack)
+    for key, sets_ in sorted(seen.items()):
+        if (
+            key in types_of
+            and all(by_owner[name] == {plan.before[name]} for name in types_of[key])
+            and len(frozenset.union(*sets_)) > 1
+        ):
+            plan.entries[key] = "%meid"
+            continue
+        groups = [",".join(sorted(group - gone)) for group in groups_of(sets_)]
+        text = ";".join(group for group in groups if group)
+        if text:
+            plan.entries[key] = text
+        else:
+            plan.odd.append(f"message type {key[0]}, subscription {key[1]}: no endpoint is left")
+    return plan
+
+
+def _owners(
+    plan: Plan, rows: Iterable[Mapping[str, object]]
+) -> tuple[dict[str, set[str]], dict[tuple[int, int], set[str]]]:
+    """Fills in loads and owners as observed; endpoints by entity, and entities by message type."""
+    got: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    by_type: dict[tuple[int, int], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for row in rows:
+        name, endpoint = str(row["meid"]), str(row["endpoint"])
+        if not re.fullmatch(ENTITY, name):
+            plan.odd.append(f"managed entity {name!r} does not fit into a table")
+            continue
+        by_type[_key(row)][name].add(endpoint)
+        got[name][endpoint] += _whole(row["messages"])
+    # A type is routed by entity if each of its entities has one endpoint; others only carry the name along.
+    types_of = {
+        key: set(names) for key, names in by_type.items() if all(len(one) == 1 for one in names.values())
+    }
+    owned: dict[str, set[str]] = defaultdict(set)
+    for key, names in types_of.items():
+        for name in names:
+            owned[name] |= by_type[key][name]
+    for name in sorted(owned):
+        plan.before[name] = max(sorted(owned[name]), key=lambda one: got[name][one])
+        plan.loads[name] = sum(got[name].values())
+    return owned, types_of
+
+
+def groups_of(sets: Iterable[frozenset[str]]) -> list[set[str]]:
+    """Groups from the sets of endpoints that got copies of one message: one member of each group gets one.
+
+    Two that ever got the same message are in different groups; two that never did are in the same one.
+    """
+    sets = list(sets)
+    apart = {(one, other) for group in sets for one in group for other in group if one != other}
+    left = sorted(frozenset.union(*sets)) if sets else []
+    groups: list[set[str]] = []
+    while left:
+        group, waiting = {left[0]}, [left[0]]
+        while waiting:
+            one = waiting.pop()
+            together = {other for other in left if other not in group and (one, other) not in apart}
+            group |= together
+            waiting += sorted(together)
+        groups.append(group)
+        left = [one for one in left if one not in group]
+    return groups
+
+
+def table_text(plan: Plan) -> str:
+    """The route table and the MEID map with counts and MD5, as `routerd table check` takes them."""
+    entries = [f"mse|{mtype}|{sub_id}|{groups}" for (mtype, sub_id), groups in sorted(plan.entries.items())]
+    owned: dict[str, list[str]] = defaultdict(list)
+    for name, owner in sorted(plan.owners.items()):
+        owned[owner].append(name)
+    owners = [
+        f"mme_ar|{owner}|{' '.join(names[at : at + PER_RECORD])}"
+        for owner, names in sorted(owned.items())
+        for at in range(0, len(names), PER_RECORD)
+    ]
+    name = "plan-" + _md5([*entries, *owners])[:12]
+    lines = [f"newrt|start|{name}", *entries, f"newrt|end|{len(entries)}"]
+    if owners:
+        lines += [f"meid_map|start|{name}", *owners, f"meid_map|end|{len(owners)}|{_md5(owners)}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _md5(lines: list[str]) -> str:
+    """As route tables want it: of the records, each with a newline behind it. Nothing secret is hashed."""
+    return hashlib.md5("".join(f"{line}\n" for line in lines).encode(), usedforsecurity=False).hexdigest()
+
+
+def _key(row: Mapping[str, object]) -> tuple[int, int]:
+    return _whole(row["mtype"]), _whole(row["sub_id"])
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _sequence(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return value

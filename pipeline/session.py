@@ -1,0 +1,109 @@
+"""The Spark session: what every job relies on, set in one place."""
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from pipeline.errors import PipelineError
+
+OLDEST_JAVA: Final = 17
+LOCAL: Final = "local[*]"
+
+# Jobs depend on these, on a cluster as well.
+RULES: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 otherwise
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # Groups are small and many: sorting all records as soon as there are 128 groups costs more than their
+    # room.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    # Files are named one by one; a Spark job to look for thousands of them takes longer than the driver.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+}
+# One machine: nothing listens for others, and there is no page.
+ALONE: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "32",  # adaptive execution joins small ones
+    "spark.sql.files.maxPartitionBytes": "64m",
+}
+
+
+def check_java() -> None:
+    """Raises PipelineError: there is no Java that Spark runs on; says what to install."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    advice = "install one (on Debian: apt install default-jre-headless)"
+    if java is None:
+        where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java in the PATH"
+        raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer, and {where}: {advice}")
+    asked = [java, "-version"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stderr  # noqa: S603  the user's java
+    found = re.search(r'version "(\d+)', said)
+    if found is None or int(found[1]) < OLDEST_JAVA:
+        what = f"Java {found[1]}" if found else "no Java that says its version"
+        raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is {what}: {advice}")
+
+
+@contextmanager
+def session(master: str | None = None, options: dict[str, str] | None = None) -> Iterator[SparkSession]:
+    """A Spark session, stopped at the end.
+
+    Within spark-submit it is the one submitted to; otherwise that of ``master``, by default this machine.
+    What Spark writes aside stands in a directory that goes at the end. Raises PipelineError: no Java, no
+    such master.
+    """
+    logging.getLogger("SQLQueryContextLogger").disabled = True  # prints errors as JSON besides raising them
+    scratch = Path(tempfile.mkdtemp(prefix="routerd-spark-"))
+    spark = None
+    try:
+        spark = _build(master, options or {}, scratch).getOrCreate()
+        yield spark
+    except PySparkRuntimeError as error:
+        raise PipelineError(f"Spark does not start: {error}") from error
+    finally:
+        if spark is not None:
+            spark.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _build(master: str | None, options: dict[str, str], scratch: Path) -> SparkSession.Builder:
+    settings = dict(RULES)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:
+        check_java()
+        settings["spark.master"] = master or LOCAL
+        if settings["spark.master"].startswith("local"):
+            os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+            settings |= ALONE
+            settings["spark.local.dir"] = str(scratch)
+            settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+            logging_file = Path(__file__).with_name("log4j2.properties")
+            settings["spark.driver.extraJavaOptions"] = " ".join(
+                (f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{logging_file}")
+            )
+    extra = options.pop("spark.driver.extraJavaOptions", "")
+    settings |= options
+    if extra:
+        settings["spark.driver.extraJavaOptions"] = (
+            f"{settings.get('spark.driver.extraJavaOptions', '')} {extra}".strip()
+        )
+    builder = SparkSession.builder.appName("routerd pipeline")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder

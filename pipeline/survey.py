@@ -1,0 +1,228 @@
+"""What is in a flow log, from its files' footers alone: which can be read, which hold the same records.
+
+A file that is cut short, or no flow log, is left out and named. One that repeats records of others, as a
+compacted file does, or a copy, is found by the sequence numbers in its metadata, so nothing is counted
+twice and nothing needs to be shuffled to find out.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from pipeline.errors import PipelineError
+from pipeline.files import file_system
+from pipeline.versions import NEWEST, known, version_of
+from shm.flow import COLUMNS, COMPACT
+
+READERS: Final = 8  # footers read at a time
+SCHEMA_KEY: Final = b"routerd.flow.schema"
+
+
+class Writer(NamedTuple):
+    """Who numbered the records: a worker of a router, in one life of its core."""
+
+    router: str
+    boot: str
+    worker: int
+
+
+class Span(NamedTuple):
+    """Numbers of records of one writer in one file."""
+
+    writer: Writer
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of the log. ``dropped``: records its router had no room for since its core started."""
+
+    path: str
+    rows: int
+    spans: tuple[Span, ...]
+    dropped: int = 0
+
+    @property
+    def numbers(self) -> int:
+        """Numbers from the first to the last of its spans."""
+        return sum(span.last - span.first + 1 for span in self.spans)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has every record with a number in its spans: a compacted file has all there are."""
+        return self.rows == self.numbers or f"/{COMPACT}/" in self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that is left out, and why."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: left out: {self.reason}"
+
+
+@dataclass(slots=True)
+class Survey:
+    """A log. ``clean``: files whose records are nowhere else; ``tangled``: they share some with others."""
+
+    clean: list[LogFile] = field(default_factory=list)
+    tangled: list[LogFile] = field(default_factory=list)
+    copies: list[LogFile] = field(default_factory=list)  # all of their records are in others
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """Records in the files that are read; those of tangled ones may be twice."""
+        return sum(file.rows for file in (*self.clean, *self.tangled))
+
+    def lost(self) -> int:
+        """Records that are missing between the first and last number of each writer; not of tangled files."""
+        first: dict[Writer, int] = {}
+        last: dict[Writer, int] = {}
+        for file in (*self.clean, *self.tangled):
+            for writer, low, high in file.spans:
+                first[writer] = min(low, first.get(writer, low))
+                last[writer] = max(high, last.get(writer, high))
+        wanted = sum(last[writer] - first[writer] + 1 for writer in first)
+        return max(0, wanted - self.rows)
+
+    def dropped(self) -> int:
+        """Records that routers say they had no room for."""
+        most: dict[tuple[str, str], int] = defaultdict(int)
+        for file in (*self.clean, *self.tangled):
+            for writer, _, _ in file.spans:
+                most[writer[:2]] = max(most[writer[:2]], file.dropped)
+        return sum(most.values())
+
+
+def survey(directory: str) -> Survey:
+    """Look at every file of a log, local or of a file system with a URL.
+
+    Raises PipelineError: no such directory, a file that must not be read, or of a later version than this.
+    """
+    files, root = file_system(directory)
+    found = Survey()
+    paths = []
+    for path in _paths(files, root, directory):
+        if path.endswith(".parquet"):
+            paths.append(path)
+        else:
+            found.skipped.append(Skipped(path, "it is no Parquet file"))
+    with ThreadPoolExecutor(READERS) as pool:
+        looked = list(pool.map(lambda path: _look(files, path), paths))
+    found.skipped += [one for one in looked if isinstance(one, Skipped)]
+    untangle((one for one in looked if isinstance(one, LogFile)), found)
+    return found
+
+
+def _paths(files: Any, root: str, directory: str) -> list[str]:
+    """Files below a directory that are not hidden, in order."""
+    if files.get_file_info(root).type != fs.FileType.Directory:
+        raise PipelineError(f"{directory} is no directory; give the directory of a flowLog")
+    try:
+        infos = files.get_file_info(fs.FileSelector(root, recursive=True))
+    except OSError as error:
+        raise PipelineError(f"{directory} cannot be listed: {error.strerror or error}") from error
+    names = sorted(info.path for info in infos if info.type == fs.FileType.File)
+    return [name for name in names if not _hidden(name[len(root) :])]
+
+
+def _hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/") if part)
+
+
+def _look(files: Any, path: str) -> LogFile | Skipped:
+    """A file by its footer."""
+    try:
+        with files.open_input_file(path) as file:
+            footer = pq.read_metadata(file)
+    except PermissionError as error:
+        raise PipelineError(f"{path} must not be read: {error.strerror or error}") from error
+    except FileNotFoundError:
+        return Skipped(path, "it is gone since the directory was listed")
+    except (OSError, pa.ArrowException) as error:
+        return Skipped(path, f"it is cut short, or no Parquet file ({str(error).splitlines()[0][:100]})")
+    metadata = footer.metadata or {}
+    name = metadata.get(SCHEMA_KEY, b"").decode(errors="replace")
+    version = version_of(name)
+    if version is None:
+        return Skipped(path, "it is no file of a flow log")
+    if not known(version):
+        raise PipelineError(
+            f"{path} has the schema {name}, and this version reads up to {NEWEST}: update routerd"
+        )
+    names = footer.schema.to_arrow_schema().names
+    missing = {column.name for column in COLUMNS if not column.nullable}.difference(names)
+    if missing:
+        return Skipped(path, f"it lacks the columns {', '.join(sorted(missing))}")
+    return _described(path, footer.num_rows, metadata)
+
+
+def _described(path: str, rows: int, metadata: dict[bytes, bytes]) -> LogFile | Skipped:
+    try:
+        router, boot = (metadata[f"routerd.flow.{name}".encode()].decode() for name in ("router", "boot"))
+        sequences = json.loads(metadata[b"routerd.flow.sequences"])
+        spans = tuple(
+            Span(Writer(router, boot, int(worker)), int(first), int(last))
+            for worker, (first, last) in sorted(sequences.items())
+        )
+        dropped = int(metadata.get(b"routerd.flow.dropped", b"0"))
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        return Skipped(path, f"its metadata is damaged ({type(error).__name__}: {error})")
+    return LogFile(path, rows, spans, dropped)
+
+
+def untangle(files: Iterable[LogFile], into: Survey) -> None:
+    """Sort files into those whose records are nowhere else, copies, and those that share some with others."""
+    files = sorted(files, key=lambda one: one.path)
+    meeting = _meeting(files)
+    tangled = {file.path for file in files if file.rows > file.numbers}
+    # Large files first: a compacted one makes copies of those it was made of, not the other way round.
+    taken: dict[Writer, list[tuple[Span, LogFile]]] = defaultdict(list)
+    copies: set[str] = set()
+    for file in sorted((one for one in files if one.path in meeting), key=lambda one: (-one.rows, one.path)):
+        others = [other for mine in file.spans for other in taken[mine.writer] if _meet(mine, other[0])]
+        within = all(any(_within(mine, span) for span, _ in others) for mine in file.spans)
+        if others and within and all(other.complete for _, other in others):
+            copies.add(file.path)
+            continue
+        if others:
+            tangled |= {file.path, *(other.path for _, other in others)}
+        for span in file.spans:
+            taken[span.writer].append((span, file))
+    into.copies = [file for file in files if file.path in copies]
+    into.tangled = [file for file in files if file.path in tangled - copies]
+    into.clean = [file for file in files if file.path not in tangled | copies]
+
+
+def _meeting(files: Iterable[LogFile]) -> set[str]:
+    """Paths of files that share numbers with another; in one go through the spans in their order."""
+    spans = sorted((span, file.path) for file in files for span in file.spans)
+    found: set[str] = set()
+    furthest: dict[Writer, tuple[int, str]] = {}
+    for (writer, first, last), path in spans:
+        end, other = furthest.get(writer, (-1, ""))
+        if first <= end:
+            found |= {path, other}
+        if last > end:
+            furthest[writer] = (last, path)
+    return found
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return one.first <= other.last and other.first <= one.last
+
+
+def _within(one: Span, other: Span) -> bool:
+    return one.writer == other.writer and other.first <= one.first and one.last <= other.last

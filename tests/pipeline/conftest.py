@@ -1,0 +1,67 @@
+"""One generated log, one Spark session and one run of all batch jobs, shared by all tests of the pipeline."""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+pytest.importorskip("pyspark", reason="pip install 'routerd[pipeline]'")
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline import batch
+from pipeline.capacity import Costs
+from pipeline.generate.scenario import Scenario
+from pipeline.generate.write import generate
+from pipeline.session import session
+from pipeline.storage import Results, read_log
+from pipeline.survey import survey
+
+SMALL = {
+    "spark.driver.memory": "600m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+}
+SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)
+
+
+@pytest.fixture(scope="session")
+def flows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of two days of four routers, with every kind of fault."""
+    directory = tmp_path_factory.mktemp("flows") / "log"
+    generate(SCENARIO, directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def truth(flows: Path) -> dict[str, Any]:
+    """Its true answers."""
+    return dict(json.loads((flows / "_truth.json").read_text()))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Spark in as little memory as it starts in."""
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    with session("local[2]", dict(SMALL)) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def log(spark: SparkSession, flows: Path) -> DataFrame:
+    """The records of the log."""
+    return read_log(spark, survey(str(flows)))
+
+
+@pytest.fixture(scope="session")
+def results(spark: SparkSession, flows: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """What all batch jobs make of it."""
+    made = Results(spark, str(tmp_path_factory.mktemp("results")))
+    batch.run(spark, survey(str(flows)), made, Costs(), lambda _: None)
+    return made

@@ -1,0 +1,160 @@
+"""Results of the batch jobs against an independent implementation, and against what the generator knows."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import plainly
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from pipeline import capacity, paths, talkers
+from pipeline.anomalies import observed
+from pipeline.capacity import Costs
+from pipeline.generate.scenario import FAULTS
+from pipeline.measures import gathered, ranked
+from pipeline.plan import endpoint_sets, entity_loads
+from pipeline.storage import Results
+from pipeline.traffic import KEY, traffic
+
+SKEW = timedelta(minutes=16)  # a quarter of an hour, and how wrong clocks are
+
+
+def test_the_traffic_matrix_is_that_of_plain_python(results: Results, flows: Path) -> None:
+    """Every key, count, sum, outcome and percentile, of sampled and unsampled flows."""
+    wanted = plainly.traffic(plainly.records(flows))
+    given = results.read("traffic").toArrow().to_pylist()
+    assert len(given) == len(wanted)
+    for row in given:
+        expected = wanted[tuple(row[name] for name in KEY)]
+        assert {name: row[name] for name in expected} == expected
+
+
+def test_totals_are_those_of_the_log(results: Results, truth: dict[str, Any]) -> None:
+    """The summary says how many records, messages and bytes, scaled by the sampling."""
+    said = results.summary()
+    assert (said["records"], said["files"]) == (truth["records"], truth["files"])
+    assert (said["messages"], said["bytes"]) == (truth["messages"], truth["size_bytes"])
+    assert (said["lost"], said["dropped"], said["copies"], said["skipped"]) == (0, 0, 0, [])
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_exactly_the_injected_faults_are_found(results: Results, truth: dict[str, Any], kind: str) -> None:
+    """One finding of each kind, at the right place and time, and no other."""
+    [fault] = [one for one in truth["faults"] if one["kind"] == kind]
+    given = results.read("findings").where(f.col("kind") == kind).toArrow().to_pylist()
+    assert len(given) == 1, given
+    [found] = given
+    if kind != "asymmetric pair":
+        assert found["address"] == fault["address"]
+    if kind in ("slow consumer", "credit starvation"):
+        assert (found["router_id"], found["container"]) == (fault["router"], fault["container"])
+    if kind in ("loop", "detour"):
+        assert found["container"] == fault["path"]
+    if kind == "asymmetric pair":
+        there, back = fault["path"].split()
+        assert found["container"] == there
+        assert back in found["evidence"]
+    if "start" in fault:
+        start, end = (datetime.fromisoformat(fault[name]) for name in ("start", "end"))
+        assert start - SKEW < found["first"] < start + SKEW
+        assert end - SKEW < found["last"] < end + SKEW
+
+
+def test_clocks_are_seen_and_set_right(results: Results) -> None:
+    """Links take between 0.1 and 0.5 ms, however wrong the clocks are: by more than a tenth of a second."""
+    hops = results.read("hops").toArrow().to_pylist()
+    assert len(hops) == 8
+    assert any(abs(row["clock_ns"]) > 100_000_000 for row in hops)
+    assert all(100_000 < row["transit_p50"] < 500_000 for row in hops)
+    journeys = results.read("journeys").toArrow().to_pylist()
+    assert all(100_000 < row["took_p50"] < 2_000_000 for row in journeys)
+
+
+def test_senders_and_receivers_are_those_of_plain_python(results: Results, flows: Path) -> None:
+    """Messages by receiver and address; the busiest has place 1."""
+    wanted: dict[tuple[Any, ...], int] = {}
+    for row in plainly.records(flows):
+        if row["egress_conn_id"] is not None and row["egress_kind"] != "inter_router":
+            key = row["router_id"], row["peer_container"], row["address"], row["mtype"]
+            wanted[key] = wanted.get(key, 0) + row["sample_weight"]
+    rows = results.read("talkers").where("role = 'receiver'").toArrow().to_pylist()
+    given = {(r["router_id"], r["container"], r["address"], r["mtype"]): r["messages"] for r in rows}
+    assert given == wanted
+    assert max(rows, key=lambda row: row["messages"])["place"] == 1
+    said = results.read("conversations").agg(f.sum("messages")).collect()[0][0]
+    assert said == sum(wanted.values())
+
+
+def test_advice_follows_the_load(spark: SparkSession) -> None:
+    """Three workers at 90 % of a CPU should be four; a peak that grows by a tenth a day is full in days."""
+    rows = [
+        (datetime(2026, 1, day, 12, minute), "R1", worker, 1, 1, 0.5 + day / 10 if worker >= 0 else 0.4)
+        for day in (3, 4)
+        for minute in range(5)
+        for worker in (-1, 0, 1, 2)
+    ]
+    schema = "minute timestamp, router_id string, worker_id smallint, messages long, bytes long, load double"
+    costs = Costs(full=1.0)
+    shares = capacity.processes(spark.createDataFrame(rows, schema), costs)
+    one = shares.where("worker_id = 0").collect()[0]
+    assert one["growth_per_day"] == pytest.approx(0.1)
+    assert one["full_in_days"] == pytest.approx(1.0)
+    told = capacity.advice(shares, costs).collect()[0]
+    assert (told["workers"], told["workers_needed"], told["cpus"]) == (3, 3, 4)
+    assert "core a CPU of its own" in told["pinning"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [(5, 1)],
+        [(1, 1), (2, 1)],
+        [(n, 1) for n in range(1, 1001)],
+        [(n, 7) for n in range(1, 100)],
+        [(1, 1), (2, 98), (3, 1)],
+        [(10, 3), (20, 8), (30, 1), (40, 1)],
+        [(1 << 46, 1), (0, 5)],
+    ],
+)
+def test_percentiles_are_nearest_rank(spark: SparkSession, values: list[tuple[int, int]]) -> None:
+    """With weights that are alike, and that are not."""
+    frame = spark.createDataFrame(
+        [(v, 1, w) for v, w in values], "x long, n_deliveries long, sample_weight int"
+    )
+    row = frame.agg(*gathered("x", "x")).select(*ranked("x")).collect()[0]
+    wanted = [plainly.nearest_rank(values, one) for one in (500, 900, 990, 999)]
+    assert list(row) == [sum(weight for _, weight in values), *wanted]
+
+
+def plan_of(frame: DataFrame) -> str:
+    """The physical plan."""
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.parametrize(
+    ("job", "exchanges"),
+    [
+        (traffic, 1),
+        (observed, 1),
+        (lambda log: capacity.load(log, Costs()), 3),
+        (paths.taken, 1),
+        (paths.links, 5),
+        (talkers.unheard, 1),
+        (talkers.conversations, 1),
+        (entity_loads, 1),
+        (endpoint_sets, 2),
+    ],
+    ids=["traffic", "observed", "load", "taken", "links", "unheard", "conversations", "entities",
+    "endpoints"],
+)
+def test_plans_have_no_more_than_they_need(log: DataFrame, job: Any, exchanges: int) -> None:
+    """No Python evaluation, no cross join, no shuffle beyond the one for each grouping, few columns read."""
+    plan = plan_of(job(log))
+    assert "Python" not in plan
+    assert "ArrowEval" not in plan
+    assert "CartesianProduct" not in plan
+    assert "BroadcastNestedLoopJoin" not in plan
+    assert plan.count("Exchange hashpartitioning") <= exchanges, plan
+    assert "xact_id" not in plan
