@@ -1,15 +1,15 @@
 """Who sends and receives in a generated log: addresses, message types, their clients and where these are."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.generate.scenario import Scenario
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 FIRST_TYPE: Final = 12000  # message types count from here
 FIRST_OWNER_PORT: Final = 38000
@@ -134,4 +134,5 @@ def _ordinary(scenario: Scenario, clients: Clients, random: np.random.Generator,
 def zipf(number: int, exponent: float) -> Floats:
     """Shares by rank; they sum up to 1."""
     shares = np.arange(1, number + 1, dtype=np.float64) ** -exponent
-    return np.asarray(shares / shares.sum())
+    whole: Floats = np.asarray(shares / shares.sum())
+    return whole

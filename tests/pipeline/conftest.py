@@ -11,8 +11,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-pytest.importorskip("pyspark", reason="pip install 'routerd[pipeline]'")
-
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import batch

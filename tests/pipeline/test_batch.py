@@ -146,8 +146,17 @@ def plan_of(frame: DataFrame) -> str:
         (entity_loads, 1),
         (endpoint_sets, 2),
     ],
-    ids=["traffic", "observed", "load", "taken", "links", "unheard", "conversations", "entities",
-    "endpoints"],
+    ids=[
+        "traffic",
+        "observed",
+        "load",
+        "taken",
+        "links",
+        "unheard",
+        "conversations",
+        "entities",
+        "endpoints",
+    ],
 )
 def test_plans_have_no_more_than_they_need(log: DataFrame, job: Any, exchanges: int) -> None:
     """No Python evaluation, no cross join, no shuffle beyond the one for each grouping, few columns read."""
