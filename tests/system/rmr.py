@@ -1,7 +1,9 @@
 """RMR applications driven by hand: a listening socket, connections, frames as values."""
 
+import select
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +26,15 @@ class Link:
         self.reader = frames.Reader()
         self.inbox: list[Frame] = []
         self.raw = b""
+
+    @classmethod
+    def to(cls, host_port: str) -> Self:
+        """A connection to what a frame names as its source."""
+        host, _, port = host_port.rpartition(":")
+        return cls(socket.create_connection((host, int(port))))
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
 
     def send(self, *some: Frame) -> None:
         self.socket.sendall(b"".join(map(frames.encode, some)))
@@ -62,14 +73,13 @@ class Link:
 
 
 class Application:
-    """An RMR application: it listens, takes connections, and sends to a router."""
+    """An RMR application: it listens, takes connections, and sends to routers."""
 
-    def __init__(self, router: tuple[str, int] | None = None, port: int = 0) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.listening = socket.create_server(("127.0.0.1", port))
         self.listening.settimeout(LONG)
         self.name = f"127.0.0.1:{self.listening.getsockname()[1]}"
-        self.out = Link(socket.create_connection(router)) if router else None
-        self.accepted: list[Link] = []
+        self.links: list[Link] = []
 
     def __enter__(self) -> Self:
         return self
@@ -82,19 +92,40 @@ class Application:
         for link in self.links:
             link.close()
 
-    @property
-    def links(self) -> list[Link]:
-        return self.accepted + ([self.out] if self.out else [])
+    def connect(self, router: tuple[str, int]) -> Link:
+        """A connection to a router's listener."""
+        return Link(socket.create_connection(router))
 
-    def accept(self) -> Link:
-        """The next connection of somebody."""
-        self.accepted.append(Link(self.listening.accept()[0]))
-        return self.accepted[-1]
+    def accept(self) -> None:
+        """Take whoever wants to connect now."""
+        while select.select([self.listening], [], [], 0)[0]:
+            self.links.append(Link(self.listening.accept()[0]))
 
-    def send(self, kind: int, payload: bytes = b"", **fields: object) -> Frame:
-        """To the router, as this application."""
-        assert self.out
+    def look(self) -> None:
+        """Read whatever there is."""
+        self.accept()
+        for link in self.links:
+            link.read(0.000001)
+
+    def take(self, wanted: Callable[[Frame], bool]) -> tuple[Link, Frame]:
+        """The next frame of the kind on any accepted connection, and that connection."""
+        end = time.monotonic() + LONG
+        while time.monotonic() < end:
+            self.accept()
+            for link in self.links:
+                for frame in link.inbox:
+                    if wanted(frame):
+                        link.inbox.remove(frame)
+                        return link, frame
+            ready, _, _ = select.select([self.listening, *self.links], [], [], 0.1)
+            for link in self.links:
+                if link in ready and not link.read(0.01):
+                    ready.remove(link)
+        raise AssertionError("no such frame")
+
+    def send_on(self, link: Link, kind: int, payload: bytes = b"", **fields: object) -> Frame:
+        """As this application."""
         given: dict[str, Any] = {"source": self.name, "source_ip": self.name} | fields
         frame = Frame(kind, payload, **given)
-        self.out.send(frame)
+        link.send(frame)
         return frame
