@@ -341,4 +341,29 @@ static inline void deliver_routed(core_router *c, core_link *l, const routerd_re
     deliver_tail(c, l, in);
 }
 
+/* One more than its link's sender has sent: it leaves the link as soon as it is on its way, and no credit comes back for it. */
+static void deliver_more(core_router *c, core_link *l, const routerd_record *r, core_address *a, core_past *past)
+{
+    core_in *in = deliver_in(c, l, r);
+    l->granted++;
+    deliver_address(c, in, a, deliver_priority(a, r->priority), a->phase, past);
+    link_drop_in(in);
+    if (in->copies) stats_add(c->stats, STAT_FORWARDED, in->copy_count);
+    else in_settle(c, in, outcome_plain(S_RELEASED, 0));
+}
+
+/* Workers of source routes have had it: it says where it goes now, and goes as if it had come in here. */
+static bool deliver_sourced(core_router *c, core_link *l, const routerd_record *r)
+{
+    core_address *a = NULL;
+    core_past past = PAST_NONE;
+    past.overridden = true;
+    enum core_route route = route_find(c, l, r->block, r->state & DELIVER_OF_WORKER ? 0 : l->scope, &past, &a);
+    if (route == ROUTE_UNKNOWN) return false;
+    if (!(r->state & DELIVER_COPY)) deliver_routed(c, l, r, route, a, &past);
+    else if (route == ROUTE_FOUND) deliver_more(c, l, r, a, &past);
+    else core_release(c, l->worker, r->block, NULL, 0);
+    return true;
+}
+
 #endif

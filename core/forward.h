@@ -35,6 +35,7 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
         deliver_keyed(c, l, r);
         return true;
     }
+    if (__builtin_expect(r->state & (DELIVER_OF_LINK | DELIVER_OF_WORKER), 0)) return deliver_sourced(c, l, r);
     core_address *a = NULL;
     core_past past = PAST_NONE;
     enum core_route route = __builtin_expect(l->annotated, 0) ? route_annotated(c, l, r, &past, &a) : route_find(c, l, r->block, l->scope, &past, &a);

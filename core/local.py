@@ -66,7 +66,8 @@ class Local:
         self._place = workers
         self._segments = arenas
         self._arenas: dict[int, n.Arena] = {}
-        self._receivers: dict[int, Hear] = {}  # by link
+        self._receivers: dict[int, Hear | None] = {}  # by link; None: it takes nothing
+        self._unused: list[int] = []  # numbers of links that are gone
         self._incoming: dict[int, _Incoming] = {}  # by the core's handle
         self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
         self._waiting: dict[str, deque[bytes]] = {}  # by address, as it was spelt
@@ -85,11 +86,23 @@ class Local:
 
     def listen(self, text: str, hear: Hear) -> None:
         """As ``subscribe``, for who wants to know where from."""
-        link = self._add_link(True, self._addresses.resolve(text).handle)
-        self._receivers[link] = hear
+        self._receivers[self._add_link(True, self._addresses.resolve(text).handle)] = hear
+
+    def refuse(self, address: Address) -> int:
+        """Let an address lead here, though what comes is released: others take it before. The link."""
+        link = self._add_link(True, address.handle)
+        self._receivers[link] = None
+        return link
+
+    def leave(self, link: int) -> None:
+        """Receive on a link no more."""
+        self._forwarder.remove_link(self._place, link, GENERATION)
+        del self._receivers[link]
+        self._unused.append(link)
 
     def _add_link(self, outgoing: bool, address: int) -> int:
-        link = len(self._receivers) + (self._sender is not None)
+        new = len(self._receivers) + (self._sender is not None)
+        link = self._unused.pop() if self._unused else new
         if not self._forwarder.add_link(self._place, link, GENERATION, outgoing, address, LINK_CAPACITY):
             raise MemoryError("the core has no place for a link of its own")
         return link
@@ -178,11 +191,13 @@ class Local:
     ) -> None:
         if kind == n.W_RELEASE:
             self._lent.pop(block, None)
-        elif kind == n.W_SEND:
+        elif kind == n.W_SEND and (receive := self._receivers.get(link)) is None:
+            self._turn_away(delivery, bool(flags & n.F_SETTLED))
+        elif kind == n.W_SEND and receive is not None:
             reader = n.ChainReader(self._arena(arena), block)
             source = self._forwarder.own_source(delivery)
             settled = bool(flags & n.F_SETTLED)
-            incoming = _Incoming(self._receivers[link], reader, settled, source, place, skip)
+            incoming = _Incoming(receive, reader, settled, source, place, skip)
             self._incoming[delivery] = incoming
             self._read(delivery, incoming, bool(flags & n.F_COMPLETE))
         elif (known := self._incoming.get(delivery)) is None:
@@ -194,6 +209,12 @@ class Local:
             self._read(delivery, known, bool(flags & n.F_COMPLETE))
         elif kind == n.W_UPDATE and flags & n.F_SETTLED:
             known.settled = True
+
+    def _turn_away(self, delivery: int, settled: bool) -> None:
+        if settled:
+            self._forwarder.own_action(n.A_DONE, n.F_DROPPED, delivery)
+        else:
+            self._forwarder.own_action(n.A_UPDATE, n.F_SETTLED, delivery, n.S_RELEASED)
 
     def _arena(self, index: int) -> n.Arena:
         if index not in self._arenas:

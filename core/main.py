@@ -28,6 +28,7 @@ from shm.control import (
     SetManagement,
     SetPolicy,
     SetRouting,
+    SetSourceRoutes,
     SetTables,
     Setup,
     ToChild,
@@ -120,6 +121,8 @@ def _obey(
             core.set_tables(tables)
         case SetLinkRoutes(routes):
             core.routes.configure(routes)
+        case SetSourceRoutes(setup):
+            core.stations.configure(setup)
         case SetManagement() if service is not None:
             service.set_management(message.management)
         case ChangeManagement(splices) if service is not None:

@@ -26,6 +26,7 @@ from core.recovery import Recovery
 from core.routes.dialling import RMR, Dialling
 from core.routes.intake import Intake
 from core.routes.plane import Plane
+from core.stations import Stations
 from core.trunks import ROLE
 from shm.control import ChangeAddresses, SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
 from shm.payloads import (
@@ -40,6 +41,7 @@ from shm.payloads import (
     Detach,
     Error,
     LinkRefused,
+    RouteCounts,
     Seen,
 )
 from shm.routing import Routing
@@ -122,6 +124,11 @@ class Core:
         )
         self.plane = Plane(self.forwarder, self.addresses, intake or Intake())
         self.exchanges = Exchanges(self.forwarder, self.addresses, self._served)
+        self.stations = Stations(
+            self.addresses, self.local, self.links, self._served, self.forwarder.post_control
+        )
+        self.links.limited = self.stations.reach
+        self.stations.configure(setup.source_routes)
         self.set_routing(setup.routing)
         self.routes.configure(setup.link_routes)
         self.dialling = Dialling(self.forwarder, self.plane, range(setup.workers))
@@ -308,6 +315,8 @@ class Core:
                 self.ends.refused(message)
             case Denied():
                 self.admissions.denied(message)
+            case RouteCounts():
+                self.stations.counted(message)
             case Seen():
                 self.seen(message)
             case ConnectorState():

@@ -23,7 +23,6 @@ from shm.control import (
     LinkRouteSetup,
     ListenerSetup,
     LogSetup,
-    NetworkSetup,
     SetAddresses,
     SetConnectors,
     SetLinkRoutes,
@@ -32,11 +31,13 @@ from shm.control import (
     SetManagement,
     SetPolicy,
     SetRouting,
+    SetSourceRoutes,
     SetTables,
     Setup,
 )
 from shm.management import Management
-from shm.routing import Routing
+from shm.routing import NetworkSetup, Routing
+from shm.source_routes import SourceRoutesSetup
 from shm.tables import TableSetup
 from workers.message_log import components
 
@@ -60,6 +61,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     management: Management | None = None
     routing: Routing = Routing()
     link_routes: Sequence[LinkRoute] = ()
+    source_routes: SourceRoutesSetup = SourceRoutesSetup()
     tables: Sequence[TableSetup] = ()
 
     @property
@@ -110,6 +112,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             huge_pages=self.router.huge_pages,
             management=self.management if core else None,
             routing=self.routing if core else Routing(),
+            source_routes=self.source_routes if role in ROUTING else SourceRoutesSetup(),
             tables=list(self.tables) if role in ROUTING else [],
             policy=policy_setup(self.policy, self.vhosts),
             sasl_config_dir=self.router.sasl_config_dir or "",
@@ -135,6 +138,8 @@ class Blueprint(msgspec.Struct, frozen=True):
             news.append((SetPolicy(policy), []))
         if role in ROUTING and list(self.tables) != list(before.tables):
             news.append((SetTables(list(self.tables)), []))
+        if role in ROUTING and self.source_routes != before.source_routes:
+            news.append((SetSourceRoutes(self.source_routes), []))
         return news + (self._core_news(before) if role == "core" else [])
 
     def _core_news(self, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:

@@ -41,6 +41,7 @@ from routerd.reload import CANNOT, RefusedError, Reloaded, prepare, reload, reti
 from routerd.routing import routing
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import ROLL, STOP, Signals
+from routerd.source_routes import source_routes
 from routerd.systemd import Manager, passed_sockets
 from routerd.tables import tables
 from routerd.watch import LOOK_SECONDS, Watch
@@ -155,6 +156,7 @@ def _configured(config: Config, identities: Identities, connecting: Sequence[Con
         "link_routes": tuple(entity for entity in config.entities if isinstance(entity, LinkRoute)),
         "management": management(config, identities),
         "routing": routing(config, identities),
+        "source_routes": source_routes(config, identities),
         "tables": tables(config),
     }
 

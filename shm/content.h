@@ -42,7 +42,8 @@ enum content_annotations { ANNOTATIONS_NONE = 0, ANNOTATIONS_MAP = 1, ANNOTATION
 
 enum content_routed {
     ROUTED_STREAM = 1,         /* marked as streaming by an earlier router */
-    ROUTED_OVERRIDE = 2,       /* to_offset and to_length name the to-override, which wins over properties.to; the address of a link with a target wins over both */
+    ROUTED_OVERRIDE = 2,       /* to_offset and to_length name the to-override, which wins over properties.to; the address of a link with a target wins over
+                                * both, but over none that a worker of source routes has set (record.h, enum deliver_origin) */
     ROUTED_IGNORED = 4         /* there are router annotations that this sender may not make: no reader heeds them, and they are not passed on */
 };
 

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from shm.management import Management, Splice
-from shm.routing import Routing
+from shm.routing import NetworkSetup, Routing
 from shm.security import PolicySetup, TlsSetup
+from shm.source_routes import SourceRoutesSetup
 from shm.tables import TableSetup
 
 # --- configuration that travels to the children ------------------------------------------------------------
@@ -133,16 +134,6 @@ class LinkRouteSetup(msgspec.Struct, frozen=True):
         )
 
 
-class NetworkSetup(msgspec.Struct, frozen=True):
-    """The router protocol's timers, seconds (``router`` entity)."""
-
-    hello_interval_seconds: int = 1
-    hello_max_age_seconds: int = 3
-    ra_interval_seconds: int = 30
-    ra_interval_flux_seconds: int = 4
-    remote_ls_max_age_seconds: int = 60
-
-
 # --- supervisor -> child -----------------------------------------------------------------------------------
 
 
@@ -183,6 +174,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     huge_pages: bool = False
     routing: Routing = Routing()  # the core's
     link_routes: list[LinkRouteSetup] = []
+    source_routes: SourceRoutesSetup = SourceRoutesSetup()
     resumable_link_routes: bool = True
     tables: list[TableSetup] = []  # the core's and the workers'
 
@@ -247,6 +239,12 @@ class SetRouting(msgspec.Struct, tag=True, frozen=True):
     """To the core: auto links and exchanges from now on."""
 
     routing: Routing
+
+
+class SetSourceRoutes(msgspec.Struct, tag=True, frozen=True):
+    """To workers and core: the workers of source routes from now on; links stay as they are."""
+
+    source_routes: SourceRoutesSetup
 
 
 class SetLinkRoutes(msgspec.Struct, tag=True, frozen=True):
@@ -386,6 +384,7 @@ ToChild = (
     | ChangeAddresses
     | SetRouting
     | SetLinkRoutes
+    | SetSourceRoutes
     | SetTables
     | SetManagement
     | ChangeManagement

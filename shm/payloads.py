@@ -262,6 +262,22 @@ class Endpoint(msgspec.Struct, array_like=True, frozen=True):
     open: bool = True
 
 
+class RouteReach(msgspec.Struct, array_like=True, frozen=True):
+    """C_ROUTE_REACH, core -> worker: the addresses of workers of source routes that messages of an anonymous
+    link under vhost policy may be sent to, as they are written."""
+
+    link: int
+    generation: int
+    addresses: list[str]
+
+
+class RouteCounts(msgspec.Struct, array_like=True, frozen=True):
+    """C_ROUTE_COUNTS, worker -> core: what is new since the last, for each worker of source routes by its
+    identity: messages in, out, and refused by reason (shm/source_routes.py, REASONS)."""
+
+    workers: dict[str, tuple[int, int, list[int]]]
+
+
 C_CONNECTION_OPENED: Final = 1
 C_CONNECTION_CLOSED: Final = 2
 C_ATTACH: Final = 3
@@ -277,6 +293,8 @@ C_TRACE: Final = 12
 C_CONNECTOR: Final = 13
 C_COST: Final = 14
 C_ENDPOINT: Final = 16
+C_ROUTE_REACH: Final = 24
+C_ROUTE_COUNTS: Final = 25
 
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTION_OPENED: ConnectionOpened,
@@ -293,5 +311,7 @@ PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_TRACE: Trace,
     C_CONNECTOR: ConnectorState,
     C_COST: Cost,
+    C_ROUTE_REACH: RouteReach,
+    C_ROUTE_COUNTS: RouteCounts,
     C_ENDPOINT: Endpoint,
 }

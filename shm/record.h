@@ -97,6 +97,12 @@ enum deliver_key {
     KEY_FOUND = 1
 };
 
+enum deliver_origin {          /* `state` of DELIVER: workers of source routes have had it.  Its `to` wins over its link's target */
+    DELIVER_OF_LINK = 16,      /* it has passed none of them: the link's rights count */
+    DELIVER_OF_WORKER = 32,    /* a worker sends it */
+    DELIVER_COPY = 64          /* it is one more than its sender has sent: no credit belongs to it */
+};
+
 enum routerd_send_routed {     /* `state` of SEND */
     SEND_PHASE = 15,           /* mask of the phase */
     SEND_STREAM = 16,          /* mark it as streaming */
@@ -118,7 +124,9 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_TRACE = 12,              /* core -> worker: log the frames of a connection, or not */
     C_CONNECTOR = 13,          /* worker -> core: how a connector does */
     C_COST = 14,               /* worker -> core: the way to another router costs something else */
-    C_ENDPOINT = 16            /* core -> worker: keep a connection to an endpoint of a route table, or do so no longer */
+    C_ENDPOINT = 16,           /* core -> worker: keep a connection to an endpoint of a route table, or do so no longer */
+    C_ROUTE_REACH = 24,        /* core -> worker: which workers of source routes a link under vhost policy may send to */
+    C_ROUTE_COUNTS = 25        /* worker -> core: what workers of source routes have counted */
 };
 
 /* AMQP 1.0 part 3.4: the delivery states the router looks at. */

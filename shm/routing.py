@@ -47,3 +47,13 @@ class Routing(msgspec.Struct, frozen=True):
 
     auto_links: list[AutoLinkSetup] = []
     exchanges: list[ExchangeSetup] = []
+
+
+class NetworkSetup(msgspec.Struct, frozen=True):
+    """The router protocol's timers, seconds (``router`` entity)."""
+
+    hello_interval_seconds: int = 1
+    hello_max_age_seconds: int = 3
+    ra_interval_seconds: int = 30
+    ra_interval_flux_seconds: int = 4
+    remote_ls_max_age_seconds: int = 60

@@ -89,6 +89,20 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "refused_links": (82, "counter", "links beyond the limit of their connection"),
     "refused_addresses": (83, "counter", "links to addresses, or of kinds, that the policy does not allow"),
     "refused_messages": (84, "counter", "anonymous senders' messages to addresses they may not use"),
+    # workers of source routes, in the processes where their messages come in
+    "route_messages": (85, "counter", "messages that have come to workers of source routes"),
+    "route_steps": (86, "counter", "workers of source routes that messages have come to"),
+    "route_copies": (87, "counter", "copies that tees have sent"),
+    "route_copies_lost": (88, "counter", "copies that tees could not send"),
+    "route_refused_route": (89, "counter", "messages refused for a route that makes no sense"),
+    "route_refused_decode": (90, "counter", "messages refused for malformed annotations or wrapped messages"),
+    "route_refused_hops": (91, "counter", "messages refused after too many workers"),
+    "route_refused_length": (92, "counter", "messages refused for too long a route or address"),
+    "route_refused_nesting": (93, "counter", "messages refused for too many wrappers"),
+    "route_refused_metadata": (94, "counter", "messages refused for too much metadata"),
+    "route_refused_size": (95, "counter", "messages too long for a worker that needs the whole of them"),
+    "route_refused_access": (96, "counter", "messages refused where their sender may not send"),
+    "route_refused_form": (97, "counter", "messages that a worker's format cannot hold"),
     # the supervisor's
     "certificate_expiry": (120, "gauge", "when the first certificate expires, seconds since 1970"),
 }

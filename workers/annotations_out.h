@@ -52,7 +52,7 @@ static inline annotations_plan annotations_plan_for(annotations_writer *w, const
 {
     const arena_content *c = &w->content;
     bool came = c->annotations != ANNOTATIONS_NONE && !want->afresh;
-    annotations_plan plan = { .to = want->to || (c->annotations && (c->routed & ROUTED_OVERRIDE)), .ingress = came && c->ingress_length,
+    annotations_plan plan = { .to = want->to || (c->routed & ROUTED_OVERRIDE), .ingress = came && c->ingress_length,
                               .old_trace = came && c->trace_count };
     plan.to_length = !plan.to ? 0 : want->to ? want->to_length : c->to_length;
     plan.ingress_length = plan.ingress ? c->ingress_length : want->self->length;
@@ -202,8 +202,8 @@ static inline bool content_plausible(const arena_content *c, uint64_t length)
     if (c->annotations_end > length || c->annotations_end > ANNOTATIONS_END_MAX || c->section_end > c->annotations_end) return false;
     if (there && (c->message_annotations < c->section_end || c->user_from < c->message_annotations || c->user_to < c->user_from
                   || c->user_to > c->annotations_end)) return false;
-    if (c->annotations == ANNOTATIONS_NONE) return true;
     if (c->routed & ROUTED_OVERRIDE && c->to_length > ANNOTATIONS_TO_MAX) return false;
+    if (c->annotations == ANNOTATIONS_NONE) return true;
     return c->ingress_length <= ANNOTATIONS_ID_MAX && c->trace_length <= ANNOTATIONS_TRACE_BYTES && c->trace_count <= ANNOTATIONS_TRACE_MAX
         && c->tail_length <= c->section_end;
 }

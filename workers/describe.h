@@ -50,6 +50,22 @@ static inline void content_return(const arena_view *v, uint32_t head, const uint
     }
 }
 
+/* The first bytes of a chain in one piece, to be freed; NULL: out of memory. */
+static inline uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size)
+{
+    uint8_t *gathered = (uint8_t *) malloc(size);
+    arena_reader reader;
+    chain_open(&reader, head);
+    while (gathered && reader.position < size) {
+        uint32_t n;
+        const uint8_t *from = chain_read(v, &reader, size, &n);
+        if (!from) break;
+        memcpy(gathered + reader.position, from, n);
+        chain_advance(&reader, n);
+    }
+    return gathered;
+}
+
 /* Scan what there is of a long message: in its first block, or gathered when the sections reach further.  `key`: of one to a route table. */
 static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key)
 {
@@ -67,17 +83,8 @@ static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_
         return keyed ? content_key(bytes, there, all, result, found, key) : result;
     }
     if (size > SCAN_LIMIT) size = SCAN_LIMIT;
-    uint8_t *gathered = (uint8_t *) malloc(size);
+    uint8_t *gathered = chain_gather(v, s->writer.head, size);
     if (!gathered) return scan_bad(found, "the router is out of memory");
-    arena_reader reader;
-    chain_open(&reader, s->writer.head);
-    while (reader.position < size) {
-        uint32_t n;
-        const uint8_t *from = chain_read(v, &reader, size, &n);
-        if (!from) break;
-        memcpy(gathered + reader.position, from, n);
-        chain_advance(&reader, n);
-    }
     all = complete && size == s->writer.written;
     result = scan_message(gathered, size, all, found);
     if (keyed && result == SCAN_DONE) result = rmr_key_there(gathered, size, all, found);

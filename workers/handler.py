@@ -36,6 +36,7 @@ from shm.payloads import (
     LinkRefused,
     Look,
     OpenLink,
+    RouteReach,
     Seen,
     Termini,
     Trace,
@@ -45,6 +46,7 @@ from workers.guard import Guard, Passed
 from workers.neighbours import AmqpError, Connectors, Name, Pump
 from workers.opening import (
     CAPABILITIES,
+    NO_DESCRIPTORS,
     OF_ROUTERS,
     Terms,
     cost_of,
@@ -54,6 +56,7 @@ from workers.opening import (
     tenant_of,
 )
 from workers.policy import DENIED, DeniedError
+from workers.senders import Senders
 from workers.trace import Tracing, line
 
 SERVER = logging.getLogger("SERVER")
@@ -72,6 +75,7 @@ class Handler:
     guard: Guard
     tracing: Tracing
     connectors: Connectors
+    senders: Senders
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -85,13 +89,14 @@ class Handler:
             Look: self._look,
             Trace: self._trace,
             OpenLink: self._open_link,
+            RouteReach: lambda one: self.senders.reached(one),  # noqa: PLW0108  there are none yet
         }
         self.numbers: dict[int, int] = {}  # by connection; unique in the router, for logs and qd.conn-id
         self.wishes: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
         self.peers: dict[int, str] = {}
         self._accept_told = -ACCEPT_TELL_SECONDS
-        self._passed: dict[int, Passed] = {}  # connections that the core knows
-        self._dialled: dict[int, ConnectorSetup] = {}  # connections that a connector has made
+        self.passed: dict[int, Passed] = {}  # connections that the core knows
+        self.dialled_by: dict[int, ConnectorSetup] = {}  # connections that a connector has made
         self.others: Callable[[Any], bool] = lambda _: False  # takes what is about connections of theirs
 
     # ---- connections ----
@@ -101,7 +106,7 @@ class Handler:
         index, _ = name
         number = self.number(index)
         self.peers[index] = host
-        self._dialled[index] = connector
+        self.dialled_by[index] = connector
         properties = open_properties(connector, self.setup.version, number)
         self.pump.connection_open(index, self.setup.router_id, CAPABILITIES, properties)
         return number
@@ -117,8 +122,8 @@ class Handler:
     def connector_cost(self, name: Name, connector: ConnectorSetup) -> None:
         """A connector's cost has changed: tell the core, if it knows the connection."""
         index, generation = name
-        self._dialled[index] = connector
-        if index in self._passed:
+        self.dialled_by[index] = connector
+        if index in self.passed:
             _, _, _, _, properties, _, _ = self.pump.connection_info(index)
             cost = Cost(index, generation, cost_of(connector, properties))
             self.post(C_COST, cost, connection=index, connection_generation=generation)
@@ -126,15 +131,15 @@ class Handler:
     def connection_open(self, index: int, generation: int) -> None:
         """The peer's OPEN has come: answer it, if it is no answer itself, and tell the core."""
         _, hostname, user, _, _, _, config = self.pump.connection_info(index)
-        connector = self._dialled.get(index)
+        connector = self.dialled_by.get(index)
         denied = ""
         try:
             if connector is not None:
-                self._passed[index] = self.guard.leave(index, connector, user)
+                self.passed[index] = self.guard.leave(index, connector, user)
             else:
                 self.peers[index] = self.guard.peer(index)
                 listener = self.listeners[config]
-                self._passed[index] = self.guard.enter(index, listener, hostname, user, self.peers[index])
+                self.passed[index] = self.guard.enter(index, listener, hostname, user, self.peers[index])
         except DeniedError as error:
             denied = str(error)
             self._denied(error.vhost, "connection")
@@ -147,7 +152,7 @@ class Handler:
             self.pump.connection_close(index, generation, DENIED)
             return
         full = connector is None and self.guard.full()
-        opened = self._present(index, generation, self._passed[index])
+        opened = self._present(index, generation, self.passed[index])
         if full:
             self.pump.connection_close(index, generation, DENIED)
         terms: Terms = connector or self.listeners[config]
@@ -175,20 +180,20 @@ class Handler:
         line(self.number(index), text, asked)
 
     def _trace(self, message: Trace) -> None:
-        if message.connection in self._passed:
+        if message.connection in self.passed:
             self.wishes[message.connection] = message.on
         self.tracing.wish(message.connection, message.generation, message.on)
 
     def connection_present(self, index: int, generation: int) -> None:
         """Tell a new core of an open connection; one that was denied is on its way out and none of its."""
-        if index in self._passed:
-            self._present(index, generation, self._passed[index], restored=True)
+        if index in self.passed:
+            self._present(index, generation, self.passed[index], restored=True)
 
     def _present(
         self, index: int, generation: int, passed: Passed, *, restored: bool = False
     ) -> ConnectionOpened:
         container, hostname, _, mechanism, properties, offered, config = self.pump.connection_info(index)
-        connector = self._dialled.get(index)
+        connector = self.dialled_by.get(index)
         terms: Terms = connector or self.listeners[config]
         form = form_of(terms, properties)
         opened = ConnectionOpened(
@@ -235,8 +240,8 @@ class Handler:
         del self.numbers[index]
         self.wishes.pop(index, None)
         host = self.peers.pop(index, None) or self.guard.peer(index)
-        known = self._passed.pop(index, None) is not None
-        connector = self._dialled.pop(index, None)
+        known = self.passed.pop(index, None) is not None
+        connector = self.dialled_by.pop(index, None)
         if connector is not None:
             self.connectors.ended(connector.number, (index, generation), opened, error)
         elif not opened and self.guard.refused(index, host, error):
@@ -267,7 +272,7 @@ class Handler:
         self.pump.connection_close(index, generation, TOO_LARGE)
 
     def _vhost(self, index: int) -> str:
-        passed = self._passed.get(index)
+        passed = self.passed.get(index)
         return passed.admission.vhost if passed and passed.admission else ""
 
     def _denied(self, vhost: str, what: str) -> None:
@@ -285,11 +290,7 @@ class Handler:
         if now < self._accept_told + ACCEPT_TELL_SECONDS:
             return
         self._accept_told = now
-        SERVER.error(
-            "listener %s: cannot accept connections: out of file descriptors or memory; raise LimitNOFILE "
-            "(ulimit -n) or lower the number of clients",
-            self.listeners[config].name or config,
-        )
+        SERVER.error(NO_DESCRIPTORS, self.listeners[config].name or config)
 
     # ---- links ----
 
@@ -316,7 +317,7 @@ class Handler:
     ) -> None:
         """A peer attaches: the core decides (the link is not opened before it did). Or, ``restored``: a link
         that an earlier core has let in, with the credit that its sender has."""
-        if connection not in self._passed:
+        if connection not in self.passed:
             self.pump.link_refuse(link, generation, *DENIED)
             return
         message = Attach(
@@ -345,6 +346,7 @@ class Handler:
         self, link: int, generation: int, error: AmqpError | None, closed: bool = True, lost: bool = False
     ) -> None:
         """A link is gone; its deliveries have been answered for."""
+        self.senders.gone(link, generation)
         message = Detach(link, generation, Error(*error) if error else None, bool(closed), bool(lost))
         self.post(C_DETACH, message, link=link, link_generation=generation)
 
@@ -371,9 +373,8 @@ class Handler:
         elif message.error is None:
             self.pump.link_open(message.link, message.generation, message.address, message.keyed)
         else:
-            self.pump.link_refuse(
-                message.link, message.generation, message.error.condition, message.error.description
-            )
+            error = message.error
+            self.pump.link_refuse(message.link, message.generation, error.condition, error.description)
 
     def _detach(self, message: Detach) -> None:
         error = (message.error.condition, message.error.description) if message.error else None
@@ -392,7 +393,7 @@ class Handler:
         self.post(C_SEEN, Seen(message.number, links))
 
     def _open_link(self, wish: OpenLink) -> None:
-        if wish.connection not in self._passed or not self.couplings.open_link(wish):
+        if wish.connection not in self.passed or not self.couplings.open_link(wish):
             self.link_refused(wish.request, GONE)
 
     def post(self, kind: int, message: msgspec.Struct, **names: int) -> None:

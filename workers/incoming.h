@@ -25,6 +25,7 @@ static inline void win_free(pump *p, win *s)
     if (s->next) s->next->previous = s->previous;
     if (k->current == s) { k->current = NULL; k->held = false; }
     if (s->engine) pn_delivery_set_context(s->engine, NULL);
+    free(s->body);
     pool_give(&p->ins, s);
     p->unsettled--;
 }
@@ -69,7 +70,7 @@ static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char
     pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition : "amqp:decode-error");
     pn_condition_set_description(error, why);
     pn_delivery_update(d, S_REJECTED);
-    stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
+    if (!p->routes || why != p->routes->run.detail) stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
     mark_dirty(p, k->conn);
     if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
 }

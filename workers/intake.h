@@ -14,6 +14,7 @@
 
 #include "incoming.h"
 #include "message_log.h"
+#include "route_intake.h"
 #include "routed.h"
 #include "sockets.h"
 
@@ -34,8 +35,13 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     rmr_key key;
     if (size) pn_link_recv(k->engine, (char *) bytes, size);
     bool settled = pn_delivery_settled(d), moved = false;
+    uint8_t origin = 0;
     enum scan_result result = content_check(k->conn, c, bytes, &found, scan_message(bytes, size, true, &found), &moved);
     if (__builtin_expect(k->keyed, 0)) result = content_key(bytes, size, true, result, &found, &key);
+    else if (__builtin_expect(p->routes != NULL, 0) && result == SCAN_DONE) {
+        result = route_whole(p, k, &head, &size, &found, &origin);
+        c = arena_content_of(&p->arena.view, head);
+    }
     win *s = NULL;
     if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
         arena_free_chain(&p->arena, head);
@@ -45,6 +51,7 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
         return true;
     }
     content_describe(c, &found, p->now_ns);
+    if (__builtin_expect(origin, 0)) route_describe(p, c, &p->routes->first);
     atomic_store_explicit(&c->length, size, memory_order_relaxed);       /* published with the record */
     atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
     pn_link_advance(k->engine);
@@ -52,6 +59,7 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     message_log(p, k, &p->arena.view, head, false);
     routerd_record *r = post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
     if (__builtin_expect(k->keyed, 0)) rmr_key_post(&key, r);
+    if (__builtin_expect(origin, 0)) r->state = origin;
     if (settled) pn_delivery_settle(d);
     return true;
 }
@@ -159,6 +167,15 @@ static inline void intake_aborted(pump *p, wlink *k, win *s)
     intake_finish(p, k, s);
 }
 
+/* What is to be known of a message before it can be posted. */
+static inline enum scan_result intake_known(pump *p, wlink *k, win *s, bool complete, scan_found *found, rmr_key *key)
+{
+    if (k->routed) return routed_scan(p, s, complete, found);
+    if (__builtin_expect(s->passed && s->origin, 0)) return route_rescan(p, s->writer.head, s->writer.written, complete, found);
+    enum scan_result result = intake_scan(p, s, complete, found, key);
+    return result != SCAN_DONE || k->keyed || __builtin_expect(!p->routes, 1) ? result : route_streamed(p, k, s, complete, found);
+}
+
 /* After new bytes: publish, post.  False: the message was refused. */
 static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
 {
@@ -172,7 +189,7 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
     scan_found found;
     rmr_key key;
     routerd_record *r;
-    switch (k->routed ? routed_scan(p, s, complete, &found) : intake_scan(p, s, complete, &found, &key)) {
+    switch (intake_known(p, k, s, complete, &found, &key)) {
     case SCAN_MORE:
         return;
     case SCAN_BAD:
@@ -182,12 +199,14 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
         return;
     case SCAN_DONE:
         content_describe(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
+        if (__builtin_expect(s->origin, 0)) route_describe(p, arena_content_of(&p->arena.view, s->writer.head), &s->to);
         s->posted = true;
         s->settled = pn_delivery_settled(s->engine);
         if (s->settled) flags |= F_SETTLED;
         if (!k->routed) message_log(p, k, &p->arena.view, s->writer.head, false);
         r = post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
         if (k->keyed) rmr_key_post(&key, r);
+        if (s->origin) r->state = s->origin;
     }
 }
 
@@ -197,6 +216,22 @@ static inline void intake_unfit(pump *p, wlink *k, win *s)
     arena_free_chain(&p->arena, s->writer.head);
     intake_refuse(p, k, s->engine, routed_unfit, NULL);
     intake_discard(s, true);
+}
+
+/* The rest of a payload that a worker opens makes no sense. */
+static inline void intake_broken(pump *p, wlink *k, win *s, pn_delivery_t *d)
+{
+    bool posted = s->posted;
+    if (posted) {
+        chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
+        post_continue(p, s, F_ABORTED);
+        s->settled = true;
+    } else {
+        arena_free_chain(&p->arena, s->writer.head);
+    }
+    stats_add(p->stats, N_ROUTE_DECODE, 1);
+    intake_refuse(p, k, d, route_broken, "amqp:decode-error");
+    intake_discard(s, !posted);
 }
 
 /* The long way: as many bytes as there are, until they end, a block is missing, or the readers are too far behind. */
@@ -216,6 +251,14 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
         }
         if (security_too_large(k->conn, s->writer.written + pending)) { intake_too_large(p, k, s, d); return; }
         if (s->posted && s->writer.written - s->read_to >= HOLD_HIGH) { k->held = true; break; }
+        if (__builtin_expect(s->body != NULL, 0)) {
+            if (!blocks_left(p)) { intake_stall(p, k); break; }
+            int got = route_receive(p, k, s, pending);
+            if (got < 0) intake_broken(p, k, s, d);
+            if (!got) break;
+            grew |= got > 0;
+            continue;
+        }
         uint32_t room;
         uint8_t *to = NULL;
         if (blocks_left(p)) {
@@ -234,6 +277,7 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
     }
     bool complete = !pn_delivery_partial(d) && !pn_delivery_pending(d);
     if (grew) mark_dirty(p, k->conn);                          /* the session window may have opened */
+    if (__builtin_expect(s->body != NULL, 0) && complete && !s->discard && !route_body_over(s->body)) intake_broken(p, k, s, d);
     if (!s->discard && (grew || (complete && s->writer.head != ROUTERD_NIL))) intake_post(p, k, s, complete);
     if (complete) intake_finish(p, k, s);
 }

@@ -59,6 +59,7 @@ static inline void link_free(pump *p, wlink *k)
     else c->links_in--;
     if (k->engine) pn_link_set_context(k->engine, NULL);
     if (k->ours) dial_done(p, c, pn_link_session(k->engine));
+    free(k->sender.reach);
     pool_give(&p->links, k);
     stats_set(p->stats, N_LINKS, p->links.used);
 }

@@ -29,6 +29,8 @@ cdef extern from "loop.h" nogil:
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
     int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_RMR_OPEN
+    int EV_ROUTE_SENDER
+    int ROUTE_REASONS
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
     int A_CONTROL
@@ -75,7 +77,41 @@ cdef extern from "loop.h" nogil:
         uint64_t max_message
         uint32_t window, max_sessions
         uint8_t heeded, annotations
+    ctypedef struct route_stop:
+        const uint8_t *at
+        uint16_t length
+        uint8_t type
+    ctypedef struct route_sources:
+        uint64_t bits[4]
+    ctypedef struct route_source:
+        route_sources names
+        bint foreign
+    ctypedef struct route_entry:
+        uint32_t worker
+    ctypedef struct route_worker:
+        uint64_t in_ "in"
+        uint64_t out
+        uint64_t refused[17]
+    ctypedef struct route_table:
+        uint32_t worker_count, entry_count
+        route_worker *worker
+        route_entry *entry
+    ctypedef struct route_sender:
+        uint32_t epoch, entry
+        bint off, anonymous, trunk, limited
+        uint8_t *reach
+        route_source source
+    ctypedef struct route_engine:
+        route_table *table
+        void *self
+        int (*scope)(void *, uint32_t, const route_stop *, uint8_t *, uint32_t) noexcept
+    bint route_engine_open(route_engine *)
+    void route_engine_close(route_engine *)
+    void route_engine_set(route_engine *, route_table *)
+    route_table *route_table_load(const uint8_t *, size_t)
+    const route_entry *route_find(const route_table *, const route_stop *)
     ctypedef struct wlink:
+        route_sender sender
         slot_head slot
         pn_link_t *engine
         wconn *conn
@@ -137,6 +173,7 @@ cdef extern from "loop.h" nogil:
         uint32_t pid
     ctypedef void (*pump_callback)(void *, int, wconn *, wlink *, void *, const routerd_record *) noexcept
     ctypedef struct native_pump "pump":
+        route_engine *routes
         uint32_t index, workers
         arena_owner arena
         arena_view views[65]

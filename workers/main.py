@@ -20,6 +20,7 @@ from shm.control import (
     SetConnectors,
     SetListeners,
     SetPolicy,
+    SetSourceRoutes,
     SetTables,
     Setup,
     StopAccepting,
@@ -33,6 +34,7 @@ from workers.handler import Handler
 from workers.listeners import Listeners
 from workers.message_log import MessageLog
 from workers.rmr import Rmr
+from workers.senders import Senders
 from workers.trace import Tracing
 
 SERVER = logging.getLogger("SERVER")
@@ -62,6 +64,7 @@ class Worker:
             Dialler,
             Pump,
             RmrTransport,
+            Routes,
             Security,
             Trace,
         )
@@ -94,6 +97,9 @@ class Worker:
         dialler = Dialler(self._pump)
         handler.couplings = Couplings(dialler, Coupler(self._pump))
         handler.connectors = self._connectors = Connectors(dialler, handler, self._guard)
+        self._senders = Senders(Routes(self._pump), handler)
+        handler.senders = self._senders
+        self._senders.configure(setup.source_routes)
         self._listeners = Listeners(self._pump, handler.listeners, self._protect)
         for listener in setup.listeners:
             self._listeners.add(listener)
@@ -132,6 +138,8 @@ class Worker:
                 self._connectors.change(connectors)
             case SetTables(tables):
                 self._rmr.change_tables(tables)
+            case SetSourceRoutes(source_routes):
+                self._senders.configure(source_routes)
             case SetPolicy(policy):
                 self._guard.set_policy(policy)
             case CloseConnections(why):
@@ -161,6 +169,7 @@ class Worker:
         if now >= self._look_due:
             self._look_due = now + LOOK_NS
             self._pump.look(now)
+            self._senders.report()
 
     def _report(self) -> None:
         if self._telling:

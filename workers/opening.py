@@ -13,6 +13,10 @@ PRODUCT: Final = "routerd"
 # Senders without a target address are served, and messages of any length arrive on links of their own kind.
 CAPABILITIES: Final = ["ANONYMOUS-RELAY", "qd.streaming-links"]
 ANNOTATIONS_VERSION: Final = 1  # of the router-annotations section
+NO_DESCRIPTORS: Final = (
+    "listener %s: cannot accept connections: out of file descriptors or memory; raise LimitNOFILE "
+    "(ulimit -n) or lower the number of clients"
+)
 OF_ROUTERS: Final = ("inter-router", "edge")
 
 # Forms of router annotations: content.h, enum content_annotations.

@@ -25,6 +25,7 @@
 #include "pool.h"
 #include "record.h"
 #include "ring.h"
+#include "route_take.h"
 #include "stats.h"
 
 #define MAX_CONNECTIONS (1u << 16)
@@ -52,7 +53,8 @@ enum counter {                     /* shm/stats.py names them; tests compare the
 
 enum pump_event {                  /* what Python is called for */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
-    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_RMR_OPEN
+    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_RMR_OPEN,
+    EV_ROUTE_SENDER
 };
 
 typedef struct {
@@ -118,6 +120,7 @@ typedef struct {
     uint8_t queue_priority;        /* highest priority waiting */
     uint64_t tag;
     uint64_t dry_since;            /* out: when a look first found it without credit; 0: it has some */
+    route_sender sender;           /* in: who sends, for workers of source routes */
 } wlink;
 
 typedef struct win {
@@ -133,6 +136,10 @@ typedef struct win {
     bool whole;                    /* arrived in one piece: no writer */
     bool posted, settled, complete, discard, refund, grown;
     bool told;                     /* its sender knows an outcome and is to settle */
+    bool passed;                   /* workers of source routes have had it */
+    uint8_t origin;                /* enum deliver_origin (record.h); 0: none */
+    route_first to;                /* where its next address stands, if that is not 0 */
+    route_body *body;              /* how the rest of its payload is opened or wrapped; NULL: it goes as it comes */
 } win;
 
 typedef struct wout {
@@ -196,6 +203,7 @@ struct pump {
     bool resting;                  /* away, or the core does not know all links yet: incoming messages wait in the engine */
     routerd_record nowhere;
     annotations_self identity;
+    route_engine *routes;          /* workers of source routes; NULL: there are none */
     struct { const char *why; int64_t again; } complaints[COMPLAINTS];    /* what was told of malformed messages, and when it may be again */
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;

@@ -17,6 +17,7 @@ from core.management.configured import (
     Configured,
     Connectors,
     Exchanges,
+    RouteWorkers,
     Routing,
 )
 from core.management.connection import Connections
@@ -71,6 +72,8 @@ class Agent:
                     nouns.append(AutoLinks(view, schema))
                 case "router.config.exchange":
                     nouns.append(Exchanges(view, schema))
+                case "router.config.routeWorker":
+                    nouns.append(RouteWorkers(view, schema))
                 case "router.config.binding":
                     nouns.append(Bindings(view, schema))
                 case "routeTable":

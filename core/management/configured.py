@@ -244,6 +244,22 @@ class Exchanges(Routing):
         }
 
 
+class RouteWorkers(Configured):
+    """Workers of source routes, and what has passed them, as of a second ago."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row | self._counts(row["identity"]) for row in self._entities]
+
+    def _counts(self, identity: str) -> dict[str, Any]:
+        count = self._view.core.stations.count(identity)
+        return {
+            "inCount": count.came,
+            "outCount": count.went,
+            "refusedCount": sum(count.refused.values()),
+            "refusedByReason": dict(count.refused),
+        }
+
+
 class Bindings(Routing):
     """Bindings, and how often each has matched."""
 

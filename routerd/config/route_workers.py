@@ -63,6 +63,12 @@ def check_route_workers(checked: list[Checked]) -> Iterator[Mistake]:
 
 def _fits(at: Checked, worker: RouteWorker) -> Iterator[Mistake]:
     takes = _TAKES[worker.kind]
+    if worker.kind == "transform":
+        text = (
+            "transform: the router runs no code of others, and no message is changed by it; let a client "
+            "receive from its address, and send on"
+        )
+        yield at.mistake("kind", text, warning=True)
     for name in takes.needs:
         if name not in at.lines:
             yield at.mistake("", f"of kind {worker.kind} needs {name}; give it")
@@ -86,7 +92,8 @@ def _fits(at: Checked, worker: RouteWorker) -> Iterator[Mistake]:
 
 
 def _is_given(at: Checked, worker: RouteWorker, name: str) -> bool:
-    return name in at.lines and getattr(worker, at.type.attributes[name].field) not in (None, False)
+    value = getattr(worker, at.type.attributes[name].field)
+    return name in at.lines and value is not None and value is not False  # a count of 0 is one
 
 
 def _values(

@@ -21,7 +21,7 @@ from routerd.config.routing import (
     LinkRouteState,
 )
 from routerd.config.source import camel_case
-from routerd.config.source_routes import RouteWorker, SourceRoutes
+from routerd.config.source_routes import RouteWorker, RouteWorkerState, SourceRoutes
 from routerd.config.transport import AuthServicePlugin, Connector, ConnectorState, Listener, SslProfile
 
 PREFIX = "org.apache.qpid.dispatch."
@@ -96,7 +96,7 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(Exchange, ExchangeState, operations=_CREATE_DELETE),
     _type(Binding, BindingState, operations=_CREATE_DELETE),
     _type(RouteTable, RouteTableState, operations=("PUSH", "EXPLAIN")),
-    _type(RouteWorker),
+    _type(RouteWorker, RouteWorkerState, operations=_CREATE_DELETE),
     _type(SourceRoutes, singleton=True),
     _type(Console, singleton=True),
 )

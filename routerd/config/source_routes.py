@@ -2,6 +2,8 @@
 
 from typing import Annotated, Literal
 
+from msgspec import Struct
+
 from routerd.config.attribute import Entity, about
 
 Kind = Literal[
@@ -84,6 +86,17 @@ class RouteWorker(
     ) = None
     inner_allow: Annotated[str, about("Who may send to its inner address.", default="local")] | None = None
     send_to: Annotated[str, about("Addresses it may send to, separated by commas.", default="all")] | None = (
+        None
+    )
+
+
+class RouteWorkerState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a worker says about itself when asked; never in a file."""
+
+    in_count: Annotated[int, about("Messages that have come to it.")] = 0
+    out_count: Annotated[int, about("Messages that it has sent on.")] = 0
+    refused_count: Annotated[int, about("Messages that were refused at it.")] = 0
+    refused_by_reason: Annotated[dict[str, int] | None, about("Refused messages by reason.", kind="map")] = (
         None
     )
 

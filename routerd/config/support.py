@@ -15,8 +15,6 @@ NOT_YET = "is not served by this version"
 
 # Whole entities without effect. sslProfile alone has none either, but whatever refers to one speaks up.
 UNSERVED_ENTITIES = {
-    "router.config.routeWorker": "no message passes it; `routerd route explain` tells what it would do",
-    "router.config.sourceRoutes": "no message has a source route",
     "authServicePlugin": "no client can be authenticated by it",
     "console": "use a current management tool",
 }

@@ -65,6 +65,9 @@ RMR_CLOSED: Final = _counter(
     "rmr_malformed_connections", "RMR connections closed for a malformed frame, by reason", "reason"
 )
 RMR_DROPPED: Final = _counter("rmr_dropped_frames", "RMR frames that reached nobody, by reason", "reason")
+ROUTE_REFUSED: Final = _counter(
+    "route_refused_messages", "Messages that workers of source routes refused, by reason", "reason"
+)
 FREE_BLOCKS: Final = _gauge("arena_free_blocks", "Free blocks of the process's arena, by size", "size")
 
 # Numbers whose own name would not do.
@@ -137,6 +140,11 @@ NUMBERS: Final[dict[str, Number]] = {
     "connections_admitted": Number(
         _gauge("admitted_connections", "Connections that count for maxConnections")
     ),
+    **{
+        name: Number(ROUTE_REFUSED, {"reason": name.removeprefix("route_refused_")})
+        for name in COUNTERS
+        if name.startswith("route_refused_")
+    },
     "delayed_1s": Number(DELAYED, {"least": "1"}),
     "delayed_10s": Number(DELAYED, {"least": "10"}),
 }
@@ -162,6 +170,8 @@ def number(name: str) -> Number:
 def is_written_by(name: str, process: str) -> bool:
     """Whether a process keeps that number: indices below 8 are everybody's, from 40 on the core's."""
     index = COUNTERS[name][0]
+    if name.startswith("route_"):
+        return process.startswith("worker")
     if process == "supervisor":
         return False
     if name == "certificate_expiry":

@@ -1,0 +1,275 @@
+"""Source routes through a running router: plain clients, lists in message annotations, workers inside."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from arrival import Arrived
+from peer import ACCEPTED, REJECTED, RELEASED, Net, error_of
+from proton import Message, symbol
+from running import Configuration
+
+VECTORS: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "unit" / "source_route_vectors.json").read_text()
+)
+CASES = {case["case"].split()[0]: case["steps"] for case in VECTORS["route_cases"]}
+ONWARD, RETURN = symbol("x-opt-route.onward"), symbol("x-opt-route.return")
+
+# The workers of each case; its addresses have its name in front.
+WORKERS = {
+    "S1": ["A1 forward trace=yes", "B1 forward trace=yes", "C2 forward trace=yes"],
+    "S1n": ["A1 forward", "B1 forward", "C2 forward"],
+    "S2": [
+        "B1 wrap route=X3=>U2 format=bare", "X3 forward trace=yes", "U2 unwrap trace=yes format=bare",
+        "C2 forward trace=yes",
+    ],
+    "S3": ["B1 extend route=E3=>F4", "E3 forward", "F4 forward", "C2 forward trace=yes"],
+    "S3t": [
+        "B1 extend route=E3=>F4", "E3 forward trace=yes", "F4 forward trace=yes", "C2 collapse stripCount=2",
+    ],
+    "S3s": [
+        "B1 extend route=E3=>F4", "E3 forward trace=yes", "F4 forward trace=yes",
+        "C2 collapse keepScopes=1,2",
+    ],
+    "D0": ["T13 forward", "F3 forward", "T24 forward", "F4 forward"],
+    "D1": [
+        "D1 discovery route=T13=>F3 mode=strip stripCount=0 inner=D1i", "T13 forward", "F3 static route=D2i",
+        "D2 discovery route=T24=>F4 mode=strip stripCount=0 inner=D2i", "T24 forward", "F4 static route=D1i",
+    ],
+    "D2": [
+        "D1 discovery route=T13=>F3 mode=strip stripCount=2 inner=D1i", "T13 forward trace=yes traceAs=T23",
+        "F3 static route=F3t=>D2i", "F3t forward trace=yes traceAs=F3",
+        "D2 discovery route=T24=>F4 mode=strip stripCount=2 inner=D2i", "T24 forward trace=yes traceAs=T14",
+        "F4 static route=F4t=>D1i", "F4t forward trace=yes traceAs=F4",
+    ],
+    "D3": [
+        "D1 discovery route=T13=>F3 inner=D1i", "T13 forward trace=yes traceAs=T23", "F3 static route=D2i",
+        "D2 discovery route=T24=>F4 inner=D2i", "T24 forward trace=yes traceAs=T14", "F4 static route=D1i",
+    ],
+    "W1": ["F forward"],
+    "W2": ["F forward trace=yes"],
+    "W4": ["F static route=R=>Q"],
+    "W7": ["C1 wrap route=C2i format=bare", "C2i unwrap trace=yes traceAs=C2 format=bare"],
+}  # fmt: skip
+
+
+def named(case: str, names: str) -> str:
+    return "=>".join(f"{case}.{name}" for name in names.split("=>"))
+
+
+def section(case: str, text: str) -> str:
+    """A routeWorker section from `ADDRESS KIND attribute=value …`."""
+    address, kind, *rest = text.split()
+    lines = [f"address: {case}.{address}", f"kind: {kind}"]
+    for one in rest:
+        key, _, value = one.partition("=")
+        lines.append(f"{key}: {named(case, value) if key in ('route', 'inner', 'traceAs') else value}")
+    return "routeWorker {\n" + "\n".join(lines) + "\n}\n"
+
+
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    return Configuration(
+        sections="".join(section(case, text) for case, texts in WORKERS.items() for text in texts)
+        + "routeWorker {\naddress: self\nkind: static\nroute: self\n}\n"
+        + "routeWorker {\naddress: ping\nkind: static\nroute: pong\n}\n"
+        + "routeWorker {\naddress: pong\nkind: static\nroute: ping\n}\n"
+        + "routeWorker {\naddress: wheel\nkind: discovery\nroute: wheel=>x\ninner: wheel.in\n}\n"
+        + "routeWorker {\naddress: guarded\nkind: forward\nallow: worker:gate\n}\n"
+        + "routeWorker {\naddress: gate\nkind: forward\nsendTo: guarded\n}\n"
+        + "routeWorker {\naddress: tee\nkind: tee\nroute: audit\n}\n"
+        + "routeWorker {\naddress: wl\nkind: wrap\nroute: carry=>u\n}\n"
+        + "routeWorker {\naddress: x\nkind: forward\n}\nrouteWorker {\naddress: y\nkind: forward\n}\n"
+        + "routeWorker {\naddress: u\nkind: unwrap\ntrace: yes\n}\n"
+    )
+
+
+def message(
+    onward: list[Any] | None = None, returning: list[Any] | None = None, **properties: Any
+) -> Message:
+    made = Message(body=b"ping", inferred=True, **properties)
+    annotations = {ONWARD: onward, RETURN: returning}
+    made.annotations = {key: value for key, value in annotations.items() if value is not None}
+    return made
+
+
+def routes(message: Message) -> tuple[list[str], list[str]]:
+    annotations = message.annotations or {}
+    return list(annotations[ONWARD]), list(annotations[RETURN])
+
+
+def passed(net: Net, sent: Message, target: str | None, at: str) -> Arrived:
+    """What arrives at an address of a message that is sent, and accepted there."""
+    peer = net.peer()
+    receiver = peer.receiver(at, credit=1)
+    delivery = net.send(peer.ready_sender(target), sent)
+    (arrived,) = peer.take(receiver)
+    arrived.settle()
+    assert net.settled(delivery) == [ACCEPTED]
+    return arrived
+
+
+def bare(octets: Any) -> bytes:
+    """The bare message: from the properties on."""
+    octets = bytes(octets)
+    return octets[octets.index(b"\x00Ss") :]
+
+
+def refused(net: Net, sent: Message, target: str | None = None) -> tuple[str, str | None]:
+    delivery = net.send(net.peer().ready_sender(target), sent)
+    assert net.settled(delivery) == [REJECTED]
+    return error_of(delivery)
+
+
+# Case, first row and last row of a way through all workers between, and where the last one arrives.
+WAYS = [
+    ("S1", 0, 3, "S1"), ("S1", 4, 7, "S1"), ("S1n", 0, 3, "S1n"), ("S2", 0, 4, "S2"), ("S3", 0, 3, "S3"),
+    ("S3", 0, 5, "S3t"), ("S3", 0, 6, "S3s"), ("D0", 0, 2, "D0"), ("D1", 0, 4, "D1"), ("D1", 5, 8, "D1"),
+    ("D2", 0, 3, "D2"), ("D3", 0, 3, "D3"), ("D3", 4, 7, "D3"), ("W1", 0, 1, "W1"), ("W2", 0, 1, "W2"),
+    ("W4", 0, 1, "W4"), ("W7", 0, 2, "W7"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "first", "last", "where"), WAYS, ids=str)
+def test_a_way_of_the_specification(net: Net, case: str, first: int, last: int, where: str) -> None:
+    """Through configured workers, from an anonymous sender with two lists to a receiver."""
+    sent, expected = CASES[case][first], CASES[case][last]
+    there = [f"{where}.{name}" for name in sent["onward"]]
+    made = message(there, [f"{where}.{name}" for name in sent["return"]])
+    made.body = bytes.fromhex(sent["payload_hex"])
+    arrived = passed(net, made, None, f"{where}.{expected['onward'][0]}")
+    assert routes(arrived.message) == (
+        [f"{where}.{name}" for name in expected["onward"]],
+        [f"{where}.{name}" for name in expected["return"]],
+    )
+    assert arrived.body.hex() == expected["payload_hex"]
+
+
+LOOPS = [
+    (["self", "x"], "self"), (["ping", "x"], "ping"), (["wheel", "x"], "wheel"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("onward", "at"), LOOPS, ids=str)
+def test_a_loop_is_cut_and_the_address_at_fault_named(net: Net, onward: list[str], at: str) -> None:
+    """A static forwarder to itself, two to each other, a discovery worker to itself: and others go on."""
+    condition, text = refused(net, message(onward, ["me"]))
+    assert condition == "amqp:resource-limit-exceeded"
+    assert text is not None
+    assert text.startswith(at)
+    assert routes(passed(net, message(["x", "far"], ["me"]), None, "far").message) == (["far"], ["me"])
+
+
+REFUSED = [
+    (["x"], None, "amqp:invalid-field", "x: the onward route ends"),
+    ([], None, "amqp:invalid-field", "the onward route is empty"),
+    (["y", "q"], "x", "amqp:invalid-field", "x: the onward route begins with another address"),
+    (["guarded", "q"], None, "amqp:unauthorized-access", "guarded: its sender may not send here"),
+    (["gate", "q"], None, "amqp:unauthorized-access", "q: the worker before may not send here"),
+    (["x", *("a" * 40)], None, "amqp:resource-limit-exceeded", "x-opt-route.onward has 41 addresses"),
+    (["x", 5], None, "amqp:decode-error", "annotation x-opt-route.onward holds an address"),
+    (["u", "q"], None, "amqp:invalid-field", "u: addresses follow the worker that unwraps"),
+    (["u"], None, "amqp:decode-error", "u: the encoding is wrong"),
+    (["x", "a" * 256], None, "amqp:resource-limit-exceeded", "a route has an address of 256 octets"),
+]
+
+
+@pytest.mark.parametrize(("onward", "target", "condition", "text"), REFUSED, ids=str)
+def test_a_bad_route_is_refused_by_name(
+    net: Net, onward: list[Any], target: str | None, condition: str, text: str
+) -> None:
+    found, description = refused(net, message(onward), target)
+    assert (found, (description or "")[: len(text)]) == (condition, text)
+
+
+def test_a_forged_return_route_opens_no_door(net: Net) -> None:
+    """Who sent a message counts: by way of the gate it gets in, with the gate's name it does not."""
+    assert routes(passed(net, message(["gate", "guarded", "in"]), None, "in").message) == (["in"], [])
+    for returning in (["gate"], ["worker:gate"], ["gate", "guarded"]):
+        assert refused(net, message(["guarded", "in"], returning))[0] == "amqp:unauthorized-access"
+
+
+def test_a_client_without_any_list(net: Net) -> None:
+    """`to` and `reply-to` are routes of one address, or whole ones."""
+    arrived = passed(net, message(address="route:x=>S1.A1=>end", reply_to="me"), None, "end")
+    assert routes(arrived.message) == (["end"], ["S1.A1", "me"])
+    assert arrived.message.address == "route:x=>S1.A1=>end", "the bare message is as it was"
+    assert arrived.message.annotations[symbol("x-opt-route.state")] == "complete"
+
+
+def test_a_route_without_workers_is_where_it_says(net: Net) -> None:
+    arrived = passed(net, message(["plain.q", "behind"], ["me"]), None, "plain.q")
+    assert routes(arrived.message) == (["plain.q", "behind"], ["me"])
+
+
+def test_a_sender_to_a_worker(net: Net) -> None:
+    """The target of its link is a worker's address; what leads nowhere from there is released."""
+    arrived = passed(net, message(["x", "linked"], ["me"]), "x", "linked")
+    assert routes(arrived.message) == (["linked"], ["me"])
+    peer = net.peer()
+    assert net.settled(net.send(peer.ready_sender("x"), message(["x", "nobody"]))) == [RELEASED]
+
+
+def test_an_answer_by_one_rule(net: Net) -> None:
+    """Onward := return, return := [me]: it comes back, and the first sender sees its own route."""
+    there = passed(net, message(["S1.A1", "S1.B1", "bob"], ["alice"]), None, "bob")
+    onward = list(there.message.annotations[RETURN])
+    back = passed(net, message(onward, ["bob"]), None, "alice")
+    assert routes(back.message) == (["alice"], ["S1.A1", "S1.B1", "bob"])
+
+
+def test_the_bare_message_stays_as_it_is(net: Net) -> None:
+    """Properties, application properties and body, octet for octet, through forwarding workers."""
+    sent = message(["S1.A1", "S1.B1", "same"], ["me"], subject="s", correlation_id="c", properties={"k": 1})
+    sent.annotations["x-own"] = "kept"
+    arrived = passed(net, sent, None, "same")
+    assert bare(arrived.data) == bare(sent.encode())
+    assert arrived.message.annotations["x-own"] == "kept"
+
+
+def test_a_tee_copies(net: Net) -> None:
+    """The message goes on, and a settled copy of its payload to the tee's route, for nobody's credit."""
+    peer = net.peer()
+    audit, far = peer.receiver("audit", credit=300), peer.receiver("teed", credit=300)
+    sender = peer.ready_sender("tee")
+    for _ in range(3):
+        sent = [net.send(sender, message(["tee", "teed"], ["me"])) for _ in range(100)]
+        copies, gone = peer.take(audit, 100), peer.take(far, 100)
+        for one in gone:
+            one.settle()
+        assert set(net.settled(*sent)) == {ACCEPTED}
+    assert routes(copies[0].message) == (["audit"], [])
+    assert routes(gone[0].message) == (["teed"], ["tee", "me"])
+    assert copies[0].body == gone[0].body == b"ping"
+    net.until(lambda: sender.credit > 200, "the credit of all that was sent")
+    assert sender.credit <= 250, "that of copies is nobody's"
+
+
+LONG = b"wrapped " * 250_000
+
+
+def test_a_long_message_is_wrapped_and_unwrapped_while_it_comes(net: Net) -> None:
+    """Wrapped here, carried by a client of another scope that changes nothing, and unwrapped here again."""
+    peer = net.peer()
+    between, end = peer.receiver("carry", credit=1), peer.receiver("end", credit=1)
+    first = net.stream(peer.ready_sender(None), long_one(["wl", "end"], ["me"]).encode())
+    (wrapped,) = peer.take(between)
+    assert routes(wrapped.message) == (["carry", "u"], [])
+    assert len(wrapped.data) < len(LONG) * 1.01
+    head = bytes(message(["u"]).encode())
+    carried = head[: head.index(b"\x00Su")] + bare(wrapped.data)
+    second = net.stream(peer.ready_sender(None), carried)
+    (arrived,) = peer.take(end)
+    assert routes(arrived.message) == (["end"], ["u", "me"])
+    assert arrived.message.subject == "long"
+    assert arrived.body == LONG
+    wrapped.settle()
+    arrived.settle()
+    assert net.settled(first, second) == [ACCEPTED, ACCEPTED]
+
+
+def long_one(onward: list[Any], returning: list[Any]) -> Message:
+    made = message(onward, returning, subject="long")
+    made.body = LONG
+    return made
