@@ -138,14 +138,14 @@ static inline bool terminus_there(pn_terminus_t *t) { return pn_terminus_get_typ
 /* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 2.6.3).  The engine does not tell a source
  * without an address from none: where we have named no address, the detach alone counts.  Who answers without the address that
  * we have named has not made it its own, as clients do that open whatever comes; if links are routed through, that is for the
- * far peer to judge. */
+ * far peer to judge: it gets such an answer, and the detach that may follow. */
 static inline bool attach_refused(const wlink *k)
 {
     pn_terminus_t *here = k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine);
     pn_terminus_t *there = k->outgoing ? pn_link_remote_target(k->engine) : pn_link_remote_source(k->engine);
     bool named = pn_terminus_get_address(here);
     if (named && !k->routed) return !pn_terminus_get_address(there);
-    if (!k->outgoing && !named && !pn_terminus_is_dynamic(here)) return false;
+    if (!k->outgoing && (k->routed || (!named && !pn_terminus_is_dynamic(here)))) return false;
     return pn_terminus_get_type(there) == PN_UNSPECIFIED;
 }
 

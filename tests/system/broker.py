@@ -14,6 +14,8 @@ class Broker(Peer):
         self.connection.container = container
         self.attached: list[Link] = []
         self.refuse: Condition | None = None
+        self.blank = False  # answer with termini that say nothing
+        self.node: str | None = None  # what a dynamic source is called
         self.credit = 10
         self.answered_capabilities: list[str] = []
         self.detached: list[tuple[Link, bool]] = []  # and whether it was for good
@@ -40,8 +42,11 @@ class Broker(Peer):
             link.condition = self.refuse
             link.close()
             return
-        link.source.copy(link.remote_source)
-        link.target.copy(link.remote_target)
+        if not self.blank:
+            link.source.copy(link.remote_source)
+            link.target.copy(link.remote_target)
+        if self.node is not None:
+            link.source.address = self.node
         if self.answered_capabilities:
             link.target.capabilities.put_object(self.answered_capabilities[0])
         link.snd_settle_mode, link.rcv_settle_mode = link.remote_snd_settle_mode, link.remote_rcv_settle_mode

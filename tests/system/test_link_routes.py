@@ -356,3 +356,27 @@ def test_a_transaction_is_the_brokers(net: Net, broker: Broker) -> None:
     assert sent.remote.data == [b"txn-1"]
     sent.settle()
     net.until(lambda: arrived.settled, "settlement by the broker")
+
+
+def test_a_broker_that_says_no_address_is_taken_all_the_same(net: Net, broker: Broker) -> None:
+    """So it is told, by both directions: the clients know where they are."""
+    broker.blank = True
+    client = net.peer()
+    sender = client.ready_sender("queue.a")
+    receiver = client.receiver("queue.a", 3)
+    net.until(lambda: is_open(receiver) and broker.given().credit == 3, "the receiver's credit")
+    assert not receiver.remote_source.address
+    assert not sender.remote_target.address
+
+
+def test_a_dynamic_source_is_routed_by_the_address_of_its_node(net: Net, broker: Broker) -> None:
+    """The broker makes the node, and says what it is called."""
+    broker.node = "made"
+    client = net.peer()
+    link = client.session().receiver("wish")
+    link.source.dynamic = True
+    link.source.properties.put_object({symbol("x-opt-qd.address"): "queue.b"})
+    link.open()
+    net.until(lambda: is_open(link), "the answer")
+    assert link.remote_source.address == "made"
+    assert broker.given().remote_source.dynamic
