@@ -8,6 +8,7 @@ feed. Actions are prepared and work is read outside the timed part; what is time
 """
 
 import mmap
+import random
 import struct
 import sys
 import time
@@ -18,7 +19,7 @@ from typing import Final
 import msgspec
 
 from core.addresses import TREATMENTS
-from core.forward import Forwarder
+from core.forward import Forwarder, Routes, RouteTable
 from shm import native
 
 WORKERS: Final = 2
@@ -28,6 +29,7 @@ SLOTS: Final = native.ring_bytes(0)
 TAIL: Final = 64
 ARENA: Final = 8 << 20
 SENDER, RECEIVER = 0, 1
+KEY_FOUND: Final = 1  # record.h, deliver_key
 GOAL: Final = 3_000_000
 ACCEPTED: Final = native.pack(type=native.A_UPDATE, flags=native.F_SETTLED, state=native.S_ACCEPTED)
 TO: Final = b"queue.0"
@@ -51,6 +53,7 @@ class Scenario(msgspec.Struct, frozen=True):
     settled: bool = False
     anonymous: bool = False
     copies: int = 1
+    routes: int = 0  # entries of a route table that the messages are routed by
 
 
 SCENARIOS: Final = (
@@ -59,6 +62,8 @@ SCENARIOS: Final = (
     Scenario("4 -> 4 unsettled", pairs=4),
     Scenario("64 -> 64 unsettled", pairs=64),
     Scenario("1 -> 1 unsettled, anonymous sender", anonymous=True),
+    Scenario("1 -> 1 unsettled, by 10,000 routes", routes=10_000),
+    Scenario("1 -> 1 unsettled, by 1,000,000 routes", routes=1_000_000),
     Scenario("1 -> 4 multicast", treatment="multicast", copies=4),
 )
 
@@ -108,12 +113,15 @@ class Bed:
         self.forwarder = Forwarder(WORKERS, control, rings, arenas, [-1] * WORKERS)
         self.actions = [Ring(rings, native.action_ring_offset(w)) for w in range(WORKERS)]
         self.work = [Ring(rings, native.work_ring_offset(w)) for w in range(WORKERS)]
+        self._random = random.Random(1)  # noqa: S311 - keys, no secrets
         self._attach()
         self.deliver = self._deliveries(arenas[SENDER])
 
     def _attach(self) -> None:
         s = self.scenario
-        for pair in range(s.pairs):
+        if s.routes:
+            self._route(s.routes)
+        for pair in range(0 if s.routes else s.pairs):
             address = self.forwarder.add_address(TREATMENTS.index(s.treatment))
             for copy in range(s.copies):
                 self.forwarder.add_link(RECEIVER, pair * s.copies + copy, 1, True, address, 250)
@@ -121,6 +129,24 @@ class Bed:
             self.forwarder.add_alias(f"queue.{pair}".encode(), address)
         self.forwarder.step(0)
         self.work[SENDER].take()
+
+    def _route(self, entries: int) -> None:
+        """A sender to a table all of whose entries lead to one endpoint, and that."""
+        table, endpoint = self.forwarder.add_address(1), self.forwarder.add_address(1)
+        self.routes = Routes(self.forwarder, table)
+        rows = array("i", range(entries))
+        columns = (
+            rows,
+            array("i", [-1]) * entries,
+            array("I", [0]) * entries,
+            array("I", [0]),
+            array("I", [1, 1, 0]),
+        )
+        native = RouteTable(self.routes.seed, *columns, array("I"), array("I", [0]), [], [b"app:1"])
+        self.routes.use_table(native, array("I"))
+        self.routes.bind(0, -1, endpoint)
+        self.forwarder.add_link(RECEIVER, 0, 1, True, endpoint, 250)
+        self.forwarder.add_link(SENDER, 0, 1, False, table, 250)
 
     def _deliveries(self, segment: mmap.mmap) -> "array[int]":
         s = self.scenario
@@ -142,8 +168,15 @@ class Bed:
                 peer=0 if s.settled else 1 << 32 | i,
                 length=len(TO) + 100,
                 time=1,
+                **self._key(),
             )
         return array("Q", bytes(records))
+
+    def _key(self) -> dict[str, int]:
+        if not self.scenario.routes:
+            return {}
+        mt = self._random.randrange(100, self.scenario.routes)
+        return {"state": KEY_FOUND, "delivery": mt | 0xFFFFFFFF << 32}
 
     def answers(self) -> "array[int]":
         """What the receivers' worker says to the work it finds: accepted and settled, or done."""

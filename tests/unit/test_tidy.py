@@ -47,6 +47,7 @@ STARTED = {
     "bench.client": "started by the bench",
     "bench.baseline": "started by the bench",
     "bench.core_alone": "a measurement of its own",
+    "bench.route_tables": "another one",
     "bench.network": "a simulation of its own",
     "bench.annotations": "another one",
 }

@@ -1,0 +1,101 @@
+"""Route tables by themselves: what a lookup costs, and how long it takes to parse, build and swap a table.
+
+    python -m bench.route_tables [ENTRIES...]
+
+Lookups are timed in CPU time over random keys of the whole table, so a large one misses the caches; the slot
+of the third next key is fetched ahead, as the forwarder does. "settle" is the longest time that the core's
+thread spends in one go on a table that takes another's place.
+"""
+
+import random
+import sys
+import time
+from array import array
+from collections.abc import Iterator
+from typing import Final
+
+from bench.core_alone import SCENARIOS, Bed
+from core.forward import Routes, RouteTable
+from core.routes.compiled import CompiledTable, compile_table
+from core.routes.parser import Parser
+from core.routes.table import Table
+
+SIZES: Final = (10, 10_000, 1_000_000)
+LOOKUPS: Final = 1 << 20
+ROUNDS: Final = 3
+PIECE: Final = 1 << 14
+
+
+def text(entries: int) -> str:
+    """A table: two groups for each entry, of a few hundred endpoints."""
+    rows = (f"mse|{1000 + at % 1000}|{at // 1000}|app{at % 300}:1,app{at % 299}:1\n" for at in range(entries))
+    return "".join(["newrt|start|bench\n", *rows, f"newrt|end|{entries}\n"])
+
+
+def parsed(records: str) -> Table:
+    """As the core's intake parses it, in pieces."""
+    parser = Parser()
+    for at in range(0, len(records), PIECE):
+        for result in parser.feed(records[at : at + PIECE]):
+            assert isinstance(result, Table), result
+            return result
+    raise ValueError("the table has no end")
+
+
+def lookup_ns(table: RouteTable, entries: int, seed: int = 1) -> float:
+    """CPU time of a lookup, nanoseconds; the least of some rounds."""
+    rows = random.Random(seed).choices(range(entries), k=LOOKUPS)  # noqa: S311 - keys, no secrets
+    types, subscriptions = (
+        array("i", (1000 + at % 1000 for at in rows)),
+        array("i", (at // 1000 for at in rows)),
+    )
+    best = float("inf")
+    for _ in range(ROUNDS):
+        began = time.process_time_ns()
+        assert table.probe(types, subscriptions, 1) == LOOKUPS
+        best = min(best, (time.process_time_ns() - began) / LOOKUPS)
+    return best
+
+
+def settle_ms(old: CompiledTable, new: CompiledTable) -> float:
+    """The longest portion, milliseconds of CPU time, in which a table takes another's place."""
+    core = Bed(SCENARIOS[0]).forwarder
+    routes = Routes(core, core.add_address(1))
+    routes.use_table(old.native, array("I"))
+    assert routes.settle()
+    longest, began = 0, time.thread_time_ns()
+    routes.use_table(new.native, array("I", range(len(old.endpoints))))
+    done = False
+    while not done:
+        longest = max(longest, time.thread_time_ns() - began)
+        began = time.thread_time_ns()
+        done = routes.settle()
+    longest = max(longest, time.thread_time_ns() - began)
+    routes.close()
+    return longest / 1e6
+
+
+def measure(sizes: list[int]) -> Iterator[str]:
+    """A line for each size."""
+    yield f"{'entries':>9}  {'lookup':>8}  {'parse':>9}  {'build':>9}  {'settle':>8}"
+    for entries in sizes:
+        records = text(entries)
+        began = time.process_time()
+        value = parsed(records)
+        between = time.process_time()
+        built = compile_table(value, 1)
+        ended = time.process_time()
+        other = compile_table(value, 1)
+        yield (
+            f"{entries:>9}  {lookup_ns(built.native, entries):5.0f} ns  {(between - began) * 1e3:6.1f} ms"
+            f"  {(ended - between) * 1e3:6.1f} ms  {settle_ms(built, other):5.2f} ms"
+        )
+
+
+def main() -> None:
+    for line in measure([int(one) for one in sys.argv[1:]] or list(SIZES)):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
