@@ -37,7 +37,7 @@ cdef extern from "setup.h" nogil:
         NODES, NEIGHBOURS, NODE_TEXT, ROUTERD_PRIORITIES
         CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT, ALIAS_PHASES
     ctypedef struct core_pool:
-        uint32_t live
+        uint32_t live, entry_bytes
     ctypedef struct core_alias_table:
         uint32_t count
         uint64_t seed
@@ -193,6 +193,7 @@ cdef extern from "setup.h" nogil:
     uint64_t core_overflow(const core_router *)
     uint64_t clock_now()
     void *pool_take(core_pool *)
+    uint32_t pool_size(const core_pool *)
     void *pool_find(const core_pool *, uint64_t)
     uint64_t pool_handle(const void *)
     bint address_idle(const core_address *)

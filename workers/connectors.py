@@ -179,7 +179,7 @@ class Connectors:
             if setup.tls is not None:
                 self._guard.protect(connector.place, setup)
                 self._guard.certificates_due(connector.place)
-            password = password_of(setup.sasl_password)
+            password = password_of(setup.sasl_password, of_key=False)
             fd = _begin(family, address)
         except (OSError, PasswordError, CertificateError) as error:
             self._failed(connector, str(error))
@@ -225,6 +225,8 @@ class Connectors:
         if said != text or now >= when + TELL_SECONDS:
             connector.told = text, now
             SERVER.warning("connector %s: %s; next attempt in %g s", connector.setup.name, text, delay)
+        else:
+            SERVER.info("connector %s: %s", connector.setup.name, text)
         number = f"[C{connector.number}] " if connector.number else ""
         self._now(connector, CONNECTING, number + text)
 

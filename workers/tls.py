@@ -47,10 +47,12 @@ def unknown_protocols(text: str) -> list[str]:
     return [word for word in re.split(r"[\s,;]+", text) if word and word not in PROTOCOLS]
 
 
-def password_of(text: str) -> str:
-    """The password that a configured one stands for. Raises PasswordError."""
+def password_of(text: str, *, of_key: bool = True) -> str:
+    """The password that a configured one stands for; ``literal:`` is said of a key's only, as qdrouterd has it.
+
+    Raises PasswordError."""
     kind, colon, rest = text.partition(":")
-    if not colon or kind not in ("env", "file", "pass", "literal"):
+    if not colon or kind not in ("env", "file", "pass", *(["literal"] if of_key else [])):
         return text
     if kind == "env":
         if rest not in os.environ:

@@ -1,19 +1,27 @@
-"""The entity type `allocator`: the arenas, as far as they are like pools of a router in one process."""
+"""The entity type `allocator`: arenas and the core's tables, as far as they are like pools of a router in one process."""
 
 from collections.abc import Callable
 
 import msgspec
 
+from core.forward import Pools
 from core.management.noun import Column, Table, constant, type_column
 from core.management.view import View
 from shm import native, stats
 
 SMALL_BYTES = 512  # ARENA_SMALL_BYTES and ARENA_LARGE_BYTES of shm/arena.h
 LARGE_BYTES = 16384
+# The core's tables, by the names that tools know them by.
+_TABLES = {
+    "address": "qdr_address_t",
+    "link": "qdr_link_t",
+    "incoming": "qdr_delivery_t",
+    "outgoing": "qdr_link_work_t",
+}
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """A class of blocks of one arena: how large they are, how many, how many of them in use."""
+    """A class of blocks of one arena, or a table: how large entries are, how many, how many of them in use."""
 
     name: str
     size: int
@@ -30,7 +38,7 @@ def _field(attribute: str, description: str, read: Callable[[Pool], int]) -> Col
 
 
 class Allocators(Table):
-    """A row for each class of blocks of each arena."""
+    """A row for each class of blocks of each arena, and for each table of the core."""
 
     lenient = False
     NAME = "allocator"
@@ -64,7 +72,9 @@ class Allocators(Table):
             pools += _pools(f"worker-{i}", native.Arena(segments.arenas[i]).blocks, free)
         counts = self._view.core.forwarder.counts()
         free = (counts["free_small"], counts["free_large"])
-        return pools + _pools("core", native.Arena(segments.arenas[-1]).blocks, free)
+        pools += _pools("core", native.Arena(segments.arenas[-1]).blocks, free)
+        tables = Pools(self._view.core.forwarder).rows()
+        return pools + [Pool(_TABLES[name], *numbers) for name, *numbers in tables]
 
 
 def _pools(owner: str, total: tuple[int, int], free: tuple[int, int]) -> list[Pool]:

@@ -13,6 +13,7 @@ from shm.payloads import C_DETACH, Detach, Error
 LOGGER = logging.getLogger("AGENT")
 
 DETACHED = Error("amqp:link:detach-forced", "Link detached by management request")
+DEFAULT_PRIORITY = 4
 _GONE = {"outgoing": 0}
 _WORKERS_KNOW = frozenset({
     "undeliveredCount", "unsettledCount", "deliveryCount", "ingressHistogram", "creditAvailable",
@@ -48,6 +49,11 @@ def _unsettled(row: LinkRow) -> int:
 def _deliveries(row: LinkRow) -> int:
     """Of a receiver: what waits for its credit has not been delivered."""
     return max(0, row.count("deliveries") - row.undelivered)
+
+
+def _priority(row: LinkRow) -> int:
+    """Of a client's link the one that messages have which say nothing of it (AMQP 3.2.1)."""
+    return row.link.priority if row.link.kind else DEFAULT_PRIORITY
 
 
 def _ingress(row: LinkRow) -> list[int] | None:
@@ -102,7 +108,9 @@ class Links(Table):
         _count("delayed_10", "deliveriesDelayed10Sec", "Deliveries settled after more than 10 s."),
         _count("stuck", "deliveriesStuck", "Deliveries not settled for more than 10 s."),
         Column("ingressHistogram", "list", "Deliveries by the router they came from.", _ingress),
-        Column("priority", "integer", "Priority of a link between routers.", lambda r: r.link.priority),
+        Column(
+            "priority", "integer", "Priority of a link between routers; else that of messages.", _priority
+        ),
         _count("rate", "settleRate", "Settlements per second."),
         Column("creditAvailable", "integer", "Credit its sender has.", lambda r: r.credit),
         Column("zeroCreditSeconds", "integer", "Seconds without credit.", lambda r: r.dry),

@@ -34,6 +34,8 @@ _BASES = {
 
 
 # Types that no entity is of: what they extend, what they add to READ.
+# What clients bring and take away: there can be a great many of these, so a QUERY of everything leaves them out.
+_BY_TYPE_ONLY = frozenset({"connection", "router.link", "router.address"})
 _ABSTRACT: dict[str, tuple[list[str], list[str]]] = {
     "entity": ([], []),
     "configurationEntity": (["entity"], ["READ"]),
@@ -87,6 +89,8 @@ class SelfNode:
             raise ManagementError(BAD_REQUEST, "attributeNames must be a list of strings")
         names = [str(name) for name in names]
         nouns = self._asked(request)
+        if request.entity_type is None and not names:
+            nouns = [noun for noun in nouns if noun.schema.name not in _BY_TYPE_ONLY]
         if request.entity_type in TYPES or request.entity_type not in {None, *_ABSTRACT}:
             if not nouns:
                 return _page(names or ["name", "identity", "type"], [[NAME, NAME, TYPES[0]]], request)

@@ -188,6 +188,7 @@ def test_passwords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "",
     )
     assert [password_of(one) for one in given] == ["of env", "of file", "a:b", "env:X", "plain", "a:b", ""]
+    assert password_of("literal:a", of_key=False) == "literal:a", "only a key's has this spelling"
     with pytest.raises(PasswordError, match="ROUTERD_NONE"):
         password_of("env:ROUTERD_NONE")
 

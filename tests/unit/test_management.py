@@ -196,6 +196,25 @@ def test_refusals(bed: Bed, status: int, properties: dict[str, Any], body: Any) 
     assert (response.status, bool(response.text)) == (status, True)
 
 
+def test_a_query_of_everything_leaves_out_what_clients_bring(bed: Bed) -> None:
+    """There can be very many links; who wants them says so."""
+    body = bed.ask("QUERY", {})[1]
+    types = {row[body["attributeNames"].index("type")] for row in body["results"]}
+    assert PREFIX + "router" in types
+    assert not types & {PREFIX + name for name in ("connection", "router.link", "router.address")}
+
+
+def test_the_core_s_tables_are_pools(bed: Bed) -> None:
+    """By the names that tools know: room in all, and what is in use."""
+    body = bed.ask(
+        "QUERY", {"attributeNames": ["typeName", "typeSize", "heldByThreads"]}, entityType="allocator"
+    )[1]
+    pools = {row[0]: row[1:] for row in body["results"]}
+    size, used = pools["qdr_address_t"]
+    assert size > 100
+    assert used == bed.core.forwarder.counts()["addresses"]
+
+
 def test_about_the_agent(bed: Bed) -> None:
     """GET-… operations, for all types or for one; the operation's case does not matter."""
     assert bed.ask("GET-ATTRIBUTES", entityType="allocator")[1].keys() == {PREFIX + "allocator"}

@@ -1,0 +1,20 @@
+"""How full the forwarder's own tables are. Part of forward.pyx."""
+
+
+cdef class Pools:
+    """The tables that grow by chunks (pool.h)."""
+
+    cdef Forwarder forwarder
+
+    def __cinit__(self, Forwarder forwarder not None):
+        self.forwarder = forwarder
+
+    def rows(self) -> list[tuple[str, int, int, int]]:
+        """Of each its name, the bytes of an entry, the entries there is room for, and those in use."""
+        cdef core_router *c = self.forwarder.core
+        return [(name, one[0], one[1], one[2]) for name, one in (
+            ("address", seen(&c.addresses)), ("link", seen(&c.links)), ("incoming", seen(&c.ins)), ("outgoing", seen(&c.outs)))]
+
+
+cdef tuple seen(const core_pool *p):
+    return p.entry_bytes, pool_size(p), p.live
