@@ -8,14 +8,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-RHEA := rhea@3.0.5
+RHEA := rhea@3.0.5 ws@8.18.0
 
 NATIVE := $(wildcard */*.pyx */*.pxd */*.pxi */*.h)
 SYSTEM := $(VENV)/.system
 TOOLS := $(VENV)/.tools
 PACKAGES := $(VENV)/.packages
 COMPILED := $(VENV)/.compiled
-NODE := $(VENV)/.node-$(RHEA)
+NODE := $(VENV)/.node-$(subst $(eval ) ,-,$(RHEA))
 SPARK := $(VENV)/.spark
 
 .PHONY: build run lint test bench clean clean-all

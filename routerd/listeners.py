@@ -40,6 +40,7 @@ class Listening(msgspec.Struct, frozen=True):
     sockets: list[socket.socket]
     number: int = 0
     held: int = 0  # so many of the first sockets
+    handover: tuple[socket.socket, socket.socket] | None = None  # the exporter's end, and the workers'
 
     @property
     def urls(self) -> list[str]:
@@ -70,7 +71,7 @@ def listen_all(listeners: Sequence[Listener], passed: Passed | None = None) -> l
     try:
         for listener in listeners:
             sockets, held = _listen(listener, passed)
-            listening.append(Listening(listener, sockets, next(numbers), held))
+            listening.append(Listening(listener, sockets, next(numbers), held, _handover(listener)))
     except ListenError:
         close_all(listening)
         raise
@@ -79,8 +80,28 @@ def listen_all(listeners: Sequence[Listener], passed: Passed | None = None) -> l
 
 def close_all(listening: Sequence[Listening]) -> None:
     for one in listening:
-        for sock in one.sockets:
+        for sock in (*one.sockets, *(one.handover or ())):
             sock.close()
+
+
+def kept_by(have: Listening, listener: Listener) -> Listening:
+    """Sockets that stay, for a listener that has changed."""
+    wanted = listener.http and listener.websockets
+    handover = have.handover or _handover(listener) if wanted else None
+    if have.handover is not None and not wanted:
+        for end in have.handover:
+            end.close()
+    return msgspec.structs.replace(have, listener=listener, handover=handover)
+
+
+def _handover(listener: Listener) -> tuple[socket.socket, socket.socket] | None:
+    """How connections whose clients want AMQP over WebSockets come from the exporter to the workers."""
+    if not (listener.http and listener.websockets):
+        return None
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setblocking(False)
+    return ends
 
 
 def _listen(listener: Listener, passed: Passed) -> tuple[list[socket.socket], int]:

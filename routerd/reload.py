@@ -15,7 +15,7 @@ from routerd.changes import kept
 from routerd.config import Config, ConfigError, Listener, load
 from routerd.config.source import Mistake
 from routerd.difference import Difference, difference, places
-from routerd.listeners import ListenError, Listening, close_all, listen_all
+from routerd.listeners import ListenError, Listening, close_all, kept_by, listen_all
 from routerd.log import NOTICE, LogError, configure, event
 from routerd.pinning import Pinning, UnknownCpuError, plan
 from routerd.setup import log_setups
@@ -137,10 +137,7 @@ def exchange(
             one.resume()
         raise
     new = iter(opened)
-    kept = [
-        msgspec.structs.replace(have[place], listener=one) if place in have else next(new)
-        for place, one in want.items()
-    ]
+    kept = [kept_by(have[place], one) if place in have else next(new) for place, one in want.items()]
     return kept, leaving
 
 

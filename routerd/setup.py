@@ -1,5 +1,6 @@
 """From the configuration to what each child is told: pure translation."""
 
+import socket
 from collections.abc import Sequence
 
 import msgspec
@@ -178,13 +179,18 @@ class Blueprint(msgspec.Struct, frozen=True):
         ]
 
     def _listeners(self, role: str) -> list[ListenerSetup]:
-        """Those that speak AMQP are the workers', those that speak HTTP the exporter's."""
-        http = {"worker": False, "exporter": True}.get(role)
-        return [
-            _listener(one, self.router.link_capacity, self.profiles)
-            for one in self.listening
-            if one.listener.http is http
-        ]
+        """Those that speak AMQP are the workers', those that speak HTTP the exporter's, which hands over to
+        workers who wants AMQP there."""
+        if role not in ("worker", "exporter"):
+            return []
+        found: list[ListenerSetup] = []
+        for one in self.listening:
+            setup = _listener(one, self.router.link_capacity, self.profiles)
+            if one.handover is not None:
+                found.append(_handing_over(setup, one.handover, role == "exporter"))
+            elif one.listener.http is (role == "exporter"):
+                found.append(setup)
+        return found
 
 
 def log_setups(logs: Sequence[Log]) -> list[LogSetup]:
@@ -231,6 +237,17 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         table=(listener.table or "") if listener.protocol == "rmr" else "",
         advertised=advertised(listener),
         replies=listener.replies,
+    )
+
+
+def _handing_over(
+    setup: ListenerSetup, ends: tuple[socket.socket, socket.socket], exporter: bool
+) -> ListenerSetup:
+    """A listener's place for AMQP over WebSockets. TLS is the exporter's."""
+    if exporter:
+        return msgspec.structs.replace(setup, fds=[*setup.fds, ends[0].fileno()], websockets=True)
+    return msgspec.structs.replace(
+        setup, fds=[ends[1].fileno()], tls=None, require_encryption=False, websockets=True
     )
 
 

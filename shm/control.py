@@ -61,6 +61,7 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     table: str = ""  # RMR is spoken here, and this route table has the messages; empty: AMQP
     advertised: str = ""  # host:port that RMR applications reach it by; host alone: with the port that it has
     replies: bool = False  # only what replies to messages of this router comes here
+    websockets: bool = False  # the last of fds is an end of the pair by which connections are handed over
 
 
 class ConnectorSetup(msgspec.Struct, frozen=True):

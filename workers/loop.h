@@ -234,6 +234,7 @@ static inline void conn_free(pump *p, wconn *c)
     trace_end(c);
     close(c->fd);
     free(c->user);
+    free(c->websocket);
     pn_connection_set_context(c->engine, NULL);
     pn_transport_unbind(c->transport);
     events_drain(p);

@@ -140,7 +140,7 @@ cdef extern from "loop.h" nogil:
         int fd
         uint32_t config
         bint armed
-        bint dials
+        bint dials, hands_over
         uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
         uint16_t channel_max
         bint authenticate, encrypt
@@ -219,6 +219,7 @@ cdef extern from "loop.h" nogil:
     void listeners_arm(native_pump *, bint)
     void listener_arm(native_pump *, wlistener *, bint)
     wlistener *listener_new(native_pump *)
+    bint websocket_door(int)
     void listener_close(native_pump *, wlistener *)
     wlistener *dial_place(native_pump *)
     wconn *dial(native_pump *, int, uint16_t, const char *, const char *, const char *)

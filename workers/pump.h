@@ -86,6 +86,7 @@ typedef struct {
     bool dialled;                  /* this side has made it */
     struct rmr_conn *rmr;          /* it speaks RMR's own transport, and has no engine; NULL: AMQP */
     bool messages_logged;          /* each of its messages is told of (message_log.h) */
+    struct websocket *websocket;   /* how its bytes travel, if not as they are (websocket.h) */
 } wconn;
 
 typedef struct {
@@ -161,6 +162,7 @@ typedef struct wout {
 typedef struct {
     int fd;                        /* -1: removed, or a connector's; its connections may still be there */
     bool dials;                    /* a connector's: nobody is accepted by it */
+    bool hands_over;               /* its socket brings connections that the exporter has taken (websocket.h) */
     uint32_t config;               /* number of its listenerSetup */
     bool armed;
     uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window;

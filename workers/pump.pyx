@@ -122,6 +122,7 @@ cdef class Pump(AnnotatingPump):
         l.fd = -1
         listener_terms(l, terms)
         l.fd = fd
+        l.hands_over = websocket_door(fd)
         listener_arm(&self.p, l, self.p.accepting and not self.p.paused)
         return l - self.p.listeners
 

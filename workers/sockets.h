@@ -15,6 +15,7 @@
 
 #include "security.h"
 #include "trace.h"
+#include "websocket.h"
 
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
 #define ACCEPT_MEMORY (4u << 20)       /* far more than it needs: what others do meanwhile takes some, too */
@@ -128,6 +129,7 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
 {
     wconn *c = conn_begin(p, fd, listener);
     if (!c) return NULL;
+    if (p->listeners[listener].hands_over && !(c->websocket = (websocket *) calloc(1, sizeof *c->websocket))) abort();   /* memory_left() */
     pn_transport_set_server(c->transport);
     conn_begun(p, c, security_begin(&p->listeners[listener], c), false);
     stats_add(p->stats, N_ACCEPTED, 1);
@@ -158,7 +160,8 @@ static inline void sockets_accept(pump *p, wlistener *l)
         struct sockaddr_in6 peer = { .sin6_family = AF_UNSPEC };       /* an IPv4 one fits, too */
         socklen_t peer_size = sizeof peer;
         errno = ENOMEM;
-        int fd = !memory_left() ? -1 : accept4(l->fd, (struct sockaddr *) &peer, &peer_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = !memory_left() ? -1 : l->hands_over ? websocket_accept(l->fd, &peer)
+                 : accept4(l->fd, (struct sockaddr *) &peer, &peer_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
                 p->accept_retry = p->now_ms + ACCEPT_FAILED_MS;
@@ -199,10 +202,16 @@ static inline bool conn_read(pump *p, wconn *c)
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) conn_broken(p, c);
         return n > 0;
     }
-    ssize_t n = read(c->fd, pn_transport_tail(c->transport), (size_t) room);
+    ssize_t n;
+    if (__builtin_expect(c->websocket != NULL, 0)) {
+        n = websocket_read(c->websocket, c->fd, c->transport);
+        room = WEBSOCKET_READ;
+    } else {
+        n = read(c->fd, pn_transport_tail(c->transport), (size_t) room);
+        if (n > 0) pn_transport_process(c->transport, (size_t) n);
+    }
     if (n > 0) {
         stats_add(p->stats, N_BYTES_IN, (uint64_t) n);
-        pn_transport_process(c->transport, (size_t) n);
         mark_dirty(p, c);
         return n == room;
     }
@@ -217,28 +226,47 @@ static inline bool conn_read(pump *p, wconn *c)
     return false;
 }
 
+static inline ssize_t conn_send(wconn *c, const char *bytes, size_t size)
+{
+    if (__builtin_expect(c->websocket != NULL, 0)) return websocket_send(c->websocket, c->fd, bytes, size);
+    return send(c->fd, bytes, size, MSG_NOSIGNAL);
+}
+
+/* The last that is said on a WebSocket; what does not fit into the socket any more is not said. */
+static inline void conn_farewell(wconn *c)
+{
+    if (!c->websocket) return;
+    if (!c->websocket->over) websocket_end(c->websocket, WEBSOCKET_NORMAL);
+    (void) websocket_flush(c->websocket, c->fd);
+}
+
+/* The socket takes no more: now, or (true) never again. */
+static inline bool conn_full(pump *p, wconn *c)
+{
+    if (errno != EAGAIN) { conn_broken(p, c); return true; }
+    if (!c->want_write) { c->want_write = true; conn_watch(p, c); }
+    return false;
+}
+
 /* Write what the engine has; false if the socket is full. */
 static inline bool conn_write(pump *p, wconn *c)
 {
     ssize_t size;
+    if (__builtin_expect(c->websocket != NULL, 0) && !websocket_flush(c->websocket, c->fd)) return conn_full(p, c);
     while ((size = pn_transport_pending(c->transport)) > 0) {
-        ssize_t n = send(c->fd, pn_transport_head(c->transport), (size_t) size, MSG_NOSIGNAL);
+        ssize_t n = conn_send(c, pn_transport_head(c->transport), (size_t) size);
         if (n > 0) {
             pn_transport_pop(c->transport, (size_t) n);
             stats_add(p->stats, N_BYTES_OUT, (uint64_t) n);
             continue;
         }
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno == EAGAIN) {
-            if (!c->want_write) { c->want_write = true; conn_watch(p, c); }
-            return false;
-        }
-        conn_broken(p, c);
-        return true;
+        return conn_full(p, c);
     }
     if (c->want_write) { c->want_write = false; conn_watch(p, c); }
     if (size < 0 && !c->output_done) {
         c->output_done = true;
+        conn_farewell(c);
         shutdown(c->fd, SHUT_WR);
     }
     return true;

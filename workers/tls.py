@@ -48,7 +48,7 @@ def unknown_protocols(text: str) -> list[str]:
 
 
 def password_of(text: str, *, of_key: bool = True) -> str:
-    """The password that a configured one stands for; ``literal:`` is said of a key's only, as qdrouterd has it.
+    """The password that a configured one stands for; ``literal:`` is said of a key only, as in qdrouterd.
 
     Raises PasswordError."""
     kind, colon, rest = text.partition(":")

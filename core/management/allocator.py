@@ -1,4 +1,4 @@
-"""The entity type `allocator`: arenas and the core's tables, as far as they are like pools of a router in one process."""
+"""The entity type `allocator`: arenas, and the core's tables, as pools of a router in one process."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ _TABLES = {
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """A class of blocks of one arena, or a table: how large entries are, how many, how many of them in use."""
+    """A class of blocks of one arena, or a table: how large entries are, how many, how many in use."""
 
     name: str
     size: int

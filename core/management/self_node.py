@@ -33,9 +33,9 @@ _BASES = {
 }
 
 
-# Types that no entity is of: what they extend, what they add to READ.
-# What clients bring and take away: there can be a great many of these, so a QUERY of everything leaves them out.
+# What clients bring: there can be a great many of these, so a QUERY of everything leaves them out.
 _BY_TYPE_ONLY = frozenset({"connection", "router.link", "router.address"})
+# Types that no entity is of: what they extend, what they add to READ.
 _ABSTRACT: dict[str, tuple[list[str], list[str]]] = {
     "entity": ([], []),
     "configurationEntity": (["entity"], ["READ"]),

@@ -37,8 +37,11 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
                 yield from _sasl(at, at.entity, router)
                 if policy.enable_vhost_policy and not policy.enable_vhost_name_patterns:
                     yield from _policy_vhost(at, at.entity.policy_vhost, vhosts)
-            case Listener(http=True) as listener if listener.ssl_profile in profiles:
-                yield from _secured_http(at, listener, profiles[listener.ssl_profile])
+            case Listener(http=True) as listener:
+                if listener.websockets:
+                    yield from _sasl(at, listener, router)
+                if listener.ssl_profile in profiles:
+                    yield from _secured_http(at, listener, profiles[listener.ssl_profile])
             case Vhost():
                 yield from _vhost(at, at.entity)
     yield from _vhost_names(checked)

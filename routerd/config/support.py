@@ -34,9 +34,7 @@ _NEEDING_TLS = ("authenticatePeer", "requireSsl", "requireEncryption", "trustedC
 _PROTECTING = {"saslPlugin": "remove it"}
 
 # What of a listener is not served, and what happens then, for the documentation.
-UNSERVED_LISTENER = dict.fromkeys(_PROTECTING, "refused when set") | {
-    "websockets": "AMQP is not served over websockets",
-}
+UNSERVED_LISTENER = dict.fromkeys(_PROTECTING, "refused when set")
 
 
 def check_support(checked: list[Checked]) -> Iterator[Mistake]:

@@ -100,7 +100,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     ) = None
     healthz: Annotated[bool, about("Whether an HTTP listener serves /healthz.")] = True
     metrics: Annotated[bool, about("Whether an HTTP listener serves /metrics.")] = True
-    websockets: Annotated[bool, about("Whether an HTTP listener serves AMQP over websockets.")] = True
+    websockets: Annotated[bool, about("Whether an HTTP listener serves AMQP over WebSockets.")] = True
     http: Annotated[bool, about("Whether the port speaks HTTP.")] = False
     http_root_dir: (
         Annotated[str, about("Directory of files an HTTP listener serves.", kind="path", old="httpRoot")]

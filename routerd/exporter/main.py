@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 import time
+from itertools import islice
 from typing import Protocol
 
 from routerd.exporter.collector import Identity
@@ -82,11 +83,15 @@ def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) ->
 
 def _listen(server: Server, pages: Pages, listeners: list[ListenerSetup], descriptors: list[int]) -> None:
     """Serve these from now on; ``descriptors`` are the sockets of all of them in turn, and ours."""
-    doors = [_door(pages, one) for one in listeners for _ in one.fds]
-    sockets = [socket.socket(fileno=fd) for fd in descriptors]
-    server.listen(dict(zip(sockets, doors, strict=True)))
+    sockets = iter([socket.socket(fileno=fd) for fd in descriptors])
+    doors: dict[socket.socket, Door] = {}
+    for one in listeners:
+        mine = list(islice(sockets, len(one.fds)))
+        door = _door(pages, one, mine.pop() if one.websockets else None)
+        doors |= dict.fromkeys(mine, door)
+    server.listen(doors)
 
 
-def _door(pages: Pages, listener: ListenerSetup) -> Door:
+def _door(pages: Pages, listener: ListenerSetup, workers: socket.socket | None) -> Door:
     site = pages.site(listener.metrics, listener.healthz, listener.http_root_dir)
-    return Door(site, Secured(listener.tls) if listener.tls else None)
+    return Door(site, Secured(listener.tls) if listener.tls else None, workers)

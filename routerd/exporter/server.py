@@ -4,8 +4,9 @@
     reading --whole head--> answering --all sent--> closing --peer closes, or time--> gone
     reading --deadline, bad or long head--> answering (an error) or gone
 
-Every connection gets one answer and is closed. Prohibited: waiting for anybody; a slow or silent client
-costs a place in a table until its deadline, or until the table is full and the oldest must go.
+Every connection gets one answer and is closed, unless it asks for AMQP over WebSockets (websocket.py).
+Prohibited: waiting for anybody; a slow or silent client costs a place in a table until its deadline, or until
+the table is full and the oldest must go.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from routerd.exporter import websocket
 from routerd.exporter.complaints import Complaints
 from routerd.exporter.tls import TLS_RECORD, Secured
 
@@ -61,6 +63,7 @@ class Door(msgspec.Struct, frozen=True):
 
     site: Site
     tls: Secured | None = None
+    workers: socket.socket | None = None  # where who wants AMQP over WebSockets is handed over
 
 
 class _Head(BaseHTTPRequestHandler):
@@ -83,6 +86,7 @@ class Connection:
     def __init__(self, sock: socket.socket, door: Door, now: float) -> None:
         self.sock = sock
         self.site = door.site
+        self.workers = door.workers
         self.tls = door.tls  # None when nothing is left to do about it
         self.born = now
         self.deadline = now + HEAD_SECONDS
@@ -101,6 +105,7 @@ class Server:
         self._listening: dict[socket.socket, Door] = {}
         self._accepting = False
         self.answered: Counter[int] = Counter()
+        self._relays = websocket.Relays(self._selector)
         self._complaints = Complaints()
         self._now = 0.0  # of this turn
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
@@ -115,8 +120,12 @@ class Server:
     def listen(self, doors: Mapping[socket.socket, Door]) -> None:
         """Accept connections from these listening sockets, and from no others any more."""
         self._accept_from_all(False)
+        kept = {door.workers for door in doors.values()}
         for sock in self._listening.keys() - doors.keys():
             sock.close()
+        for door in {one.workers for one in self._listening.values()} - kept:
+            if door is not None:
+                door.close()
         self._listening = dict(doors)
         self._accept_from_all(True)
 
@@ -131,6 +140,8 @@ class Server:
                 continue
             if key.fileobj in self._listening:
                 self._accept(key.fileobj, now)
+            elif key.fileobj in self._relays:
+                self._relays.serve(key.fileobj)  # type: ignore[arg-type]  # a socket, as it is one of theirs
             elif connection := self._connections.get(key.fileobj):  # type: ignore[call-overload]  # likewise
                 self._serve(connection, now)
 
@@ -138,6 +149,7 @@ class Server:
         """Drop all connections and stop listening."""
         for connection in list(self._connections.values()):
             self._drop(connection)
+        self._relays.close()
         self.listen({})
         self._selector.close()
 
@@ -245,6 +257,9 @@ class Server:
         if head.error:
             self._refuse(connection, head.error, now)
             return
+        if connection.workers is not None and websocket.wanted(head.headers):
+            self._upgrade(connection, connection.workers, head, now)
+            return
         if head.command not in ("GET", "HEAD"):
             answer = Answer(b"only GET is served here\n", status=405, headers={"Allow": "GET, HEAD"})
         else:
@@ -255,6 +270,29 @@ class Server:
                 return
             answer = connection.site(Request(url.path, parse_qs(url.query), head.headers.get("Accept", "")))
         self._send(connection, answer, head.command != "HEAD", now)
+
+    def _upgrade(self, connection: Connection, workers: socket.socket, head: _Head, now: float) -> None:
+        """Let a worker have the connection, behind TLS if there is some."""
+        try:
+            answer = websocket.granted(head.headers)
+            if head.command != "GET" or not connection.head.endswith(b"\n"):
+                raise websocket.RefusedError("ask by GET, and wait for the answer")
+        except websocket.RefusedError as error:
+            self._send(connection, Answer(f"{error}\n".encode(), status=400), True, now)
+            return
+        sock, peer = connection.sock, websocket.address_of(connection.sock)
+        sock.send(answer)  # it is the first that is written: there is room for all of it
+        self.answered[HTTPStatus.SWITCHING_PROTOCOLS] += 1
+        self._selector.unregister(sock)
+        del self._connections[sock]
+        secured = isinstance(sock, ssl.SSLSocket)
+        taken = (
+            self._relays.begin(sock, workers, peer) if secured else websocket.hand_over(workers, sock, peer)
+        )
+        if not taken:
+            self._refused(connection, "crowded", "no worker takes another WebSocket")
+        if not (secured and taken):
+            sock.close()
 
     def _refuse(self, connection: Connection, status: int, now: float) -> None:
         self._refused(connection, "malformed", HTTPStatus(status).phrase)

@@ -1,4 +1,4 @@
-/* Scenarios for a client with another engine: node rhea_client.js HOST PORT SCENARIO ADDRESS
+/* Scenarios for a client with another engine: node rhea_client.js HOST PORT SCENARIO ADDRESS [URL of a WebSocket]
  *
  * Each ends by writing one line of JSON with what it saw; the tests judge it.
  */
@@ -6,12 +6,16 @@
 
 const rhea = require('rhea');
 
-const [host, port, scenario, address] = process.argv.slice(2);
+const [host, port, scenario, address, url] = process.argv.slice(2);
 const container = rhea.create_container({ id: `rhea-${scenario}` });
 const seen = {};
 
 /* rhea tries again after a loss by default; a test must not. */
 function connect() {
+    if (url) {
+        const over = rhea.websocket_connect(require('ws'));
+        return container.connect({ connection_details: over(url, ['amqp'], { rejectUnauthorized: false }), reconnect: false });
+    }
     return container.connect({ host, port: Number(port), reconnect: false });
 }
 

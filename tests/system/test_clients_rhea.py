@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import Authority
 from running import Configuration, RunningRouter
 
 HERE = Path(__file__).parent
@@ -16,8 +18,17 @@ MISSING = "node with rhea is missing; `make test` installs it, or: make .venv/.n
 
 
 @pytest.fixture(scope="module")
-def configuration() -> Configuration:
-    return Configuration(sections="address {\n prefix: closed\n distribution: unavailable\n}")
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
+    """With listeners for WebSockets, in clear and with TLS."""
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    certificate = authority.issue("server", "/CN=localhost")
+    profile = f"name: p\n certFile: {certificate.certificate}\n privateKeyFile: {certificate.key}"
+    web = "host: 127.0.0.1\n port: 0\n http: yes"
+    return Configuration(
+        sections="address {\n prefix: closed\n distribution: unavailable\n}\n"
+        f"sslProfile {{\n {profile}\n}}\nlistener {{\n {web}\n}}\n"
+        f"listener {{\n {web}\n sslProfile: p\n requireSsl: yes\n}}"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +42,11 @@ def node() -> str:
     pytest.skip(MISSING)
 
 
-def run(node: str, router: RunningRouter, scenario: str, address: str = "") -> dict[str, Any]:
-    """What a scenario of rhea_client.js saw."""
+def run(node: str, router: RunningRouter, scenario: str, address: str = "", url: str = "") -> dict[str, Any]:
+    """What a scenario of rhea_client.js saw; ``url``: over a WebSocket."""
     host, port = router.address
     done = subprocess.run(
-        [node, HERE / "rhea_client.js", host, str(port), scenario, address or f"rhea.{scenario}"],
+        [node, HERE / "rhea_client.js", host, str(port), scenario, address or f"rhea.{scenario}", url],
         env={**os.environ, "NODE_PATH": str(MODULES)},
         capture_output=True,
         text=True,
@@ -50,6 +61,15 @@ def run(node: str, router: RunningRouter, scenario: str, address: str = "") -> d
 def test_exchange(node: str, router: RunningRouter) -> None:
     """More messages than credit, in order, all accepted."""
     seen = run(node, router, "exchange")
+    assert seen["bodies"] == list(range(500))
+    assert seen["accepted"] == 500
+
+
+@pytest.mark.parametrize("scheme", ["ws", "wss"])
+def test_exchange_over_a_websocket(node: str, router: RunningRouter, scheme: str) -> None:
+    """As a browser would, in clear and with TLS."""
+    (place,) = re.findall(scheme.replace("ws", "http") + r"(://127\S+)", router.output)
+    seen = run(node, router, "exchange", f"rhea.{scheme}", scheme + place)
     assert seen["bodies"] == list(range(500))
     assert seen["accepted"] == 500
 
