@@ -1,6 +1,5 @@
 """The supervisor's packets: MessagePack structures on its socket pair with each child, one per SOCK_SEQPACKET
-packet. They are the whole contract between their two ends.
-"""
+packet. They are the whole contract between their two ends."""
 
 from typing import Any
 
