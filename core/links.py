@@ -136,7 +136,8 @@ class Links:
             address = self._addresses.terminus(
                 terminus.text, tenant, outgoing=attach.outgoing, phase=phase.phase
             )
-        if address is not None and (error := barred(address, attach.outgoing, self._addresses.tables)):
+        role = connection.role if connection else ""
+        if address is not None and (error := barred(address, attach.outgoing, self._addresses.tables, role)):
             self._refuse(worker, attach, error)
             self._addresses.forget_idle(address)
             return

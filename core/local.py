@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-MESSAGE_LIMIT: Final = 1 << 20  # bytes of a message that a subscriber takes; a longer one is rejected
+MESSAGE_LIMIT: Final = 1 << 20  # bytes of a message, unless its subscriber takes longer ones; it is rejected
 LINK_CAPACITY: Final = 250
 GENERATION: Final = 1  # of the core's own links: they end with it
 WAITING_BYTES: Final = 4 << 20  # of messages that found no room
@@ -34,7 +34,7 @@ Hear = Callable[[bytes, int], None]  # and the place of the router that said it;
 class _Incoming:
     """A message on its way to a subscriber."""
 
-    __slots__ = ("parts", "place", "reader", "receive", "settled", "size", "skip", "source")
+    __slots__ = ("limit", "parts", "place", "reader", "receive", "settled", "size", "skip", "source")
 
     def __init__(
         self,
@@ -44,7 +44,9 @@ class _Incoming:
         source: tuple[int, int, int] | None,
         place: int,
         skip: int,
+        limit: int,
     ) -> None:
+        self.limit = limit
         self.receive = receive
         self.source = source  # worker, index and generation of the link it came on; None: nobody knows
         self.reader = reader
@@ -67,6 +69,7 @@ class Local:
         self._segments = arenas
         self._arenas: dict[int, n.Arena] = {}
         self._receivers: dict[int, Hear | None] = {}  # by link; None: it takes nothing
+        self._limits: dict[int, int] = {}  # by link: octets of a message, if it takes long ones
         self._unused: list[int] = []  # numbers of links that are gone
         self._incoming: dict[int, _Incoming] = {}  # by the core's handle
         self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
@@ -84,9 +87,12 @@ class Local:
         """Let messages to an address, as clients spell it, come to ``receive``."""
         self.listen(text, lambda content, _: receive(content))
 
-    def listen(self, text: str, hear: Hear) -> None:
-        """As ``subscribe``, for who wants to know where from."""
-        self._receivers[self._add_link(True, self._addresses.resolve(text).handle)] = hear
+    def listen(self, text: str, hear: Hear, limit: int = MESSAGE_LIMIT) -> int:
+        """As ``subscribe``, for who wants to know where from. ``limit``: octets of a message. The link."""
+        link = self._add_link(True, self._addresses.resolve(text).handle)
+        self._receivers[link] = hear
+        self._limits[link] = limit
+        return link
 
     def refuse(self, address: Address) -> int:
         """Let an address lead here, though what comes is released: others take it before. The link."""
@@ -98,6 +104,7 @@ class Local:
         """Receive on a link no more."""
         self._forwarder.remove_link(self._place, link, GENERATION)
         del self._receivers[link]
+        self._limits.pop(link, None)
         self._unused.append(link)
 
     def _add_link(self, outgoing: bool, address: int) -> int:
@@ -119,6 +126,10 @@ class Local:
         self._waiting.setdefault(text, deque()).append(content)
         self._waiting_bytes += len(content)
         return True
+
+    def reaches(self, text: str) -> bool:
+        """Whether somebody receives from an address."""
+        return self._reached(text) is not None
 
     def waiting(self, text: str) -> int:
         """Messages on their way to an address."""
@@ -197,7 +208,8 @@ class Local:
             reader = n.ChainReader(self._arena(arena), block)
             source = self._forwarder.own_source(delivery)
             settled = bool(flags & n.F_SETTLED)
-            incoming = _Incoming(receive, reader, settled, source, place, skip)
+            limit = self._limits.get(link, MESSAGE_LIMIT)
+            incoming = _Incoming(receive, reader, settled, source, place, skip, limit)
             self._incoming[delivery] = incoming
             self._read(delivery, incoming, bool(flags & n.F_COMPLETE))
         elif (known := self._incoming.get(delivery)) is None:
@@ -229,9 +241,9 @@ class Local:
             self._finish(delivery, dropped=True)
             return
         incoming.size += len(part)
-        if incoming.size > MESSAGE_LIMIT:
+        if incoming.size > incoming.limit:
             LOGGER.info(
-                "a message to the core itself is longer than %d bytes and was rejected", MESSAGE_LIMIT
+                "a message to the core itself is longer than %d bytes and was rejected", incoming.limit
             )
             self._finish(delivery, dropped=True)
             return

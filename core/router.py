@@ -23,10 +23,12 @@ from core.links import Links
 from core.local import Local
 from core.names import Names
 from core.recovery import Recovery
-from core.routes.dialling import RMR, Dialling
+from core.routes.dialling import Dialling
 from core.routes.intake import Intake
+from core.routes.liaisons import Liaisons
 from core.routes.plane import Plane
 from core.stations import Stations
+from core.terminus import RMR
 from core.trunks import ROLE
 from shm.control import ChangeAddresses, SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
 from shm.payloads import (
@@ -132,6 +134,7 @@ class Core:
         self.set_routing(setup.routing)
         self.routes.configure(setup.link_routes)
         self.dialling = Dialling(self.forwarder, self.plane, range(setup.workers))
+        self.liaisons = Liaisons(self.forwarder, self.local, self.links, self.plane, self.dialling, seed)
         self.set_tables(setup.tables)
         if self.fabric is not None:
             self.fabric.share(self.routes)
@@ -208,12 +211,13 @@ class Core:
     def restless(self) -> bool:
         """Whether there is something to do before anybody sleeps."""
         changed = self.fabric is not None and self.fabric.changed
-        return changed or self.addresses.unsettled or self.plane.restless
+        return changed or self.addresses.unsettled or self.plane.restless or self.liaisons.busy
 
     def tick(self, now: int) -> None:
         """What is due at a time; of a lot of work, a part."""
         self.addresses.settle()
         self.plane.step()
+        self.liaisons.step(now)
         self.auto_links.step(now)
         if self.fabric is not None:
             self.fabric.step(now)
@@ -235,6 +239,7 @@ class Core:
     def set_tables(self, setups: Sequence[TableSetup]) -> None:
         """Other route tables from now on. Senders to what became one, or is none any more, attach again."""
         touched = [address.handle for address in self.plane.configure(setups)]
+        self.liaisons.configure()
         for link in self.links.entries():
             if link.address is not None and link.address.handle in touched:
                 detach = Detach(link.link, link.generation, TABLES_CHANGED)
@@ -254,6 +259,7 @@ class Core:
 
         reclaimed = self._recovery.worker_gone(gone, drain)
         self.connectors.forget_worker(gone.index)
+        self.liaisons.forget_worker(gone.index)
         self.dialling.worker_gone(gone.index, gone.removed)
         self.auto_links.forget_worker(gone.index)
         if self.fabric is not None:
@@ -331,10 +337,12 @@ class Core:
             self.connections.opened(worker, message)
             if key in self.connections:
                 self.routes.opened(key, message)
+                self.liaisons.opened(worker, message)
         else:
             self.connections.closed(worker, message)
             if key not in self.connections:
                 self.routes.closed(key)
+                self.liaisons.closed(*key)
 
     def _ours(self, worker: int, message: msgspec.Struct) -> None:
         """What it means for the links that we begin."""

@@ -23,7 +23,11 @@ NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no p
 NO_RECEIVER: Final = Error(
     "amqp:not-allowed", "Nobody receives from a route table; attach at its address, a slash and an endpoint"
 )
+NOT_YOURS: Final = Error("amqp:not-allowed", "This address of a route table is for RMR connections")
 NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
+
+
+RMR: Final = "rmr"  # role of connections that speak RMR
 
 
 class Terminus(msgspec.Struct, frozen=True):
@@ -47,10 +51,12 @@ def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
     return Terminus(attach.address)
 
 
-def barred(address: Address, outgoing: bool, tables: Container[str]) -> Error | None:
-    """Why nobody may have a link to an address; ``tables`` are the keys of route tables' addresses."""
+def barred(address: Address, outgoing: bool, tables: Container[str], role: str) -> Error | None:
+    """Why a connection of a role may have no link to an address; ``tables`` are the keys of route tables'."""
     if address.rule.distribution == "unavailable":
         return NOT_FOUND
+    if role != RMR and address.key.partition("/$")[0] in tables and "/$" in address.key:
+        return NOT_YOURS
     return NO_RECEIVER if outgoing and address.key in tables else None
 
 

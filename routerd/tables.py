@@ -12,6 +12,13 @@ from shm.tables import TableSetup
 
 SEED = "RMR_SEED_RT"
 MANAGER = "RMR_RTG_SVC"
+INTERVAL = "RMR_RTREQ_FREQ"
+SOURCE = "RMR_SRC_ID"
+STATE = "STATE_DIRECTORY"  # systemd's
+DEFAULT_INTERVAL = 5
+PORT = 4560  # of RMR applications, unless they choose another one
+SOURCE_LENGTH = 57  # octets; with its port there is room for 63
+
 NAME = "rmr"  # of the table that the environment alone makes
 
 
@@ -21,26 +28,67 @@ def tables(config: Config, environment: Mapping[str, str] | None = None) -> list
     found = [one for one in config.entities if isinstance(one, RouteTable)]
     if not found and environment.get(SEED):
         found = [RouteTable(name=NAME)]
-    return [_table(one, environment if at == 0 else {}) for at, one in enumerate(found)]
+    return [_table(one, config, environment if at == 0 else {}) for at, one in enumerate(found)]
 
 
-def _table(table: RouteTable, environment: Mapping[str, str]) -> TableSetup:
+def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) -> TableSetup:
     name = table.name or ""
-    seed, asked = table.seed or environment.get(SEED, ""), environment.get(MANAGER, "")
+    seed = table.seed or environment.get(SEED, "")
     return TableSetup(
         name=name,
         address=table.address or name,
         seed=seed and os.path.abspath(seed),
         stamp=_stamp(seed),
-        manager=table.manager or (asked if is_endpoint(asked) else ""),
+        manager=table.manager or asked_manager(environment.get(MANAGER, "")),
         serve=table.serve,
         compatible=table.mode == "compat",
         skip_dead=table.skip_dead,
         connect=table.connect,
         reply=table.reply,
         max_frame_size=table.max_frame_size,
-        pushers=tuple(filter(None, map(str.strip, table.pushers.split(",")))),
+        pushers=words(table.pushers),
+        source=_source(config, name, environment.get(SOURCE, "")),
+        served_as=table.served_as or "",
+        push_to=words(table.push_to),
+        push_from=words(table.push_from),
+        request_interval=table.request_interval or interval(environment.get(INTERVAL, "")),
+        applications=table.applications or _remembered(name),
     )
+
+
+def words(text: str | None) -> tuple[str, ...]:
+    """The parts of a text with commas."""
+    return tuple(filter(None, map(str.strip, (text or "").split(","))))
+
+
+def asked_manager(text: str) -> str:
+    """The manager in RMR_RTG_SVC; empty: a port alone, as the manager comes itself, or a negative number."""
+    return text if is_endpoint(text) and not text.startswith("tcp:") else ""
+
+
+def interval(text: str) -> int:
+    """RMR_RTREQ_FREQ, within the bounds that the RMR library has."""
+    return int(text) if text.isdecimal() and 1 <= int(text) <= 300 else DEFAULT_INTERVAL
+
+
+def source_name(text: str) -> str:
+    """RMR_SRC_ID without its port, else the name of this machine up to the first dot."""
+    return (text.partition(":")[0] or socket.gethostname().partition(".")[0])[:SOURCE_LENGTH]
+
+
+def _source(config: Config, table: str, name: str) -> str:
+    """host:port of the listener for a table's applications, as these know it."""
+    for one in config.listeners:
+        if one.table == table and not one.replies:
+            known = advertised(one)
+            port = one.port if one.port.isdecimal() and int(one.port) else PORT
+            return known if one.advertised else f"{source_name(name) if name else known}:{port}"
+    return f"{source_name(name)}:{PORT}"
+
+
+def _remembered(name: str) -> str:
+    folder = os.environ.get(STATE, "").partition(":")[0]
+    return os.path.join(folder, f"{name.replace('/', '_')}.applications") if folder else ""
 
 
 def _stamp(seed: str) -> tuple[int, ...]:

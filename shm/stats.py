@@ -103,6 +103,14 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "route_refused_size": (95, "counter", "messages too long for a worker that needs the whole of them"),
     "route_refused_access": (96, "counter", "messages refused where their sender may not send"),
     "route_refused_form": (97, "counter", "messages that a worker's format cannot hold"),
+    # core: route tables, with Route Managers and applications
+    "table_requests_sent": (121, "counter", "requests for a route table sent to Route Managers"),
+    "table_requests": (122, "counter", "requests for a route table by applications"),
+    "table_acks": (123, "counter", "route tables and MEID maps that applications have acknowledged"),
+    "table_nacks": (124, "counter", "route tables and MEID maps that applications have refused"),
+    "table_acks_late": (125, "counter", "route tables and MEID maps not acknowledged in time"),
+    "table_applications": (126, "gauge", "applications that this router is the Route Manager of"),
+    "table_applications_ok": (127, "gauge", "those of them that run what is in use here"),
     # the supervisor's
     "certificate_expiry": (120, "gauge", "when the first certificate expires, seconds since 1970"),
 }

@@ -8,9 +8,14 @@ class TableSetup(msgspec.Struct, frozen=True):
 
     ``seed`` is a file, empty: none; ``stamp`` is another one when that file has changed. ``manager`` is the
     host:port of its Route Manager, empty: none; ``serve``: this router is one. ``pushers`` are the users that
-    may give it a table by management, `*` stands for all of them. ``connect``: endpoints that no
-    AMQP client receives for are connected to. ``reply`` (transparent, proxied or sameConnection) and
-    ``max_frame_size`` are the RMR transport's.
+    may give it a table by management, `*` stands for all of them. ``connect``: the router connects to
+    endpoints. ``reply`` (transparent, proxied or sameConnection) and ``max_frame_size`` are the RMR
+    transport's.
+
+    Among Route Managers and applications this router is ``source``, host:port; applications know it as
+    ``served_as``, empty: no matter. ``push_to`` are control ports of applications that do not ask,
+    ``push_from`` addresses and networks of who may send tables over RMR. A manager is asked every
+    ``request_interval`` seconds. ``applications`` is the file that remembers them, empty: none.
     """
 
     name: str
@@ -25,3 +30,9 @@ class TableSetup(msgspec.Struct, frozen=True):
     reply: str = "proxied"
     max_frame_size: int = 16 << 20
     pushers: tuple[str, ...] = ("*",)
+    source: str = ""
+    served_as: str = ""
+    push_to: tuple[str, ...] = ()
+    push_from: tuple[str, ...] = ()
+    request_interval: int = 5
+    applications: str = ""

@@ -37,6 +37,7 @@ from core.management.request import (
     Request,
     Response,
 )
+from core.management.route_managers import Applications, Managers
 from core.management.route_table import RouteTableEndpoints, RouteTableEntries, RouteTables
 from core.management.router import Router
 from core.management.scratch import Scratch
@@ -60,6 +61,7 @@ class Agent:
         nouns: list[Noun] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
         nouns += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
         nouns += [ConnectionLinkRoutes(view), RouteTableEntries(view), RouteTableEndpoints(view)]
+        nouns += [Applications(view), Managers(view)]
         for schema in view.management.types:
             match schema.name:
                 case "router":

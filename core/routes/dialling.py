@@ -22,7 +22,8 @@ from shm.payloads import C_ENDPOINT, Endpoint
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-RMR: Final = "rmr"  # role of connections over that transport
+
+TO: Final = "$to/"  # in front of what is connected to for its control messages
 MOST: Final = 1024  # endpoints of one table that are connected to: each is a connection
 
 Key = tuple[int, int, int]  # worker, index and generation of a link
@@ -39,6 +40,7 @@ class Dialling:
         self._told: dict[Place, tuple[int, Endpoint]] = {}
         self._receivers: dict[Key, Place] = {}
         self._held: Counter[Place] = Counter()  # how many of these are at an endpoint
+        self._controls: set[Place] = set()  # among those told
         plane.changed = self.refresh
 
     def worker(self, table: str, name: str) -> int | None:
@@ -53,10 +55,29 @@ class Dialling:
         names = {name for name in islice(plan.names(), MOST) if found and is_endpoint(name)}
         if found and sum(map(len, plan.numberings)) > MOST:
             LOGGER.warning("Route table %s: only the first %d endpoints are connected to", table, MOST)
-        for place in [one for one in self._told if one[0] == table and one[1] not in names]:
+        gone = self._told.keys() - self._controls
+        for place in [one for one in gone if one[0] == table and one[1] not in names]:
             self._withdraw(place)
         for name in names:
             self._want(plan, name)
+
+    # ---- Route Managers, and control ports of applications ----
+
+    def control(self, plan: Plan, name: str, wanted: bool) -> None:
+        """Connect to host:port whatever is in the table, or no longer."""
+        place = plan.setup.name, TO + name
+        if wanted and is_endpoint(name) and place not in self._told:
+            self._controls.add(place)
+            self._connect(plan, place, name)
+        elif not wanted:
+            self._controls.discard(place)
+            self._withdraw(place)
+
+    def forget_controls(self, table: str) -> None:
+        """Connect to none of those of a table any more."""
+        for place in [one for one in self._controls if one[0] == table]:
+            self._controls.discard(place)
+            self._withdraw(place)
 
     # ---- AMQP clients that are endpoints ----
 
@@ -102,8 +123,11 @@ class Dialling:
         place = plan.setup.name, name
         if place in self._told or self._held[place] or not (plan.setup.connect and is_endpoint(name)):
             return
+        self._connect(plan, place, name)
+
+    def _connect(self, plan: Plan, place: Place, name: str) -> None:
         host, _, port = name.rpartition(":")
-        self._tell(place, Endpoint(place[0], plan.prefix + name, host.strip("[]"), int(port)))
+        self._tell(place, Endpoint(place[0], plan.prefix + place[1], host.strip("[]"), int(port)))
 
     def _withdraw(self, place: Place) -> None:
         if (told := self._told.pop(place, None)) is not None:

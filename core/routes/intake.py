@@ -63,6 +63,7 @@ class Made(msgspec.Struct):
     """What a text has led to. None: no other table, or map, than before.
 
     ``moved`` says of each endpoint of the former table which one it is now, ``moved_owners`` that of owners.
+    ``values`` are the tables, updates and maps that count, in their order.
     """
 
     feed: "Feed"
@@ -71,6 +72,7 @@ class Made(msgspec.Struct):
     owners: CompiledOwners | None = None
     moved: "array[int]" = msgspec.field(default_factory=lambda: array("I"))
     moved_owners: "array[int]" = msgspec.field(default_factory=lambda: array("I"))
+    values: list[Table | MeidMap] = []
 
 
 class Values:
@@ -116,7 +118,7 @@ class Feed:
         made = Made(self, [])
         changed: set[str] = set()
         if isinstance(text, Table | MeidMap):
-            made.outcomes.append(self._result(text, changed))
+            self._result(text, changed, made)
             self._build(made, changed)
             return made
         if isinstance(text, Path):
@@ -129,9 +131,9 @@ class Feed:
                 return made
         for at in range(0, len(text), PIECE):
             for result in self._parser.feed(text[at : at + PIECE]):
-                made.outcomes.append(self._result(result, changed))
+                self._result(result, changed, made)
         for result in self._parser.finish() if last else ():
-            made.outcomes.append(self._result(result, changed))
+            self._result(result, changed, made)
         if last and not made.outcomes:
             reason = "there is no table and no map; a table begins with newrt|start"
             if self._parser.outside:
@@ -146,7 +148,13 @@ class Feed:
         if "owners" in changed:
             self.values.build_owners(made)
 
-    def _result(self, result: Result, changed: set[str]) -> Outcome:
+    def _result(self, result: Result, changed: set[str], made: Made) -> None:
+        outcome = self._taken(result, changed)
+        made.outcomes.append(outcome)
+        if outcome.ok and not isinstance(result, BadTableError):
+            made.values.append(result)
+
+    def _taken(self, result: Result, changed: set[str]) -> Outcome:
         values = self.values
         if isinstance(result, BadTableError):
             return Outcome("table", result.table_id, result.reason)

@@ -60,6 +60,7 @@ class World(Protocol):
     def dial(self, name: str, wanted: bool) -> None: ...
     def install(self, value: Table | MeidMap, origin: str, done: Callable[[str], None]) -> None: ...
     def origin(self) -> str: ...
+    def refused(self, what: str, reason: str) -> None: ...
     def count(self, what: str) -> None: ...
     def seconds(self) -> int: ...
 
@@ -135,7 +136,7 @@ class Liaison:
             case words.TABLE:
                 self._take(heard, peer)
             case words.REQUEST if self.server is not None:
-                self._world.count("route_requests")
+                self._world.count("table_requests")
                 self.server.requested(heard, now)
             case words.STATE if self.server is not None:
                 self.server.answered(heard, now)
@@ -210,18 +211,18 @@ class Liaison:
 
     def _stream(self, origin: str) -> Stream:
         manager = origin == f"manager {self.settings.manager}"
-        whole = False
+        whole = said = False
 
         def install(value: Table | MeidMap, done: Callable[[str], None]) -> None:
-            nonlocal whole
-            whole = isinstance(value, Table) and value.complete
+            nonlocal whole, said
+            whole, said = isinstance(value, Table) and value.complete, True
             self._world.install(value, origin, done)
 
         def told(heard: words.Heard, table_id: str, reason: str) -> None:
-            if reason:
+            nonlocal said
+            if reason and not said:  # of what got as far as that, whoever installs has said it
                 self._refused(heard, table_id, reason)
-            else:
-                self._world.count("route_tables_accepted")
+            said = False
             if manager and self.client is not None:
                 self.client.table(table_id, reason, whole and not reason, self._now)
 
@@ -231,11 +232,9 @@ class Liaison:
         return self._world.origin().startswith(("manager ", "rmr "))
 
     def _refused(self, heard: words.Heard, table_id: str, reason: str) -> None:
-        self._world.count("route_tables_refused")
-        LOGGER.warning(
-            "Route table %s: %s from %s at %s refused, the former stays in use: %s",
-            self.table, table_id or words.NO_ID, heard.source or "nobody", heard.host, reason,
-        )  # fmt: skip
+        what = f"{table_id or words.NO_ID} from {heard.source or 'nobody'} at {heard.host}"
+        self._world.refused(what, reason)
+        LOGGER.warning("Route table %s: %s refused, the former stays in use: %s", self.table, what, reason)
 
     def _answer(self, heard: words.Heard, said: words.Said) -> None:
         self.send(heard.answer, said._replace(source=self.settings.me))
@@ -243,7 +242,7 @@ class Liaison:
     def _ask(self, said: words.Said) -> bool:
         for peer in self._peers.values():
             if peer.up and peer.reached == self.settings.manager:
-                self._world.count("route_requests_sent")
+                self._world.count("table_requests_sent")
                 return self.send(_address(peer.number), said)
         return False
 
@@ -266,13 +265,13 @@ class Liaison:
         who = f"{one.endpoint or one.control} (control port {one.control})"
         match event.kind:
             case "ok":
-                self._world.count("route_acks_ok")
+                self._world.count("table_acks")
                 LOGGER.info("Route table %s: %s runs %s", self.table, who, event.about)
             case "err":
-                self._world.count("route_acks_err")
+                self._world.count("table_nacks")
                 LOGGER.warning("Route table %s: %s refused %s", self.table, who, event.about)
             case "late":
-                self._world.count("route_acks_late")
+                self._world.count("table_acks_late")
                 LOGGER.warning("Route table %s: %s has not acknowledged %s", self.table, who, event.about)
             case "restart":
                 LOGGER.info("Route table %s: %s asks again; it ran %s", self.table, who, event.about)

@@ -98,6 +98,7 @@ class Plane:
         self._former: list[tuple[Plan, list[object]]] = []
         self.intake = intake
         self.changed: Callable[[Plan], None] = lambda _: None
+        self.installed: list[Callable[[Plan, Made], None]] = []  # who hears of tables in use
         addresses.watch = self._watch
 
     def __iter__(self) -> Iterator[Plan]:
@@ -199,6 +200,8 @@ class Plane:
         else:
             self._former.append((plan, things))
         self._tell(plan, made)
+        for hear in self.installed if made.values else ():
+            hear(plan, made)
         if made.table is not None or made.owners is not None:
             self._forwarder.gauge(TABLE_ENTRIES, sum(one.table.native.entries for one in self if one.table))
             self.changed(plan)

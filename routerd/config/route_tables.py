@@ -35,6 +35,55 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         | None
     ) = None
     serve: Annotated[bool, about("Whether this router is the Route Manager of RMR applications.")] = False
+    served_as: (
+        Annotated[
+            str,
+            about(
+                "host:port that applications have in their RMR_RTG_SVC; acknowledgements are sent there.",
+                default="none: they come over the connection of the table",
+            ),
+        ]
+        | None
+    ) = None
+    push_to: (
+        Annotated[
+            str, about("Control ports, host:port, of applications that do not ask, separated by commas.")
+        ]
+        | None
+    ) = None
+    applications: (
+        Annotated[
+            str,
+            about(
+                "File in which applications are remembered, to be found after a restart of the router.",
+                kind="path",
+                default="NAME.applications in the folder STATE_DIRECTORY of the environment, else none",
+            ),
+        ]
+        | None
+    ) = None
+    push_from: (
+        Annotated[
+            str,
+            about(
+                "Addresses and networks that may send tables over RMR, separated by commas.",
+                default="none but the manager's",
+            ),
+        ]
+        | None
+    ) = None
+    request_interval: (
+        Annotated[
+            int,
+            about(
+                "Seconds between requests to the manager.",
+                ge=1,
+                le=300,
+                default="RMR_RTREQ_FREQ of the environment for the first table, else 5",
+            ),
+        ]
+        | None
+    ) = None
     mode: Annotated[
         Literal["strict", "compat"],
         about("Whether anything odd in a table is a mistake, or it is read as the RMR library does."),

@@ -50,6 +50,7 @@ class World:
         self.sent: list[tuple[str, frames.Frame]] = []
         self.dialled: dict[str, bool] = {}
         self.counts: dict[str, int] = {}
+        self.refusals: list[str] = []
         self.up: set[str] = set()
         self.now = 0
         self.liaison = Liaison("rt", Settings("me:4560", **settings), "i", self, self.use)  # type: ignore[arg-type]  # as a test gives them
@@ -80,6 +81,9 @@ class World:
 
     def origin(self) -> str:
         return self.from_
+
+    def refused(self, what: str, reason: str) -> None:
+        self.refusals.append(f"{what}: {reason}")
 
     def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -165,7 +169,7 @@ def test_the_manager_is_dialled_asked_and_answered_on_its_connection() -> None:
     assert world.from_ == "manager rm:4561"
     world.run(60)
     assert len(world.sent) == 1
-    assert world.counts == {"route_requests_sent": 1, "route_tables_accepted": 1}
+    assert world.counts == {"table_requests_sent": 1}
     assert world.liaison.client is not None
     assert world.liaison.client.state == "accepted"
 
@@ -180,7 +184,9 @@ def test_when_the_connection_comes_back_the_manager_is_asked_again() -> None:
     world.close(3)
     world.run(60)
     assert world.use is use
-    assert world.counts["route_tables_refused"] == 1
+    assert [
+        one.startswith("t2 from rm:1 at 10.0.0.9:4561: the connection was lost") for one in world.refusals
+    ] == [True]
     world.sent.clear()
     world.connect(4, "10.0.0.9:4561", "rm:4561")
     assert [(address, one.message_type) for address, one in world.sent] == [("$conn/4", REQUEST)]
@@ -206,7 +212,7 @@ def test_nobody_else_may_give_tables() -> None:
     ((address, told),) = world.say(5, TABLE, GOOD, source="rm:4561")
     assert (address, told.payload) == ("$conn/5", f"ERR t1 {NOT_ALLOWED}\n\0".encode())
     assert world.use.table is None
-    assert world.counts["route_tables_refused"] == 1
+    assert world.refusals == [f"t1 from rm:4561 at 10.0.0.7:39000: {NOT_ALLOWED}"]
 
 
 def test_who_may_push_is_configured_by_address_and_network() -> None:
@@ -259,7 +265,7 @@ def test_an_application_asks_and_its_acknowledgement_counts() -> None:
     assert world.liaison.server is not None
     (one,) = world.liaison.server
     assert (one.state, one.table.table_id, one.endpoint) == (a.OK, "t1@i.1", "app:1")
-    assert world.counts == {"route_requests": 1, "route_acks_ok": 1}
+    assert world.counts == {"table_requests": 1, "table_acks": 1}
     world.close(1)
     assert world.dialled == {"app:2": True}
     world.connect(2, "10.0.0.3:4561", "app:2")

@@ -1,0 +1,53 @@
+"""Applications in a file: they ask for a table once, so the next life of this router has to know of them."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+Known = list[tuple[str, str]]  # endpoint, empty: not known; and control port, each host:port
+
+LONGEST: Final = 4 << 20  # octets: 10,000 applications have less
+
+
+class Remembered:
+    """The file; an empty path: there is none. What goes wrong with it is said once, and nothing else."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path) if path else None
+        self._saved: Known = []
+        self._said = False
+
+    def load(self) -> Known:
+        """Those of before."""
+        if self._path is None:
+            return []
+        try:
+            if self._path.stat().st_size <= LONGEST:
+                self._saved = msgspec.json.decode(self._path.read_bytes(), type=Known)
+        except FileNotFoundError:
+            pass
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self._complain("read", error)
+        return self._saved
+
+    def save(self, known: Known) -> None:
+        """These from now on."""
+        if self._path is None or known == self._saved:
+            return
+        self._saved = known
+        beside = self._path.with_name(f"{self._path.name}.new")
+        try:
+            beside.write_bytes(msgspec.json.encode(known) + b"\n")
+            os.replace(beside, self._path)
+        except OSError as error:
+            self._complain("written", error)
+
+    def _complain(self, what: str, error: Exception) -> None:
+        if not self._said:
+            LOGGER.warning("Applications of a route table: %s cannot be %s: %s", self._path, what, error)
+        self._said = True
