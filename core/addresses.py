@@ -176,6 +176,13 @@ class Scopes(Protocol):
     def tenant(self, number: int) -> str: ...
 
 
+class Watcher(Protocol):
+    """Who keeps step with the addresses."""
+
+    def made(self, address: Address) -> None: ...
+    def forgotten(self, address: Address) -> None: ...
+
+
 class Tables(Protocol):
     """The part of the forwarder that addresses need."""
 
@@ -197,6 +204,7 @@ class Addresses:
         self._by_handle: dict[int, Address] = {}
         self._fixed: dict[str, Rule] = {}
         self._kept: set[str] = set()
+        self.watcher: Watcher | None = None
         self._unsure: list[Address] = []  # rules may say something else of these than what they have
         self._heads: tuple[str, ...] = ()  # if they begin so
         self.tables: set[str] = set()  # keys of those that are route tables'
@@ -307,6 +315,8 @@ class Addresses:
         address = self._by_key[key] = self._by_handle[handle] = Address(key, handle, rule)
         if rule.fallback:
             self._link_fallback(key)
+        if self.watcher is not None:
+            self.watcher.made(address)
         LOGGER.debug("address %s added, %s", key, rule.distribution)
         self.watch(address, True)
         return address
@@ -356,5 +366,7 @@ class Addresses:
             return
         if self._by_key.get(address.key) is address and self._forwarder.remove_address(address.handle):
             del self._by_key[address.key], self._by_handle[address.handle]
+            if self.watcher is not None:
+                self.watcher.forgotten(address)
             LOGGER.debug("address %s removed", address.key)
             self.watch(address, False)

@@ -112,6 +112,7 @@ __attribute__((always_inline)) static inline core_out *deliver_copy(core_router 
 {
     if (deliver_crowded(in, to)) {
         to->counts.presettled++;
+        if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, to, FLOW_DROPPED, ROUTERD_NIL);
         to->counts.dropped++;
         stats_add(c->stats, STAT_DROPPED, 1);
         return NULL;
@@ -236,7 +237,12 @@ static uint32_t route_reason(const core_router *c, enum core_route why)
     }
 }
 
-static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why)
+static inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
+{
+    return a && a->priority >= 0 ? (uint8_t) a->priority : priority < ROUTERD_PRIORITIES ? priority : ROUTERD_PRIORITIES - 1;
+}
+
+static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why, const core_address *a)
 {
     core_in *in = deliver_in(c, l, r);
     if (why == ROUTE_FORBIDDEN) stats_add(c->stats, STAT_REFUSED_MESSAGES, 1);
@@ -249,6 +255,10 @@ static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *
         o.detail = route_reason(c, why);
         o.arena = (uint8_t) c->workers;
     }
+    if (__builtin_expect(c->flow != NULL, 0)) {
+        flow_note(c, l, in, a, deliver_priority(a, r->priority), r);
+        flow_drop(c, in, NULL, o.state == S_REJECTED ? FLOW_REJECTED : FLOW_UNDELIVERABLE, o.detail);
+    }
     in_settle(c, in, o);
     if (l->kind != LINK_ENDPOINT) credit_due(c, l);
     credit_drain(c, l);
@@ -258,12 +268,8 @@ static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *
 static void deliver_failed(core_router *c, core_link *l, core_in *in)
 {
     if (l->kind != LINK_ENDPOINT) credit_due(c, l);
+    if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, in->flags & IN_PRESETTLED ? FLOW_DROPPED : FLOW_UNDELIVERABLE, ROUTERD_NIL);
     in_settle(c, in, outcome_plain(S_RELEASED, 0));
-}
-
-static inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
-{
-    return a->priority >= 0 ? (uint8_t) a->priority : priority < ROUTERD_PRIORITIES ? priority : ROUTERD_PRIORITIES - 1;
 }
 
 /* To the receivers of an address. */
@@ -324,11 +330,12 @@ static inline void deliver_routed(core_router *c, core_link *l, const routerd_re
     stats_add(c->stats, STAT_RECEIVED, 1);
     if ((r->flags & F_SETTLED) && !past->control) stats_add(c->stats, STAT_PRESETTLED, 1);   /* what routers say is no traffic */
     if (route != ROUTE_FOUND) {
-        deliver_nowhere(c, l, r, route);
+        deliver_nowhere(c, l, r, route, a);
         return;
     }
     uint8_t priority = deliver_priority(a, r->priority);
     core_in *in = deliver_in(c, l, r);
+    if (__builtin_expect(c->flow != NULL, 0)) flow_note(c, l, in, a, priority, r);
     a->ingress += !link_trunk(l);
     if (__builtin_expect(l->container, 0)) {
         a->from_containers++;

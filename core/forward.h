@@ -91,7 +91,7 @@ static void action_progress(core_router *c, uint32_t w, const routerd_record *r)
 static core_outcome action_outcome(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_outcome o = outcome_plain(r->state, r->extra);
-    o.offset = r->length;
+    if (r->state == S_RECEIVED) o.offset = r->length;
     if (!(r->extra & D_PAYLOAD)) return o;
     if (r->arena == w && r->block < arena_blocks(&c->arena[w])) {
         o.detail = r->block;
@@ -129,6 +129,7 @@ static void action_update_out(core_router *c, uint32_t w, const routerd_record *
         return;
     }
     if (r->peer) out->peer = r->peer;
+    if (__builtin_expect(c->flow != NULL, 0)) flow_heard(c->flow, r);
     if (!(r->flags & F_SETTLED)) {
         out_unsettled(c, out, o);
         return;
@@ -149,6 +150,7 @@ static void action_done(core_router *c, uint32_t w, const routerd_record *r)
         return;
     }
     core_outcome o = outcome_plain(S_MODIFIED, D_FAILED);
+    if (__builtin_expect(c->flow != NULL, 0)) flow_heard(c->flow, r);
     core_link *to = out->link;
     to->counts.presettled += (out->in->flags & IN_PRESETTLED) || to->settles;
     if (r->flags & F_DROPPED) {

@@ -103,7 +103,7 @@ static void keyed_nowhere(core_router *c, core_link *l, const routerd_record *r,
 {
     ++*count;
     stats_add(c->stats, stat, 1);
-    deliver_nowhere(c, l, r, why);
+    deliver_nowhere(c, l, r, why, l->address);
 }
 
 /* A message to a table: `l` is a keyed link. */
@@ -133,6 +133,7 @@ static void deliver_keyed(core_router *c, core_link *l, const routerd_record *r)
         return;
     }
     core_in *in = deliver_in(c, l, r);
+    if (__builtin_expect(c->flow != NULL, 0)) flow_note(c, l, in, l->address, deliver_priority(l->address, r->priority), r);
     if (in->flags & IN_PRESETTLED) in->flags |= IN_MULTICAST;   /* one endpoint that is slow holds up no messages to others */
     l->address->ingress += !link_trunk(l);
     if (!owner) keyed_copies(c, p, in, groups, turn, &source, r);

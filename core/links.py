@@ -13,7 +13,7 @@ from core.auto_links import AutoLinks
 from core.edge.place import Place
 from core.fabric import Fabric
 from core.forward import ROUTED_LINK, Forwarder
-from core.link import Edges, Link
+from core.link import Edges, Link, Watcher
 from core.linkroutes.ends import LOST, Ends
 from core.names import Names
 from core.phases import wish
@@ -59,6 +59,7 @@ class Links:
         self._links: dict[Key, Link] = {}
         self._identity = 0
         self.limited: Callable[[Link], None] = lambda _: None  # hears of anonymous links under policy
+        self.watchers: list[Watcher] = [] if edges is None else [edges]
         self._encode = msgspec.msgpack.Encoder().encode
 
     def __len__(self) -> int:
@@ -318,8 +319,8 @@ class Links:
             "from" if attach.outgoing else "to",
             TYPES[kind] if kind else "anonymous" if address is None else address.key,
         )
-        if self._edges is not None:
-            self._edges.attached(link)
+        for watcher in self.watchers:
+            watcher.attached(link)
 
     def _deny(self, worker: int, attach: Attach, guarded: Guarded, error: Error, counter: int) -> None:
         """Refuse what the policy does not allow."""
@@ -393,8 +394,8 @@ class Links:
                 )
             elif link.outgoing and link.address is not None:
                 self._fabric.consumer(link.address, -1)
-        if self._edges is not None:
-            self._edges.detached(link)
+        for watcher in self.watchers:
+            watcher.detached(link)
         if link.address is not None:
             self._addresses.forget_idle(link.address)
         LOGGER.debug("link %r of worker %d connection %d detached", link.name, link.worker, link.connection)

@@ -114,6 +114,7 @@ cdef extern from "setup.h" nogil:
         core_exchange *exchange
         core_routes *routes
         uint64_t redirected, to_containers, from_containers
+        uint32_t flow
         core_link **out
         uint32_t out_count, in_count
         uint32_t *outstanding
@@ -149,7 +150,7 @@ cdef extern from "setup.h" nogil:
         uint32_t scope, count, withheld, capacity
         int64_t granted
         uint64_t deliveries, dry_since
-        uint32_t link, link_gen, stuck
+        uint32_t link, link_gen, stuck, flow, flow_address
         core_link_counts counts
     ctypedef struct core_stall:
         uint32_t stuck, blocked
@@ -157,9 +158,15 @@ cdef extern from "setup.h" nogil:
         pass
     ctypedef struct stats_page:
         pass
+    ctypedef struct telemetry_producer:
+        pass
+    ctypedef struct core_flow:
+        telemetry_producer ring
+        uint32_t every
     ctypedef struct core_router:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
+        core_flow *flow
         uint64_t now, to_core, from_core, redirected, to_containers, from_containers
         core_stall stall
         arena_view *arena
@@ -229,3 +236,12 @@ cdef extern from "setup.h" nogil:
     void stats_add(stats_page *, uint32_t, uint64_t)
     void stats_set(stats_page *, uint32_t, uint64_t)
     void count_stale(core_router *)
+    int FLOW_LOCAL
+    const char *telemetry_check(const void *, size_t)
+    void telemetry_publish(telemetry_producer *)
+    void flow_open(core_flow *, void *, const uint8_t *, uint32_t, uint32_t, uint64_t)
+    void flow_close(core_flow *)
+    uint32_t flow_name(core_flow *, const uint8_t *, uint32_t)
+    void flow_pin(core_flow *, uint32_t, int)
+    uint32_t flow_link(core_flow *, uint32_t, uint64_t, uint32_t, uint8_t)
+    void flow_drop_link(core_flow *, uint32_t)

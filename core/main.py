@@ -35,6 +35,7 @@ from shm.control import (
     WorkerAdded,
     WorkerGone,
 )
+from shm.flow_setup import SetFlow
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -63,6 +64,7 @@ def run(setup: Setup, channel: Channel) -> None:
     core.join(lambda outlet: _network(setup, outlet))
     channel.send(Ready(os.getpid()))
     serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000, service)
+    core.flow.publish()
     LOGGER.info("Router %s core stopped", setup.router_id)
 
 
@@ -129,6 +131,8 @@ def _obey(
             service.change_management(splices)
         case ChangeReply() if service is not None:
             service.changed(message)
+        case SetFlow(flow):
+            core.flow.configure(flow.sampling, core.links.entries())
         case SetPolicy(policy):
             core.admissions.set_limit(policy.max_connections)
         case WorkerGone() | WorkerAdded():

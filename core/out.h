@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "flow.h"
 #include "payload.h"
 #include "table.h"
 
@@ -112,6 +113,7 @@ static inline void core_publish(core_router *c)
             if (write(k->eventfd, &one, sizeof one) < 0) continue;   /* a full eventfd is already readable */
         }
     }
+    if (__builtin_expect(c->flow != NULL, 0)) telemetry_publish(&c->flow->ring);
 }
 
 /* Content that nobody reads any more goes back to its owner; with a link, `credit` replenishes it.  Without a block it is

@@ -194,6 +194,7 @@ static void out_finish(core_router *c, core_out *out, core_outcome outcome)
 {
     core_in *in = out->in;
     bool open = !out->state;
+    if (__builtin_expect(c->flow != NULL, 0)) flow_copy(c, out, outcome.state, outcome.arena, outcome.detail);
     link_count(c, out->link, in, outcome.state);
     if (__builtin_expect(out->hop || out->text, 0)) out_transit_over(c, out);
     link_drop_out(out);

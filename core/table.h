@@ -41,7 +41,7 @@ enum core_stat {
     STAT_STALE = 50, STAT_RECLAIMED = 51, STAT_LIVE = 52, STAT_DELAYED_1 = 53, STAT_DELAYED_10 = 54,
     STAT_ADMITTED = 55, STAT_BAD = 24,
     STAT_KEYED = 56, STAT_KEYED_NO_ENTRY = 57, STAT_KEYED_NO_ENDPOINT = 58, STAT_KEYED_NO_OWNER = 59, STAT_KEYED_REFUSED = 60,
-    STAT_TABLES_INSTALLED = 61, STAT_TABLES_REFUSED = 62, STAT_TABLE_ENTRIES = 63,
+    STAT_TABLES_INSTALLED = 61, STAT_TABLES_REFUSED = 62, STAT_TABLE_ENTRIES = 63, STAT_FLOW_RECORDS = 64, STAT_FLOW_DROPPED = 65,
     STAT_REFUSED_MESSAGES = 84
 };
 enum core_histogram { HIST_LATENCY = 0, HIST_BYTES = 1 };
@@ -53,6 +53,7 @@ struct core_text;
 struct core_memo;
 struct core_exchange;
 struct core_routes;
+struct core_flow;
 
 typedef struct core_address {
     pool_node node;
@@ -72,6 +73,7 @@ typedef struct core_address {
     uint64_t to_core, from_core;   /* of these the core's own */
     uint64_t counted, score;   /* busiest.h: deliveries at its last look, and how busy that makes it */
     bool unlisted;             /* nobody's name, so never shown among the busiest */
+    uint32_t flow;             /* its name in the flow log; 0: it has none */
     core_mask remotes;         /* routers that have receivers */
     core_mask nearest;         /* of these the ones with the lowest cost, as of `epoch` */
     uint32_t epoch, turn;      /* turn: the one behind the last choice among them */
@@ -179,6 +181,7 @@ typedef struct core_link {
     uint64_t deliveries;
     core_link_counts counts;
     uint32_t stuck;            /* stall.h: deliveries on it for long, at the last look */
+    uint32_t flow, flow_address;   /* its number in the flow log, and where it leads if it has no address; 0: none */
     uint64_t dry_since;        /* incoming: when a look first found it without credit, nanoseconds; 0: it has some */
     struct core_text *text;    /* incoming: what the next router is told of its address, if the address has no text */
     struct core_memo *memo;    /* incoming: where its last message had been */
@@ -240,6 +243,7 @@ typedef struct core_router {
     uint32_t turn;             /* which worker's ring is read next */
     uint64_t dirty;            /* bit per worker: records written, not published */
     uint64_t now;              /* nanoseconds, given from outside */
+    struct core_flow *flow;    /* NULL: no flow log is written */
     core_worker worker[ROUTERD_MAX_WORKERS + 2];   /* number `workers` is the core itself: local.h; the one behind is nobody */
     arena_view arena[ROUTERD_MAX_WORKERS + 1];
     arena_owner own;           /* the core's arena: number `workers` */

@@ -33,6 +33,7 @@ from shm.control import (
     CoreBack,
     CoreGone,
     Drained,
+    Exit,
     Fatal,
     FromChild,
     Quiesced,
@@ -42,6 +43,8 @@ from shm.control import (
 )
 
 SPARE_AFTER = 1.0  # since somebody was started or died: until then the machine has better things to do
+LAST_SECONDS = 2.0  # beyond everybody else's end, for a recorder to end its file
+LAST_FILE_SECONDS = 30.0  # a recorder that is not wanted any more ends its file
 QUIESCE_SECONDS = 3.0  # a worker lets go of a dead core in one turn of its loop
 
 LOGGER = logging.getLogger("SERVER")
@@ -82,6 +85,7 @@ class Family:
         self._roster = Roster(self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core)
         self.workers = self._roster.workers
         self.exporter = Place("exporter", 0, [])  # looks on: nobody depends on it
+        self.recorder = Place("recorder", 0, [])  # nor on this one
         self.spare = Place("spare", 0, [])  # takes the place of the next core or worker that dies
         self._spare_due = 0.0
         self.operational = False  # every place has served once
@@ -95,11 +99,16 @@ class Family:
 
     @property
     def everybody(self) -> list[Place]:
+        return [*self.watched, self.recorder]
+
+    @property
+    def watched(self) -> list[Place]:
+        """Those that must turn. A recorder waits for its disk, however long that takes."""
         return [*self.places, self.exporter, self.spare]
 
     @property
     def empty(self) -> bool:
-        return all(place.child is None for place in self.places)
+        return all(place.child is None for place in [*self.places, self.recorder])
 
     def step(self, now: float) -> None:
         """Do what is due."""
@@ -108,7 +117,7 @@ class Family:
                 child.kill(child.why)
         if self.stopping is not None:
             while phase := self.stopping.step(now):
-                self._tell(phase)
+                self._tell(phase, now)
             return
         self._roster.step(now)
         if self.rolling is not None and self.rolling.step(now):
@@ -145,7 +154,7 @@ class Family:
             return
         self.rolling = None
         self.stopping = Stopping(now, grace, {worker.index for worker in self.workers if worker.serving})
-        self._tell(Phase.DRAINING)
+        self._tell(Phase.DRAINING, now)
         if not self.operational:
             self.stopping.hurry(now)
 
@@ -167,11 +176,18 @@ class Family:
         if pinning is not None:
             self._place(blueprint, pinning, now)
         before, self._blueprint = self._blueprint, blueprint
-        for place in [*self.places, self.exporter]:
+        for place in [*self.places, self.exporter, self.recorder]:
             if place.child is not None:
                 for message, descriptors in blueprint.news(place.role, place.index, before):
                     place.child.send(message, descriptors)
         self._memory.wake_core()
+        if self.recorder.child is not None and not blueprint.records:
+            self.recorder.dismissed = True
+            self.recorder.child.send(Exit())
+            self.recorder.child.kill_at, self.recorder.child.why = (
+                now + LAST_FILE_SECONDS,
+                "it was told to end",
+            )
 
     def _place(self, blueprint: Blueprint, pinning: Pinning, now: float) -> None:
         if self.core.cpus != pinning.core:
@@ -297,8 +313,9 @@ class Family:
 
     def _startable(self) -> list[Place]:
         """Vacant places for which nothing but their back-off remains to be waited for."""
-        wanted = self.operational and self._blueprint.serves_http and self.exporter.child is None
-        return [*self._startable_routing(), *([self.exporter] if wanted else [])]
+        wanted = ((self.exporter, self._blueprint.serves_http), (self.recorder, self._blueprint.records))
+        more = [place for place, is_wanted in wanted if is_wanted and place.child is None]
+        return [*self._startable_routing(), *(more if self.operational else [])]
 
     def _startable_routing(self) -> list[Place]:
         if self.core.child is None:
@@ -320,7 +337,7 @@ class Family:
         )
         argv, fds = self._command(place.role, place.index), self._blueprint.inherited(setup)
         self._spare_due = now + SPARE_AFTER
-        if place is not self.exporter and self.spare.child is not None and self.rolling is None:
+        if place.role in ("core", "worker") and self.spare.child is not None and self.rolling is None:
             place.child, self.spare.child = self.spare.child, None
             place.child.enlist(setup, fds, now)
             text = f"the spare process becomes {place.name}"
@@ -350,12 +367,14 @@ class Family:
             self.spare.lives.append(Life(now, None, now))
             event(LOGGER, logging.WARNING, "no spare process can be started", why=error)
 
-    def _tell(self, phase: Phase) -> None:
+    def _tell(self, phase: Phase, now: float) -> None:
         event(LOGGER, NOTICE, f"Stopping: {phase.value}")
         for place in self.everybody:
             if place.child is None:
                 continue
-            if phase is Phase.KILLING:
+            if phase is Phase.KILLING and place is self.recorder:
+                place.child.kill_at, place.child.why = now + LAST_SECONDS, "did not end its file in time"
+            elif phase is Phase.KILLING:
                 place.child.kill("did not exit in time")
             elif phase is Phase.EXITING or place.role == "worker" or _looks_on(place, phase):
                 place.child.send(order(phase))
@@ -368,4 +387,4 @@ class Family:
 
 def _looks_on(place: Place, phase: Phase) -> bool:
     """Whether it is to know that the router stops, although it has nothing to do for that."""
-    return place.role == "exporter" and phase is Phase.DRAINING
+    return place.role in ("exporter", "recorder") and phase is Phase.DRAINING

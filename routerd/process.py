@@ -1,4 +1,5 @@
-"""Entry point of every child: `python -P -m routerd.process core|worker INDEX|exporter --control-fd N`.
+"""Entry point of every child: `python -P -m routerd.process ROLE --control-fd N`; ROLE is core, worker INDEX,
+exporter or recorder.
 
 The role stands in the command line so that operators find it there. What else a child needs to know comes
 as the first message on the control socket. Imports stay few: every module loaded here is paid for in each
@@ -33,7 +34,12 @@ PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 SETUP_SECONDS = 10.0
 SPARE = ["spare", "--until-needed"]
-ROLES = {"core": "core.main", "worker": "workers.main", "exporter": "routerd.exporter.main"}
+ROLES = {
+    "core": "core.main",
+    "worker": "workers.main",
+    "exporter": "routerd.exporter.main",
+    "recorder": "routerd.recorder.main",
+}
 
 LOGGER = logging.getLogger("SERVER")
 
@@ -67,7 +73,7 @@ def main(argv: list[str]) -> int:
 def _arguments(argv: list[str]) -> tuple[str, int]:
     """The name the kernel shows for this process (15 characters at most), and the control socket."""
     match argv:
-        case ["core" | "exporter" as role, "--control-fd", control] if control.isdecimal():
+        case ["core" | "exporter" | "recorder" as role, "--control-fd", control] if control.isdecimal():
             return f"routerd-{role}"[:15], int(control)
         case ["worker", index, "--control-fd", control] if index.isdecimal() and control.isdecimal():
             return f"routerd-w{index}", int(control)

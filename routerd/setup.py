@@ -36,12 +36,14 @@ from shm.control import (
     SetTables,
     Setup,
 )
+from shm.flow_setup import FlowSetup, SetFlow
 from shm.management import Management
 from shm.routing import NetworkSetup, Routing
 from shm.source_routes import SourceRoutesSetup
 from shm.tables import TableSetup
 from workers.message_log import components
 
+FLOW = ("core", "recorder")  # whom the flow log concerns
 ROUTING = ("core", "worker")  # who has to do with messages
 
 
@@ -63,12 +65,18 @@ class Blueprint(msgspec.Struct, frozen=True):
     routing: Routing = Routing()
     link_routes: Sequence[LinkRoute] = ()
     source_routes: SourceRoutesSetup = SourceRoutesSetup()
+    flow: FlowSetup = FlowSetup()
     tables: Sequence[TableSetup] = ()
 
     @property
     def serves_http(self) -> bool:
         """Whether there is anything for an exporter to do."""
         return any(one.listener.http for one in self.listening)
+
+    @property
+    def records(self) -> bool:
+        """Whether there is anything for a recorder to do."""
+        return self.flow.sampling > 0
 
     @property
     def places(self) -> int:
@@ -114,6 +122,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             management=self.management if core else None,
             routing=self.routing if core else Routing(),
             source_routes=self.source_routes if role in ROUTING else SourceRoutesSetup(),
+            flow=self.flow if role in FLOW else FlowSetup(),
             tables=list(self.tables) if role in ROUTING else [],
             policy=policy_setup(self.policy, self.vhosts),
             sasl_config_dir=self.router.sasl_config_dir or "",
@@ -135,12 +144,14 @@ class Blueprint(msgspec.Struct, frozen=True):
         if (connectors := self._connectors(role, index)) != before._connectors(role, index):
             news.append((SetConnectors(connectors), []))
         policy = policy_setup(self.policy, self.vhosts)
-        if role != "exporter" and policy != policy_setup(before.policy, before.vhosts):
+        if role not in ("exporter", "recorder") and policy != policy_setup(before.policy, before.vhosts):
             news.append((SetPolicy(policy), []))
         if role in ROUTING and list(self.tables) != list(before.tables):
             news.append((SetTables(list(self.tables)), []))
         if role in ROUTING and self.source_routes != before.source_routes:
             news.append((SetSourceRoutes(self.source_routes), []))
+        if role in FLOW and self.flow != before.flow:
+            news.append((SetFlow(self.flow), []))
         return news + (self._core_news(before) if role == "core" else [])
 
     def _core_news(self, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:

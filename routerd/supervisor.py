@@ -31,6 +31,7 @@ from routerd.config.source import Mistake
 from routerd.config.transport import SslProfile
 from routerd.connecting import Connecting, assign
 from routerd.family import Family
+from routerd.flow_log import flow_setup
 from routerd.identities import Identities
 from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, LogError, configure, event, keep_in
@@ -157,6 +158,7 @@ def _configured(config: Config, identities: Identities, connecting: Sequence[Con
         "management": management(config, identities),
         "routing": routing(config, identities),
         "source_routes": source_routes(config, identities),
+        "flow": flow_setup(config),
         "tables": tables(config),
     }
 
@@ -262,7 +264,7 @@ class Supervisor:
         now = self._clock()
         self._certificates.look(now)
         if self._family.stopping is None and now >= self._watch.due(now):
-            self._watch.look(self._family.everybody, now)
+            self._watch.look(self._family.watched, now)
 
     def _report(self) -> None:
         """Tell the service manager how things are."""

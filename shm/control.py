@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from shm.flow_setup import FlowSetup, SetFlow
 from shm.management import Management, Splice
 from shm.routing import NetworkSetup, Routing
 from shm.security import PolicySetup, TlsSetup
@@ -176,6 +177,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     link_routes: list[LinkRouteSetup] = []
     source_routes: SourceRoutesSetup = SourceRoutesSetup()
     resumable_link_routes: bool = True
+    flow: FlowSetup = FlowSetup()
     tables: list[TableSetup] = []  # the core's and the workers'
 
     @property
@@ -374,26 +376,10 @@ class Fatal(msgspec.Struct, tag=True, frozen=True):
 
 
 ToChild = (
-    Setup
-    | StopAccepting
-    | CloseConnections
-    | SetLogs
-    | SetListeners
-    | SetConnectors
-    | SetAddresses
-    | ChangeAddresses
-    | SetRouting
-    | SetLinkRoutes
-    | SetSourceRoutes
-    | SetTables
-    | SetManagement
-    | ChangeManagement
-    | SetPolicy
-    | ChangeReply
-    | Exit
-    | WorkerGone
-    | WorkerAdded
-    | CoreGone
-    | CoreBack
-)
+    Setup | StopAccepting | CloseConnections | Exit
+    | SetLogs | SetListeners | SetConnectors | SetPolicy | SetFlow
+    | SetAddresses | ChangeAddresses | SetRouting | SetLinkRoutes | SetSourceRoutes | SetTables
+    | SetManagement | ChangeManagement | ChangeReply
+    | WorkerGone | WorkerAdded | CoreGone | CoreBack
+)  # fmt: skip
 FromChild = Ready | Alive | WorkerReclaimed | Drained | Closed | Quiesced | ChangeRequest | Fatal

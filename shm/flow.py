@@ -47,7 +47,7 @@ TYPES: Final[dict[str, str]] = {
     "span": "fixed_size_binary[8]",
     "histogram": "list<struct<b: int16, n: int64>>",
 }
-"""Arrow's name of each type. Parquet knows a dictionary as a string."""
+"""Arrow's name of each type as it is written; whoever reads the files gets strings for dictionaries."""
 
 
 class Column(NamedTuple):
@@ -250,3 +250,13 @@ def file_name(router: str, boot: str, number: int, worker: str = ALL_WORKERS) ->
 def folder(begun: datetime) -> str:
     """Where a file begun at ``begun``, in UTC, stands within `raw` or `compact`."""
     return f"date={begun:%Y-%m-%d}/hour={begun:%H}"
+
+
+def manifest_name(router: str) -> str:
+    """Name of a router's file in `compact` that says, as JSON, what stands there:
+
+    ``{"schema": VERSION, "router": ID, "hours": {"date=…/hour=…": {"files": […], "sources": […]}}}``
+
+    ``files`` are names in `compact`, ``sources`` the names in `raw` of the files whose rows these hold.
+    """
+    return f"_manifest-{_UNFIT.sub('_', router)}.json"

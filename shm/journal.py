@@ -39,6 +39,7 @@ MODULES: Final = (
 )  # fmt: skip
 LONGEST: Final = 4000  # characters of a text; what is longer is cut
 
+_OTHERS: Final = ("core", "supervisor", "recorder", "exporter")
 _COUNTS: Final = 64
 _LINES: Final = 4096
 _RING: Final = native.JOURNAL_BYTES - _LINES
@@ -132,12 +133,12 @@ def journal_of(memory: mmap.mmap, places: int, role: str, index: int = 0) -> Jou
 
 def journals(memory: mmap.mmap, places: int) -> list[Journal]:
     """Those of all processes."""
-    return [Journal(memory, places, slot) for slot in range(places + 3)]
+    return [Journal(memory, places, slot) for slot in range(places + len(_OTHERS))]
 
 
 def slot_of(role: str, index: int, places: int) -> int:
-    """Whose slot is which: workers from 0, core, supervisor, exporter."""
-    return index if role == "worker" else places + ("core", "supervisor", "exporter").index(role)
+    """Whose slot is which: workers from 0, then the others."""
+    return index if role == "worker" else places + _OTHERS.index(role)
 
 
 def merged(journals: list[Journal], limit: int) -> list[Line]:

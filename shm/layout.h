@@ -1,7 +1,8 @@
 /* Where everything stands in the segments of one router (docs/memory-layout.md).
  *
- *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor | board | journals: the same, exporter |
+ *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor, recorder | board | journals: the same, exporter |
  *   rings     | worker 0: actions, work | worker 1: actions, work | ...
+ *   flow      | see telemetry.h |
  *   arena-<i> | see arena.h; i in 0..places-1: the workers', i == places: the core's |
  *
  * There is a place for every worker that a running router may ever have: `places`.  The first `workers` of them are filled.
@@ -25,6 +26,7 @@
 #include "record.h"
 #include "ring.h"
 #include "stats.h"
+#include "telemetry.h"
 
 #define LAYOUT_MAGIC 0x31647265747565ull
 #define LAYOUT_VERSION 5u              /* grows with every change of the layout or of a record's meaning */
@@ -34,6 +36,7 @@
 #define LAYOUT_WORKER_DOORBELL 1088u
 #define LAYOUT_RING_CAPACITY 8192u     /* records: all deliveries of 32 links with the default credit of 250 */
 #define LAYOUT_CORE_ARENA_BYTES (4u * 1024u * 1024u)   /* control payloads, and what the core itself sends */
+#define LAYOUT_OTHERS 3u               /* that have a statistics page beside the workers; the exporter has a journal only */
 #define LAYOUT_MIB (1024u * 1024u)
 #define LAYOUT_JOURNAL_BYTES (256u * 1024u)   /* of one process: some hundred log lines (journal.py) */
 
@@ -61,14 +64,14 @@ static inline size_t layout_page_up(size_t bytes) { return (bytes + LAYOUT_PAGE 
 static inline size_t layout_core_doorbell(void) { return LAYOUT_CORE_DOORBELL; }
 static inline size_t layout_worker_doorbell(uint32_t worker) { return LAYOUT_WORKER_DOORBELL + (size_t) worker * 64u; }
 
-/* Statistics pages by slot: workers' places from 0, then the core, then the supervisor. */
+/* Statistics pages by slot: workers' places from 0, then the core, the supervisor, the recorder. */
 static inline size_t layout_stats(uint32_t slot) { return LAYOUT_CONTROL_HEADER_BYTES + (size_t) slot * STATS_PAGE_BYTES; }
-static inline size_t layout_board(uint32_t places) { return layout_stats(places + 2); }
+static inline size_t layout_board(uint32_t places) { return layout_stats(places + LAYOUT_OTHERS); }
 static inline size_t layout_journal(uint32_t places, uint32_t slot)
 {
     return layout_page_up(layout_board(places) + BOARD_BYTES) + (size_t) slot * LAYOUT_JOURNAL_BYTES;
 }
-static inline size_t layout_control_bytes(uint32_t places) { return layout_journal(places, places + 3); }
+static inline size_t layout_control_bytes(uint32_t places) { return layout_journal(places, places + LAYOUT_OTHERS + 1); }
 
 /* A number for a connection, unique in the router, from 1. */
 static inline uint32_t layout_next_connection(layout_control *c) { return (atomic_fetch_add_explicit(&c->connections, 1, memory_order_relaxed) + 1) & 0x7fffffffu; }
@@ -115,7 +118,7 @@ static inline void layout_format_control(void *base, uint32_t places, uint64_t a
     c->supervisor = supervisor;
     c->arena_bytes = arena_bytes_each;
     layout_set_workers(c, places, places);
-    for (uint32_t slot = 0; slot < places + 2; slot++)
+    for (uint32_t slot = 0; slot < places + LAYOUT_OTHERS; slot++)
         ((stats_page *) ((uint8_t *) base + layout_stats(slot)))->magic = STATS_MAGIC;
     c->magic = LAYOUT_MAGIC;
 }
@@ -147,7 +150,7 @@ static inline const char *layout_check_control(const void *base, size_t bytes)
     if (workers < 1 || workers > most || most > c->places) return "its number of workers makes no sense";
     if (c->ring_capacity != LAYOUT_RING_CAPACITY) return "its rings have another capacity";
     if (bytes != layout_control_bytes(c->places)) return "its size does not fit its number of places";
-    for (uint32_t slot = 0; slot < c->places + 2; slot++)
+    for (uint32_t slot = 0; slot < c->places + LAYOUT_OTHERS; slot++)
         if (((const stats_page *) ((const uint8_t *) base + layout_stats(slot)))->magic != STATS_MAGIC)
             return "a statistics page in it is not formatted";
     return NULL;

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The C11 headers as Cython sees them; the enumerations are Python names of shm.native too."""
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uint8_t
 
 cdef extern from "record.h" nogil:
     ctypedef struct routerd_record:
@@ -131,6 +131,7 @@ cdef extern from "layout.h" nogil:
     size_t layout_action_ring(uint32_t)
     size_t layout_work_ring(uint32_t)
     size_t layout_rings_bytes(uint32_t)
+    const uint32_t LAYOUT_OTHERS
     ctypedef struct layout_control:
         uint32_t places
         uint64_t arena_bytes
@@ -143,3 +144,34 @@ cdef extern from "layout.h" nogil:
     const char *layout_check_control(const void *, size_t)
     const char *layout_check_rings(const void *, size_t, uint32_t)
     const char *layout_check_arena(void *, size_t)
+
+cdef extern from "telemetry.h" nogil:
+    cdef enum:
+        FLOW_DROP, FLOW_DROPPED, FLOW_NO_CLASS, TELEMETRY_RECORDS, TELEMETRY_TEXT
+    ctypedef struct telemetry_record:
+        uint64_t number, arrived, settled, sent, queued, starved, bytes
+        uint32_t from_link, to_link, address, path, meid, condition, generation, weight
+        int32_t mtype, sub_id
+        uint8_t worker, kind, outcome, treatment, priority, hops, presettled
+    ctypedef struct telemetry_link:
+        uint32_t connection
+        uint64_t number
+        uint32_t container
+        uint8_t kind
+    ctypedef struct telemetry_header:
+        uint64_t started, dropped
+    ctypedef struct telemetry_view:
+        telemetry_header *header
+        telemetry_record *record
+    ctypedef struct telemetry_consumer:
+        telemetry_view view
+        uint64_t next
+    size_t telemetry_bytes()
+    telemetry_view telemetry_at(void *)
+    void telemetry_format(void *, uint64_t)
+    const char *telemetry_check(const void *, size_t)
+    void telemetry_consume(telemetry_consumer *, const telemetry_view *)
+    uint64_t telemetry_waiting(const telemetry_consumer *)
+    void telemetry_return(telemetry_consumer *)
+    int telemetry_read_name(const telemetry_view *, uint32_t, uint8_t *)
+    bint telemetry_read_link(const telemetry_view *, uint32_t, telemetry_link *)

@@ -367,3 +367,4 @@ cdef class StatsPage(Mapped):
 
 include "native_arena.pxi"
 include "native_board.pxi"
+include "native_flow.pxi"

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 from shm import board, native, stats
 from shm.segment import DIRECTORY, Names, SegmentError
 
-_SLOTS_BEHIND_WORKERS: Final = ("core", "supervisor")
+_SLOTS_BEHIND_WORKERS: Final = ("core", "supervisor", "recorder")
+_ALWAYS: Final = _SLOTS_BEHIND_WORKERS[:2]
 
 
 class Page(NamedTuple):
@@ -77,16 +78,19 @@ class Onlooker:
 
     @property
     def processes(self) -> tuple[str, ...]:
-        """The workers that there are now, the core, the supervisor."""
-        return *_workers(0, self.workers), *_SLOTS_BEHIND_WORKERS
+        """The workers that there are now, the core, the supervisor, and the recorder if there is one."""
+        recorder = ("recorder",) if self._pages["recorder"].pid else ()
+        return *_workers(0, self.workers), *_ALWAYS, *recorder
 
     def pages(self) -> list[Page]:
-        """Every process's page: the workers', the core's, the supervisor's."""
+        """Every process's page, in the order of ``processes``."""
         return [self.page(process) for process in self.processes]
 
     def former(self) -> list[Page]:
-        """The pages of workers that were removed: what they have counted still counts."""
-        return [self.page(process) for process in _workers(*native.workers(self._control))]
+        """The pages of workers that were removed, and of a recorder: what they have counted still counts."""
+        recorder = self.page("recorder")
+        gone = [recorder] if recorder.generation and not recorder.pid else []
+        return [*(self.page(process) for process in _workers(*native.workers(self._control))), *gone]
 
     def page(self, process: str) -> Page:
         """One process's page."""

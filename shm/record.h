@@ -46,8 +46,10 @@ enum routerd_action {          /* worker -> core */
     A_DELIVER = 1,             /* link, block, peer = incoming delivery, flags, priority, length, time.  Presettled: peer 0 unless incomplete.
                                 * Of a keyed link also `state`, `delivery`, `extra`, `credit`: the key, see enum deliver_key */
     A_CONTINUE = 2,            /* delivery = core's incoming handle: content grew, or flags COMPLETE / ABORTED */
-    A_UPDATE = 3,              /* delivery = core's handle (incoming: see IN flag): state, extra, block = detail payload, flags SETTLED */
-    A_DONE = 4,                /* delivery = core's outgoing handle: sent presettled (or dropped: DROPPED); nothing more will be said of it */
+    A_UPDATE = 3,              /* delivery = core's handle (incoming: see IN flag): state, extra, block = detail payload, flags SETTLED.
+                                * Outgoing, sent: `time` of its last byte, microseconds of writing in `credit`; nanoseconds without credit in
+                                * `length`, but for RECEIVED */
+    A_DONE = 4,                /* delivery = core's outgoing handle: sent presettled (or dropped: DROPPED); nothing more will be said of it; times as UPDATE */
     A_PROGRESS = 5,            /* delivery = core's outgoing handle: `length` bytes have been read */
     A_DRAIN = 6,               /* link (outgoing): the receiver asks to drain */
     A_DRAINED = 7,             /* link (incoming): `credit` came back unused */

@@ -15,6 +15,7 @@ import fcntl
 import mmap
 import os
 import re
+import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -59,6 +60,11 @@ class Names:
     @property
     def rings(self) -> str:
         return f"{self.prefix}-rings"
+
+    @property
+    def flow(self) -> str:
+        """What the core tells the recorder."""
+        return f"{self.prefix}-flow"
 
     @property
     def semaphore(self) -> str:
@@ -114,6 +120,10 @@ class Segments:
         return self._maps["rings"]
 
     @property
+    def flow(self) -> mmap.mmap:
+        return self._maps["flow"]
+
+    @property
     def arenas(self) -> list[mmap.mmap]:
         return [self._maps[f"arena-{i}"] for i in range(self.places + 1)]
 
@@ -143,6 +153,10 @@ class Segments:
     def supervisor_stats(self) -> native.StatsPage:
         """The supervisor's statistics page."""
         return native.StatsPage(self.control, native.stats_offset(self.places + 1))
+
+    def recorder_stats(self) -> native.StatsPage:
+        """The recorder's statistics page."""
+        return native.StatsPage(self.control, native.stats_offset(self.places + 2))
 
     def board(self) -> native.Board:
         """What the core shows everybody."""
@@ -186,6 +200,7 @@ class Segments:
         for i in range(self.places + 1):
             _remove(self.names.arena(i))
         _remove(self.names.rings)
+        _remove(self.names.flow)
         with contextlib.suppress(posix_ipc.ExistentialError):
             posix_ipc.unlink_semaphore(self.names.semaphore)
         _remove(self.names.control)
@@ -239,6 +254,8 @@ def create(prefix: str, workers: int, arena_mib: int, places: int | None = None)
         segments._maps["control"] = control
         segments._maps["rings"] = _create_segment(segments.names.rings, native.rings_bytes(places))
         native.format_rings(segments.rings, places)
+        segments._maps["flow"] = _create_segment(segments.names.flow, native.TELEMETRY_BYTES)
+        native.format_telemetry(segments.flow, time.time_ns())
         for i in range(places + 1):
             size = arena_mib * MIB if i < places else native.CORE_ARENA_BYTES
             segments._maps[f"arena-{i}"] = _create_segment(segments.names.arena(i), size)
@@ -325,6 +342,8 @@ def attach(prefix: str) -> Segments:
     try:
         rings = segments._maps["rings"] = _attach_segment(names.rings)
         _refuse(names.rings, native.check_rings(rings, places))
+        flow = segments._maps["flow"] = _attach_segment(names.flow)
+        _refuse(names.flow, native.check_telemetry(flow))
         for i in range(places + 1):
             arena = segments._maps[f"arena-{i}"] = _attach_segment(names.arena(i))
             wanted = arena_bytes if i < places else native.CORE_ARENA_BYTES

@@ -74,6 +74,12 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "tables_installed": (61, "counter", "route tables and MEID maps taken into use"),
     "tables_refused": (62, "counter", "route tables and MEID maps that were not"),
     "table_entries": (63, "gauge", "entries of all route tables in use"),
+    "flow_records": (64, "counter", "records for the flow log"),
+    "flow_dropped": (
+        65,
+        "counter",
+        "records for the flow log that had no room because the recorder was behind",
+    ),
     # refusals: workers
     "refused_tls": (72, "counter", "connections that failed in the TLS handshake"),
     "refused_authentication": (73, "counter", "connections with a wrong user, password or mechanism"),
@@ -111,6 +117,15 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "table_acks_late": (125, "counter", "route tables and MEID maps not acknowledged in time"),
     "table_applications": (126, "gauge", "applications that this router is the Route Manager of"),
     "table_applications_ok": (127, "gauge", "those of them that run what is in use here"),
+    # the recorder's
+    "flow_rows": (100, "counter", "rows in complete files of the flow log"),
+    "flow_files": (101, "counter", "complete files of the flow log"),
+    "flow_bytes": (102, "counter", "bytes of complete files of the flow log"),
+    "flow_lost_no_space": (103, "counter", "records of the flow log lost because its disk was full"),
+    "flow_lost_io": (104, "counter", "records of the flow log lost because its files could not be written"),
+    "flow_errors": (105, "counter", "times the flow log's files could not be written or looked after"),
+    "flow_deleted": (106, "counter", "files of the flow log deleted as configured"),
+    "flow_compacted": (107, "counter", "files of the flow log put together by hour"),
     # the supervisor's
     "certificate_expiry": (120, "gauge", "when the first certificate expires, seconds since 1970"),
 }

@@ -7,7 +7,7 @@ from typing import Final
 
 from shm.segment import DIRECTORY, remove_file
 
-_MEMBER: Final = re.compile(r"(routerd-.*-\d+)-(?:control|rings|arena-\d+)|sem\.(routerd-.*-\d+)-core")
+_MEMBER: Final = re.compile(r"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+)|sem\.(routerd-.*-\d+)-core")
 
 
 def sweep() -> list[str]:

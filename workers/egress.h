@@ -16,6 +16,7 @@
 #include "pump.h"
 #include "rewrite.h"
 #include "routed.h"
+#include "times.h"
 
 enum serve_result { SERVE_EMPTY, SERVE_BLOCKED, SERVE_BUSY };
 
@@ -62,11 +63,12 @@ static inline void out_free(pump *p, wout *o)
 }
 
 /* The one record that ends a delivery without an outcome. */
-static inline void post_done(pump *p, const wlink *k, uint64_t core, uint8_t flags)
+static inline routerd_record *post_done(pump *p, const wlink *k, uint64_t core, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DONE, k);
     r->delivery = core;
     r->flags = flags;
+    return r;
 }
 
 static inline routerd_record *post_update(pump *p, const wout *o)
@@ -74,6 +76,7 @@ static inline routerd_record *post_update(pump *p, const wout *o)
     routerd_record *r = post_link(p, A_UPDATE, o->link);
     r->delivery = o->core;
     r->peer = pool_handle(&p->outs, o);
+    if (o->finished) out_times(o, r);
     return r;
 }
 
@@ -130,6 +133,7 @@ static inline void egress_accept(pump *p, const routerd_record *r)
     }
     o->link = k;
     o->core = r->peer;
+    o->starved = link_starved(p, k);
     o->arena = r->arena;
     o->routed = (uint8_t) r->state;
     o->override = (uint32_t) r->extra;
@@ -164,8 +168,9 @@ static inline void egress_finish(pump *p, wlink *k, wout *o)
 {
     pn_delivery_t *d = o->engine;
     stats_add(p->stats, N_OUT, 1);
+    o->finished = p->now_ns;
     if (o->settled) {
-        post_done(p, k, o->core, 0);
+        out_times(o, post_done(p, k, o->core, 0));
         out_free(p, o);
         pn_delivery_settle(d);
         return;
@@ -177,6 +182,7 @@ static inline void egress_finish(pump *p, wlink *k, wout *o)
 /* The engine's delivery, with what comes before the bytes as they are.  False: it makes no sense. */
 static inline bool egress_begin(pump *p, wlink *k, wout *o, const arena_content *c, uint64_t length)
 {
+    out_begun(p, k, o);
     if (__builtin_expect(k->routed, 0)) return routed_open(p, k, o, length);
     uint64_t tag = ++k->tag;
     o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { sizeof tag, (const char *) &tag });
@@ -240,6 +246,7 @@ static inline enum serve_result egress_serve(pump *p, wlink *k)
         wout *o = k->queue_first;
         if (!o->engine && pn_link_credit(k->engine) <= 0) {
             if (k->queued_settled) out_waits(p, k);
+            if (!k->starved_since) k->starved_since = p->now_ns;
             result = SERVE_BLOCKED;
             break;
         }
@@ -336,7 +343,7 @@ static inline void egress_update(pump *p, const routerd_record *r)
     if (!(r->flags & F_SETTLED)) return;
     if (!o->sent) { o->settled = true; return; }                /* still to be written: it goes out settled */
     pn_delivery_t *d = o->engine;
-    if (!o->told) post_done(p, o->link, o->core, 0);
+    if (!o->told) out_times(o, post_done(p, o->link, o->core, 0));
     out_free(p, o);
     pn_delivery_settle(d);
 }

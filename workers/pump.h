@@ -122,6 +122,7 @@ typedef struct {
     uint64_t tag;
     uint64_t dry_since;            /* out: when a look first found it without credit; 0: it has some */
     route_sender sender;           /* in: who sends, for workers of source routes */
+    uint64_t starved_since, starved;   /* out: when what waits on it found no credit, 0: it has some; and how long in all, before that */
 } wlink;
 
 typedef struct win {
@@ -151,6 +152,8 @@ typedef struct wout {
     uint64_t core;
     arena_reader reader;
     uint64_t reported;             /* position last told to the core */
+    uint64_t began, finished;      /* when its first byte was written, and when its last one was; 0: not yet */
+    uint64_t starved;              /* how long its link had no credit: before it came, and once it is begun, since then */
     uint32_t override;             /* block in the core's arena of the to-override it wants, plus 1; 0: none */
     uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;

@@ -30,10 +30,12 @@ typedef struct {                       /* frames on their way into the kernel */
 /* The kernel has all of it. */
 static inline void rmr_sent(pump *p, wout *o)
 {
+    out_begun(p, o->link, o);
+    o->finished = p->now_ns;
     stats_add(p->stats, N_OUT, 1);
     stats_add(p->stats, N_RMR_FRAMES_OUT, 1);
     if (o->settled) {
-        post_done(p, o->link, o->core, 0);
+        out_times(o, post_done(p, o->link, o->core, 0));
     } else {
         routerd_record *r = post_update(p, o);
         r->flags = F_SETTLED;

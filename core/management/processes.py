@@ -6,8 +6,8 @@ from shm.segment import Segments
 
 
 def pids(segments: Segments) -> list[int]:
-    """The living processes of the router: supervisor, core, workers."""
-    pages = [segments.supervisor_stats(), segments.core_stats()]
+    """The living processes of the router: supervisor, core, recorder, workers."""
+    pages = [segments.supervisor_stats(), segments.core_stats(), segments.recorder_stats()]
     pages += [segments.worker_stats(i) for i in range(segments.workers)]
     known = [page.pid for page in pages]
     return [pid for pid in known if pid]

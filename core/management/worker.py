@@ -14,15 +14,15 @@ def _row(name: str, attribute: str, kind: str, description: str) -> Column:
 
 
 class Workers(Table):
-    """A row for each worker, and one for the core and the supervisor."""
+    """A row for each worker, and one for core, supervisor and recorder."""
 
     NAME = "worker"
     DESCRIPTION = "A process of the router."
     COLUMNS = (
-        _row("name", "name", "string", "core, supervisor or worker-<index>."),
+        _row("name", "name", "string", "core, supervisor, recorder or worker-<index>."),
         _row("name", "identity", "string", "The same."),
         type_column("worker"),
-        _row("role", "role", "string", "core, supervisor or worker."),
+        _row("role", "role", "string", "core, supervisor, recorder or worker."),
         _row("pid", "pid", "integer", "Process id; 0: not running."),
         _row("restarts", "restarts", "integer", "How often it was started again."),
         _row("cpuSeconds", "cpuSeconds", "double", "CPU time used since its start."),
@@ -53,7 +53,8 @@ class Workers(Table):
 
     def rows(self) -> list[tuple[str, int]]:
         workers = range(self._view.segments.workers)
-        return [("supervisor", 0), ("core", 0), *(("worker", i) for i in workers)]
+        recorder = [("recorder", 0)] if self._view.segments.recorder_stats().pid else []
+        return [("supervisor", 0), ("core", 0), *recorder, *(("worker", i) for i in workers)]
 
     def row(self, entity: tuple[str, int]) -> dict[str, Any]:
         """A process as it is now."""
@@ -70,7 +71,8 @@ class Workers(Table):
                 "large": large,
             }
         else:
-            page = segments.core_stats() if role == "core" else segments.supervisor_stats()
+            pages = {"core": segments.core_stats, "recorder": segments.recorder_stats}
+            page = pages.get(role, segments.supervisor_stats)()
             more = {}
         name = f"worker-{index}" if role == "worker" else role
         return {"name": name, "role": role, **_page(role, page), **more}

@@ -13,6 +13,7 @@ from msgspec import Struct
 from routerd.config import conf_file, json_file, toml_file
 from routerd.config.attribute import Entity
 from routerd.config.check import Checked, check
+from routerd.config.flow_rules import check_flow_log
 from routerd.config.peers import check_peers
 from routerd.config.policy import Policy
 from routerd.config.policy_dir import policy_sections
@@ -96,6 +97,7 @@ def check_together(checked: list[Checked]) -> list[Mistake]:
         *check_route_tables(checked),
         *check_rmr_listeners(checked),
         *check_route_workers(checked),
+        *check_flow_log(checked),
         *check_security(checked),
         *check_support(checked),
     ]

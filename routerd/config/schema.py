@@ -6,6 +6,7 @@ Source: the management schema of qpid-dispatch 1.19 and the extensions named in 
 from msgspec import Struct
 
 from routerd.config.attribute import Attribute, Entity, attributes_of
+from routerd.config.flow_log import FlowLog
 from routerd.config.policy import Policy, PolicyState, UserGroup, Vhost
 from routerd.config.route_tables import RouteTable, RouteTableState
 from routerd.config.router import Console, Log, Router, RouterState
@@ -98,6 +99,7 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(RouteTable, RouteTableState, operations=("PUSH", "EXPLAIN")),
     _type(RouteWorker, RouteWorkerState, operations=_CREATE_DELETE),
     _type(SourceRoutes, singleton=True),
+    _type(FlowLog, singleton=True, operations=("CREATE", "UPDATE", "DELETE")),
     _type(Console, singleton=True),
 )
 USER_GROUP = _type(UserGroup)

@@ -68,6 +68,9 @@ RMR_DROPPED: Final = _counter("rmr_dropped_frames", "RMR frames that reached nob
 ROUTE_REFUSED: Final = _counter(
     "route_refused_messages", "Messages that workers of source routes refused, by reason", "reason"
 )
+FLOW_LOST: Final = _counter(
+    "flow_dropped_records", "Records of deliveries that are not in the flow log, by reason", "reason"
+)
 FREE_BLOCKS: Final = _gauge("arena_free_blocks", "Free blocks of the process's arena, by size", "size")
 
 # Numbers whose own name would not do.
@@ -115,6 +118,18 @@ NUMBERS: Final[dict[str, Number]] = {
         _counter("rmr_unfit_deliveries", "Deliveries to RMR endpoints rejected because they make no frame")
     ),
     "addresses": Number(_gauge("addresses", "Addresses known")),
+    "flow_records": Number(_counter("flow_records", "Records of deliveries made for the flow log")),
+    "flow_dropped": Number(FLOW_LOST, {"reason": "ring_full"}),
+    "flow_lost_no_space": Number(FLOW_LOST, {"reason": "no_space"}),
+    "flow_lost_io": Number(FLOW_LOST, {"reason": "io"}),
+    "flow_rows": Number(_counter("flow_written_records", "Records in complete files of the flow log")),
+    "flow_files": Number(_counter("flow_files", "Complete files of the flow log")),
+    "flow_bytes": Number(_counter("flow_written_bytes", "Bytes of complete files of the flow log")),
+    "flow_errors": Number(
+        _counter("flow_errors", "Times files of the flow log could not be written or kept")
+    ),
+    "flow_deleted": Number(_counter("flow_deleted_files", "Files of the flow log deleted as configured")),
+    "flow_compacted": Number(_counter("flow_compacted_files", "Files of the flow log put together by hour")),
     "certificate_expiry": Number(
         _gauge(
             "certificate_expiry_timestamp_seconds",
@@ -168,12 +183,15 @@ def number(name: str) -> Number:
 
 
 def is_written_by(name: str, process: str) -> bool:
-    """Whether a process keeps that number: indices below 8 are everybody's, from 40 on the core's."""
+    """Whether a process keeps that number: indices below 8 are everybody's, from 40 on the core's,
+    but for the recorder's from 100 on."""
     index = COUNTERS[name][0]
     if name.startswith("route_"):
         return process.startswith("worker")
     if process == "supervisor":
         return False
+    if 100 <= index < 108 or process == "recorder":
+        return process == "recorder" and (index < 8 or 100 <= index < 108)
     if name == "certificate_expiry":
         return False
     if index < 8 or name == "bad_records":

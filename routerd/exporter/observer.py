@@ -194,11 +194,12 @@ class Observer:
 
 
 def unhealthy(states: list[State]) -> list[str]:
-    """Why the router is not healthy, one reason a process; empty if it is."""
+    """Why the router is not healthy, one reason a process; empty if it is. A recorder has no part in that."""
     return [
         f"{state.page.process}: {why}"
         for state in states
-        if (
+        if state.page.process != "recorder"
+        and (
             why := f"missing for {state.missing:.0f} s"
             if state.missing >= MISSING_SECONDS
             else f"its loop has not turned for {state.stalled:.0f} s"

@@ -54,6 +54,8 @@ class Memory:
         n.format_rings(self.rings, workers)
         self.control = mmap.mmap(-1, n.control_bytes(workers))
         n.format_control(self.control, workers, size, 1)
+        self.flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
+        n.format_telemetry(self.flow, 1)
         self.arenas = [mmap.mmap(-1, size) for _ in range(workers + 1)]
         for arena in self.arenas:
             n.format_arena_segment(arena)

@@ -18,6 +18,8 @@ class Memory:
         native.format_control(self.control, workers, arena_bytes, 1)
         self.capacity = capacity
         self.rings = mmap.mmap(-1, native.rings_bytes(workers))
+        self.flow = mmap.mmap(-1, native.TELEMETRY_BYTES)
+        native.format_telemetry(self.flow, 1)
         self.arenas = [mmap.mmap(-1, arena_bytes) for _ in range(workers + 1)]
         self.reset()
 

@@ -26,6 +26,8 @@ TELLS_IT = {
     "core/routes/plane.py": "management is told when a table was taken into use",
     "routerd/certificates.py": "certificates expire by it",
     "routerd/log.py": "lines begin with it",
+    "routerd/recorder/main.py": "rows of the flow log have it, and its files stand in folders named by it",
+    "shm/segment.py": "the flow log tells the lives of a router apart by when they began",
     "routerd/exporter/status.py": "the live page shows it",
 }
 

@@ -45,7 +45,9 @@ class Bed:
         arenas = [mmap.mmap(-1, size) for size in ARENAS]
         for arena in arenas:
             n.format_arena_segment(arena)
-        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas)
+        flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
+        n.format_telemetry(flow, 1)
+        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
         rules = [AddressSetup(prefix="closed", distribution="unavailable")]
         setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], addresses=rules)
         self.core = Core(setup, memory, b"seed", semaphore)

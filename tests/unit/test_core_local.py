@@ -30,7 +30,9 @@ class Bed:
         arenas = [mmap.mmap(-1, ARENA), mmap.mmap(-1, n.CORE_ARENA_BYTES)]
         for arena in arenas:
             n.format_arena_segment(arena)
-        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas)
+        flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
+        n.format_telemetry(flow, 1)
+        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
         self.core = Core(Setup("core", 1, 1, "/none", "me", "0", 1, [-1]), memory, b"seed")
         self.arena = n.ArenaOwner(arenas[0])
         self.core_arena = n.Arena(arenas[1])

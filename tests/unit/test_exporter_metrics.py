@@ -103,6 +103,7 @@ def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments)
         board.encode(Board([AddressRow("a", "b", 1, 1, 1)], 1, [ConnectionRow(0, "c", "h", "r", "u")], 1))
     )
     segments.supervisor_stats().set(COUNTERS["certificate_expiry"][0], 1)
+    segments.recorder_stats().own(1, 1)
     shown = {name.removesuffix("_info") for name in families(scrape(segments, connections=["1"]))}
     assert shown == {metric.name for metric in catalogue.catalogue()}
 

@@ -36,7 +36,7 @@ def test_lines_come_back_as_they_were_newest_last(memory: mmap.mmap) -> None:
 
 
 def test_every_process_has_its_own_slot(memory: mmap.mmap) -> None:
-    names = [("worker", 0), ("worker", 1), ("core", 9), ("supervisor", 0), ("exporter", 0)]
+    names = [("worker", 0), ("worker", 1), ("core", 9), ("supervisor", 0), ("recorder", 0), ("exporter", 0)]
     for role, index in names:
         journal_of(memory, WORKERS, role, index).write(entry(f"{role} {index}"))
     every = journals(memory, WORKERS)

@@ -52,12 +52,15 @@ def test_names_begin_with_routerd_and_hold_no_strange_characters():
 
 
 def test_everything_exists_with_mode_0600_and_goes_with_the_maker(prefix):
-    """Two workers: control, rings, three arenas, one semaphore."""
+    """Two workers: control, rings, flow, three arenas, one semaphore."""
     with segment.create(prefix, 2, 1) as made:
         names = family(prefix)
         stem = prefix[1:]
         assert names == sorted(
-            [f"{stem}-control", f"{stem}-rings", *(f"{stem}-arena-{i}" for i in range(3)), f"sem.{stem}-core"]
+            [
+                *(f"{stem}-{name}" for name in ("control", "rings", "flow", "arena-0", "arena-1", "arena-2")),
+                f"sem.{stem}-core",
+            ]
         )
         assert {stat.S_IMODE((SHM / name).stat().st_mode) for name in names} == {0o600}
         assert made.workers == 2
@@ -94,10 +97,10 @@ def test_nothing_overlaps(prefix):
     """Doorbells, pages and rings of the largest router stand beside each other."""
     most = native.MAX_WORKERS
     doorbells = [native.core_doorbell_offset()] + [native.worker_doorbell_offset(i) for i in range(most)]
-    pages = [native.stats_offset(slot) for slot in range(most + 2)]
+    pages = [native.stats_offset(slot) for slot in range(most + 3)]
     assert sorted(doorbells) == [1024 + 64 * i for i in range(most + 1)]
     assert doorbells[-1] + 64 <= pages[0]
-    assert pages == [8192 * (1 + i) for i in range(most + 2)]
+    assert pages == [8192 * (1 + i) for i in range(most + 3)]
     rings = [
         offset(i) for i in range(most) for offset in (native.action_ring_offset, native.work_ring_offset)
     ]
@@ -146,6 +149,8 @@ def test_what_is_missing_is_named(prefix):
         ("control", 12, b"\x63", "it was made by another version"),
         ("control", 8192, b"x", "a statistics page"),
         ("rings", 128, b"\1", "a ring in it is not formatted"),
+        ("flow", 0, b"x", "it is no telemetry"),
+        ("flow", 4, b"x", "its parts have other sizes"),
         ("arena-0", 0, b"x", "it is no arena"),
         ("arena-1", 11, b"\1", "it is no arena of its size"),
     ],
@@ -158,7 +163,7 @@ def test_damaged_segments_are_refused_by_name(prefix, name, offset, damage, reas
             segment.attach(prefix)
 
 
-@pytest.mark.parametrize("name", ["control", "rings", "arena-0", "arena-1"])
+@pytest.mark.parametrize("name", ["control", "rings", "flow", "arena-0", "arena-1"])
 @pytest.mark.parametrize("size", [0, 4096])
 def test_truncated_segments_are_refused_by_name(prefix, name, size):
     """Nobody maps less than there should be and finds out by SIGBUS."""
@@ -189,12 +194,12 @@ def test_too_little_space_is_an_error_before_anything_is_made(prefix, monkeypatc
 
 
 def test_a_failure_half_way_leaves_nothing(prefix, monkeypatch):
-    """The third segment cannot grow; the first two go as well."""
+    """The fourth segment cannot grow; the first three go as well."""
     real, calls = os.ftruncate, []
 
     def ftruncate(fd, size):
         calls.append(size)
-        if len(calls) == 3:
+        if len(calls) == 4:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         real(fd, size)
 
@@ -223,7 +228,7 @@ def test_sweep_spares_the_living(prefix):
         assert not [name for name in sweep() if "unit-test" in name]
         assert family("unit-test") == before
         process.send_signal(signal.SIGKILL)
-    assert len([name for name in sweep() if other[1:] in name]) == 5
+    assert len([name for name in sweep() if other[1:] in name]) == 6
     assert family(other) == []
 
 

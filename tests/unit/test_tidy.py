@@ -42,6 +42,7 @@ STARTED = {
     "core.main": "imported by routerd.process",
     "workers.main": "imported by routerd.process",
     "routerd.exporter.main": "imported by routerd.process",
+    "routerd.recorder.main": "imported by routerd.process",
     "pipeline.__main__": "spark-submit, and python -m",
     "bench.run": "make bench",
     "bench.client": "started by the bench",

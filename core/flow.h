@@ -1,0 +1,330 @@
+/* The flow log's records (shm/telemetry.h), made as deliveries end.
+ *
+ *   a message has come  --flow_note--> what its record will say of it, if it is among those recorded
+ *   a copy is over      --flow_copy--> a record
+ *   it went to nobody   --flow_drop--> a record
+ *
+ * While the flow log is off there is no core_flow, and that is all anybody looks at.  What came before it was switched on is
+ * not recorded.  Texts are interned: a record holds their numbers (names, `pins`: who must keep one).
+ */
+#ifndef ROUTERD_CORE_FLOW_H
+#define ROUTERD_CORE_FLOW_H
+
+#include "alias.h"
+#include "past.h"
+#include "telemetry.h"
+
+#define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
+#define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
+
+typedef struct {               /* of a delivery that came, beside its core_in */
+    uint64_t handle;           /* of the core_in; another one: it is not recorded */
+    uint32_t from, address, path, meid;
+    int32_t mtype, sub_id;
+    uint8_t worker, treatment, priority, hops;
+    bool dropped;              /* a drop has been recorded */
+} core_note;
+
+typedef struct {               /* of a place for a name */
+    uint64_t hash;
+    uint32_t next, pins;       /* next: with the same bucket, plus 1 */
+} core_name;
+
+typedef struct core_flow {
+    telemetry_view view;
+    telemetry_producer ring;
+    uint32_t every, generation;    /* one of `every` deliveries is recorded */
+    core_note *note;           /* by the index of the core_in */
+    uint32_t note_room;
+    uint64_t number[ROUTERD_MAX_WORKERS + 1];
+    uint64_t heard;            /* the copy that a worker has spoken of last */
+    bool done, dropped;        /* and said that it is done with it; it was not sent */
+    uint64_t sent, writing, starved;   /* and when it was, how long that took, how long there had been no credit */
+    uint32_t me;               /* name of this router: the path of what came from a client */
+    uint32_t local;            /* a link for all that are the core's own */
+    uint8_t id[256];
+    uint32_t id_length;
+    uint64_t seed;
+    core_name name[TELEMETRY_NAMES];
+    uint32_t bucket[FLOW_BUCKETS];     /* place of the first one, plus 1 */
+    uint32_t name_turn, link_turn;
+    bool link_taken[TELEMETRY_LINKS];
+} core_flow;
+
+/* ---- names ---- */
+
+static inline uint32_t flow_place(uint32_t id) { return id & 0xffffu; }
+
+/* The id of a place that is used once more; never 0. */
+static inline uint32_t flow_next_id(uint32_t place, uint32_t before)
+{
+    uint32_t uses = ((before >> 16) + 1) & 0xffffu;
+    return place | (uses ? uses : 1) << 16;
+}
+
+static void flow_unchain(core_flow *f, uint32_t place)
+{
+    core_name *n = &f->name[place];
+    for (uint32_t *at = &f->bucket[n->hash & (FLOW_BUCKETS - 1)]; *at; at = &f->name[*at - 1].next) {
+        if (*at - 1 != place) continue;
+        *at = n->next;
+        return;
+    }
+}
+
+/* The number of a text; 0: there is no place, all of them are pinned. */
+static uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
+{
+    uint64_t hash = alias_hash(f->seed, text, length);
+    uint8_t cut[TELEMETRY_TEXT];
+    if (__builtin_expect(length > TELEMETRY_TEXT, 0)) {
+        memcpy(cut, text, TELEMETRY_TEXT - 17);
+        cut[TELEMETRY_TEXT - 17] = '~';
+        for (uint32_t i = 0; i < 16; i++) cut[TELEMETRY_TEXT - 16 + i] = (uint8_t) "0123456789abcdef"[alias_hash(0, text, length) >> (60 - 4 * i) & 15];
+        text = cut;
+        length = TELEMETRY_TEXT;
+    }
+    uint32_t *bucket = &f->bucket[hash & (FLOW_BUCKETS - 1)];
+    for (uint32_t at = *bucket; at; at = f->name[at - 1].next) {
+        telemetry_name *known = &f->view.name[at - 1];
+        if (f->name[at - 1].hash == hash && known->length == length && !memcmp(known->text, text, length))
+            return atomic_load_explicit(&known->id, memory_order_relaxed);
+    }
+    uint32_t place = f->name_turn, tries = TELEMETRY_NAMES;
+    while (tries && f->name[place].pins) {
+        place = (place + 1) & (TELEMETRY_NAMES - 1);
+        tries--;
+    }
+    if (!tries) return 0;
+    f->name_turn = (place + 1) & (TELEMETRY_NAMES - 1);
+    flow_unchain(f, place);
+    f->name[place].hash = hash;
+    f->name[place].next = *bucket;
+    *bucket = place + 1;
+    telemetry_name *n = &f->view.name[place];
+    uint32_t id = flow_next_id(place, atomic_load_explicit(&n->id, memory_order_relaxed));
+    telemetry_write_name(n, id, text, length);
+    return id;
+}
+
+static inline void flow_pin(core_flow *f, uint32_t id, int by) { if (id) f->name[flow_place(id)].pins += (uint32_t) by; }
+
+/* A number for a link; 0: all are taken. */
+static uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint8_t kind)
+{
+    uint32_t place = f->link_turn, tries = TELEMETRY_LINKS;
+    while (tries && f->link_taken[place]) {
+        place = (place + 1) & (TELEMETRY_LINKS - 1);
+        tries--;
+    }
+    if (!tries) return 0;
+    f->link_turn = (place + 1) & (TELEMETRY_LINKS - 1);
+    f->link_taken[place] = true;
+    telemetry_link *l = &f->view.link[place];
+    uint32_t id = flow_next_id(place, atomic_load_explicit(&l->id, memory_order_relaxed));
+    telemetry_write_link(l, id, connection, number, container, kind);
+    return id;
+}
+
+static inline void flow_drop_link(core_flow *f, uint32_t id) { if (id) f->link_taken[flow_place(id)] = false; }
+
+/* ---- made and removed ---- */
+
+static void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation, uint64_t seed)
+{
+    f->view = telemetry_at(base);
+    f->generation = generation;
+    f->seed = seed;
+    f->every = 1;
+    telemetry_produce(&f->ring, &f->view);
+    atomic_store_explicit(&f->view.header->dropped, 0, memory_order_relaxed);
+    f->name_turn = (generation * (TELEMETRY_NAMES / 4)) & (TELEMETRY_NAMES - 1);    /* not at once over what records of the core before name */
+    f->link_turn = (generation * (TELEMETRY_LINKS / 4)) & (TELEMETRY_LINKS - 1);
+    f->id_length = length < sizeof f->id ? length : (uint32_t) sizeof f->id;
+    memcpy(f->id, router, f->id_length);
+    f->me = flow_name(f, f->id, f->id_length);
+    flow_pin(f, f->me, 1);
+    f->local = flow_link(f, 0, 0, 0, FLOW_LOCAL);
+}
+
+static inline void flow_close(core_flow *f)
+{
+    free(f->note);
+    free(f);
+}
+
+/* ---- what a record will say ---- */
+
+static inline uint8_t flow_class(const core_link *l, const core_address *a)
+{
+    static const uint8_t classes[] = {[T_CLOSEST] = FLOW_ANYCAST, [T_BALANCED] = FLOW_BALANCED, [T_MULTICAST] = FLOW_MC};
+    if (l->kind == LINK_ROUTED) return FLOW_LINK;
+    return a && a->treatment <= T_MULTICAST ? classes[a->treatment] : FLOW_NO_CLASS;
+}
+
+static bool flow_note_room(core_router *c, core_flow *f)
+{
+    uint32_t room = pool_size(&c->ins);
+    core_note *grown = (core_note *) realloc(f->note, room * sizeof *grown);
+    if (!grown) return false;
+    memset(grown + f->note_room, 0, (room - f->note_room) * sizeof *grown);
+    f->note = grown;
+    f->note_room = room;
+    return true;
+}
+
+/* The routers in a message's trace, and this one: `R1>R2>R3`. */
+__attribute__((noinline)) static void flow_path(core_router *c, core_flow *f, const core_in *in, core_note *note)
+{
+    const arena_content *content = arena_content_of(&c->arena[in->arena], in->block);
+    if (!content || content->annotations == ANNOTATIONS_NONE || !content->trace_length) return;
+    uint8_t bytes[FLOW_PATH], path[FLOW_PATH + sizeof f->id];
+    uint32_t size = content->trace_length, length = 0;
+    note->path = 0;
+    note->hops = content->trace_count < 255 ? (uint8_t) content->trace_count : 255;
+    if (size > FLOW_PATH || !content_copy(&c->arena[in->arena], in->block, content->trace, bytes, size, CONTENT_HOPS)) return;
+    const uint8_t *text;
+    for (uint32_t at = 0, n; past_string(bytes, size, &at, &text, &n);) {
+        if (n > 2 && text[0] == '0' && text[1] == '/') text += 2, n -= 2;     /* the area */
+        memcpy(path + length, text, n);        /* each is shorter than what stands in `bytes`, its head included */
+        length += n;
+        path[length++] = '>';
+    }
+    memcpy(path + length, f->id, f->id_length);
+    note->path = flow_name(f, path, length + f->id_length);
+}
+
+/* A message to a route table: its key, as its worker tells it. */
+__attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r)
+{
+    uint8_t meid[TELEMETRY_TEXT];
+    uint32_t length = (uint32_t) (r->extra >> 32);
+    note->treatment = FLOW_UC;
+    note->mtype = (int32_t) r->delivery;
+    note->sub_id = (int32_t) (r->delivery >> 32);
+    if (!length || length > sizeof meid || !content_copy(&c->arena[in->arena], in->block, (uint32_t) r->extra, meid, length, CONTENT_HOPS)) return;
+    note->meid = flow_name(f, meid, length);
+}
+
+/* A message has come.  `a`: where it is sent to, NULL: nobody knows. */
+__attribute__((noinline)) static void flow_note(core_router *c, const core_link *l, const core_in *in, const core_address *a, uint8_t priority, const routerd_record *r)
+{
+    core_flow *f = c->flow;
+    if (in->node.index >= f->note_room && !flow_note_room(c, f)) return;
+    core_note *note = &f->note[in->node.index];
+    uint64_t handle = pool_handle(in), hash = (handle ^ pool_handle(l)) * 0x9e3779b97f4a7c15ull;
+    bool taken = l->kind != LINK_CONTROL && l->worker != c->workers && !((hash >> 32) * f->every >> 32);
+    note->handle = taken ? handle : 0;
+    if (!taken) return;
+    *note = (core_note) {.handle = handle, .from = l->flow, .address = a ? a->flow : l->flow_address, .path = f->me, .mtype = -1, .sub_id = -1,
+                         .worker = l->worker, .treatment = flow_class(l, a), .priority = priority};
+    if (l->annotated) flow_path(c, f, in, note);
+    if (r->state == KEY_FOUND) flow_key(c, f, in, note, r);
+}
+
+static inline core_note *flow_noted(const core_flow *f, const core_in *in)
+{
+    core_note *note = in->node.index < f->note_room ? &f->note[in->node.index] : NULL;
+    return note && note->handle == pool_handle(in) ? note : NULL;
+}
+
+/* ---- records ---- */
+
+/* The next record, filled in as far as it is about the message; NULL: there is no room for it. */
+static telemetry_record *flow_record(core_router *c, core_flow *f, const core_note *note, const core_in *in)
+{
+    uint64_t number = ++f->number[note->worker];
+    telemetry_record *r = telemetry_slot(&f->ring);
+    if (!r) {
+        stats_add(c->stats, STAT_FLOW_DROPPED, 1);
+        atomic_fetch_add_explicit(&f->view.header->dropped, 1, memory_order_relaxed);
+        return NULL;
+    }
+    stats_add(c->stats, STAT_FLOW_RECORDS, 1);
+    f->ring.next++;
+    *r = (telemetry_record) {
+        .number = number, .arrived = in->arrived, .bytes = in->length, .from_link = note->from, .address = note->address, .path = note->path,
+        .meid = note->meid, .generation = f->generation, .weight = f->every, .mtype = note->mtype, .sub_id = note->sub_id,
+        .worker = note->worker, .treatment = note->treatment, .priority = note->priority, .hops = note->hops,
+        .presettled = (in->flags & IN_PRESETTLED) != 0,
+    };
+    return r;
+}
+
+/* The condition of a rejection: the first text of its payload (workers/disposition.h). */
+__attribute__((noinline, cold)) static uint32_t flow_condition(core_router *c, core_flow *f, uint8_t arena, uint32_t block)
+{
+    uint8_t text[TELEMETRY_TEXT];
+    uint32_t length;
+    const arena_view *v = &c->arena[arena];
+    if (block == ROUTERD_NIL || !content_copy(v, block, 0, (uint8_t *) &length, sizeof length, CONTENT_HOPS)) return 0;
+    if (!length || length > sizeof text || !content_copy(v, block, sizeof length, text, length, CONTENT_HOPS)) return 0;
+    return flow_name(f, text, length);
+}
+
+static inline uint8_t flow_outcome(const core_out *out, uint32_t state, bool done, bool dropped)
+{
+    const core_in *in = out->in;
+    bool presettled = in->flags & IN_PRESETTLED, asked = out->link->settles && !presettled;
+    if (in->flags & IN_ABORTED) return FLOW_ABORTED;
+    if (done && dropped) return asked ? FLOW_RELEASED : FLOW_DROPPED;
+    if (done) return asked ? FLOW_ACCEPTED : FLOW_PRESETTLED;
+    if (presettled) return FLOW_DROPPED;
+    switch (state) {
+    case S_REJECTED: return FLOW_REJECTED;
+    case S_RELEASED: return FLOW_RELEASED;
+    case S_MODIFIED: return FLOW_MODIFIED;
+    case S_NONE: return FLOW_PRESETTLED;
+    default: return FLOW_ACCEPTED;
+    }
+}
+
+/* A copy is over. */
+__attribute__((noinline)) static void flow_copy(core_router *c, const core_out *out, uint32_t state, uint8_t arena, uint32_t detail)
+{
+    core_flow *f = c->flow;
+    const core_in *in = out->in;
+    const core_note *note = flow_noted(f, in);
+    telemetry_record *r = note ? flow_record(c, f, note, in) : NULL;
+    if (!r) return;
+    r->kind = FLOW_DELIVERY;
+    r->to_link = out->link->worker == c->workers ? f->local : out->link->flow;
+    bool heard = f->heard == pool_handle(out);
+    r->outcome = flow_outcome(out, state, heard && f->done, f->dropped);
+    r->presettled |= out->link->settles;
+    if (r->outcome <= FLOW_MODIFIED) r->settled = c->now;
+    if (r->outcome == FLOW_REJECTED && detail != ROUTERD_NIL) r->condition = flow_condition(c, f, arena, detail);
+    if (!heard) return;
+    r->sent = f->sent;
+    if (f->sent > in->arrived + f->writing) r->queued = f->sent - in->arrived - f->writing;
+    r->starved = f->starved;
+}
+
+/* It goes to nobody; `to`: a receiver that is too far behind, NULL: there is none. */
+__attribute__((noinline, cold)) static void flow_drop(core_router *c, const core_in *in, const core_link *to, uint8_t outcome, uint32_t detail)
+{
+    core_flow *f = c->flow;
+    core_note *note = flow_noted(f, in);
+    if (!note || (note->dropped && !to)) return;
+    note->dropped = true;
+    telemetry_record *r = flow_record(c, f, note, in);
+    if (!r) return;
+    r->kind = FLOW_DROP;
+    r->to_link = to ? to->flow : 0;
+    r->outcome = outcome;
+    if (!(in->flags & IN_PRESETTLED)) r->settled = c->now;
+    if (detail != ROUTERD_NIL) r->condition = flow_condition(c, f, (uint8_t) c->workers, detail);
+}
+
+/* What a worker tells with its last word on a copy. */
+static inline void flow_heard(core_flow *f, const routerd_record *r)
+{
+    f->heard = r->delivery;
+    f->done = r->type == A_DONE;
+    f->dropped = r->flags & F_DROPPED;
+    f->sent = r->time;
+    f->writing = (uint64_t) r->credit * 1000;
+    f->starved = r->time && r->state != S_RECEIVED ? r->length : 0;
+}
+
+#endif

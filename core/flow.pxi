@@ -1,0 +1,69 @@
+# Included by forward.pyx: the flow log's side of the core.
+
+
+cdef class Telemetry:
+    """Records of a forwarder's deliveries, from ``record`` on; ``memory`` is the segment of shm/telemetry.h, ``router`` the id
+    that ends each path, ``generation`` tells this core's records from another's. Names and links are numbers; 0: none."""
+
+    cdef Forwarder forwarder
+    cdef Py_buffer held
+    cdef bint holds
+    cdef core_flow *flow
+
+    def __cinit__(self, Forwarder forwarder not None, memory, bytes router not None, uint32_t generation, uint64_t seed=0):
+        PyObject_GetBuffer(memory, &self.held, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        self.holds = True
+        if <uintptr_t> self.held.buf % 64 or telemetry_check(self.held.buf, <size_t> self.held.len) is not NULL:
+            raise ValueError("there is no telemetry")
+        self.forwarder = forwarder
+        self.flow = <core_flow *> calloc(1, sizeof(core_flow))
+        if self.flow is NULL:
+            raise MemoryError()
+        flow_open(self.flow, self.held.buf, <const uint8_t *> PyBytes_AS_STRING(router), <uint32_t> len(router), generation, seed)
+
+    def __dealloc__(self):
+        if self.flow is not NULL:
+            self.forwarder.core.flow = NULL
+            flow_close(self.flow)
+        if self.holds:
+            PyBuffer_Release(&self.held)
+
+    def record(self, uint32_t every) -> None:
+        """Record one of so many deliveries from now on; 0: none."""
+        if every:
+            self.flow.every = every
+        self.forwarder.core.flow = self.flow if every else NULL
+
+    def publish(self) -> None:
+        """Let the recorder see what has been recorded."""
+        telemetry_publish(&self.flow.ring)
+
+    def name(self, bytes text not None) -> int:
+        """The number of a text, which stays until ``forget``."""
+        cdef uint32_t id = flow_name(self.flow, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> len(text))
+        flow_pin(self.flow, id, 1)
+        return id
+
+    def forget(self, uint32_t name) -> None:
+        """As often as it was asked for: a text need not stay."""
+        flow_pin(self.flow, name, -1)
+
+    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, uint32_t connection, uint64_t number,
+                 uint32_t container, uint8_t kind, uint32_t address=0) -> int:
+        """Its number, which its deliveries are recorded with. ``kind``: index into shm.flow.LINK_KINDS; ``address``: name of
+        where it leads if it has no address."""
+        self.forwarder.place_known(worker)
+        cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
+        if l is NULL or kind > FLOW_LOCAL:
+            return 0
+        l.flow = flow_link(self.flow, connection, number, container, kind)
+        l.flow_address = address
+        return l.flow
+
+    def drop_link(self, uint32_t number) -> None:
+        """It is gone."""
+        flow_drop_link(self.flow, number)
+
+    def name_address(self, uint64_t handle, uint32_t name) -> None:
+        """Messages to an address are recorded with this name."""
+        self.forwarder.address(handle).flow = name

@@ -1,0 +1,46 @@
+"""The flow log: what became of every message, in Parquet files."""
+
+from typing import Annotated
+
+from routerd.config.attribute import Entity, about
+
+
+class FlowLog(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="flowLog"):
+    """A row for every delivery, in Parquet files; [flow-log.md](flow-log.md) has the columns."""
+
+    directory: Annotated[
+        str,
+        about(
+            "Absolute path of the directory for the files; made if it is not there.", kind="path", update=True
+        ),
+    ]
+    sampling: Annotated[
+        int,
+        about("One of how many deliveries is recorded.", ge=1, le=1_000_000, update=True),
+    ] = 1
+    roll_size: Annotated[
+        int, about("MiB after which a file is complete and another begins.", ge=1, le=65536, update=True)
+    ] = 128
+    roll_age: Annotated[
+        int,
+        about("Seconds after which a file is complete, however small it is.", ge=1, le=3600, update=True),
+    ] = 60
+    retention_size: Annotated[
+        int,
+        about("MiB of all files beyond which the oldest are deleted; 0: any.", ge=0, le=1 << 30, update=True),
+    ] = 10240
+    retention_age: Annotated[
+        int, about("Hours after which a file is deleted; 0: never.", ge=0, le=1_000_000, update=True)
+    ] = 168
+    compaction: Annotated[
+        bool, about("Whether the files of past hours are put together in a tree of their own.", update=True)
+    ] = True
+    raw_age: Annotated[
+        int,
+        about(
+            "Hours for which a file stays whose rows are in that tree, for who reads files as they come.",
+            ge=0,
+            le=1_000_000,
+            update=True,
+        ),
+    ] = 24

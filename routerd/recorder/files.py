@@ -1,0 +1,112 @@
+"""The flow log's files: begun under a name that nobody reads, complete when they get the one that counts.
+
+    .NAME.tmp --close--> fsync --rename--> NAME, and fsync of its folder
+
+What a killed recorder leaves is `.NAME.tmp`; the next one removes it.
+"""
+
+import contextlib
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow.parquet as pq
+
+from routerd.recorder.rows import SCHEMA
+from shm.flow import VERSION, file_name, folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT: Final = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": True,
+    "coerce_timestamps": "us",
+    "data_page_version": "1.0",
+    "store_schema": False,  # readers get strings: dictionaries that differ by row group are in many's way
+}
+
+
+class File:
+    """One file while it is written. Every method may raise OSError; then only ``abandon`` is left to do."""
+
+    def __init__(
+        self, root: Path, router: str, boot: str, number: int, begun: datetime, sampling: int
+    ) -> None:
+        self.begun = begun
+        self.boot = boot
+        self.rows = 0
+        self._path = root / folder(begun) / file_name(router, boot, number)
+        self._hidden = self._path.with_name(f".{self._path.name}.tmp")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._sequences: dict[str, list[int]] = {}
+        self._told = {"schema": VERSION, "router": router, "boot": boot, "sampling": str(sampling)}
+        self._file = self._hidden.open("wb")
+        self._writer = pq.ParquetWriter(self._file, SCHEMA, **FORMAT)
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._file.tell()
+
+    @property
+    def hour(self) -> str:
+        return folder(self.begun)
+
+    def write(self, table: "pa.Table", sequences: dict[str, list[int]]) -> None:
+        """One row group."""
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+        self.rows += table.num_rows
+        for worker, (first, last) in sequences.items():
+            known = self._sequences.setdefault(worker, [first, last])
+            known[:] = [min(known[0], first), max(known[1], last)]
+
+    def close(self, dropped: int) -> Path:
+        """Let readers have it; where it is."""
+        told = {**self._told, "dropped": str(dropped), "sequences": json.dumps(self._sequences)}
+        self._writer.add_key_value_metadata({f"routerd.flow.{name}": value for name, value in told.items()})
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        publish(self._hidden, self._path)
+        return self._path
+
+    def abandon(self) -> None:
+        """It will never be complete."""
+        with contextlib.suppress(Exception):  # whatever the library thinks of a half-written file
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._hidden.unlink()
+
+
+def publish(hidden: Path, path: Path) -> None:
+    """Give a complete file its name, and see to it that the name survives a crash of the machine."""
+    hidden.rename(path)
+    fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def remove_unfinished(root: Path) -> int:
+    """What killed recorders left; how many files."""
+    found = [path for path in root.glob("date=*/hour=*/.*.tmp") if path.is_file()]
+    for path in found:
+        path.unlink()
+    return len(found)
+
+
+def next_number(root: Path, router: str, boot: str) -> int:
+    """Behind those of the files that are there."""
+    end = file_name(router, boot, 0).removesuffix("000000.parquet")
+    numbers = [
+        path.name.removeprefix(end).removesuffix(".parquet") for path in root.glob(f"date=*/hour=*/{end}*")
+    ]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0) + 1

@@ -1,0 +1,124 @@
+"""The recorder process: read the ring, write the files, keep house, and listen to the supervisor."""
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from select import select
+from typing import Final, Protocol
+
+from routerd.recorder.keeping import Keeper
+from routerd.recorder.record import Recorder
+from shm import segment, stats
+from shm.control import Exit, FromChild, Ready, Setup, StopAccepting, ToChild
+from shm.flow_setup import FlowSetup, SetFlow
+from shm.native import FlowReader, StatsPage
+from shm.stats import COUNTERS
+
+LOGGER = logging.getLogger("ROUTER")
+
+KEEPING_SECONDS: Final = 60.0
+LAST_SECONDS: Final = 0.1  # after Exit, for what the core records as it leaves
+_LAZY: Final = 19  # niceness of what can wait
+
+
+class Channel(Protocol):
+    """The control socket, never blocking; it raises when the supervisor is gone, and the process ends."""
+
+    def fileno(self) -> int: ...
+    def send(self, message: FromChild) -> None: ...
+    def receive(self) -> ToChild | None: ...
+
+
+def run(setup: Setup, channel: Channel) -> None:
+    """Serve until told to exit."""
+    segments = segment.attach(setup.segments)
+    page = segments.recorder_stats()
+    stats.own(page, os.getpid(), setup.generation)
+    recorder = Recorder(FlowReader(segments.flow), page, setup.router_id, _utc, _offset)
+    recorder.configure(setup.flow, time.monotonic())
+    keeping = Keeping(setup.router_id, page, _utc)
+    keeping.configure(setup.flow)
+    channel.send(Ready(os.getpid()))
+    serve(recorder, keeping, page, channel)
+    recorder.turn(time.monotonic())
+    time.sleep(LAST_SECONDS)
+    recorder.finish(time.monotonic())
+    page.own(0, setup.generation)
+
+
+def serve(recorder: Recorder, keeping: "Keeping", page: StatsPage, channel: Channel) -> None:
+    """Turn after turn, until the supervisor says Exit."""
+    while True:
+        began = time.monotonic()
+        pause = recorder.turn(began)
+        keeping.step(began)
+        page.beat()
+        page.add(COUNTERS["loops"][0])
+        longest = COUNTERS["longest_turn_ns"][0]
+        page.set(longest, max(page.get(longest), int((time.monotonic() - began) * 1e9)))
+        page.add(COUNTERS["sleeps"][0])
+        select([channel], [], [], pause)
+        while (message := channel.receive()) is not None:
+            match message:
+                case Exit():
+                    return
+                case SetFlow(flow):
+                    recorder.configure(flow, time.monotonic())
+                    keeping.configure(flow)
+                case StopAccepting():
+                    recorder.roll(time.monotonic())  # what is left at the end is little
+                case _:
+                    LOGGER.debug("the supervisor said %r, which is not for the recorder", message)
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
+def _offset() -> int:
+    """The time of day at monotonic 0, nanoseconds."""
+    return time.time_ns() - time.monotonic_ns()
+
+
+class Keeping:
+    """Looks after closed files from time to time, in a thread that gets what CPU nobody else wants."""
+
+    def __init__(self, router: str, page: StatsPage, wall: Callable[[], datetime]) -> None:
+        self._router = router
+        self._page = page
+        self._wall = wall
+        self._keeper: Keeper | None = None
+        self._thread: threading.Thread | None = None
+        self._due = 0.0
+        self._told = ""
+
+    def configure(self, setup: FlowSetup) -> None:
+        """Look after that from now on."""
+        self._keeper = Keeper(setup, self._router)
+
+    def step(self, now: float) -> None:
+        """Begin a look if one is due and none is going on."""
+        if now < self._due or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._due = now + KEEPING_SECONDS
+        self._thread = threading.Thread(target=self._look, args=(self._keeper,), daemon=True)
+        self._thread.start()
+
+    def _look(self, keeper: Keeper) -> None:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LAZY)
+        try:
+            done = keeper.look(self._wall())
+        except OSError as error:
+            self._page.add(COUNTERS["flow_errors"][0])
+            if str(error) != self._told:
+                LOGGER.error("Flow log: its closed files cannot be looked after: %s", error)
+            self._told = str(error)
+            return
+        self._told = ""
+        self._page.add(COUNTERS["flow_compacted"][0], done.compacted)
+        self._page.add(COUNTERS["flow_deleted"][0], done.deleted)

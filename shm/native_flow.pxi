@@ -1,0 +1,193 @@
+# Included by native.pyx: telemetry, as its segment's maker and the recorder see it.
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
+
+TELEMETRY_BYTES = telemetry_bytes()
+TELEMETRY_ROOM = TELEMETRY_RECORDS
+
+
+def format_telemetry(memory, uint64_t started) -> None:
+    """Make a zeroed segment telemetry without records; ``started``: when the router was, nanoseconds since 1970."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, telemetry_bytes())
+    telemetry_format(m.base, started)
+
+
+def check_telemetry(memory) -> str | None:
+    """What is wrong with a segment of telemetry; None if nothing is."""
+    cdef Mapped m = Mapped()
+    m.take(memory, 0, sizeof(telemetry_header), False)
+    return wrong(telemetry_check(m.base, m.size))
+
+
+cdef bytearray _column(uint32_t room, size_t size):
+    return bytearray(room * size)
+
+
+cdef class FlowColumns:
+    """Room for so many records, a buffer per column: what ``FlowReader.take`` fills. -1 stands for what is not known; ids
+    are ``from``, ``to`` (links), ``address``, ``path``, ``meid`` and ``condition`` (names)."""
+
+    cdef readonly uint32_t room
+    cdef readonly uint32_t count
+    cdef readonly dict buffers     # by name: the buffer of int64_t, int32_t, uint32_t, int16_t or int8_t
+    cdef int64_t *ts
+    cdef int64_t *seq
+    cdef int64_t *bytes
+    cdef int64_t *latency
+    cdef int64_t *settle
+    cdef int64_t *queue
+    cdef int64_t *starved
+    cdef uint32_t *from_link
+    cdef uint32_t *to_link
+    cdef uint32_t *address
+    cdef uint32_t *path
+    cdef uint32_t *meid
+    cdef uint32_t *condition
+    cdef int32_t *mtype
+    cdef int32_t *sub_id
+    cdef int32_t *weight
+    cdef int16_t *worker
+    cdef int16_t *hops
+    cdef int8_t *kind
+    cdef int8_t *outcome
+    cdef int8_t *treatment
+    cdef int8_t *priority
+    cdef int8_t *settled
+
+    def __cinit__(self, uint32_t room):
+        self.room = room
+        self.buffers = {}
+        self.ts = <int64_t *> self.column("ts", 8)
+        self.seq = <int64_t *> self.column("seq", 8)
+        self.bytes = <int64_t *> self.column("bytes", 8)
+        self.latency = <int64_t *> self.column("latency", 8)
+        self.settle = <int64_t *> self.column("settle", 8)
+        self.queue = <int64_t *> self.column("queue", 8)
+        self.starved = <int64_t *> self.column("starved", 8)
+        self.from_link = <uint32_t *> self.column("from", 4)
+        self.to_link = <uint32_t *> self.column("to", 4)
+        self.address = <uint32_t *> self.column("address", 4)
+        self.path = <uint32_t *> self.column("path", 4)
+        self.meid = <uint32_t *> self.column("meid", 4)
+        self.condition = <uint32_t *> self.column("condition", 4)
+        self.mtype = <int32_t *> self.column("mtype", 4)
+        self.sub_id = <int32_t *> self.column("sub_id", 4)
+        self.weight = <int32_t *> self.column("weight", 4)
+        self.worker = <int16_t *> self.column("worker", 2)
+        self.hops = <int16_t *> self.column("hops", 2)
+        self.kind = <int8_t *> self.column("kind", 1)
+        self.outcome = <int8_t *> self.column("outcome", 1)
+        self.treatment = <int8_t *> self.column("treatment", 1)
+        self.priority = <int8_t *> self.column("priority", 1)
+        self.settled = <int8_t *> self.column("settled", 1)
+
+    cdef char *column(self, str name, size_t size) except NULL:
+        cdef bytearray buffer = _column(self.room, size)
+        self.buffers[name] = buffer
+        return PyByteArray_AS_STRING(buffer)
+
+    def clear(self) -> None:
+        """Begin anew; nobody may look at the buffers any more."""
+        self.count = 0
+
+    cdef bint append(self, const telemetry_record *r, int64_t offset) noexcept:
+        cdef uint32_t n = self.count
+        if r.kind > FLOW_DROP or r.outcome > FLOW_DROPPED or r.treatment > FLOW_NO_CLASS or r.priority > 9 or r.worker > ROUTERD_MAX_WORKERS:
+            return False
+        self.ts[n] = (<int64_t> r.arrived + offset) // 1000
+        self.seq[n] = <int64_t> r.number
+        self.bytes[n] = <int64_t> r.bytes
+        self.latency[n] = <int64_t> (r.sent - r.arrived) if r.sent >= r.arrived and r.sent else -1
+        self.settle[n] = <int64_t> (r.settled - r.arrived) if r.settled >= r.arrived and r.settled else -1
+        self.queue[n] = <int64_t> r.queued if r.sent else -1
+        self.starved[n] = <int64_t> r.starved if r.sent else -1
+        self.from_link[n] = r.from_link
+        self.to_link[n] = r.to_link
+        self.address[n] = r.address
+        self.path[n] = r.path
+        self.meid[n] = r.meid
+        self.condition[n] = r.condition
+        self.mtype[n] = r.mtype
+        self.sub_id[n] = r.sub_id
+        self.weight[n] = <int32_t> r.weight
+        self.worker[n] = r.worker
+        self.hops[n] = r.hops
+        self.kind[n] = <int8_t> r.kind
+        self.outcome[n] = <int8_t> r.outcome
+        self.treatment[n] = <int8_t> r.treatment
+        self.priority[n] = <int8_t> r.priority
+        self.settled[n] = <int8_t> (r.presettled != 0)
+        self.count = n + 1
+        return True
+
+
+cdef class FlowReader(Mapped):
+    """The consumer of telemetry; ValueError where there is none."""
+
+    cdef telemetry_consumer consumer
+    cdef readonly uint32_t generation      # of the core that made what ``take`` has read last
+    cdef readonly uint64_t bad             # records that made no sense
+
+    def __cinit__(self, memory):
+        self.take_memory(memory)
+
+    cdef int take_memory(self, memory) except -1:
+        self.take(memory, 0, telemetry_bytes())
+        if telemetry_check(self.base, self.size) is not NULL:
+            raise ValueError("there is no telemetry")
+        cdef telemetry_view view = telemetry_at(self.base)
+        telemetry_consume(&self.consumer, &view)
+        return 0
+
+    @property
+    def started(self) -> int:
+        """When the router was started, nanoseconds since 1970."""
+        return self.consumer.view.header.started
+
+    @property
+    def dropped(self) -> int:
+        """Records that had no room, since the core started."""
+        return self.consumer.view.header.dropped
+
+    def waiting(self) -> int:
+        """Records that can be read now."""
+        return telemetry_waiting(&self.consumer)
+
+    def read(self, FlowColumns columns not None, int64_t offset) -> int:
+        """Append what there is and has room, of one core only; how many were read. ``offset``: of the time of day from
+        CLOCK_MONOTONIC, nanoseconds."""
+        cdef uint64_t waiting = telemetry_waiting(&self.consumer)
+        cdef uint64_t first = self.consumer.next
+        cdef telemetry_record r
+        while waiting and columns.count < columns.room:
+            r = self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)]     # a copy: what was checked is used
+            if self.consumer.next == first:
+                self.generation = r.generation
+            elif r.generation != self.generation:
+                break
+            if not columns.append(&r, offset):
+                self.bad += 1
+            self.consumer.next += 1
+            waiting -= 1
+        telemetry_return(&self.consumer)
+        return self.consumer.next - first
+
+    def next_generation(self) -> int:
+        """Of the core that made the next record; that of the last one where there is none."""
+        if not telemetry_waiting(&self.consumer):
+            return self.generation
+        return self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)].generation
+
+    def name(self, uint32_t id) -> bytes | None:
+        """A text; None: there is none, or it is gone."""
+        cdef uint8_t text[TELEMETRY_TEXT]
+        cdef int length = telemetry_read_name(&self.consumer.view, id, text)
+        return None if length < 0 else PyBytes_FromStringAndSize(<char *> text, length)
+
+    def link(self, uint32_t id) -> tuple[int, int, int, int] | None:
+        """Connection, number, container's name and kind of a link; None: as ``name``."""
+        cdef telemetry_link l
+        if not telemetry_read_link(&self.consumer.view, id, &l):
+            return None
+        return l.connection, l.number, l.container, l.kind
