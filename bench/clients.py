@@ -18,6 +18,7 @@ from bench.results import ClientResult, Latency, Run
 from bench.targets import ROOT, BenchError, Running
 
 WIRE = ROOT / "bench" / "build" / "wire"
+RMR = ROOT / "bench" / "build" / "rmr"
 LIMIT_S = 60.0
 
 
@@ -37,8 +38,15 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     listen: bool = False
 
     def command(self, kind: str) -> list[str]:
-        """The command line of the ``proton`` or the ``wire`` client."""
+        """The command line of the ``proton``, the ``wire`` or the ``rmr`` client."""
+        if kind == "rmr":
+            return self._rmr()
         return self._wire() if kind == "wire" else self._proton()
+
+    def _rmr(self) -> list[str]:
+        """A receiver is ready when the router has connected to it, if there is one."""
+        words = [str(RMR), self.mode, str(self.port), str(self.count), str(self.size)]
+        return words + ["connected"] * (self.mode == "recv" and not self.listen)
 
     def _proton(self) -> list[str]:
         words = [sys.executable, "-m", "bench.client", self.mode, "--step"]

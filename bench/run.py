@@ -48,7 +48,7 @@ def measure(
     if target == BASELINE:
         scale *= scenario.python_scale
     try:
-        with started(target, settings, scenario.routers) as running:
+        with started(target, settings, scenario.routers, rmr=scenario.rmr) as running:
             for _ in range(1 if isinstance(scenario.measurement, Connections) else repeat):
                 runs.append(scenario.measurement.run(running, client, scale))
     except (BenchError, ProcessGoneError) as problem:

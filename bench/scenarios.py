@@ -84,6 +84,32 @@ class PingPong:
         return transfer(Running(ping.port), [echo], [ping], kind=kind)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RmrTransfer:
+    """Frames of RMR's own transport: a sender, the router with a route table of one entry, a receiver."""
+
+    count: int
+    size: int
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        """See :class:`Measurement`. The client is always the hand-made one."""
+        direct = running.process is None
+        if not direct and not running.rmr_port:
+            raise BenchError("this router has no route table")
+        receiver = ClientSpec(
+            mode="recv",
+            port=running.port if direct else running.endpoint_port,
+            address="rmr",
+            count=scaled(self.count, scale),
+            size=self.size,
+            listen=direct,
+        )
+        port = receiver.port if direct else running.rmr_port
+        return transfer(
+            running, [receiver], [msgspec.structs.replace(receiver, mode="send", port=port)], kind="rmr"
+        )
+
+
 @dataclass(frozen=True)
 class Idle:
     """Memory of a router that nobody has connected to."""
@@ -156,6 +182,7 @@ class Scenario:
     goals: Mapping[str, float] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     routers: int = 1  # in a line
+    rmr: bool = False  # with a route table
     python_scale: float = 0.02  # of the counts, for a router that is about fifty times slower
 
 
@@ -239,6 +266,22 @@ SCENARIOS: tuple[Scenario, ...] = (
         title="1 to 1 through three routers, 100 B",
         measurement=Transfer(count=100_000),
         routers=3,
+    ),
+    Scenario(
+        name="rmr-64",
+        title="RMR to RMR by a route table, 64 B",
+        measurement=RmrTransfer(count=300_000, size=64),
+        goals={"router_cpu": 2.0},
+        also=("direct",),
+        rmr=True,
+    ),
+    Scenario(
+        name="rmr-1k",
+        title="RMR to RMR by a route table, 1 KB",
+        measurement=RmrTransfer(count=200_000, size=1024),
+        goals={"router_cpu": 2.0},
+        also=("direct",),
+        rmr=True,
     ),
     Scenario(name="slow", title="fast pair beside a slow receiver", measurement=SlowReceiver(count=200_000)),
     Scenario(

@@ -55,6 +55,20 @@ connector {{
 """
 
 
+RMR = """\
+routeTable {{
+    name: bench
+    seed: {seed}
+}}
+listener {{
+    host: 127.0.0.1
+    port: {port}
+    protocol: rmr
+    table: bench
+}}
+"""
+
+
 class BenchError(Exception):
     """A measurement that could not be made; says why."""
 
@@ -95,11 +109,14 @@ def free_port() -> int:
 @dataclass(frozen=True)
 class Running:
     """A router that listens on ``port``; without ``process``, none is in between. ``beyond``: it is the
-    first of a line, and these come behind it."""
+    first of a line, and these come behind it. RMR applications send to ``rmr_port``, and message type 1000
+    goes to whoever listens on ``endpoint_port``; 0: there is no route table."""
 
     port: int
     process: subprocess.Popen[bytes] | None = None
     beyond: tuple[Running, ...] = ()
+    rmr_port: int = 0
+    endpoint_port: int = 0
 
     @property
     def far_port(self) -> int:
@@ -126,14 +143,22 @@ class Running:
 
 
 @contextmanager
-def started(target: Target, settings: Mapping[str, str] = SETTINGS, routers: int = 1) -> Iterator[Running]:
+def started(
+    target: Target, settings: Mapping[str, str] = SETTINGS, routers: int = 1, *, rmr: bool = False
+) -> Iterator[Running]:
     """Runs the target, with these attributes of its router entity, as long as the context lasts; or a line
-    of several ``routers`` of the kind, each of which dials the one before."""
+    of several ``routers`` of the kind, each of which dials the one before; or one with a route table."""
     if not target.command:
         yield Running(free_port())
         return
     if routers > 1 and not any("{config}" in word for word in target.command):
         raise BenchError(f"{target.name} takes no configuration, so it cannot be put into a line")
+    if rmr:
+        if target != ROUTERD:
+            raise BenchError(f"{target.name} is not known to speak RMR")
+        with _with_table(settings) as running:
+            yield running
+        return
     with ExitStack() as stack:
         line: list[Running] = []
         dialled = None
@@ -148,6 +173,16 @@ def started(target: Target, settings: Mapping[str, str] = SETTINGS, routers: int
             name = "bench" if routers == 1 else f"bench-{number}"
             line.append(stack.enter_context(_one(target, settings, mode, name, sections)))
         yield replace(line[0], beyond=tuple(line[1:]))
+
+
+@contextmanager
+def _with_table(settings: Mapping[str, str]) -> Iterator[Running]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        seed, port, endpoint = Path(folder, "seed"), free_port(), free_port()
+        seed.write_text(f"newrt|start\nrte|1000|127.0.0.1:{endpoint}\nnewrt|end|1\n", encoding="utf-8")
+        sections = RMR.format(seed=seed, port=port)
+        with _one(ROUTERD, settings, "standalone", "bench", sections) as running:
+            yield replace(running, rmr_port=port, endpoint_port=endpoint)
 
 
 @contextmanager
