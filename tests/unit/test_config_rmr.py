@@ -1,0 +1,62 @@
+"""Listeners that speak RMR: what a configuration may say of them, and what workers are told."""
+
+import pytest
+
+from routerd.config import ConfigError, parse
+from routerd.config.transport import Listener
+from routerd.tables import advertised
+
+TABLE = "routeTable {\n name: ric\n}\n"
+
+
+def mistakes(attributes: str, sections: str = TABLE) -> str:
+    """All that is wrong with a listener; empty: nothing."""
+    text = f"router {{\n id: A\n}}\n{sections}listener {{\n port: 0\n {attributes}\n}}\n"
+    try:
+        parse(text, "f.conf")
+    except ConfigError as refused:
+        return "\n".join(f"{one.line}: {one.text}" for one in refused.mistakes if not one.warning)
+    return ""
+
+
+def test_a_listener_for_rmr(monkeypatch):
+    """It names a table, which the environment may have made."""
+    monkeypatch.delenv("RMR_SEED_RT", raising=False)
+    assert mistakes("protocol: rmr\n table: ric\n advertised: router:4560\n replies: yes") == ""
+    assert "rmr" in mistakes("protocol: rmr\n table: rmr", "")
+    monkeypatch.setenv("RMR_SEED_RT", "/seed")
+    assert mistakes("protocol: rmr\n table: rmr", "") == ""
+
+
+@pytest.mark.parametrize(
+    ("attributes", "why"),
+    [
+        ("protocol: rmr", "table: is missing"),
+        ("protocol: rmr\n table: other", "there is no routeTable 'other'"),
+        ("protocol: rmr\n table: ric\n role: edge", "edge is for AMQP"),
+        ("protocol: rmr\n table: ric\n http: yes", "http: is for AMQP"),
+        ("protocol: rmr\n table: ric\n requireSsl: yes", "requireSsl: is for AMQP"),
+        ("protocol: rmr\n table: ric\n advertised: router", "'router' is not host:port"),
+        ("table: ric", "table: is for protocol: rmr"),
+        ("advertised: a:1", "advertised: is for protocol: rmr"),
+        ("replies: yes", "replies: is for protocol: rmr"),
+    ],
+)
+def test_what_is_refused(attributes, why):
+    """With the attribute and what to do."""
+    assert why in mistakes(attributes)
+
+
+@pytest.mark.parametrize(
+    ("listener", "name"),
+    [
+        (Listener(host="10.0.0.1"), "10.0.0.1"),
+        (Listener(host="::1"), "[::1]"),
+        (Listener(host="0.0.0.0", advertised="router:4560"), "router:4560"),
+        (Listener(), "machine"),
+    ],
+)
+def test_what_applications_reach_a_listener_by(monkeypatch, listener, name):
+    """What is configured, its host, or the machine's name up to the first dot."""
+    monkeypatch.setattr("socket.gethostname", lambda: "machine.example.org")
+    assert advertised(listener) == name

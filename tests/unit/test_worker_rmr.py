@@ -1,0 +1,257 @@
+"""RMR connections of a worker: their links, what the core is told, endpoints that are tried again."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from shm.control import ListenerSetup
+from shm.payloads import (
+    Attach,
+    Attached,
+    Close,
+    ConnectionClosed,
+    ConnectionOpened,
+    Detach,
+    Endpoint,
+    Error,
+)
+from shm.tables import TableSetup
+from workers import endpoints
+from workers.lookup import Lookup
+from workers.rmr import Rmr, nonce_of
+
+
+class World:
+    """Everybody that an Rmr works with; ``said`` is what the core was told, ``asked`` what the pump was."""
+
+    def __init__(self, **table: Any) -> None:
+        self.said: list[Any] = []
+        self.asked: list[tuple[Any, ...]] = []
+        self.peers: dict[int, str] = {}
+        self.numbers: dict[int, int] = {}
+        self.links = 0
+        self.now = 100.0
+        self.room = True
+        self.listeners = {
+            1: ListenerSetup("one", [], 1, table="t", advertised="router:4560"),
+            2: ListenerSetup("two", [], 2, table="t", advertised="router:4561"),
+        }
+        self.tables = [TableSetup("t", "addr", **table)]
+        self.rmr = Rmr("/segments", self.tables, self.listeners, 250, lambda: self.now)
+        self.rmr.serve(self, self, self)  # type: ignore[arg-type] - it is all of them
+        for place in (1, 2):
+            self.rmr.listen(place, self.listeners[place])
+
+    # ---- the pump, its security, the handler ----
+
+    def add_place(self, capacity: int) -> int:
+        return 9
+
+    def speak(self, place: int, *terms: Any) -> None:
+        self.asked.append(("speak", place, *terms))
+
+    def dial(self, place: int, fd: int) -> tuple[int, int] | None:
+        self.asked.append(("dial", place))
+        if not self.room:
+            return None
+        socket.close(fd)
+        return 7, 1
+
+    def attach(self, index: int, number: int, which: int) -> tuple[int, int, int] | None:
+        self.links += 1
+        return (self.links, 5, 250) if self.room else None
+
+    def link_open(self, *link: Any) -> None:
+        self.asked.append(("open", *link))
+
+    def close(self, *name: int) -> None:
+        self.asked.append(("close", *name))
+
+    def end_round(self) -> None:
+        pass
+
+    def peer(self, index: int) -> str:
+        return "10.0.0.9:5"
+
+    def listener_of(self, index: int) -> int:
+        return 9 if index == 7 else index
+
+    def number(self, index: int) -> int:
+        return self.numbers.setdefault(index, 40 + index)
+
+    def post(self, kind: int, message: Any, **names: int) -> None:
+        self.said.append(message)
+
+    def attaches(self) -> list[tuple[str | None, bool]]:
+        return [(one.address, one.outgoing) for one in self.said if isinstance(one, Attach)]
+
+
+def test_an_accepted_connection_has_three_links():
+    """To its table, to anywhere, and from an address of its own."""
+    world = World()
+    world.rmr.opened(1, 3)
+    opened = world.said[0]
+    assert isinstance(opened, ConnectionOpened)
+    assert (opened.role, opened.host, opened.number, opened.listener) == ("rmr", "10.0.0.9:5", 41, "one")
+    assert world.attaches() == [("addr", False), (None, False), ("addr/$conn/41", True)]
+
+
+def test_what_the_core_says_of_links():
+    """A link that is let in is opened; one that is refused ends the connection, as does a wish."""
+    world = World()
+    world.rmr.opened(1, 3)
+    world.asked.clear()
+    assert world.rmr.take(Attached(1, 5, keyed=True))
+    assert world.rmr.take(Attached(2, 5, error=Error("amqp:not-found", "no")))
+    assert world.rmr.take(Detach(3, 5))
+    assert world.rmr.take(Close(1, 3, Error("a:b")))
+    assert world.asked == [("open", 1, 5, True), *[("close", 1, 3)] * 3]
+    assert not world.rmr.take(Attached(1, 6))
+    assert not world.rmr.take(Detach(77, 5))
+    assert not world.rmr.take(Close(1, 4, Error("a:b")))
+
+
+def test_a_lost_connection_is_forgotten():
+    """The core is told why."""
+    world = World()
+    world.rmr.opened(1, 3)
+    world.rmr.gone(1, 3, True, "bad frame")
+    assert world.said[-1] == ConnectionClosed(1, 3, "bad frame")
+    assert not world.rmr.take(Attached(1, 5))
+    assert world.numbers == world.peers == {}
+
+
+def test_no_room_for_links():
+    """The connection is closed, not left half made."""
+    world = World()
+    world.room = False
+    world.rmr.opened(1, 3)
+    assert ("close", 1, 3) in world.asked
+
+
+def test_a_new_core_is_told():
+    """Connections and links as they are; one that came while there was no core, from the start."""
+    world = World()
+    world.rmr.opened(1, 3)
+    world.said.clear()
+    world.rmr.present(1, 3)
+    world.rmr.link_present(2)
+    assert world.said[0].restored
+    assert (world.said[1].link, world.said[1].restored, world.said[1].granted) == (2, True, 0)
+    world.rmr.present(2, 8)
+    assert not world.said[2].restored
+    assert len(world.attaches()) == 4
+
+
+@pytest.mark.parametrize(("reply", "number"), [("transparent", 0), ("proxied", 1), ("sameConnection", 2)])
+def test_terms_of_listeners(reply, number):
+    """Sources name the first listener; tokens mean replies where that is the way of the table."""
+    world = World(reply=reply, max_frame_size=5000)
+    nonce = nonce_of("/segments", "addr")
+    terms = ("addr", "addr/$rm", "addr/$conn/", "router:4560", nonce, 5000, number, reply == "proxied")
+    assert world.asked[-1] == ("speak", 2, *terms)
+
+
+def test_a_listener_for_replies():
+    """Sources name it, and tokens that come by others are no replies."""
+    world = World()
+    world.listeners[2] = ListenerSetup("two", [], 2, table="t", advertised="router:4561", replies=True)
+    world.asked.clear()
+    world.rmr.change_tables(world.tables)
+    assert [(one[1], one[5], one[9]) for one in world.asked] == [
+        (1, "router:4561", False),
+        (2, "router:4561", True),
+    ]
+
+
+# ---- endpoints ----
+
+
+def wanted(world: World, **changed: Any) -> Endpoint:
+    return Endpoint(**{"table": "t", "address": "addr/127.0.0.1:1", "host": "127.0.0.1", "port": 1} | changed)
+
+
+def test_an_endpoint_is_connected_to_and_has_four_links():
+    """Its own address is the third."""
+    world = World()
+    world.rmr.take(wanted(world))
+    assert world.rmr.endpoints.wait(5.0) == 0.0
+    world.rmr.endpoints.step()
+    assert ("dial", 9) in world.asked
+    world.rmr.opened(7, 1)
+    assert world.attaches() == [
+        ("addr", False),
+        (None, False),
+        ("addr/127.0.0.1:1", True),
+        ("addr/$conn/47", True),
+    ]
+    opened = world.said[0]
+    assert (opened.container, opened.host) == ("127.0.0.1:1", "10.0.0.9:5")
+    assert opened.connector == "addr/127.0.0.1:1"
+
+
+def test_an_endpoint_is_tried_again_more_and_more_seldom():
+    """After 1, 2, 4, … seconds, at most 30; after a connection that was open, from the start."""
+    world = World()
+    world.rmr.take(wanted(world))
+    pauses = []
+    for _ in range(7):
+        world.rmr.endpoints.step()
+        world.rmr.gone(7, 1, False, "refused")
+        pauses.append(world.rmr.endpoints.wait(99.0))
+        world.now += pauses[-1]
+    assert pauses == [1, 2, 4, 8, 16, 30, 30]
+    world.rmr.endpoints.step()
+    world.rmr.opened(7, 1)
+    world.rmr.gone(7, 1, True, "")
+    assert world.rmr.endpoints.wait(99.0) == 1
+
+
+def test_an_endpoint_that_is_not_wanted_any_more():
+    """Its connection ends, and none is made."""
+    world = World()
+    world.rmr.take(wanted(world))
+    world.rmr.endpoints.step()
+    world.rmr.take(wanted(world, open=False))
+    assert ("close", 7, 1) in world.asked
+    world.rmr.gone(7, 1, False, "")
+    assert world.rmr.endpoints.wait(5.0) == 5.0
+
+
+def test_endpoints_of_a_dead_core_are_forgotten_and_a_stop_ends_attempts():
+    """The next core asks for what it wants."""
+    world = World()
+    world.rmr.take(wanted(world))
+    world.rmr.endpoints.step()
+    world.rmr.endpoints.forget()
+    assert ("close", 7, 1) in world.asked
+    world.rmr.take(wanted(world))
+    world.rmr.endpoints.stop()
+    world.asked.clear()
+    world.rmr.endpoints.step()
+    assert world.asked == []
+
+
+def test_an_endpoint_without_room_is_tried_again():
+    """As one that cannot be reached."""
+    world = World()
+    world.room = False
+    world.rmr.take(wanted(world))
+    world.rmr.endpoints.step()
+    assert world.rmr.endpoints.wait(99.0) == endpoints.FIRST_SECONDS
+
+
+def test_a_host_that_is_not_known(monkeypatch):
+    """It is said, and tried again."""
+
+    class Unknown(Lookup):
+        def _find(self, flags: int = 0) -> None:
+            self.done, self.error = True, "host nowhere is not known"
+
+    world = World()
+    world.rmr.endpoints = endpoints.Endpoints(lambda *_: None, lambda _: None, lambda: world.now, Unknown)
+    world.rmr.endpoints.wish(wanted(world, host="nowhere"))
+    world.rmr.endpoints.step()
+    world.rmr.endpoints.step()
+    assert world.rmr.endpoints.wait(99.0) in (1.0, endpoints.LOOK_SECONDS)
