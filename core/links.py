@@ -26,7 +26,6 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 POLICY = logging.getLogger("POLICY")
 
 SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
-
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 
 Key = tuple[int, int]  # worker, index of the link or connection in it
