@@ -8,6 +8,8 @@ from core.connections import Connections
 from core.display import spelling
 from core.forward import Forwarder, Telemetry
 from core.link import Link
+from core.names import Names
+from shm.control import Setup
 from shm.flow import LINK_KINDS
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ _KINDS: Final = {
 
 
 class FlowLog:
-    """Off until ``configure`` says otherwise. ``memory`` is the segment that the recorder reads."""
+    """As set up, until ``configure`` says otherwise. ``memory`` is the segment that the recorder reads."""
 
     def __init__(
         self,
@@ -27,16 +29,18 @@ class FlowLog:
         addresses: Addresses,
         connections: Connections,
         memory: "WriteableBuffer",
-        router: str,
-        generation: int,
-        seed: int = 0,
+        setup: Setup,
+        names: Names,
     ) -> None:
-        self._telemetry = Telemetry(forwarder, memory, router.encode(), generation, seed)
+        self._telemetry = Telemetry(
+            forwarder, memory, setup.router_id.encode(), setup.generation, names.hash_seed()
+        )
         self._addresses = addresses
         self._connections = connections
         self._every = 0
         self._links: dict[int, tuple[int, list[int]]] = {}  # by identity: number, and names to forget
         self._named: dict[str, int] = {}  # addresses, by key
+        self.configure(setup.flow.sampling, [])
 
     def configure(self, every: int, links: Sequence[Link]) -> None:
         """Record one of so many deliveries from now on; 0: none. ``links`` are all that there are."""

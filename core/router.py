@@ -134,7 +134,9 @@ class Core:
         )
         self.links.limited = self.stations.reach
         self.stations.configure(setup.source_routes)
-        self.flow = self._flow(setup, memory, names)
+        self.flow = FlowLog(self.forwarder, self.addresses, self.connections, memory.flow, setup, names)
+        self.addresses.watcher = self.flow
+        self.links.watchers.append(self.flow)
         self.set_routing(setup.routing)
         self.routes.configure(setup.link_routes)
         self.dialling = Dialling(self.forwarder, self.plane, range(setup.workers))
@@ -148,17 +150,6 @@ class Core:
         self.seen: Callable[[Seen], None] = lambda _: None  # who asked the workers for a look
         self._recovery = Recovery(self.forwarder, self.links, self.connections)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
-
-    def _flow(self, setup: Setup, memory: Memory, names: Names) -> FlowLog:
-        """The flow log's names and records; off until it is configured."""
-        flow = FlowLog(
-            self.forwarder, self.addresses, self.connections, memory.flow, setup.router_id, setup.generation,
-            names.hash_seed(),
-        )  # fmt: skip
-        self.addresses.watcher = flow
-        self.links.watchers.append(flow)
-        flow.configure(setup.flow.sampling, [])
-        return flow
 
     def _edges(self, mode: str, me: Identity, names: Names) -> "Uplink | Downlinks | None":
         if mode == "edge":
