@@ -111,11 +111,14 @@ class Keeper:
     def _copy(self, source: Path, writer: pq.ParquetWriter) -> bool:
         """All rows of a file, if all can be read."""
         try:
-            with pq.ParquetFile(source, read_dictionary=_CODED) as file:
-                if not file.schema_arrow.equals(SCHEMA):
+            with pq.ParquetFile(source) as file:
+                if file.schema_arrow.names != SCHEMA.names:
                     raise pa.ArrowInvalid("its columns are not those of " + VERSION)
-                for group in range(file.num_row_groups):
-                    writer.write_table(file.read_row_group(group), row_group_size=ROOM)
+            with pq.ParquetFile(source, read_dictionary=_CODED) as file:
+                for _ in _groups(file):  # all of it can be read: only then any of it is copied
+                    pass
+                for table in _groups(file):
+                    writer.write_table(table, row_group_size=ROOM)
         except (pa.ArrowException, OSError) as error:
             self._unreadable.add(source)
             LOGGER.error("Flow log: %s is left out of the compacted hour: %s", source, error)
@@ -186,6 +189,11 @@ class Keeper:
             if _start(hour) is not None:
                 found.setdefault(hour, []).append(path)
         return found
+
+
+def _groups(file: pq.ParquetFile) -> Iterator["pa.Table"]:
+    for group in range(file.num_row_groups):
+        yield file.read_row_group(group).cast(SCHEMA)
 
 
 def _start(hour: str) -> datetime | None:

@@ -1,0 +1,96 @@
+"""A core's forwarder and the recorder's reader on one piece of memory, without processes."""
+
+import mmap
+
+from core.forward import Forwarder, Telemetry
+from shm import native as n
+
+ARENA = 1 << 20
+
+
+class Bed:
+    """One worker with a sender and a receiver at address `news`, all of whose deliveries are recorded."""
+
+    def __init__(self) -> None:
+        control = mmap.mmap(-1, n.control_bytes(1))
+        n.format_control(control, 1, ARENA, 1)
+        rings = mmap.mmap(-1, n.rings_bytes(1))
+        n.format_rings(rings, 1)
+        arenas = [mmap.mmap(-1, ARENA) for _ in range(2)]
+        for arena in arenas:
+            n.format_arena_segment(arena)
+        self.flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
+        n.format_telemetry(self.flow, 1_700_000_000_000_000_000)
+        self.stats = n.StatsPage(control, n.stats_offset(1))
+        self.recorder = n.StatsPage(control, n.stats_offset(3))
+        self.forwarder = Forwarder(1, control, rings, arenas, [-1])
+        self.arena = n.ArenaOwner(arenas[0])
+        self.actions = n.Producer(rings, n.action_ring_offset(0))
+        self.work = n.Consumer(rings, n.work_ring_offset(0))
+        self.now = 1_000_000
+        self.core(1)
+
+    def core(self, generation: int, every: int = 1) -> None:
+        """Another life of the core, for the flow log."""
+        self.telemetry = Telemetry(self.forwarder, self.flow, b"me", generation)
+        self.telemetry.record(every)
+
+    def reader(self) -> n.FlowReader:
+        return n.FlowReader(self.flow)
+
+    def attach(self) -> None:
+        address = self.forwarder.add_address(1)
+        self.telemetry.name_address(address, self.telemetry.name(b"news"))
+        for link, outgoing in ((0, False), (1, True)):
+            assert self.forwarder.add_link(0, link, 1, outgoing, address, 1000)
+            container = self.telemetry.name(b"receiver" if outgoing else b"sender")
+            self.telemetry.add_link(0, link, 1, 7 + link, 70 + link, container, 0)
+        self.turn()
+
+    def turn(self) -> list[dict[str, int]]:
+        """Let the core work; what it asks of the worker."""
+        self.now += 1000
+        self.actions.publish()
+        self.forwarder.step(self.now)
+        self.forwarder.publish()
+        found = []
+        while (record := self.work.pop()) is not None:
+            found.append(n.unpack(record))
+        self.work.give_back()
+        return found
+
+    def send(self, size: int = 100, presettled: bool = False) -> dict[str, int]:
+        """One message, on to its receiver: what the worker is asked to send."""
+        block = self.arena.write(b"x" * size)
+        assert block is not None
+        flags = n.F_COMPLETE | (n.F_SETTLED if presettled else 0)
+        record = n.pack(
+            type=n.A_DELIVER, flags=flags, link=0, link_gen=1, block=block, length=size, priority=4,
+            peer=0 if presettled else 1 << 32 | 5, time=self.now,
+        )  # fmt: skip
+        assert self.actions.push(record)
+        sends = [one for one in self.turn() if one["type"] == n.W_SEND]
+        return sends[0] if sends else {}
+
+    def settle(self, send: dict[str, int], state: int = n.S_ACCEPTED, waited: int = 0) -> None:
+        """The receiver's worker tells its outcome, sent 200 ns ago."""
+        presettled = bool(send["flags"] & n.F_SETTLED)
+        record = n.pack(
+            type=n.A_DONE if presettled else n.A_UPDATE, delivery=send["peer"], link=1, link_gen=1,
+            flags=0 if presettled else n.F_SETTLED, state=0 if presettled else state, time=self.now - 200,
+            length=waited,
+        )  # fmt: skip
+        assert self.actions.push(record)
+        for one in self.turn():
+            if one["type"] in (n.W_UPDATE, n.W_RELEASE) and one["block"] != n.NIL:
+                self.arena.free_chain(one["block"])
+
+    def pass_on(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.settle(self.send())
+
+    def fill(self, left: int) -> None:
+        """As if the recorder had read nothing for long: there is room for so many records."""
+        head = int.from_bytes(self.flow[64:72], "little")
+        self.flow[128:136] = ((head + left - n.TELEMETRY_ROOM) % (1 << 64)).to_bytes(8, "little")
+        self.core(1)

@@ -1,0 +1,264 @@
+"""The recorder: records become rows, files appear whole or not at all, a disk that fails costs rows only."""
+
+import errno
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from flow_bed import Bed
+
+from routerd.recorder.files import File
+from routerd.recorder.keeping import Keeper
+from routerd.recorder.record import Recorder
+from shm import flow
+from shm import native as n
+from shm.flow_setup import FlowSetup
+from shm.stats import COUNTERS
+
+NOON = datetime(2026, 1, 2, 12, 30, tzinfo=UTC)
+
+
+class Desk:
+    """A recorder without a process, whose clocks the test sets."""
+
+    def __init__(self, tmp_path: Path, **more: Any) -> None:
+        self.bed = Bed()
+        self.bed.attach()
+        self.wall, self.now, self.root = NOON, 0.0, tmp_path
+        self.setup = FlowSetup(str(tmp_path), 1, **{"roll_seconds": 10, **more})
+        self.recorder = self.make()
+
+    def make(self, room: int = 16) -> Recorder:
+        self.recorder = Recorder(
+            self.bed.reader(), self.bed.recorder, "me", lambda: self.wall, lambda: 10**18, room
+        )
+        self.recorder.configure(self.setup, self.now)
+        return self.recorder
+
+    def after(self, seconds: float) -> None:
+        self.now += seconds
+        self.wall += timedelta(seconds=seconds)
+        self.recorder.turn(self.now)
+
+    def files(self) -> list[Path]:
+        return sorted((self.root / "raw").rglob("*.parquet"))
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row for file in self.files() for row in pq.ParquetFile(file).read().to_pylist()]
+
+    def count(self, name: str) -> int:
+        return self.bed.recorder.get(COUNTERS[name][0])
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_a_delivery_becomes_a_row_with_every_column(desk: Desk) -> None:
+    """Links, names, times and outcome are those of the delivery; the schema is the published one."""
+    desk.bed.settle(desk.bed.send(123), waited=50)
+    desk.bed.settle(desk.bed.send(presettled=True))
+    desk.bed.settle(desk.bed.send(), n.S_RELEASED)
+    desk.after(0)
+    desk.after(11)
+    table = pq.ParquetFile(desk.files()[0]).read()
+    assert table.column_names == [column.name for column in flow.COLUMNS]
+    first, second, third = table.to_pylist()
+    assert (first["ingress_conn_id"], first["ingress_link_id"]) == (7, 70)
+    assert (first["egress_conn_id"], first["egress_link_id"]) == (8, 71)
+    assert (first["peer_container"], first["address"], first["path"]) == ("receiver", "news", "me")
+    assert (first["address_class"], first["priority"], first["size_bytes"]) == ("balanced", 4, 123)
+    assert first["latency_ns"] == first["settle_ns"] - 1200
+    assert (first["queue_ns"], first["credit_wait_ns"]) == (first["latency_ns"], 50)
+    assert (first["mtype"], first["sub_id"], first["hops"], first["sample_weight"]) == (-1, -1, 0, 1)
+    assert [row["outcome"] for row in (first, second, third)] == ["accepted", "presettled", "released"]
+    assert [row["seq"] for row in (first, second, third)] == [1, 2, 3]
+    assert second["settled"]
+    assert second["settle_ns"] is None
+
+
+def test_a_message_for_nobody_is_a_drop(desk: Desk) -> None:
+    """It has no link that it went to; who sent it is its peer."""
+    desk.bed.forwarder.remove_link(0, 1, 1)
+    assert not desk.bed.send()
+    desk.recorder.finish(1)
+    (row,) = desk.rows()
+    assert (row["kind"], row["outcome"], row["peer_container"]) == ("drop", "undeliverable", "sender")
+    assert row["egress_link_id"] is None
+    assert row["address"] == "news"
+
+
+def test_a_file_appears_complete_and_is_never_written_again(desk: Desk) -> None:
+    """Until then there is only a hidden one; the next rows are in the next file; names say the number."""
+    desk.bed.pass_on(20)
+    desk.after(0)
+    hidden = list((desk.root / "raw").rglob(".*.tmp"))
+    assert len(hidden) == 1
+    assert not desk.files()
+    desk.after(11)
+    (file,) = desk.files()
+    before = file.read_bytes()
+    assert pq.ParquetFile(file).metadata.num_rows == 20
+    desk.bed.pass_on(3)
+    desk.after(0)
+    desk.after(11)
+    assert len(desk.files()) == 2
+    assert file.read_bytes() == before
+    assert file.parent == desk.root / "raw" / "date=2026-01-02" / "hour=12"
+    assert [path.name[-14:] for path in desk.files()] == ["000001.parquet", "000002.parquet"]
+    assert desk.count("flow_rows") == 23
+
+
+def test_an_hour_ends_a_file(desk: Desk) -> None:
+    desk.bed.pass_on()
+    desk.after(1)
+    desk.wall = NOON.replace(hour=13, minute=0)
+    desk.after(1)
+    assert len(desk.files()) == 1
+
+
+def test_another_core_begins_another_file(desk: Desk) -> None:
+    """Each file is of one life of the core, and the rows of both are told apart by boot_id."""
+    desk.bed.pass_on(2)
+    desk.bed.core(2)
+    desk.bed.pass_on(3)
+    desk.after(0)
+    desk.recorder.finish(1)
+    boots = [row["boot_id"] for row in desk.rows()]
+    assert [boots.count(boot) for boot in sorted(set(boots))] == [2, 3]
+    assert [len({row["boot_id"] for row in pq.ParquetFile(f).read().to_pylist()}) for f in desk.files()] == [
+        1,
+        1,
+    ]
+
+
+def test_a_killed_recorder_leaves_a_gap_and_nothing_to_stumble_over(desk: Desk) -> None:
+    """Its successor removes what is unfinished and goes on behind what was read."""
+    desk.bed.pass_on(20)
+    desk.after(0)
+    assert list((desk.root / "raw").rglob(".*.tmp"))
+    desk.make()
+    desk.bed.pass_on(3)
+    desk.after(0)
+    desk.recorder.finish(1)
+    assert not list((desk.root / "raw").rglob(".*.tmp"))
+    assert [row["seq"] for row in desk.rows()] == [21, 22, 23]
+
+
+def test_a_full_ring_drops_and_counts(desk: Desk) -> None:
+    """The core goes on; the numbers of what was dropped are missing."""
+    desk.bed.pass_on()
+    desk.bed.fill(3)
+    desk.bed.pass_on(8)
+    assert desk.bed.stats.get(COUNTERS["flow_records"][0]) == 4
+    assert desk.bed.stats.get(COUNTERS["flow_dropped"][0]) == 5
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(errno.ENOSPC, "flow_lost_no_space"), (errno.EIO, "flow_lost_io")]
+)
+def test_a_disk_that_fails_costs_rows_only(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int, name: str
+) -> None:
+    """One line in the log, the rows counted; with longer pauses it is tried again, and goes on."""
+    written = File.write
+
+    def fails(*_: Any) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(File, "write", fails)
+    desk.bed.pass_on(16)
+    desk.after(0)
+    desk.bed.pass_on(40)
+    desk.after(0.5)
+    for _ in range(4):
+        desk.bed.pass_on(16)
+        desk.after(3)
+    lost = desk.count(name)
+    assert lost >= 100
+    assert len([record for record in caplog.records if "cannot be written" in record.message]) == 1
+    monkeypatch.setattr(File, "write", written)
+    desk.bed.pass_on(3)
+    desk.after(20)
+    desk.after(20)
+    desk.recorder.finish(desk.now)
+    total = 16 + 40 + 64 + 3
+    assert desk.count(name) + len(desk.rows()) == total
+    assert [row["seq"] for row in desk.rows()][-3:] == [total - 2, total - 1, total]
+    assert not list((desk.root / "raw").rglob(".*.tmp"))
+
+
+def test_an_unwritable_directory_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    desk = Desk(tmp_path / "file")
+    desk.bed.pass_on(16)
+    desk.after(0)
+    assert "file/raw" in caplog.text
+    assert desk.count("flow_lost_io") == 16
+
+
+def test_one_of_n_is_recorded_and_says_so(desk: Desk) -> None:
+    """About one of four, each standing for four."""
+    desk.bed.telemetry.record(4)
+    desk.bed.pass_on(400)
+    desk.after(0)
+    desk.recorder.finish(1)
+    rows = desk.rows()
+    assert 50 < len(rows) < 160
+    assert {row["sample_weight"] for row in rows} == {4}
+    assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
+
+
+def _past_hour(desk: Desk, files: int) -> Keeper:
+    for _ in range(files):
+        desk.bed.pass_on(5)
+        desk.after(0)
+        desk.after(11)
+    desk.wall = NOON + timedelta(hours=2)
+    return Keeper(desk.setup, "me")
+
+
+def test_past_hours_are_put_together(desk: Desk) -> None:
+    """The same rows, in one file; the manifest names it and what it holds; nothing is done twice."""
+    keeper = _past_hour(desk, 3)
+    foreign = desk.files()[0].with_name("me-all-zz.9-000001.parquet")
+    pq.write_table(pa.table({"x": [1]}), foreign)
+    torn = desk.files()[0].with_name("me-all-zz.9-000002.parquet")
+    torn.write_bytes(b"PAR1 and no more")
+    assert keeper.look(desk.wall).compacted == 3
+    assert keeper.look(desk.wall).compacted == 0
+    manifest = desk.root / "compact" / flow.manifest_name("me")
+    assert '"sources"' in manifest.read_text()
+    (compact,) = (desk.root / "compact").rglob("*.parquet")
+    assert compact.name in manifest.read_text()
+    table = pq.ParquetFile(compact).read()
+    assert [row["seq"] for row in table.to_pylist()] == list(range(1, 16))
+    assert foreign.exists()
+    assert torn.exists()
+
+
+def test_what_is_compacted_goes_first_and_the_oldest_then(tmp_path: Path) -> None:
+    """rawAge for files whose rows stand in a compacted one, retentionAge for all."""
+    desk = Desk(tmp_path, raw_seconds=3600, keep_seconds=4 * 3600)
+    keeper = _past_hour(desk, 2)
+    assert keeper.look(desk.wall) == (2, 2)
+    assert not desk.files()
+    assert len(list((tmp_path / "compact").rglob("*.parquet"))) == 1
+    assert keeper.look(NOON + timedelta(hours=6)) == (0, 1)
+    assert not list((tmp_path / "compact").rglob("*.parquet"))
+    assert '"hours": {}' in (tmp_path / "compact" / flow.manifest_name("me")).read_text()
+
+
+def test_too_many_bytes_delete_the_oldest(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, keep_bytes=20_000, compaction=False)
+    keeper = _past_hour(desk, 3)
+    sizes = [file.stat().st_size for file in desk.files()]
+    names = [file.name for file in desk.files()]
+    assert sum(sizes) > 20_000
+    assert keeper.look(desk.wall).deleted > 0
+    assert [file.name for file in desk.files()] == names[-len(desk.files()) :]
+    assert sum(file.stat().st_size for file in desk.files()) <= 20_000
