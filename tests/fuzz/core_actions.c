@@ -28,6 +28,8 @@ static uint64_t any(void)
 
 static uint32_t below(uint32_t n) { return (uint32_t) (any() % n); }
 
+#include "routes.h"
+
 static void *segment(size_t bytes)
 {
     void *memory = NULL;
@@ -69,6 +71,12 @@ static routerd_record some_record(const arena_view *arenas, uint32_t w, const ui
     r.state = states[below(sizeof states / sizeof *states)];
     r.credit = below(3) ? below(10) : (uint32_t) any();
     r.length = below(3) ? below(100000) : any();
+    if (r.type == A_DELIVER && below(2)) {
+        r.state = below(3);
+        r.delivery = route_key((int32_t) (96 + below(10)), (int32_t) below(4) - 1);
+        r.extra = below(2) ? below(40) | (uint64_t) below(5) << 32 : any();
+        r.credit = below(2) ? below(40) : (uint32_t) any();
+    }
     return r;
 }
 
@@ -176,13 +184,18 @@ static void trunk(core_router *c, uint32_t w, uint32_t link, bool outgoing)
     if (!outgoing) link_credit(c, l, 0);
 }
 
-static void control_plane(core_router *c, core_address **addresses)
+static void control_plane(core_router *c, core_address **addresses, core_address *table)
 {
     uint32_t w = below(WORKERS), link = below(12);
     network(c, addresses);
     bool outgoing = below(2);
     core_address *a = below(4) || outgoing ? addresses[below(4)] : NULL;
     core_link *known = link_find(c, w, link, 1);
+    if (!known && !below(12)) {
+        core_link *keyed = link_add(c, w, link, 1, false, table, 1 + below(20), false, 0, 0, false);
+        if (keyed) keyed->keyed = true;
+        return;
+    }
     if (!known && !below(3)) trunk(c, w, link, outgoing);
     else if (!known) link_add(c, w, link, 1, outgoing, a, 1 + below(20), below(4) == 0, below(4) ? 0 : (int64_t) below(40) - 10, below(4) ? 0 : 1 + below(3), below(8) == 0);
     else if (!below(10)) link_remove(c, known, below(2));
@@ -235,6 +248,9 @@ int main(int argc, char **argv)
         addresses[t]->treatment = t;
         addresses[t]->priority = (int8_t) (t - 1);
     }
+    fuzz_routes tables = {.routes = {.address = (core_address *) pool_take(&c->addresses)}};
+    tables.routes.address->priority = -1;
+    address_set_routes(c, tables.routes.address, &tables.routes);
     uint64_t seen[WORKERS][SEEN] = {{0}};
     uint64_t handled = 0;
     for (uint32_t round = 0; round < rounds; round++) {
@@ -249,7 +265,8 @@ int main(int argc, char **argv)
         }
         ring_publish(&actions[w]);
         damage(&c->arena[below(WORKERS)]);
-        control_plane(c, addresses);
+        control_plane(c, addresses, tables.routes.address);
+        fuzz_tables(c, &tables, addresses);
         for (enum core_stop stop; (stop = core_step(c, round)) != STOP_NOTHING;) python(c, stop, addresses);
         bool lazy = !below(4);
         for (w = 0; w < WORKERS && !lazy; w++) listen(c, w, &work[w], seen[w]);
@@ -261,6 +278,11 @@ int main(int argc, char **argv)
     uint64_t forwarded = stats_get(c->stats, STAT_FORWARDED), accepted = stats_get(c->stats, STAT_ACCEPTED);
     printf("%llu records, %llu forwarded, %llu accepted, %s\n", (unsigned long long) handled, (unsigned long long) forwarded,
            (unsigned long long) accepted, empty ? "tables empty" : "tables not empty");
+    const core_routes *p = &tables.routes;
+    printf("by route tables: %llu, no entry %llu, nobody %llu, no owner %llu, refused %llu\n", (unsigned long long) p->routed,
+           (unsigned long long) p->no_entry, (unsigned long long) p->no_endpoint, (unsigned long long) p->no_owner, (unsigned long long) p->refused);
+    if (!p->routed || !p->no_entry || !p->no_endpoint || !p->no_owner || !p->refused) empty = false;
+    fuzz_routes_close(c, &tables);
     if (c->network.transit < 100 || c->network.arrived < 100) empty = false;
     if (forwarded < handled / 100 || accepted < forwarded / 100) empty = false;   /* a fuzzer that reaches nothing proves nothing */
     core_close(c);

@@ -1,0 +1,79 @@
+"""kill -9 of core and workers under the plane of route tables: tables and links are there again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hurt import HurtRouter
+from peer import ACCEPTED, MODIFIED, RELEASED, Net, Peer
+from proton import Message, Receiver, Sender
+from running import Configuration, address_of, until
+
+SEED = "newrt|start|seed\nmse|1000|-1|app0:1,app1:1\nnewrt|end|1\n"
+COUNT = 20
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Iterator[HurtRouter]:
+    seed = tmp_path / "seed.rt"
+    seed.write_text(SEED)
+    table = f"routeTable {{\n name: ric\n seed: {seed}\n connect: no\n}}\n"
+    router = HurtRouter(tmp_path, Configuration(router="workers: 2", sections=table))
+    try:
+        until(lambda: router.core["tables_installed"] == 1, "the seed")
+        yield router
+    finally:
+        router.kill()
+
+
+def flow(net: Net, sender: Sender, *ends: tuple[Peer, Receiver]) -> None:
+    """Messages are routed, in turn."""
+    sent = [net.send(sender, message(i)) for i in range(COUNT)]
+    for peer, receiver in ends:
+        for got in peer.take(receiver, COUNT // len(ends)):
+            got.settle()
+    assert net.settled(*sent) == [ACCEPTED] * COUNT
+
+
+def message(number: int) -> Message:
+    return Message(number, properties={"rmr.mt": 1000})
+
+
+def endpoint(net: Net, name: str) -> tuple[Peer, Receiver]:
+    peer = net.peer()
+    return peer, peer.receiver(f"ric/{name}", 100)
+
+
+def test_the_core_dies(router: HurtRouter) -> None:
+    """Links stay keyed, the seed is in use again, and what was in doubt is told so."""
+    with Net(address_of(router.url)) as net:
+        ends = [endpoint(net, "app0:1"), endpoint(net, "app1:1")]
+        sender = net.peer().ready_sender("ric")
+        flow(net, sender, *ends)
+        doubtful = [net.send(sender, message(i)) for i in range(4)]
+        for peer, receiver in ends:
+            peer.take(receiver, 2)
+        router.hit("core")
+        until(lambda: router.log.count("Route table ric: table seed") == 2, "the seed in the next core")
+        assert net.settled(*doubtful) == [MODIFIED] * 4
+        net.until(lambda: sender.credit > COUNT, "credit")
+        flow(net, sender, *ends)
+
+
+def test_a_worker_dies(router: HurtRouter) -> None:
+    """What its endpoint had is in doubt; the other members have all that follows until it is back."""
+    with Net(address_of(router.url)) as net:
+        first = endpoint(net, "app0:1")
+        sender = net.peer().ready_sender("ric")
+        sent = [net.send(sender, message(i)) for i in range(4)]
+        first[0].take(first[1], 4)
+        at = next(i for i, worker in enumerate(router.workers) if worker["deliveries_out"])
+        assert not router.workers[at]["deliveries_in"], "sender and receiver are at different workers"
+        first[0].expect_error = True
+        router.hit(f"worker {at}")
+        assert net.settled(*sent) == [MODIFIED] * 4
+        nobody = net.send(sender, message(5))
+        assert net.settled(nobody) == [RELEASED]
+        second = endpoint(net, "app1:1")
+        flow(net, sender, second)
+        flow(net, sender, second, endpoint(net, "app0:1"))
