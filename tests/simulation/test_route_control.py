@@ -45,7 +45,9 @@ class Bed:
         arenas = [mmap.mmap(-1, ARENA), mmap.mmap(-1, n.CORE_ARENA_BYTES)]
         for arena in arenas:
             n.format_arena_segment(arena)
-        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas)
+        flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
+        n.format_telemetry(flow, 1)
+        memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
         setup = TableSetup("routes", "routes", source="me:4560", **table)
         self.core = Core(Setup("core", 1, 1, "/none", "me", "0", 1, [-1], tables=[setup]), memory, seed)
         self.arena = n.ArenaOwner(arenas[0])
