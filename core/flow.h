@@ -266,7 +266,7 @@ static inline uint8_t flow_outcome(const core_out *out, uint32_t state, bool don
 {
     const core_in *in = out->in;
     bool presettled = in->flags & IN_PRESETTLED, asked = out->link->settles && !presettled;
-    if (in->flags & IN_ABORTED) return FLOW_ABORTED;
+    if (in->flags & IN_ABORTED && !out->state) return FLOW_ABORTED;
     if (done && dropped) return asked ? FLOW_RELEASED : FLOW_DROPPED;
     if (done) return asked ? FLOW_ACCEPTED : FLOW_PRESETTLED;
     if (presettled) return FLOW_DROPPED;

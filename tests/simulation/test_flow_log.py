@@ -1,0 +1,95 @@
+"""The flow log among random clients: what it says is what the clients know, for every schedule."""
+
+from collections import Counter
+
+import pytest
+from speaker import Link
+from tally import Message
+from test_simulation import SEEDS
+from worker import Worker
+from world import World
+
+from shm import native as n
+from shm.flow import OUTCOMES
+from shm.stats import COUNTERS
+
+MOVES = 150
+GROUP = 25
+
+
+class Whole(Worker):
+    """Sends whole messages, so that a receiver's word on each of them counts."""
+
+    def send(self, link: Link, message: Message, streaming: bool) -> None:
+        assert isinstance(self.log, list)
+        self.log.append(("sent", self.index, message.number))
+        super().send(link, message, False)
+
+
+class Recorded(World):
+    """A world whose core records all deliveries."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, workers=2 + seed % 2, deaths=False)
+        self.core.flow.configure(1, self.core.links.entries())
+
+    def _born(self, index: int, generation: int) -> Worker:
+        return Whole(index, generation, self.memory, self.ledger, self.log)
+
+    def rows(self) -> dict[str, list[int]]:
+        """What the recorder would read, by column."""
+        self.core.flow.publish()
+        columns = n.FlowColumns(4096)
+        n.FlowReader(self.memory.flow).read(columns, 0)
+        widths = {
+            "treatment": "b",
+            "outcome": "b",
+            "kind": "b",
+            "worker": "h",
+            "seq": "q",
+            "to": "I",
+            "from": "I",
+        }
+        return {
+            name: memoryview(columns.buffers[name]).cast(width)[: columns.count].tolist()
+            for name, width in widths.items()
+        }
+
+
+@pytest.mark.parametrize("first", range(0, min(SEEDS, 100), GROUP))
+def test_totals_are_those_of_the_clients(first: int) -> None:
+    """A row for each copy; one for each message that is not multicast; outcomes as receivers gave them."""
+    for seed in range(first, first + GROUP):
+        world = Recorded(seed)
+        world.run(MOVES)
+        rows = world.rows()
+        check(world, rows, f"seed {seed}")
+
+
+def check(world: Recorded, rows: dict[str, list[int]], seed: str) -> None:
+    page = n.StatsPage(world.memory.control, n.stats_offset(len(world.workers)))
+    delivered = rows["kind"].count(0)
+    assert delivered == page.get(COUNTERS["forwarded"][0]), seed
+    assert page.get(COUNTERS["flow_records"][0]) == len(rows["kind"]), seed
+    sent = [world.ledger.messages[one[2]] for one in world.log if one[0] == "sent"]
+    assert len(rows["kind"]) - rows["treatment"].count(0) == sum(not one.multicast for one in sent), seed
+    asked = [one for one in world.ledger.messages if not one.presettled]
+    given = Counter(state for one in asked for state in (*one.outcomes, *one.pending))
+    told = Counter(OUTCOMES[outcome] for outcome in rows["outcome"])
+    for state, outcome in (
+        (n.S_ACCEPTED, "accepted"),
+        (n.S_REJECTED, "rejected"),
+        (n.S_MODIFIED, "modified"),
+    ):
+        refused = sum(
+            kind == 2 and OUTCOMES[one] == outcome
+            for kind, one in zip(rows["kind"], rows["outcome"], strict=True)
+        )
+        assert told[outcome] - refused == given[state], f"{seed}: {outcome}"
+    assert told["released"] >= given[n.S_RELEASED], seed
+    assert not told["aborted"], seed
+    assert all(rows["from"]), seed
+    assert all(to or kind for to, kind in zip(rows["to"], rows["kind"], strict=True)), seed
+    for worker in set(rows["worker"]):
+        numbers = [seq for seq, one in zip(rows["seq"], rows["worker"], strict=True) if one == worker]
+        assert numbers == list(range(1, len(numbers) + 1)), seed
