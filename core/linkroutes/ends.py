@@ -14,10 +14,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from core.addresses import strip_spelling
 from core.forward import ROUTED_LINK, Couples, Forwarder
 from core.linkroutes.routes import COORDINATOR, Host, Route, Routes
-from core.network import wire
+from core.linkroutes.termini import address_of, changed, inward, node_address, outward, placed, unplaced
 from shm.payloads import (
     C_ATTACHED,
     C_DETACH,
@@ -29,14 +28,11 @@ from shm.payloads import (
     Error,
     LinkRefused,
     OpenLink,
-    Termini,
-    Terminus,
 )
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 ROUTERS: Final = "inter-router"  # role of a connection
-NODE_ADDRESS: Final = "x-opt-qd.address"  # property of a dynamic node
 NEVER: Final = 3  # pn_expiry_policy_t
 FIRST_REQUEST: Final = 1 << 31  # requests of others are below
 SESSION: Final = (1 << 31) - 1  # of its connection: all links routed there share it, as transactions need
@@ -68,6 +64,7 @@ class Pending(msgspec.Struct):
     attach: Attach
     route: Route | None  # of the broker at the far end; None: that is another router
     far: Host
+    tenant: str = ""  # in whose space the first end's addresses lie
     cancelled: bool = False  # the first end is gone
 
     @property
@@ -101,13 +98,13 @@ class Ends:
 
     def route(self, attach: Attach, tenant: str) -> Route | None:
         """The route that an attach is for, if it is for one."""
-        text = _address(attach, tenant)
+        text = address_of(attach, tenant)
         return self.routes.find(text, attach.outgoing) if text else None
 
     def wanted(self, attach: Attach, tenant: str) -> str:
         """The address of an attach that may be routed, but not by a broker here; empty: it is none."""
         route = self.route(attach, tenant)
-        return "" if route is not None and route.hosts else _address(attach, tenant)
+        return "" if route is not None and route.hosts else address_of(attach, tenant)
 
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened, route: Route) -> Error | None:
         """Send an attach on; why it cannot be."""
@@ -156,8 +153,11 @@ class Ends:
         assert attach.termini is not None, "forbidden without"
         far, opened = way
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
-        self._pending[self._request] = Pending(worker, attach, route, (far, opened.connection))
+        self._pending[self._request] = Pending(
+            worker, attach, route, (far, opened.connection), connection.tenant
+        )
         name = attach.name if connection.role == ROUTERS else f"{attach.name}@{connection.container}"
+        whole = placed(attach.termini, attach.outgoing, connection.tenant)
         link = OpenLink(
             opened.connection,
             opened.generation,
@@ -167,7 +167,7 @@ class Ends:
             None,
             None,
             SESSION,
-            termini=_changed(attach.termini, attach.outgoing, None if route is None else _outward(route)),
+            termini=changed(whole, attach.outgoing, None if route is None else outward(route)),
         )
         self._forwarder.post_control(far, C_OPEN_LINK, self._encode(link))
 
@@ -210,8 +210,9 @@ class Ends:
             self._refuse(near, NO_ROOM)
             return
         self._partners[near], self._partners[far] = far, near
-        change = None if pending.route is None else _inward(pending.route)
-        termini = _changed(attach.termini, pending.attach.outgoing, change)
+        change = None if pending.route is None else inward(pending.route)
+        termini = changed(attach.termini, pending.attach.outgoing, change)
+        termini = unplaced(termini, pending.attach.outgoing, pending.tenant)
         answer = Attached(near[1], near[2], termini=termini)
         self._forwarder.post_control(near[0], C_ATTACHED, self._encode(answer))
         enter(pending.worker, pending.attach, ROUTED_LINK)
@@ -245,7 +246,7 @@ class Ends:
         if attach.termini is None:
             return ""
         terminus = attach.termini.source if attach.outgoing else attach.termini.target
-        return COORDINATOR if attach.coordinator else terminus.address or _node_address(attach)
+        return COORDINATOR if attach.coordinator else terminus.address or node_address(attach)
 
     def parted(self, name: Name, detach: Detach, dead: int = -1) -> None:
         """An end is gone: so is the other one. ``dead``: a worker that nobody can tell."""
@@ -276,51 +277,3 @@ class Ends:
         LOGGER.info("routed link refused: %s: %s", error.condition, error.description)
         answer = Attached(name[1], name[2], None, error)
         self._forwarder.post_control(name[0], C_ATTACHED, self._encode(answer))
-
-
-def _address(attach: Attach, tenant: str) -> str:
-    """What routes are looked up by; empty: the link cannot be routed."""
-    if attach.restored or attach.ours:
-        return ""
-    if attach.coordinator:
-        return COORDINATOR
-    address = attach.address or (_node_address(attach) if attach.dynamic else "")
-    text = strip_spelling(address or "")
-    return f"{tenant}/{text}" if tenant and text else text
-
-
-def _node_address(attach: Attach) -> str:
-    """Below which address a dynamic node is wanted: its properties may say."""
-    if attach.termini is None:
-        return ""
-    terminus = attach.termini.source if attach.outgoing else attach.termini.target
-    try:
-        properties = wire.Parser(terminus.properties).value() if terminus.properties else {}
-    except wire.WireError:
-        return ""
-    address = properties.get(NODE_ADDRESS) if isinstance(properties, dict) else None
-    return address if isinstance(address, str) else ""
-
-
-Change = tuple[str, str]  # taken from the front of an address, and put there
-
-
-def _outward(route: Route) -> Change:
-    return route.remove_prefix, route.add_prefix
-
-
-def _inward(route: Route) -> Change:
-    return route.add_prefix, route.remove_prefix
-
-
-def _changed(termini: Termini, outgoing: bool, change: Change | None) -> Termini:
-    """Termini with the address of the one that counts as the other side knows it."""
-    if change is None or change == ("", ""):
-        return termini
-    which = "source" if outgoing else "target"
-    terminus: Terminus = getattr(termini, which)
-    if not terminus.address:
-        return termini
-    address = change[1] + terminus.address.removeprefix(change[0])
-    renamed = msgspec.structs.replace(terminus, address=address)
-    return msgspec.structs.replace(termini, **{which: renamed})

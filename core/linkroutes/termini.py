@@ -1,0 +1,97 @@
+"""Addresses in the termini of routed links: what routes are looked up by, and what the far end is told."""
+
+from typing import Any, Final
+
+import msgspec
+
+from core.addresses import strip_spelling
+from core.linkroutes.routes import COORDINATOR, Route
+from core.network import wire
+from shm.payloads import Attach, Termini, Terminus
+
+COORDINATOR_KIND: Final = 3  # PN_COORDINATOR
+NODE_ADDRESS: Final = "x-opt-qd.address"  # property of a dynamic node
+
+
+def address_of(attach: Attach, tenant: str) -> str:
+    """What routes are looked up by; empty: the link cannot be routed."""
+    if attach.restored or attach.ours:
+        return ""
+    if attach.coordinator:
+        return COORDINATOR
+    address = attach.address or (node_address(attach) if attach.dynamic else "")
+    text = strip_spelling(address or "")
+    return f"{tenant}/{text}" if tenant and text else text
+
+
+def node_address(attach: Attach) -> str:
+    """Below which address a dynamic node is wanted: its properties may say."""
+    if attach.termini is None:
+        return ""
+    address = _properties(_counting(attach.termini, attach.outgoing)).get(NODE_ADDRESS)
+    return address if isinstance(address, str) else ""
+
+
+def _counting(termini: Termini, outgoing: bool) -> Terminus:
+    return termini.source if outgoing else termini.target
+
+
+def _properties(terminus: Terminus) -> dict[Any, Any]:
+    try:
+        properties = wire.Parser(terminus.properties).value() if terminus.properties else {}
+    except wire.WireError:
+        return {}
+    return properties if isinstance(properties, dict) else {}
+
+
+Change = tuple[str, str]  # taken from the front of an address, and put there
+
+
+def outward(route: Route) -> Change:
+    """What becomes of an address on its way to a broker."""
+    return route.remove_prefix, route.add_prefix
+
+
+def inward(route: Route) -> Change:
+    """And on its way back."""
+    return route.add_prefix, route.remove_prefix
+
+
+def changed(termini: Termini, outgoing: bool, change: Change | None) -> Termini:
+    """Termini with the address of the one that counts as the other side knows it."""
+    if change is None or change == ("", ""):
+        return termini
+    terminus = _counting(termini, outgoing)
+    if not terminus.address:
+        return termini
+    return _renamed(termini, outgoing, address=change[1] + terminus.address.removeprefix(change[0]))
+
+
+def placed(termini: Termini | None, outgoing: bool, tenant: str) -> Termini:
+    """Termini of a tenant's link, with the address as all the others know it."""
+    assert termini is not None, "forbidden without"
+    terminus = _counting(termini, outgoing)
+    if not tenant or terminus.kind == COORDINATOR_KIND:
+        return termini
+    if terminus.address:
+        return _renamed(termini, outgoing, address=f"{tenant}/{strip_spelling(terminus.address)}")
+    properties = _properties(terminus)
+    if NODE_ADDRESS not in properties or not all(isinstance(one, str) for one in properties.values()):
+        return termini
+    properties[NODE_ADDRESS] = f"{tenant}/{strip_spelling(properties[NODE_ADDRESS])}"
+    pairs = ((wire.symbol(str(name)), wire.string(value)) for name, value in properties.items())
+    return _renamed(termini, outgoing, properties=wire.mapping(pairs))
+
+
+def unplaced(termini: Termini, outgoing: bool, tenant: str) -> Termini:
+    """What the far end has answered, as the tenant knows it."""
+    terminus = _counting(termini, outgoing)
+    if not tenant or terminus.dynamic or not terminus.address:
+        return termini
+    return _renamed(termini, outgoing, address=terminus.address.removeprefix(f"{tenant}/"))
+
+
+def _renamed(termini: Termini, outgoing: bool, **fields: Any) -> Termini:
+    which = "source" if outgoing else "target"
+    renamed = msgspec.structs.replace(_counting(termini, outgoing), **fields)
+    return msgspec.structs.replace(termini, **{which: renamed})
