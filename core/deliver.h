@@ -328,7 +328,8 @@ static inline void deliver_tail(core_router *c, core_link *l, core_in *in)
 static inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past)
 {
     stats_add(c->stats, STAT_RECEIVED, 1);
-    if ((r->flags & F_SETTLED) && !past->control) stats_add(c->stats, STAT_PRESETTLED, 1);   /* what routers say is no traffic */
+    if ((r->flags & F_SETTLED) && l->kind != LINK_CONTROL && l->worker != c->workers)        /* what routers say is no traffic */
+        stats_add(c->stats, STAT_PRESETTLED, 1);
     if (route != ROUTE_FOUND) {
         deliver_nowhere(c, l, r, route, a);
         return;

@@ -14,6 +14,7 @@ from shm.management import TypeSchema
 
 # The counts of the core's statistics page by the attribute that tells them.
 _COUNTS = {
+    "presettledDeliveries": "presettled",
     "droppedPresettledDeliveries": "dropped_presettled",
     "acceptedDeliveries": "accepted",
     "rejectedDeliveries": "rejected",
@@ -79,8 +80,6 @@ class Router(Configured):
             "uptimeSeconds": view.seconds_since(view.started),
             "memoryUsage": memory_usage(view.segments),
             **{attribute: page[name] for attribute, name in _COUNTS.items()},
-            # What the core itself sends, settled, is no traffic.
-            "presettledDeliveries": page["presettled"] - counts["from_core"],
             "deliveriesStuck": counts["stuck"],
             "linksBlocked": blocked,
             "blockedLinkCount": blocked,
