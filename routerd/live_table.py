@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,14 @@ def who(name: str | None, **place: Any) -> None:
             for row in client.query("routeTable"):
                 if name is None or row["name"] == name:
                     console.print(_heading(row), highlight=False)
-            rows = [
-                row for row in client.query("routeTable.endpoint") if name is None or row["table"] == name
-            ]
+            rows, managers, applications = (
+                [row for row in client.query(kind) if name is None or row["table"] == name]
+                for kind in ("routeTable.endpoint", "routeTable.manager", "routeTable.application")
+            )
     except ClientError as error:
         raise click.ClickException(str(error)) from error
+    for row in managers:
+        console.print(_manager(row), highlight=False)
     shown = Shown(box=box.SIMPLE)
     for column in ("table", "endpoint", "state", "sent", "missed"):
         shown.add_column(column, justify="right" if column in ("sent", "missed") else "left", overflow="fold")
@@ -84,6 +88,25 @@ def who(name: str | None, **place: Any) -> None:
             row["table"], row["endpoint"], _state(row), str(row["deliveryCount"]), str(row["missedCount"])
         )
     console.print(shown)
+    if applications:
+        console.print(_applications(applications))
+
+
+def _manager(row: dict[str, Any]) -> str:
+    found = f"{row['table']}: Route Manager {row['manager']}: {row['state']}"
+    return f"{found}: {row.get('tableId') or '<id-missing>'}: {row['reason']}" if row.get("reason") else found
+
+
+def _applications(rows: list[dict[str, Any]]) -> Shown:
+    """Those that this router is the Route Manager of."""
+    shown = Shown(box=box.SIMPLE)
+    for column in ("table", "application", "control port", "runs", "map", "state", "since", "reason"):
+        shown.add_column(column, overflow="fold")
+    for row in rows:
+        names = ("table", "endpoint", "controlIdentity", "tableId", "mapId", "state")
+        since = datetime.fromtimestamp(row["since"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        shown.add_row(*(row.get(one) or "-" for one in names), since, row.get("reason") or "")
+    return shown
 
 
 def _heading(row: dict[str, Any]) -> str:

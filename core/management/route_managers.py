@@ -36,14 +36,14 @@ class ManagerRow(msgspec.Struct, frozen=True):
 
 
 class Applications(Table):
-    """The entity type `router.routeTable.application`."""
+    """The entity type `routeTable.application`."""
 
-    NAME = "router.routeTable.application"
+    NAME = "routeTable.application"
     DESCRIPTION = "An application that has its route table from this router."
     COLUMNS = (
         Column("name", "string", "Table and control port.", lambda r: f"{r.table}/{r.one.control}"),
         Column("identity", "string", "Table, control port and endpoint.", lambda r: r.identity),
-        type_column("router.routeTable.application"),
+        type_column("routeTable.application"),
         Column("table", "string", "Name of the route table.", lambda r: r.table),
         Column("endpoint", "string", "host:port of its messages.", lambda r: r.one.endpoint or None),
         Column("controlIdentity", "string", "host:port of its control port.", lambda r: r.one.control),
@@ -66,14 +66,14 @@ class Applications(Table):
 
 
 class Managers(Table):
-    """The entity type `router.routeTable.manager`."""
+    """The entity type `routeTable.manager`."""
 
-    NAME = "router.routeTable.manager"
+    NAME = "routeTable.manager"
     DESCRIPTION = "A Route Manager that this router asks for a table."
     COLUMNS = (
         Column("name", "string", "Table and manager.", lambda r: r.identity),
         Column("identity", "string", "Table and manager.", lambda r: r.identity),
-        type_column("router.routeTable.manager"),
+        type_column("routeTable.manager"),
         Column("table", "string", "Name of the route table.", lambda r: r.table),
         Column("manager", "string", "host:port of the manager.", lambda r: r.client.manager),
         Column("state", "string", "away, asking, accepted or refused.", lambda r: r.client.state),

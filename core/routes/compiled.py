@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from core.forward import NO_TARGET, RouteOwners, RouteTable
 from core.routes.fields import Groups
+from core.routes.state import in_force
 from core.routes.table import NOWHERE, Table
 
 SLACK: Final = 2  # a table that updates have made so many times as long as what is in force is made anew
@@ -86,23 +87,11 @@ def updated(table: Table, update: Table) -> Table:
     )
 
 
-def compacted(table: Table, in_force: int) -> Table:
-    """The same table without what other entries have replaced, if that is most of it."""
-    if len(table) < max(LEAST_ROWS, SLACK * in_force):
+def compacted(table: Table, keys: int) -> Table:
+    """The same table without what other entries have replaced, if that is most of it; ``keys`` it has."""
+    if len(table) < max(LEAST_ROWS, SLACK * keys):
         return table
-    closed: set[tuple[int, int]] = set()
-    seen: set[tuple[int, int, tuple[str, ...]]] = set()
-    kept: list[int] = []
-    for row in range(len(table) - 1, -1, -1):
-        key, senders = (table.types[row], table.subscriptions[row]), table.senders.get(row, ())
-        if key in closed or (*key, senders) in seen:
-            continue
-        seen.add((*key, senders))
-        if not senders:
-            closed.add(key)
-        if senders or table.targets[row] != NOWHERE:
-            kept.append(row)
-    return _rows(table, kept[::-1])
+    return _rows(table, in_force(table))
 
 
 def _rows(table: Table, rows: list[int]) -> Table:

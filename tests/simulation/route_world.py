@@ -5,12 +5,13 @@ import random
 from collections import deque
 from collections.abc import Callable
 
+from table_use import Use
+
 from core.routes import application as a
 from core.routes.client import AWAY, Client
 from core.routes.lookup import winner
 from core.routes.parser import Parser
 from core.routes.server import Event, Server
-from core.routes.state import Installed
 from core.routes.stream import Stream
 from core.routes.table import MeidMap, Table
 from core.routes.words import STATE, TABLE, Heard, Said
@@ -34,7 +35,7 @@ class Program:
     def start(self) -> None:
         """Another instance: nothing of the former one is left."""
         self.life += 1
-        self.use = Installed()
+        self.use = Use()
         self.based = False
         self.heard = False
         self.client = Client("rm:1", f"app{self.number}:1", 5, self.ask, lambda: 1)
@@ -80,7 +81,7 @@ class World:
         self.random = random.Random(seed)  # noqa: S311 - a schedule, no secret
         self.now = 0
         self.lives = 0
-        self.use = Installed()
+        self.use = Use()
         self.wanted: set[str] = set()
         self.connections: dict[str, Program] = {}
         self.wires: dict[tuple[str, bool], deque[Said]] = {}
@@ -220,7 +221,7 @@ class World:
 
     # ---- what has to hold ----
 
-    def same(self, use: Installed) -> bool:
+    def same(self, use: Use) -> bool:
         """Whether every message goes where it goes here. A manager that has started again does not know of
         managed entities that were taken away before."""
         for key in KEYS:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from core.routes.state import Installed
+from table_use import Use
+
 from core.routes.stream import Stream
 from core.routes.table import MeidMap, Table
 from core.routes.words import TABLE, Heard, Said
@@ -12,7 +13,7 @@ class Bed:
     """A stream, and what is in use. ``later``: installations that are not done yet."""
 
     def __init__(self, compatible: bool = False, based: bool = True) -> None:
-        self.use = Installed()
+        self.use = Use()
         self.based = based
         self.said: list[Said] = []
         self.told: list[tuple[str, str]] = []

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from table_use import Use
 
 from core.network.wire import mapping, section, string, symbol
 from core.routes import application as a
@@ -10,7 +11,6 @@ from core.routes import frames
 from core.routes.envelope import ANNOTATION, EnvelopeError, opened, sealed
 from core.routes.liaison import NOT_ALLOWED, Liaison, Peer, Settings
 from core.routes.parser import Parser
-from core.routes.state import Installed
 from core.routes.table import MeidMap, Table
 from core.routes.words import REQUEST, STATE, TABLE, Said
 
@@ -44,8 +44,8 @@ def content(kind: int, payload: bytes, source: str = "rm:1", call: int = 0, xact
 class World:
     """A liaison with what is around it."""
 
-    def __init__(self, use: Installed | None = None, **settings: object) -> None:
-        self.use = use or Installed()
+    def __init__(self, use: Use | None = None, **settings: object) -> None:
+        self.use = use or Use()
         self.from_ = ""
         self.sent: list[tuple[str, frames.Frame]] = []
         self.dialled: dict[str, bool] = {}
@@ -285,7 +285,7 @@ def test_configured_applications_are_pushed_to_unasked() -> None:
     """Those that wait for their manager to come."""
     (table,) = Parser().feed(GOOD.decode())
     assert isinstance(table, Table)
-    world = World(Installed().apply(table), serve=True, push_to=("app:4561",))
+    world = World(Use().apply(table), serve=True, push_to=("app:4561",))
     assert world.dialled == {"app:4561": True}
     world.connect(1, "10.0.0.3:4561", "app:4561")
     assert [(address, one.message_type) for address, one in world.sent] == [("$conn/1", TABLE)]

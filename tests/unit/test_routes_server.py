@@ -1,9 +1,10 @@
 """The router as Route Manager: what applications are sent, and what is known of them, rule by rule."""
 
+from table_use import Use
+
 from core.routes import application as a
 from core.routes.parser import Parser
 from core.routes.server import FORGOTTEN, MOST_CHANGES, Event, Server
-from core.routes.state import Installed
 from core.routes.table import MeidMap, Table
 from core.routes.words import REQUEST, STATE, TABLE, Heard, Said, request, state
 
@@ -35,7 +36,7 @@ class Bed:
         self.gone: set[str] = set()
         self.free = 1000
         self.now = 0
-        self.use = Installed()
+        self.use = Use()
         self.server = Server("me1", name, self, self.hear, piece=200)
 
     def hear(self, event: Event) -> None:
@@ -390,7 +391,7 @@ def test_applications_that_need_the_same_share_its_text() -> None:
 def test_the_table_in_use_when_serving_begins() -> None:
     """It goes out whole, as does its map."""
     bed = Bed()
-    use = Installed().apply(table("mse|1|-1|a:1")).apply(owners("mme_ar|a:1|x"))
+    use = Use().apply(table("mse|1|-1|a:1")).apply(owners("mme_ar|a:1|x"))
     bed.server.install(use, None)
     bed.ask()
     assert bed.take()[0] == "newrt|start"

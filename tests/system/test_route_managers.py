@@ -1,0 +1,240 @@
+"""Route Managers and applications over real connections: the router asks one, and is the other's."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from rmr import Application, Link
+from running import Configuration, RunningRouter, address_of, until
+
+from core.routes.frames import Frame
+from core.routes.words import REQUEST, STATE, TABLE
+from routerd.client import Client, Place
+
+GOOD = b"newrt|start|%s\nmse|1000|-1|127.0.0.1:9\nnewrt|end|1\n"
+
+
+def is_request(frame: Frame) -> bool:
+    return frame.message_type == REQUEST
+
+
+@pytest.fixture(scope="module")
+def manager() -> Iterator[Application]:
+    """The manager of the table `asks`; it is there before the router."""
+    with Application() as application:
+        yield application
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("known") / "applications"
+
+
+@pytest.fixture(scope="module")
+def configuration(
+    manager: Application, known: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Configuration:
+    seed = tmp_path_factory.mktemp("seed") / "seed"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]  # requests say it: a port of the system's choice is not known there
+    seed.write_text("newrt|start|first\nmse|1000|-1|127.0.0.1:9\nnewrt|end|1\n")
+    return Configuration(
+        router="workers: 2",
+        sections=f"""
+routeTable {{
+ name: asks
+ manager: {manager.name}
+ requestInterval: 1
+ connect: no
+}}
+routeTable {{
+ name: serves
+ seed: {seed}
+ serve: yes
+ servedAs: router.example.org:4560
+ applications: {known}
+ connect: no
+}}
+listener {{
+ host: 127.0.0.1
+ port: {port}
+ protocol: rmr
+ table: asks
+}}
+listener {{
+ host: 127.0.0.1
+ port: 0
+ protocol: rmr
+ table: serves
+}}
+""",
+        expected="Route table|endpoint .*: |core died",
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended(router: RunningRouter, manager: Application) -> Iterator[None]:
+    """The manager is gone before the router: that comes to rest then."""
+    yield
+    manager.close()
+
+
+def rows(router: RunningRouter, kind: str) -> list[dict[str, object]]:
+    with Client(Place(router.url)) as client:
+        return [dict(row) for row in client.query(kind)]
+
+
+def answer(manager: Application, link: Link, payload: bytes) -> Frame:
+    """Send something to the router; its acknowledgement on the same connection."""
+    manager.send_on(link, TABLE, payload, transaction=b"t" * 32)
+    link.inbox = [frame for frame in link.inbox if frame.message_type != REQUEST]
+    while True:
+        (told,) = link.receive()
+        if told.message_type == STATE:
+            return told
+
+
+def test_the_router_asks_until_a_table_is_accepted(router: RunningRouter, manager: Application) -> None:
+    """Every second, also after bad tables, comments and maps; then no more."""
+    link, asked = manager.take(is_request)
+    assert asked.payload.endswith(b"\n\0")
+    assert asked.payload.split()[0].decode() == asked.source
+    manager.send_on(link, TABLE, b"# a comment ends the library's requests\n")
+    told = answer(manager, link, b"newrt|start|bad\nmse|1|-1|a:1\nnewrt|end|7\n")
+    assert told.payload == b"ERR bad missing table records: expected 7 got 1\n\n\0"
+    assert (told.transaction, told.subscription) == (b"t" * 32, -1)
+    assert manager.take(is_request)[0] is link
+    told = answer(manager, link, GOOD % b"good")
+    assert told.payload == b"OK good \n\0"
+    (row,) = rows(router, "routeTable.manager")
+    assert (row["table"], row["state"], row["tableId"]) == ("asks", "accepted", "good")
+    assert answer(manager, link, b"updatert|start|u\ndel|1000|-1\nupdatert|end|1\n").payload == b"OK u \n\0"
+
+
+def test_a_table_of_megabytes_in_one_frame(router: RunningRouter, manager: Application) -> None:
+    """As real managers send them."""
+    link = next(one for one in manager.links)
+    lines = b"".join(b"mse|%d|-1|host%d.example.org:4560\n" % (one, one % 50) for one in range(60_000))
+    told = answer(manager, link, b"newrt|start|big\n" + lines + b"newrt|end|60000\n")
+    assert told.payload == b"OK big \n\0"
+    (row,) = [row for row in rows(router, "routeTable") if row["name"] == "asks"]
+    assert row["entryCount"] == 60_000
+
+
+def test_a_manager_that_comes_back_is_asked_again(router: RunningRouter, manager: Application) -> None:
+    """And may answer on a connection of its own, to where the request says that the router is."""
+    for link in manager.links:
+        link.close()
+    manager.links.clear()
+    _, asked = manager.take(is_request)
+    own = Link.to(asked.source)
+    manager.links.append(own)
+    assert answer(manager, own, GOOD % b"back").payload == b"OK back \n\0"
+    until(lambda: rows(router, "routeTable.manager")[0]["tableId"] == "back", "the manager's table")
+
+
+class Asking:
+    """An application of the router's: a control port, and a connection for requests."""
+
+    def __init__(self, router: RunningRouter, listening: Application) -> None:
+        self.listening = listening
+        self.name = f"app:{listening.name.partition(':')[2]}"
+        self.link = Link.to("{}:{}".format(*address_of(router.urls[2])))
+
+    def ask(self) -> None:
+        payload = f"{self.name} ts=1\n\0".encode()
+        self.link.send(Frame(REQUEST, payload, subscription=0, source=self.listening.name))
+
+    def table(self) -> tuple[str, list[bytes]]:
+        """The next table or map, acknowledged: its id and what stands between its ends."""
+        (frame,) = self.link.receive()
+        return self.acknowledge(self.link, frame)
+
+    def acknowledge(
+        self, link: Link, frame: Frame, state: str = "OK", reason: str = ""
+    ) -> tuple[str, list[bytes]]:
+        lines = frame.payload.splitlines()
+        assert frame.message_type == TABLE
+        table_id = lines[0].split(b"|")[2].decode()
+        payload = f"{state} {table_id} {reason}\n\0".encode()
+        link.send(Frame(STATE, payload, source=self.listening.name, transaction=frame.transaction))
+        return table_id, lines[1:-1]
+
+
+@pytest.fixture(scope="module")
+def asking(router: RunningRouter) -> Iterator[Asking]:
+    with Application() as listening:
+        application = Asking(router, listening)
+        yield application
+        application.link.close()
+
+
+def push(router: RunningRouter, text: str, folder: Path) -> None:
+    file = folder / "table"
+    file.write_text(text)
+    subprocess.run(
+        [
+            Path(sys.executable).with_name("routerd"),
+            "table",
+            "push",
+            "--table",
+            "serves",
+            "--bus",
+            router.url,
+            file,
+        ],
+        check=True,
+        capture_output=True,
+        env=os.environ,
+    )
+
+
+def test_applications_get_tables_and_changes_and_are_known(
+    router: RunningRouter, asking: Asking, tmp_path: Path
+) -> None:
+    """The seed, then what is pushed, as a change; an error is none, and everything follows."""
+    asking.ask()
+    table_id, entries = asking.table()
+    assert table_id.startswith("first@")
+    assert entries == [b"mse|1000|-1|127.0.0.1:9"]
+    until(lambda: router.core["table_applications_ok"] == 1, "the acknowledgement")
+    push(router, "updatert|start|u\nmse|1001|-1|127.0.0.1:9\nupdatert|end|1\n", tmp_path)
+    (frame,) = asking.link.receive()
+    assert frame.source == "router.example.org:4560"
+    assert frame.payload.startswith(b"updatert|start|")
+    asking.acknowledge(asking.link, frame, "ERR", "no room")
+    (row,) = rows(router, "routeTable.application")
+    until(lambda: rows(router, "routeTable.application")[0]["state"] == "err", "the error")
+    (row,) = rows(router, "routeTable.application")
+    assert (row["endpoint"], row["reason"], row["table"]) == (asking.name, "no room", "serves")
+    _, entries = asking.table()
+    assert len(entries) == 2
+    until(lambda: rows(router, "routeTable.application")[0]["state"] == "ok", "the whole table")
+
+
+def test_who_runs_which_table_at_the_command_line(router: RunningRouter, asking: Asking) -> None:
+    """`routerd table who`."""
+    command = [Path(sys.executable).with_name("routerd"), "table", "who", "--bus", router.url]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "asks: Route Manager 127.0.0.1:" in text
+    assert asking.name in text
+    assert " ok " in text
+
+
+def test_an_application_is_found_again_when_the_core_has_died(
+    router: RunningRouter, asking: Asking, known: Path
+) -> None:
+    """It asks only once; the next core connects to its control port and sends everything."""
+    until(lambda: known.exists() and asking.name in known.read_text(), "the file")
+    for child in psutil.Process(router.process.pid).children():
+        if "core" in child.cmdline():
+            child.kill()
+    _, frame = asking.listening.take(lambda frame: frame.message_type == TABLE)
+    table_id, _ = asking.acknowledge(asking.listening.links[0], frame)
+    assert table_id.startswith("first@")  # the seed: what was pushed is gone with the core
+    until(lambda: rows(router, "routeTable.application")[0]["state"] == "ok", "the table")
