@@ -55,22 +55,31 @@ class OpenTable(_Open):
         )
         self._lines.append(line)
 
-    def add_known(self, reader: Reader, fields: list[str], line: int) -> bool:
-        """An ``mse`` entry of which every field was read before; False: not so, and nothing is done."""
-        types, numbers = reader.known_types, reader.known_numbers
-        kind, subscription, place = types.get(fields[1]), numbers.get(fields[2]), self._known.get(fields[3])
-        if kind is None or subscription is None or place is None:
-            if not self._learn(reader, fields):
-                return False
-            kind, subscription, place = types[fields[1]], numbers[fields[2]], self._known[fields[3]]
-        if kind.senders:
-            self._senders[len(self._types)] = kind.senders
-        self._types.append(kind.number)
-        self._subscriptions.append(subscription)
-        self._targets.append(place)
-        self._lines.append(line)
-        self.count += 1
-        return True
+    def take_known(self, reader: Reader, lines: list[str], first: int, line: int) -> int:
+        """Take ``mse`` entries, from ``lines[first]`` on, as long as they are in order and have no comment.
+
+        ``line`` is the number of that line. Returns where the first one stands that was not taken.
+        """
+        types, numbers, places = reader.known_types, reader.known_numbers, self._known
+        for at in range(first, len(lines)):
+            fields = lines[at].split("|")
+            if len(fields) != 4 or (fields[0] != "mse" and fields[0].strip() != "mse") or "#" in lines[at]:
+                break
+            kind, number, place = types.get(fields[1]), numbers.get(fields[2]), places.get(fields[3])
+            if kind is None or number is None or place is None:
+                if not self._learn(reader, fields):
+                    break
+                kind, number, place = types[fields[1]], numbers[fields[2]], places[fields[3]]
+            if kind.senders:
+                self._senders[len(self._types)] = kind.senders
+            self._types.append(kind.number)
+            self._subscriptions.append(number)
+            self._targets.append(place)
+        else:
+            at = len(lines)
+        self._lines.extend(range(line, line + at - first))
+        self.count += at - first
+        return at
 
     def _learn(self, reader: Reader, fields: list[str]) -> bool:
         """Read the fields once and for all, unless there is something odd about one."""

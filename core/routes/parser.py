@@ -55,10 +55,18 @@ class Parser:
         else:
             lines = text.split("\n")
         self._rest = lines.pop()
-        for line in lines:
+        at = 0
+        while at < len(lines):
+            if isinstance(self._open, OpenTable):
+                taken = self._open.take_known(self._reader, lines, at, self._line + 1)
+                self._line += taken - at
+                at = taken
+                if at == len(lines):
+                    break
             self._line += 1
-            if not self._quick(line) and (result := self._record(line)) is not None:
+            if (result := self._record(lines[at])) is not None:
                 yield result
+            at += 1
 
     def finish(self) -> Iterator[Result]:
         """No more text follows: a record or a table cut short is said so."""
@@ -73,18 +81,6 @@ class Parser:
             yield self._bad(self._open, "table not complete")
 
     # ---- records ----
-
-    def _quick(self, line: str) -> bool:
-        """An entry like others before it: all of its fields are known."""
-        table = self._open
-        if not isinstance(table, OpenTable) or "#" in line:
-            return False
-        fields = line.split("|")
-        return (
-            len(fields) == 4
-            and fields[0].strip() == "mse"
-            and table.add_known(self._reader, fields, self._line)
-        )
 
     def _record(self, line: str) -> Result | None:
         fields = split_record(line)
