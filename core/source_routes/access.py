@@ -37,6 +37,10 @@ class Access(Struct, frozen=True):
             rule = ", ".join(sorted(listed)) if listed is not None else f"{LOCAL} (nothing is listed)"
             text = f"{shown} may not send here; allowed: {rule or 'nobody'}"
             raise RefusedError(Reason.ACCESS, text, str(address))
+        self.check_outgoing(sender, address)
+
+    def check_outgoing(self, sender: Address | None, address: Address) -> None:
+        """May the worker at `sender`, if it is one, send to the address? Raises RefusedError."""
         allowed = None if sender is None else self.outgoing.get(sender)
         if allowed is not None and address not in allowed:
             shown = ", ".join(sorted(map(str, allowed))) or "nowhere"

@@ -76,6 +76,8 @@ def _visit(visit: _Visit, places: tuple[Place, ...]) -> tuple[Step, list[_Visit]
         if place is not None and worker is not None:
             place.access.check(source, visit.sender, message.first)
             return _worked(visit, place, worker, source)
+        if visit.place is not None:
+            visit.place.access.check_outgoing(visit.sender, message.first)
     except RefusedError as refused:
         what = f"refused, {refused.condition}: {refused.detail}"
         return _row(visit, refused.address, "", what, message, refused=refused), []

@@ -1,0 +1,415 @@
+"""Messages through workers of source routes, natively, against the same rules in Python.
+
+The message is the same in both: its bare message is the model's payload.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from proton import Message, symbol, ubyte
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from routed import DONE, MORE, PASS, Answer, RefusedError, Router, build, setup_of
+
+from core.source_routes.access import Access
+from core.source_routes.address import Address, Route, local, show_route
+from core.source_routes.explain import Place, Step, explain
+from core.source_routes.message import Limits, State, new_message
+from core.source_routes.message import Message as Model
+from core.source_routes.metadata import Classes, MetaClass
+from core.source_routes.rules import Rules
+from core.source_routes.workers import (
+    Collapse,
+    Count,
+    Discovery,
+    Extend,
+    Forward,
+    KeepScopes,
+    PayloadUnwrap,
+    PayloadWrap,
+    Proxy,
+    Static,
+    Tee,
+    ToMarker,
+    Unwrap,
+    Worker,
+    Wrap,
+)
+from workers.route_table import Sources, compiled
+
+
+@pytest.fixture(scope="module")
+def router(tmp_path_factory: pytest.TempPathFactory) -> Router:
+    return build(tmp_path_factory.mktemp("routed"))
+
+
+BODY = b"\x00Su\xa0\x04ping"
+LIMITS = Limits(hops=12, onward=9, returning=9, nesting=4, meta_keys=5, meta_octets=120)
+CLASSES = Classes({"trace": MetaClass.APPEND, "here": MetaClass.LOCAL, "seal": MetaClass.SEALED})
+RULES = Rules(LIMITS, CLASSES)
+POOL = [local(name) for name in ("a1", "b1", "c2", "d2", "e3", "f3")]
+INNER = [local(f"{a}.in") for a in POOL]
+FAR = [local("far9"), local("_scope"), Address(64, b"far"), local("na\u00efve")]
+
+
+# ---- what there may be ----
+
+places = st.sampled_from([*POOL, *POOL, *INNER, *FAR])
+
+
+def ways(most: int = 3, least: int = 0) -> Any:
+    return st.lists(places, min_size=least, max_size=most).map(tuple)
+
+
+strips = st.one_of(
+    st.integers(0, 3).map(Count),
+    st.sets(st.sampled_from("1239")).map(lambda scopes: KeepScopes(frozenset(scopes))),
+    st.just(ToMarker()),
+)
+forms = st.sampled_from(["amqp", "amqp", "bare"])
+hidden = st.sampled_from(["hide", "copy", ("own",), ("seal", "here")])
+
+
+def workers(address: Address, inner: Address) -> Any:
+    common = {"address": st.just(address), "crosses": st.booleans()}
+    tracer = {**common, "trace": st.booleans(), "trace_as": st.one_of(st.none(), places)}
+    routed = {"route": ways(least=1)}
+    return st.one_of(
+        st.builds(Forward, **tracer),
+        st.builds(Static, **common, **routed),
+        st.builds(Proxy, **common, **routed, inner=st.just(inner)),
+        st.builds(Extend, **tracer, **routed, marker=st.booleans()),
+        st.builds(Collapse, **tracer, strip=strips),
+        st.builds(PayloadWrap, **tracer, route=ways()),
+        st.builds(PayloadUnwrap, **tracer),
+        st.builds(Wrap, **common, **routed, returning=ways(), form=forms, metadata=hidden),
+        st.builds(Unwrap, **tracer, form=forms, metadata=st.sampled_from(["restore", "merge"])),
+        st.builds(Tee, **tracer, **routed),
+        st.builds(
+            Discovery,
+            **common,
+            **routed,
+            inner=st.just(inner),
+            uplinks=st.sampled_from([frozenset(), frozenset({"uplink:cloud"})]),
+            strip=st.one_of(st.none(), strips),
+            form=forms,
+            metadata=hidden,
+        ),
+    )
+
+
+SOURCES = ["local", "user:x", "uplink:cloud", "worker:a1", "worker:b1"]
+listed = st.sets(st.sampled_from(SOURCES)).map(frozenset)
+
+
+@st.composite
+def routers(draw: Any) -> Place:
+    found: list[Worker] = [draw(workers(a, i)) for a, i in zip(POOL, INNER, strict=True)]
+    by_address = {address: worker for worker in found for address in worker.addresses}
+    access = Access(
+        draw(st.dictionaries(st.sampled_from(POOL[:2]), listed, max_size=1)),
+        draw(st.dictionaries(st.sampled_from(POOL), st.sets(places).map(frozenset), max_size=1)),
+    )
+    return Place("", by_address, access, RULES)
+
+
+metas = st.fixed_dictionaries(
+    {},
+    optional={
+        "trace": st.lists(st.sampled_from(["z", "a1"]), max_size=2).map(tuple),
+        "own": st.sampled_from(["text", b"octets", 7, True, ("x", 1)]),
+        "here": st.just("hidden"),
+        "seal": st.just(b"sealed"),
+    },
+)
+
+
+@st.composite
+def messages(draw: Any) -> Model:
+    return Model(
+        draw(ways(6, 1)),
+        draw(ways(4)),
+        BODY,
+        state=draw(st.sampled_from(list(State))),
+        hops=draw(st.integers(0, 3)),
+        meta=draw(metas),
+    )
+
+
+# ---- between the two ----
+
+
+def element(address: Address) -> Any:
+    return address.value.decode() if not address.type else [ubyte(address.type), address.value]
+
+
+def encoded(message: Model, **properties: Any) -> bytes:
+    made = Message(body=b"ping", inferred=True, **properties)
+    made.annotations = {
+        symbol("x-opt-route.onward"): [element(one) for one in message.onward],
+        symbol("x-opt-route.return"): [element(one) for one in message.returning],
+        symbol("x-opt-route.hops"): ubyte(message.hops),
+        symbol("x-opt-route.state"): symbol(message.state.value),
+        symbol("x-opt-own"): "kept",
+    }
+    if message.meta:
+        meta = {symbol(k): list(v) if isinstance(v, tuple) else v for k, v in message.meta.items()}
+        made.annotations[symbol("x-opt-route.meta")] = meta
+    return bytes(made.encode())
+
+
+def address_of(value: Any) -> Address:
+    if isinstance(value, str):
+        return local(value)
+    return Address(int(value[0]), bytes(value[1]))
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def said(octets: bytes) -> tuple[Any, ...]:
+    """What annotations say, as the model has it."""
+    message = Message()
+    message.decode(octets)
+    there = message.annotations
+    return (
+        show_route(tuple(map(address_of, there["x-opt-route.onward"]))),
+        show_route(tuple(map(address_of, there["x-opt-route.return"]))),
+        str(there["x-opt-route.state"]),
+        int(there["x-opt-route.hops"]),
+        int(there.get("x-opt-route.nesting", 0)),
+        {str(key): plain(value) for key, value in there.get("x-opt-route.meta", {}).items()},
+    )
+
+
+def shown(message: Model) -> tuple[Any, ...]:
+    routes = show_route(message.onward), show_route(message.returning)
+    return (*routes, message.state.value, message.hops, message.nesting, plain_meta(message))
+
+
+def plain_meta(message: Model) -> dict[str, Any]:
+    return {key: plain(value) for key, value in message.meta.items()}
+
+
+def told(message: Model, source: frozenset[str], place: Place) -> list[Step]:
+    """The end of the message, and of its copies, as the model sees it."""
+    steps = list(explain(message, source, (place,)))
+    if len(steps) >= 400:
+        assume(False)
+    return [step for step in steps if step.refused is not None or step.arrived is not None]
+
+
+def is_body(octets: bytes) -> bool:
+    message = Message()
+    message.decode(octets)
+    return plain(message.body) == b"ping"
+
+
+def outcome(router: Router, message: bytes, source: frozenset[str] = frozenset({"user:x"})) -> Answer | str:
+    """What becomes of a message: the reason, if it is refused."""
+    try:
+        return router(message, source)
+    except RefusedError as refused:
+        return refused.reason
+
+
+def agree(router: Router, place: Place, message: Model, source: frozenset[str]) -> None:
+    """The same leaves the router as the model says, copies too, or it is refused for the same reason."""
+    router.load(setup_of(place))
+    ends = told(message, source, place)
+    first = next(end for end in ends if not end.copy)
+    found = outcome(router, encoded(message), source)
+    if first.arrived is None or isinstance(found, str):
+        assert first.refused is not None
+        assert found == first.refused.reason.label
+        return
+    assert found.result == DONE
+    if found.visits:
+        assert said(found.octets) == shown(first.arrived)
+        assert found.first.decode() == str(first.arrived.onward[0])
+        copies = [shown(end.arrived) for end in ends if end.copy and end.arrived is not None]
+        assert sorted(map(repr, map(said, found.copies))) == sorted(map(repr, copies))
+    if first.arrived.payload == BODY:
+        assert is_body(found.octets)
+
+
+# ---- what holds ----
+
+
+@settings(max_examples=150, deadline=None)
+@given(place=routers(), message=messages(), source=st.sampled_from(["user:x", "uplink:cloud"]))
+def test_a_chain_is_what_the_model_says(router: Router, place: Place, message: Model, source: str) -> None:
+    """Any workers, any routes: the same message leaves, or it is refused for the same reason."""
+    agree(router, place, message, frozenset({source}))
+
+
+@settings(max_examples=60, deadline=None)
+@given(place=routers(), message=messages())
+def test_hop_by_hop_is_all_at_once(router: Router, place: Place, message: Model) -> None:
+    """Each worker in a process of its own, so that wrapped messages are written and read: as if in one."""
+    place = Place("", place.workers, Access(), RULES)
+    assume(not any(isinstance(worker, Tee) for worker in place.workers.values()))
+    router.load(setup_of(place))
+    whole = outcome(router, encoded(message))
+    now = encoded(message)
+    while (worker := place.workers.get(address_of(first_of(now)))) is not None:
+        router.load(setup_of(Place("", dict.fromkeys(worker.addresses, worker), Access(), RULES)))
+        assume(not set(worker.addresses) & set(getattr(worker, "route", ())))
+        assume(not set(worker.addresses) & set(message.onward[1:]))
+        found = outcome(router, now)
+        if isinstance(found, str):
+            assert whole == found
+            return
+        now = found.octets
+    assert not isinstance(whole, str)
+    assert said(now) == said(whole.octets)
+
+
+METADATA: dict[str, Any] = {"trace": ("z",), "own": "mine", "here": 5, "seal": b"s"}
+
+
+@pytest.mark.parametrize("form", ["amqp", "bare"])
+@pytest.mark.parametrize("option", ["restore", "merge"])
+@pytest.mark.parametrize("hiding", ["hide", "copy", ("own",), ("seal", "here")])
+def test_metadata_at_a_wrapper_and_its_unwrapper(router: Router, form: Any, option: Any, hiding: Any) -> None:
+    """With a forwarder between; at once, and each in a process of its own."""
+    wrap = Wrap(address=local("w"), route=(local("x"), local("u")), form=form, metadata=hiding)
+    unwrap = Unwrap(address=local("u"), form=form, metadata=option, trace=True)
+    chain: list[Worker] = [wrap, Forward(address=local("x")), unwrap]
+    place = Place("", {worker.address: worker for worker in chain}, Access(), RULES)
+    message = new_message((local("w"), local("end")), (local("me"),), BODY)._replace(meta=METADATA)
+    agree(router, place, message, frozenset({"user:x"}))
+    now = encoded(message)
+    for worker in chain:
+        router.load(setup_of(Place("", {worker.address: worker}, Access(), RULES)))
+        now = router(now).octets
+    (end,) = told(message, frozenset({"user:x"}), place)
+    assert end.arrived is not None
+    assert said(now) == shown(end.arrived)
+
+
+def first_of(octets: bytes) -> Any:
+    message = Message()
+    message.decode(octets)
+    return plain(message.annotations["x-opt-route.onward"][0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(kinds=st.lists(st.sampled_from(["trace", "pair", "bare"]), min_size=1, max_size=5))
+def test_the_sender_sees_its_own_onward_route(router: Router, kinds: list[str]) -> None:
+    """Through tracers and pairs of wrapper and unwrapper: a reply finds its way, and its return route is the
+    onward route of the question."""
+    names = [f"w{n}" for n in range(len(kinds))]
+    found: list[Worker] = []
+    for name, kind in zip(names, kinds, strict=True):
+        if kind == "trace":
+            found.append(Forward(address=local(name), trace=True))
+            continue
+        form: Any = "bare" if kind == "bare" else "amqp"
+        found.append(Wrap(address=local(name), route=(local(f"{name}.u"),), form=form))
+        unwrap = Unwrap(address=local(f"{name}.u"), trace=True, trace_as=local(name), form=form)
+        found.append(unwrap)
+    router.load(setup_of(Place("", {worker.address: worker for worker in found})))
+    question = new_message((*map(local, names), local("bob")), (local("alice"),), BODY)
+    there = said(router(encoded(question)).octets)
+    assert there[0] == "bob"
+    back: Route = tuple(map(local, there[1].split("=>")))
+    answer = said(router(encoded(new_message(back, (local("bob"),), BODY))).octets)
+    assert answer[:2] == ("alice", show_route(question.onward))
+    assert answer[2] == "complete"
+
+
+LONG = bytes(range(256)) * 20
+
+
+@pytest.mark.parametrize("step", [1, 7, 4096])
+@pytest.mark.parametrize("form", [1, 2, 3])
+def test_wrapped_and_opened_piece_by_piece(router: Router, step: int, form: int) -> None:
+    """One to three wrappers around each other, put around and taken off while the message arrives in pieces
+    of any size: the bare message stays as it is, octet for octet."""
+    opens: list[Worker] = [Unwrap(address=local(f"u{n}")) for n in range(form)]
+    message = Message(body=LONG, inferred=True, subject="s")
+    message.annotations = {symbol("x-opt-route.onward"): ["w0", "end"]}
+    whole = bytes(message.encode())
+    nexts = [*(f"w{n}" for n in range(1, form)), "x"]
+    wraps = [
+        Wrap(address=local(f"w{n}"), route=(local(then), local(f"u{n}"))) for n, then in enumerate(nexts)
+    ]
+    router.load(setup_of(Place("", {worker.address: worker for worker in wraps})))
+    wrapped = in_pieces(router, whole, 300, step)
+    assert said(wrapped)[4] == form
+    assert said(wrapped)[0] == f"x=>u{form - 1}"
+    opens.append(Forward(address=local("x")))
+    router.load(setup_of(Place("", {worker.address: worker for worker in opens})))
+    opened = in_pieces(router, wrapped, 900, step)
+    assert said(opened)[0] == "end"
+    assert opened[opened.index(b"\x00Ss") :] == whole[whole.index(b"\x00Ss") :]
+
+
+def in_pieces(router: Router, message: bytes, first: int, step: int) -> bytes:
+    """A message whose first octets come together, and the others in steps."""
+    found = router(message[:first], complete=False)
+    assert found.result == DONE
+    out = found.octets
+    for start in range(first, len(message), step):
+        out += router.piece(message[start : start + step])
+    assert router.piece(b"") == b""
+    return out
+
+
+def test_what_is_cut_short_is_noticed_at_its_end(router: Router) -> None:
+    """A data section that promises more than comes, or something that is no data."""
+    router.load(setup_of(Place("", {local("w"): Wrap(address=local("w"), route=(local("u"),))})))
+    message = new_message((local("w"), local("end")), (), BODY)
+    wrapped = router(encoded(message)).octets
+    router.load(setup_of(Place("", {local("u"): Unwrap(address=local("u"))})))
+    assert router(wrapped[:-2], complete=False).result == DONE
+    assert router.piece(wrapped[-2:-1]) != b""
+    with pytest.raises(ValueError, match="-2"):
+        router.piece(b"")
+    assert router(wrapped[:-2], complete=False).result == DONE
+    with pytest.raises(ValueError, match="-1"):
+        router.piece(wrapped[-2:] + b"\x00Sw\xa1\x01x")
+    with pytest.raises(RefusedError, match="bad-encoding"):
+        router(wrapped[:-2])
+    assert router(wrapped[: wrapped.index(b"\x00Su") + 40], complete=False).result == MORE
+
+
+def test_a_table_that_makes_no_sense_is_not_taken(router: Router) -> None:
+    """Cut short anywhere, or with more behind its end."""
+    place = Place("", {local("w"): Wrap(address=local("w"), route=(local("u"),))})
+    setup = setup_of(place)
+    table = compiled(setup, Sources(setup.workers))
+    assert router.table(table)
+    assert not any(router.table(table[:size]) for size in range(len(table)))
+    assert not router.table(table + b"\0")
+
+
+def test_counts_are_kept_by_address(router: Router) -> None:
+    """In, out, refused; a table that has the worker still goes on counting."""
+    place = Place("", {local("count"): Forward(address=local("count"))})
+    router.load(setup_of(place))
+    before = router.counts(0)
+    for onward in ("count far", "count far", "count"):
+        message = new_message(tuple(map(local, onward.split())), (), BODY)
+        outcome(router, encoded(message))
+    router.load(setup_of(place))
+    now = router.counts(0)
+    assert [b - a for a, b in zip(before, now, strict=True)] == [3, 2, 1]
+
+
+def test_what_is_for_no_worker_passes(router: Router) -> None:
+    router.load(setup_of(Place("", {local("w"): Forward(address=local("w"))})))
+    plain = bytes(Message(body=b"ping", inferred=True, address="q").encode())
+    assert router(plain).result == PASS
+    assert router(plain, target="q").result == PASS
+    transit = encoded(new_message((local("w"), local("far")), (), BODY), address="elsewhere")
+    assert router(transit, frozenset({"uplink:r"}), trunk=True).result == PASS
