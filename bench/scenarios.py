@@ -13,6 +13,7 @@ import msgspec
 from bench.clients import Client, ClientSpec, transfer
 from bench.queries import Queries
 from bench.results import Run
+from bench.routes import Routed
 from bench.targets import BenchError, Running, free_port
 
 SETTLE_S = 1.0  # what a router still does after a start or an attach is not what an idle router needs
@@ -288,5 +289,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="queries",
         title="one message in flight beside QUERYs",
         measurement=Queries(links=10_000, count=20_000),
+    ),
+    Scenario(
+        name="routes",
+        title="1 to 1 through 0, 1, 3 and 8 workers of source routes, 100 B",
+        measurement=Routed(count=100_000),
+        goals={"further_us": 0.3},
     ),
 )

@@ -1,0 +1,62 @@
+"""What a message pays for each worker of source routes that it passes inside the router."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from bench.clients import ClientSpec, transfer
+from bench.results import Run
+from bench.targets import BenchError, Running
+from routerd import client as management
+
+CHAINS = (0, 1, 3, 8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routed:
+    """One sender, one receiver, and chains of workers between them; the sender's target is the first one."""
+
+    count: int
+    size: int = 100
+
+    def run(self, running: Running, kind: str, scale: float) -> Run:
+        """See `Measurement`. The run is that of the longest chain; what the others took is beside it."""
+        if running.process is None:
+            raise BenchError("there is nobody to pass messages on")
+        with management.Client(management.Place(f"amqp://127.0.0.1:{running.port}")) as client:
+            for worker in workers():
+                body = {"type": "router.config.routeWorker", **worker}
+                client.call("CREATE", body, type="router.config.routeWorker")
+        count = max(1, round(self.count * scale))
+        runs = {}
+        for length in (CHAINS[-1], *CHAINS):  # the first time to warm up
+            receiver = ClientSpec(
+                mode="recv", port=running.port, address=f"bench.end{length}", count=count, size=self.size
+            )
+            address = f"bench.chain{length}" if length else receiver.address
+            sender = msgspec.structs.replace(receiver, mode="send", address=address)
+            runs[length] = transfer(running, [receiver], [sender], kind=kind)
+        return figures(runs)
+
+
+def workers() -> list[dict[str, str]]:
+    """A chain begins with a static forwarder, which gives its messages their route."""
+    found = [{"kind": "forward", "address": f"bench.w{n}"} for n in range(1, max(CHAINS))]
+    for length in CHAINS[1:]:
+        route = [f"bench.w{n}" for n in range(1, length)] + [f"bench.end{length}"]
+        found.append({"kind": "static", "address": f"bench.chain{length}", "route": "=>".join(route)})
+    return found
+
+
+def figures(runs: dict[int, Run]) -> Run:
+    """Router CPU in µs a message without workers and with one, and for each worker more."""
+    cpu = {length: run.total_cpu or 0.0 for length, run in runs.items()}
+    last = max(runs)
+    extra = {
+        "alone_us": cpu[0],
+        "first_us": cpu[1] - cpu[0],
+        "further_us": (cpu[last] - cpu[1]) / (last - 1),
+    }
+    return msgspec.structs.replace(runs[last], extra={**runs[last].extra, **extra})
