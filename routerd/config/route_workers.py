@@ -45,6 +45,7 @@ _TAKES: dict[str, _Takes] = {
         ("route",), ("inner", "innerAllow", "uplinks", "mode", "format", "metadata", *_STRIP)
     ),
 }
+MOST_SOURCES = 256  # that can be told apart (workers/route_table.h)
 _ALL = ("name", "kind", "address", "scopeChange", "allow", "sendTo")
 _USE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
@@ -53,10 +54,17 @@ def check_route_workers(checked: list[Checked]) -> Iterator[Mistake]:
     """Every rule about workers and what holds for all of them."""
     connectors = [at.entity.name for at in checked if isinstance(at.entity, Connector) and at.entity.name]
     seen: dict[Address, Checked] = {}
+    sources: set[str] = set()
     for at in checked:
         if isinstance(at.entity, RouteWorker) and not at.wrong:
             yield from _fits(at, at.entity)
             yield from _values(at, at.entity, connectors, seen)
+            few = len(sources) <= MOST_SOURCES
+            sources |= {f"uplink:{name}" for name in _words(at.entity.uplinks)}
+            sources |= {*_words(at.entity.allow), *_words(at.entity.inner_allow)} - {LOCAL}
+            if few and len(sources) > MOST_SOURCES:
+                text = f"allow and uplinks of all workers name more than {MOST_SOURCES} sources; name fewer"
+                yield at.mistake("", text)
         elif isinstance(at.entity, SourceRoutes):
             yield from _keys(at, at.entity)
 

@@ -8,7 +8,9 @@ import pytest
 from arrival import Arrived
 from peer import ACCEPTED, REJECTED, RELEASED, Net, error_of
 from proton import Message, symbol
-from running import Configuration
+from running import Configuration, RunningRouter, until
+
+from routerd.client import Client, Place
 
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "unit" / "source_route_vectors.json").read_text()
@@ -273,3 +275,37 @@ def long_one(onward: list[Any], returning: list[Any]) -> Message:
     made = message(onward, returning, subject="long")
     made.body = LONG
     return made
+
+
+def test_management_makes_workers_and_takes_them_away(net: Net, router: RunningRouter) -> None:
+    """While a link to the worker's address stays attached; what it has done is counted by reason."""
+    kind = "router.config.routeWorker"
+    peer = net.peer()
+    sender, end = peer.sender("made"), peer.receiver("made.end", credit=9)
+    assert sender.credit == 0, "it leads nowhere"
+    with Client(Place(router.url)) as client:
+        made = client.call("CREATE", {"kind": "forward", "address": "made", "trace": True}, type=kind)
+        assert made["identity"] == "routeWorker/made"
+        net.until(lambda: sender.credit > 0, "credit: it leads somewhere")
+        good = net.send(sender, message(["made", "made.end"], ["me"]))
+        bad = net.send(sender, message(["made"]))
+        (arrived,) = peer.take(end)
+        arrived.settle()
+        assert net.settled(good, bad) == [ACCEPTED, REJECTED]
+        assert routes(arrived.message) == (["made.end"], ["made", "me"])
+
+        def counts() -> tuple[int, ...]:
+            read = client.call("READ", type=kind, identity="routeWorker/made")
+            assert read["refusedByReason"] in ({}, {"no-next": 1})
+            return read["inCount"], read["outCount"], read["refusedCount"]
+
+        until(lambda: counts() == (2, 1, 1), "counts")
+        client.call("DELETE", type=kind, identity="routeWorker/made")
+        assert net.settled(net.send(sender, message(["made", "made.end"]))) == [RELEASED]
+        client.call("CREATE", {"kind": "static", "address": "made", "route": "made.end"}, type=kind)
+        net.until(lambda: sender.credit > 0, "credit")
+        again = net.send(sender, message(["made"], ["me"]))
+        (arrived,) = peer.take(end)
+        arrived.settle()
+        assert net.settled(again) == [ACCEPTED], "its length of route is another now"
+        client.call("DELETE", type=kind, identity="routeWorker/made")

@@ -122,6 +122,13 @@ def test_a_discovery_worker_without_a_way_in_is_a_warning() -> None:
     assert "has neither inner nor uplinks" in "\n".join(map(str, config.warnings))
 
 
+def test_there_may_be_256_sources() -> None:
+    names = ",".join(f"user:{n}" for n in range(256))
+    parse(router("A", section("forward", f"allow: {names}")), "f.conf")
+    with pytest.raises(ConfigError, match="more than 256 sources"):
+        parse(router("A", section("forward", f"allow: {names},user:x")), "f.conf")
+
+
 @pytest.mark.parametrize("name", ["routeWorker", "route-worker", "router.config.routeWorker"])
 def test_a_hash_belongs_to_an_address(name: str) -> None:
     config = parse(router("A", section("static", "route: 64#R=>Q # here", "64#W", name)), "f.conf")

@@ -1,0 +1,183 @@
+"""Source routes across two routers of a network: what the scopes between trace stays between them."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from network import LISTENERS, NetworkRouter, connector
+from peer import ACCEPTED, CHUNK, REJECTED, Net, Peer, error_of
+from proton import Message, Sender, symbol
+from running import Configuration, RunningRouter, until
+
+ONWARD, RETURN = symbol("x-opt-route.onward"), symbol("x-opt-route.return")
+ME = f"system-{os.getpid()}"
+
+# Of the router of each side: a discovery worker, and what carries its messages over.
+SIDES = {
+    "one": """
+routeWorker {
+ kind: discovery
+ address: D1
+ inner: D1.in
+ route: T1=>F1=>F2=>D2.in
+ innerAllow: uplink:%(other)s
+}
+routeWorker {
+ kind: forward
+ address: T1
+ trace: yes
+}
+routeWorker {
+ kind: forward
+ address: closed
+}
+""",
+    "two": """
+routeWorker {
+ kind: discovery
+ address: D2
+ inner: D2.in
+ route: D1.in
+ innerAllow: worker:F2
+}
+routeWorker {
+ kind: forward
+ address: F1
+ trace: yes
+ allow: uplink:%(other)s
+}
+routeWorker {
+ kind: forward
+ address: F2
+ trace: yes
+}
+routeWorker {
+ kind: forward
+ address: near
+}
+""",
+}
+
+
+class Side(NetworkRouter):
+    """A router with the workers of one side."""
+
+    def __init__(self, folder: Path, *others: str) -> None:
+        folder.mkdir()
+        other = f"{ME}-{'two' if folder.name == 'one' else 'one'}"
+        sections = LISTENERS + "".join(map(connector, others)) + SIDES[folder.name] % {"other": other}
+        configuration = Configuration("mode: interior\n workers: 1", sections=sections)
+        RunningRouter.__init__(self, folder, configuration)
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
+    folder = tmp_path_factory.mktemp("sides")
+    one = Side(folder / "one")
+    try:
+        two = Side(folder / "two", one.routers_url)
+        try:
+            one.knows(two.id)
+            two.knows(one.id)
+            yield one, two
+        finally:
+            two.stop()
+    finally:
+        one.stop()
+
+
+@pytest.fixture
+def net(sides: tuple[Side, Side]) -> Iterator[Net]:
+    with Net(sides[0].address) as net:
+        yield net
+
+
+def message(onward: list[str], returning: list[str], body: bytes = b"ping") -> Message:
+    made = Message(body=body, inferred=True)
+    made.annotations = {ONWARD: onward, RETURN: returning}
+    return made
+
+
+def routes(message: Message) -> tuple[list[Any], list[Any]]:
+    return list(message.annotations[ONWARD]), list(message.annotations[RETURN])
+
+
+def known(peer: Peer, address: str) -> Sender:
+    """A sender to an address that has a receiver, or a worker, somewhere."""
+    return peer.ready_sender(address)
+
+
+def test_discovery_workers_hide_what_is_between(net: Net, sides: tuple[Side, Side]) -> None:
+    """A1 talks to B2 as [D1, B2], B2 answers by [D2, A1], and neither sees the three workers between."""
+    here, there = net.peer(), net.peer(sides[1].address)
+    bob, alice = there.receiver("B2", credit=1), here.receiver("A1", credit=1)
+    known(here, "F1")
+    sent = net.send(here.ready_sender("D1"), message(["D1", "B2"], ["A1"]))
+    (question,) = there.take(bob)
+    assert routes(question.message) == (["B2"], ["D2", "A1"])
+    question.settle()
+    assert net.settled(sent) == [ACCEPTED]
+    known(there, "D1.in")
+    net.send(there.ready_sender(None), message(["D2", "A1"], ["B2"]))
+    (answer,) = here.take(alice)
+    assert routes(answer.message) == (["A1"], ["D1", "B2"])
+    answer.settle()
+
+
+def test_another_router_reaches_only_what_is_listed(net: Net, sides: tuple[Side, Side]) -> None:
+    """An uplink may not send to a worker that names no uplink, whatever the message says."""
+    there = net.peer(sides[1].address)
+    for returning in (["closed"], ["worker:T1"]):
+        delivery = net.send(known(there, "closed"), message(["closed", "x"], returning))
+        assert net.settled(delivery) == [REJECTED]
+        assert error_of(delivery)[0] == "amqp:unauthorized-access"
+
+
+SIZE = 100 << 20  # octets of a body that nobody holds whole
+MOST = 24 << 20  # octets that may be under way, in blocks of both routers
+BLOCK = 16384
+
+
+def test_a_hundred_megabytes_are_wrapped_carried_and_unwrapped(net: Net, sides: tuple[Side, Side]) -> None:
+    """Through three forwarders between the two discovery workers, while most of it is still to be sent."""
+    here, there = net.peer(), net.peer(sides[1].address)
+    bob = there.receiver("B2", credit=1)
+    known(here, "F1")
+    free = [large_free(side) for side in sides]
+    sender = here.ready_sender("D1")
+    piece = bytes(range(256)) * (CHUNK // 256)
+    head = bytes(message(["D1", "B2"], ["A1"], b"").encode())
+    head = head[: head.rindex(b"\x00Su")] + b"\x00Su\xb0" + SIZE.to_bytes(4, "big")
+    delivery = net.begin(sender, head)
+    inbox, got, held, left = there.inbox(bob), 0, 0, SIZE
+    while left:
+        part = piece[: min(left, len(piece))]
+        sender.stream(part)
+        left -= len(part)
+        net.until(lambda: sender.session.outgoing_bytes < CHUNK, "the router's readiness for more")
+        got += emptied(inbox)
+        held = max(
+            held, *((before - large_free(side)) * BLOCK for before, side in zip(free, sides, strict=True))
+        )
+    sender.advance()
+    net.until(lambda: inbox and inbox[0].complete, "the end")
+    got += emptied(inbox)
+    assert SIZE <= got < SIZE * 1.01
+    assert held < MOST
+    inbox[0].settle()
+    assert net.settled(delivery) == [ACCEPTED]
+    until(lambda: [large_free(side) for side in sides] == free, "return of the blocks")
+
+
+def large_free(side: Side) -> int:
+    return sum(worker["large_free"] for worker in side.workers)
+
+
+def emptied(inbox: list[Any]) -> int:
+    """How much has come; it is not kept here, either."""
+    size = sum(len(arrived.data) for arrived in inbox)
+    for arrived in inbox:
+        arrived.data.clear()
+    return size
