@@ -1,7 +1,6 @@
 """Links: which attaches are accepted, where they lead, and what is known of each."""
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -57,7 +56,6 @@ class Links:
         self._admissions = admissions
         self._links: dict[Key, Link] = {}
         self._identity = 0
-        self.limited: Callable[[Link], None] = lambda _: None  # hears of anonymous links under policy
         self.watchers: list[Watcher] = [] if edges is None else [edges]
         self._encode = msgspec.msgpack.Encoder().encode
 
@@ -267,8 +265,6 @@ class Links:
                 self._addresses.forget_idle(address)
             return False
         self._enter(worker, attach, address, guarded=guarded, scope=scope, edge=edge)
-        if scope:
-            self.limited(self._links[worker, attach.link])
         if guarded is not None:
             guarded.attached(attach.outgoing, 1)
         if attach.outgoing and address is not None and self._fabric is not None:

@@ -132,7 +132,7 @@ class Core:
         self.stations = Stations(
             self.addresses, self.local, self.links, self._served, self.forwarder.post_control
         )
-        self.links.limited = self.stations.reach
+        self.links.watchers.append(self.stations)
         self.stations.configure(setup.source_routes)
         self.flow = FlowLog(self.forwarder, self.addresses, self.connections, memory.flow, setup, names)
         self.addresses.watcher = self.flow
@@ -155,14 +155,7 @@ class Core:
         if mode == "edge":
             from core.edge.uplink import Uplink  # noqa: PLC0415  a router that stands alone does without
 
-            uplink = Uplink(
-                self.forwarder,
-                self.addresses,
-                self.local,
-                me,
-                names,
-                self._decided,
-            )
+            uplink = Uplink(self.forwarder, self.addresses, self.local, me, names, self._decided)
             self.routes.advertise = uplink.route_proxies.offer
             return uplink
         if mode == "interior":

@@ -63,9 +63,9 @@ class Stations:
         known = {worker.identity for worker in setup.workers}
         self._counts = {key: count for key, count in self._counts.items() if key in known}
         for one in self._links.entries():
-            self.reach(one)
+            self.attached(one)
 
-    def reach(self, link: Link) -> None:
+    def attached(self, link: Link) -> None:
         """Tell a link's worker process what messages of the link may reach, if policy says that."""
         if not link.scope or link.guarded is None:
             return
@@ -73,6 +73,9 @@ class Stations:
         addresses = [text for text in self._held if rights.allow(text)]
         message = RouteReach(link.link, link.generation, addresses)
         self._post(link.worker, C_ROUTE_REACH, msgspec.msgpack.encode(message))
+
+    def detached(self, link: Link) -> None:
+        """Its worker process forgets that by itself."""
 
     def counted(self, news: RouteCounts) -> None:
         """What a worker process has counted since it last said so."""

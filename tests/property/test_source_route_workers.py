@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from proton import Message, symbol, ubyte
+from proton import Message
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from routed import DONE, MORE, PASS, Answer, RefusedError, Router, build, setup_of
+from routed import DONE, Answer, RefusedError, Router, build, setup_of
+from routed_model import BODY, address_of, encoded, plain, said, shown
 
 from core.source_routes.access import Access
 from core.source_routes.address import Address, Route, local, show_route
@@ -40,7 +41,6 @@ from core.source_routes.workers import (
     Worker,
     Wrap,
 )
-from workers.route_table import Sources, compiled
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,6 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Router:
     return build(tmp_path_factory.mktemp("routed"))
 
 
-BODY = b"\x00Su\xa0\x04ping"
 LIMITS = Limits(hops=12, onward=9, returning=9, nesting=4, meta_keys=5, meta_octets=120)
 CLASSES = Classes({"trace": MetaClass.APPEND, "here": MetaClass.LOCAL, "seal": MetaClass.SEALED})
 RULES = Rules(LIMITS, CLASSES)
@@ -142,61 +141,6 @@ def messages(draw: Any) -> Model:
 
 
 # ---- between the two ----
-
-
-def element(address: Address) -> Any:
-    return address.value.decode() if not address.type else [ubyte(address.type), address.value]
-
-
-def encoded(message: Model, **properties: Any) -> bytes:
-    made = Message(body=b"ping", inferred=True, **properties)
-    made.annotations = {
-        symbol("x-opt-route.onward"): [element(one) for one in message.onward],
-        symbol("x-opt-route.return"): [element(one) for one in message.returning],
-        symbol("x-opt-route.hops"): ubyte(message.hops),
-        symbol("x-opt-route.state"): symbol(message.state.value),
-        symbol("x-opt-own"): "kept",
-    }
-    if message.meta:
-        meta = {symbol(k): list(v) if isinstance(v, tuple) else v for k, v in message.meta.items()}
-        made.annotations[symbol("x-opt-route.meta")] = meta
-    return bytes(made.encode())
-
-
-def address_of(value: Any) -> Address:
-    if isinstance(value, str):
-        return local(value)
-    return Address(int(value[0]), bytes(value[1]))
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return tuple(map(plain, value))
-    return bytes(value) if isinstance(value, memoryview) else value
-
-
-def said(octets: bytes) -> tuple[Any, ...]:
-    """What annotations say, as the model has it."""
-    message = Message()
-    message.decode(octets)
-    there = message.annotations
-    return (
-        show_route(tuple(map(address_of, there["x-opt-route.onward"]))),
-        show_route(tuple(map(address_of, there["x-opt-route.return"]))),
-        str(there["x-opt-route.state"]),
-        int(there["x-opt-route.hops"]),
-        int(there.get("x-opt-route.nesting", 0)),
-        {str(key): plain(value) for key, value in there.get("x-opt-route.meta", {}).items()},
-    )
-
-
-def shown(message: Model) -> tuple[Any, ...]:
-    routes = show_route(message.onward), show_route(message.returning)
-    return (*routes, message.state.value, message.hops, message.nesting, plain_meta(message))
-
-
-def plain_meta(message: Model) -> dict[str, Any]:
-    return {key: plain(value) for key, value in message.meta.items()}
 
 
 def told(message: Model, source: frozenset[str], place: Place) -> list[Step]:
@@ -325,91 +269,3 @@ def test_the_sender_sees_its_own_onward_route(router: Router, kinds: list[str]) 
     answer = said(router(encoded(new_message(back, (local("bob"),), BODY))).octets)
     assert answer[:2] == ("alice", show_route(question.onward))
     assert answer[2] == "complete"
-
-
-LONG = bytes(range(256)) * 20
-
-
-@pytest.mark.parametrize("step", [1, 7, 4096])
-@pytest.mark.parametrize("form", [1, 2, 3])
-def test_wrapped_and_opened_piece_by_piece(router: Router, step: int, form: int) -> None:
-    """One to three wrappers around each other, put around and taken off while the message arrives in pieces
-    of any size: the bare message stays as it is, octet for octet."""
-    opens: list[Worker] = [Unwrap(address=local(f"u{n}")) for n in range(form)]
-    message = Message(body=LONG, inferred=True, subject="s")
-    message.annotations = {symbol("x-opt-route.onward"): ["w0", "end"]}
-    whole = bytes(message.encode())
-    nexts = [*(f"w{n}" for n in range(1, form)), "x"]
-    wraps = [
-        Wrap(address=local(f"w{n}"), route=(local(then), local(f"u{n}"))) for n, then in enumerate(nexts)
-    ]
-    router.load(setup_of(Place("", {worker.address: worker for worker in wraps})))
-    wrapped = in_pieces(router, whole, 300, step)
-    assert said(wrapped)[4] == form
-    assert said(wrapped)[0] == f"x=>u{form - 1}"
-    opens.append(Forward(address=local("x")))
-    router.load(setup_of(Place("", {worker.address: worker for worker in opens})))
-    opened = in_pieces(router, wrapped, 900, step)
-    assert said(opened)[0] == "end"
-    assert opened[opened.index(b"\x00Ss") :] == whole[whole.index(b"\x00Ss") :]
-
-
-def in_pieces(router: Router, message: bytes, first: int, step: int) -> bytes:
-    """A message whose first octets come together, and the others in steps."""
-    found = router(message[:first], complete=False)
-    assert found.result == DONE
-    out = found.octets
-    for start in range(first, len(message), step):
-        out += router.piece(message[start : start + step])
-    assert router.piece(b"") == b""
-    return out
-
-
-def test_what_is_cut_short_is_noticed_at_its_end(router: Router) -> None:
-    """A data section that promises more than comes, or something that is no data."""
-    router.load(setup_of(Place("", {local("w"): Wrap(address=local("w"), route=(local("u"),))})))
-    message = new_message((local("w"), local("end")), (), BODY)
-    wrapped = router(encoded(message)).octets
-    router.load(setup_of(Place("", {local("u"): Unwrap(address=local("u"))})))
-    assert router(wrapped[:-2], complete=False).result == DONE
-    assert router.piece(wrapped[-2:-1]) != b""
-    with pytest.raises(ValueError, match="-2"):
-        router.piece(b"")
-    assert router(wrapped[:-2], complete=False).result == DONE
-    with pytest.raises(ValueError, match="-1"):
-        router.piece(wrapped[-2:] + b"\x00Sw\xa1\x01x")
-    with pytest.raises(RefusedError, match="bad-encoding"):
-        router(wrapped[:-2])
-    assert router(wrapped[: wrapped.index(b"\x00Su") + 40], complete=False).result == MORE
-
-
-def test_a_table_that_makes_no_sense_is_not_taken(router: Router) -> None:
-    """Cut short anywhere, or with more behind its end."""
-    place = Place("", {local("w"): Wrap(address=local("w"), route=(local("u"),))})
-    setup = setup_of(place)
-    table = compiled(setup, Sources(setup.workers))
-    assert router.table(table)
-    assert not any(router.table(table[:size]) for size in range(len(table)))
-    assert not router.table(table + b"\0")
-
-
-def test_counts_are_kept_by_address(router: Router) -> None:
-    """In, out, refused; a table that has the worker still goes on counting."""
-    place = Place("", {local("count"): Forward(address=local("count"))})
-    router.load(setup_of(place))
-    before = router.counts(0)
-    for onward in ("count far", "count far", "count"):
-        message = new_message(tuple(map(local, onward.split())), (), BODY)
-        outcome(router, encoded(message))
-    router.load(setup_of(place))
-    now = router.counts(0)
-    assert [b - a for a, b in zip(before, now, strict=True)] == [3, 2, 1]
-
-
-def test_what_is_for_no_worker_passes(router: Router) -> None:
-    router.load(setup_of(Place("", {local("w"): Forward(address=local("w"))})))
-    plain = bytes(Message(body=b"ping", inferred=True, address="q").encode())
-    assert router(plain).result == PASS
-    assert router(plain, target="q").result == PASS
-    transit = encoded(new_message((local("w"), local("far")), (), BODY), address="elsewhere")
-    assert router(transit, frozenset({"uplink:r"}), trunk=True).result == PASS

@@ -216,11 +216,11 @@ def test_a_link_under_policy_is_told_what_it_reaches() -> None:
         worker, link, generation, scope, guarded = 2, 3, 4, 1, Rights()
 
     link: Any = Link()
-    stations.reach(link)
+    stations.attached(link)
     ((worker, kind, payload),) = core.posted
     assert (worker, kind) == (2, C_ROUTE_REACH)
     assert b"d.in" in payload
     assert b"\xa1w" not in payload
     link.scope = 0
-    stations.reach(link)
+    stations.attached(link)
     assert len(core.posted) == 1
