@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from core.addresses import TREATMENTS
-from core.forward import Forwarder, Routes, RouteTable
+from core.forward import Forwarder, Routes, RouteTable, Telemetry
 from shm import native
 
 WORKERS: Final = 2
@@ -53,12 +53,15 @@ class Scenario(msgspec.Struct, frozen=True):
     settled: bool = False
     anonymous: bool = False
     copies: int = 1
-    routes: int = 0  # entries of a route table that the messages are routed by
+    routes: int = 0
+    recorded: bool = False  # entries of a route table that the messages are routed by
 
 
 SCENARIOS: Final = (
     Scenario("1 -> 1 unsettled"),
+    Scenario("1 -> 1 unsettled, in the flow log", recorded=True),
     Scenario("1 -> 1 presettled", settled=True),
+    Scenario("1 -> 1 presettled, in the flow log", settled=True, recorded=True),
     Scenario("4 -> 4 unsettled", pairs=4),
     Scenario("64 -> 64 unsettled", pairs=64),
     Scenario("1 -> 1 unsettled, anonymous sender", anonymous=True),
@@ -114,6 +117,11 @@ class Bed:
         self.actions = [Ring(rings, native.action_ring_offset(w)) for w in range(WORKERS)]
         self.work = [Ring(rings, native.work_ring_offset(w)) for w in range(WORKERS)]
         self._random = random.Random(1)  # noqa: S311 - keys, no secrets
+        flow = mmap.mmap(-1, native.TELEMETRY_BYTES)
+        native.format_telemetry(flow, 1)
+        self._telemetry = Telemetry(self.forwarder, flow, b"bench", 1)
+        self._telemetry.record(int(scenario.recorded))
+        self._reader, self._columns = native.FlowReader(flow), native.FlowColumns(BATCH)
         self._attach()
         self.deliver = self._deliveries(arenas[SENDER])
 
@@ -178,6 +186,11 @@ class Bed:
         mt = self._random.randrange(100, self.scenario.routes)
         return {"state": KEY_FOUND, "delivery": mt | 0xFFFFFFFF << 32}
 
+    def read_log(self) -> None:
+        """As the recorder does, so that there is always room."""
+        self._columns.clear()
+        self._reader.read(self._columns, 0)
+
     def answers(self) -> "array[int]":
         """What the receivers' worker says to the work it finds: accepted and settled, or done."""
         sent = self.work[RECEIVER].take()
@@ -204,6 +217,7 @@ def measure(scenario: Scenario, messages: int, clock: Callable[[], int] = time.p
         began = clock()
         bed.forwarder.step(3)
         batches.append(spent + clock() - began)
+        bed.read_log()
         if len(bed.work[SENDER].take()) != batch * WORDS:
             raise RuntimeError(f"{scenario.name}: not every message was settled")
     return sorted(batches)[len(batches) // 2] / batch

@@ -1,0 +1,122 @@
+"""The flow log of a running router, with real clients: what it says is what they know."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from peer import ACCEPTED, REJECTED, RELEASED, Net
+from proton import Message
+from running import Configuration, RunningRouter, until
+
+from shm.segment import attach, segment_prefix
+
+LISTENER = "name: clients\n host: 127.0.0.1\n port: 0"
+NAMES = {ACCEPTED: "accepted", REJECTED: "rejected", RELEASED: "released"}
+
+
+class Logged:
+    """A router with a flow log, and clients that keep count."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.directory = folder, folder / "flows"
+        self.section = f"flowLog {{\n directory: {self.directory}\n rollAge: 1\n}}"
+        self.router = RunningRouter(folder, Configuration(listener=LISTENER, sections=self.section))
+        self.recorders(1)
+
+    def recorders(self, number: int) -> None:
+        until(lambda: self.router.log.count("recorder serves") >= number, f"recorder {number}")
+
+    def rows(self, address: str) -> list[dict[str, Any]]:
+        files = sorted((self.directory / "raw").rglob("*.parquet"))
+        rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+        return [row for row in rows if row["address"] == address]
+
+    def has(self, address: str, number: int) -> list[dict[str, Any]]:
+        until(lambda: len(self.rows(address)) >= number, f"{number} rows of {address}")
+        return self.rows(address)
+
+    def exchange(self, address: str, number: int) -> Counter[str]:
+        """So many messages, of which one in three is rejected and some are released: what the sender was told."""
+        with Net(self.router.address) as net:
+            to, at = net.peer(), net.peer()
+            receiver = at.receiver(address, 1000)
+            sender = to.ready_sender(address)
+            sent = []
+            for one in range(number):
+                sent.append(net.send(sender, Message(body=b"x" * one)))
+                (arrived,) = at.take(receiver)
+                arrived.settle(REJECTED if one % 3 == 0 else RELEASED if one % 5 == 0 else ACCEPTED)
+            return Counter(NAMES[state] for state in net.settled(*sent))
+
+    def pid(self, role: str) -> int:
+        with attach(segment_prefix(self.router.id, self.router.process.pid)) as segments:
+            page = segments.recorder_stats() if role == "recorder" else segments.core_stats()
+            pid = page.pid
+            del page
+            return pid
+
+    def reload(self, sections: str, expected: str) -> None:
+        text = Configuration(listener=LISTENER, sections=sections).text(self.router.id)
+        (self.folder / "router.conf").write_text(text)
+        before = len(self.router.log)
+        os.kill(self.router.process.pid, signal.SIGHUP)
+        until(lambda: expected in self.router.log[before:], expected)
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logged]:
+    logged = Logged(tmp_path_factory.mktemp("logged"))
+    yield logged
+    logged.router.kill()
+
+
+def test_rows_are_what_the_clients_know(logged: Logged) -> None:
+    """One row for each message, with its outcome, numbered without a gap; as many as the core has counted."""
+    told = logged.exchange("flow.a", 60)
+    rows = logged.has("flow.a", 60)
+    assert Counter(row["outcome"] for row in rows) == told
+    assert {row["router_id"] for row in rows} == {logged.router.id}
+    assert all(row["settle_ns"] >= row["latency_ns"] >= 0 for row in rows)
+    assert len({row["size_bytes"] for row in rows}) > 30
+    assert sorted(row["seq"] for row in rows) == list(range(1, 61))
+    assert logged.router.core["flow_records"] == 60
+
+
+def test_a_killed_recorder_costs_rows_only(logged: Logged) -> None:
+    """Traffic goes on; another one follows; what is missing shows as a gap, the rest is right."""
+    os.kill(logged.pid("recorder"), signal.SIGKILL)
+    told = logged.exchange("flow.b", 30)
+    logged.recorders(2)
+    rows = logged.has("flow.b", 30)
+    assert Counter(row["outcome"] for row in rows) == told
+
+
+def test_a_killed_core_begins_another_life(logged: Logged) -> None:
+    """Its successor's rows have another boot_id, and are numbered from 1."""
+    boots = {row["boot_id"] for row in logged.rows("flow.b")}
+    os.kill(logged.pid("core"), signal.SIGKILL)
+    until(lambda: logged.router.log.count("core serves") >= 2, "the next core")
+    told = logged.exchange("flow.c", 20)
+    rows = logged.has("flow.c", 20)
+    assert Counter(row["outcome"] for row in rows) == told
+    assert not boots & {row["boot_id"] for row in rows}
+    assert min(row["seq"] for row in rows) == 1
+
+
+def test_it_is_switched_off_and_on(logged: Logged) -> None:
+    """By a reload: nothing is recorded while it is off, and the recorder ends."""
+    logged.reload("", "flowLog removed")
+    until(lambda: "recorder ended" in logged.router.log, "the recorder's end")
+    before = logged.router.core["flow_records"]
+    logged.exchange("flow.d", 5)
+    assert logged.router.core["flow_records"] == before
+    logged.reload(logged.section, "flowLog added")
+    logged.recorders(3)
+    told = logged.exchange("flow.e", 5)
+    assert Counter(row["outcome"] for row in logged.has("flow.e", 5)) == told
+    assert not logged.rows("flow.d")
