@@ -125,6 +125,49 @@ def run(
 
 
 @pipeline.command()
+@click.option("--input", "source", required=True, metavar="DIR", help="The log: the directory of a flowLog.")
+@click.option("--output", required=True, metavar="DIR", help="Where the sums go; of one stream only.")
+@click.option("--once", is_flag=True, help="Take what is there and end.")
+@click.option(
+    "--every", default=5.0, show_default=True, type=click.FloatRange(0.1), help="Seconds; of a batch."
+)
+@click.option("--files", default=500, show_default=True, type=click.IntRange(1), help="In a batch, at most.")
+@click.option(
+    "--delay", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds; of records."
+)
+@_on_spark
+@_plainly
+def stream(
+    source: str, output: str, once: bool, every: float, files: int, delay: float, master: str | None,
+    memory: str, conf: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Keep the traffic matrix of a growing log, until interrupted; goes on where it was stopped or killed."""
+    from pipeline import stream as job  # noqa: PLC0415  pyspark is optional
+    from pipeline.session import session  # noqa: PLC0415  the same
+
+    job.raw_of(source)  # a wrong directory is said before Spark starts
+    with session(master, _settings(memory, conf)) as spark:
+        try:
+            job.run(spark, source, output, job.Pace(once, every, files, delay), click.echo)
+        except KeyboardInterrupt:
+            click.echo(f"{output}: stopped; the next start goes on from here")
+
+
+@pipeline.command()
+@click.option("--results", "output", required=True, metavar="DIR", help="The --output of a run.")
+@_on_spark
+@_plainly
+def report(output: str, master: str | None, memory: str, conf: tuple[str, ...]) -> None:
+    """Write report.html: one page with tables and plots of the results of a run."""
+    from pipeline.report import report as make  # noqa: PLC0415  pyspark is optional
+    from pipeline.session import session  # noqa: PLC0415  the same
+    from pipeline.storage import Results  # noqa: PLC0415  the same
+
+    with session(master, _settings(memory, conf)) as spark:
+        click.echo(make(Results(spark, output)))
+
+
+@pipeline.command()
 @click.option("--results", "output", required=True, metavar="DIR", help="The --output of a run.")
 @click.option(
     "--add", multiple=True, metavar="HOST:PORT", help="A new endpoint that may own managed entities."

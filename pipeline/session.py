@@ -18,6 +18,7 @@ from pipeline.errors import PipelineError
 
 OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"
+SCRATCH: Final = "routerd-spark-"  # then the process id
 
 # Jobs depend on these, on a cluster as well.
 RULES: Final = {
@@ -53,7 +54,7 @@ def check_java() -> None:
         where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java in the PATH"
         raise PipelineError(f"Spark needs Java {OLDEST_JAVA} or newer, and {where}: {advice}")
     asked = [java, "-version"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=False).stderr  # noqa: S603  the user's java
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stderr  # noqa: S603  theirs
     found = re.search(r'version "(\d+)', said)
     if found is None or int(found[1]) < OLDEST_JAVA:
         what = f"Java {found[1]}" if found else "no Java that says its version"
@@ -69,7 +70,8 @@ def session(master: str | None = None, options: dict[str, str] | None = None) ->
     such master.
     """
     logging.getLogger("SQLQueryContextLogger").disabled = True  # prints errors as JSON besides raising them
-    scratch = Path(tempfile.mkdtemp(prefix="routerd-spark-"))
+    _sweep()
+    scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
     spark = None
     try:
         spark = _build(master, options or {}, scratch).getOrCreate()
@@ -80,6 +82,14 @@ def session(master: str | None = None, options: dict[str, str] | None = None) ->
         if spark is not None:
             spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _sweep() -> None:
+    """Remove what sessions left that were killed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-*"):
+        owner = path.name.removeprefix(SCRATCH).partition("-")[0]
+        if owner.isdecimal() and not Path("/proc", owner).exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _build(master: str | None, options: dict[str, str], scratch: Path) -> SparkSession.Builder:

@@ -113,17 +113,25 @@ def survey(directory: str) -> Survey:
     """
     files, root = file_system(directory)
     found = Survey()
-    paths = []
-    for path in _paths(files, root, directory):
-        if path.endswith(".parquet"):
-            paths.append(path)
-        else:
-            found.skipped.append(Skipped(path, "it is no Parquet file"))
-    with ThreadPoolExecutor(READERS) as pool:
-        looked = list(pool.map(lambda path: _look(files, path), paths))
-    found.skipped += [one for one in looked if isinstance(one, Skipped)]
+    looked = _looks(files, _paths(files, root, directory))
+    found.skipped = [one for one in looked if isinstance(one, Skipped)]
     untangle((one for one in looked if isinstance(one, LogFile)), found)
     return found
+
+
+class Watch:
+    """Names files of a growing log that cannot be used, each once."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._files, self._root = file_system(directory)
+        self._seen: set[str] = set()
+
+    def fresh(self) -> list[Skipped]:
+        """Those that were not there before. Raises PipelineError as `survey` does."""
+        paths = [path for path in _paths(self._files, self._root, self._directory) if path not in self._seen]
+        self._seen.update(paths)
+        return [one for one in _looks(self._files, paths) if isinstance(one, Skipped)]
 
 
 def _paths(files: Any, root: str, directory: str) -> list[str]:
@@ -142,8 +150,15 @@ def _hidden(name: str) -> bool:
     return any(part.startswith((".", "_")) for part in name.split("/") if part)
 
 
+def _looks(files: Any, paths: list[str]) -> list[LogFile | Skipped]:
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(lambda path: _look(files, path), paths))
+
+
 def _look(files: Any, path: str) -> LogFile | Skipped:
     """A file by its footer."""
+    if not path.endswith(".parquet"):
+        return Skipped(path, "it is no Parquet file")
     try:
         with files.open_input_file(path) as file:
             footer = pq.read_metadata(file)

@@ -1,0 +1,171 @@
+"""How fast the traffic matrix is made on Spark, beside a plain scan of the same files and beside DuckDB.
+
+    python -m bench.pipeline --records 5e6 --records 2e7
+
+Each measurement is a process of its own. DuckDB is measured where it can be imported.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+JOBS: Final = {
+    "scan": "Spark, plain scan: one sum over every record",
+    "traffic": "Spark, traffic matrix",
+    "again": "Spark, traffic matrix, second time in a session",
+    "run": "Spark, every table of `routerd pipeline run`",
+    "duckdb": "DuckDB, traffic matrix (quantile_disc, unweighted)",
+}
+
+# The same sums; percentiles are of records, not weighted: DuckDB has none that are.
+MATRIX: Final = """
+copy (
+  select date_trunc('minute', ts) as minute, coalesce(split_part(path, '>', 1), router_id) as origin,
+    router_id, egress_kind, address, mtype, count(*), sum(n_deliveries * sample_weight),
+    sum(size_bytes * sample_weight),
+    {outcomes},
+    quantile_disc(latency_ns, [0.5, 0.9, 0.99, 0.999]), max(latency_ns)
+  from read_parquet('{log}/raw/*/*/*.parquet') group by all
+) to '{output}/matrix.parquet' (format parquet, compression zstd)
+"""
+
+
+@click.command()
+@click.option(
+    "--records", multiple=True, default=("5e6",), show_default=True, help="Sizes of logs to generate."
+)
+@click.option("--job", "jobs", multiple=True, type=click.Choice(list(JOBS)), help="Only these.")
+@click.option("--memory", default="3g", show_default=True, help="Java's.")
+@click.option("--child", hidden=True)
+def main(records: tuple[str, ...], jobs: tuple[str, ...], memory: str, child: str | None) -> None:
+    """Generate logs of these sizes and measure the jobs on them."""
+    if child is not None:
+        job, log, output = child.split(" ")
+        print(json.dumps(_measured(job, log, output, memory)))
+        return
+    shown = Table("records", "job", "s", "of it start", "CPU s", "peak PSS MB", "rows out")
+    for size in records:
+        with tempfile.TemporaryDirectory(prefix="routerd-bench-") as folder:
+            directory = _generated(int(float(size)), Path(folder) / "log")
+            for job in jobs or JOBS:
+                if job != "duckdb" or find_spec("duckdb"):
+                    shown.add_row(f"{int(float(size)):,}", JOBS[job], *_run(job, directory, folder, memory))
+    Console(width=140).print(shown)
+
+
+def _generated(records: int, directory: Path) -> Path:
+    from pipeline.generate.scenario import Scenario  # noqa: PLC0415  the rest runs without numpy
+    from pipeline.generate.write import generate  # noqa: PLC0415  the same
+
+    began = time.perf_counter()
+    truth = generate(Scenario(records=records, days=1), directory)
+    size = sum(file.stat().st_size for file in directory.rglob("*.parquet"))
+    took = time.perf_counter() - began
+    click.echo(
+        f"{truth.records} records, {truth.files} files, {size / 1e6:.0f} MB, generated in {took:.0f} s"
+    )
+    return directory
+
+
+def _run(job: str, log: Path, folder: str, memory: str) -> list[str]:
+    """Run one job in a process, and look at the memory of it and its children while it works."""
+    with tempfile.TemporaryDirectory(dir=folder) as output:
+        command = [
+            sys.executable,
+            "-m",
+            "bench.pipeline",
+            "--memory",
+            memory,
+            "--child",
+            f"{job} {log} {output}",
+        ]
+        with subprocess.Popen(  # noqa: S603  ourselves
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as running:
+            peak = 0
+            while running.poll() is None:
+                peak = max(peak, _memory(running.pid))
+                time.sleep(0.25)
+            said: dict[str, Any] = json.loads(
+                (running.stdout.read() if running.stdout else "").splitlines()[-1]
+            )
+    numbers = [f"{said[name]:.1f}" for name in ("seconds", "start", "cpu")]
+    return [*numbers, f"{peak / 1e6:.0f}", f"{said['rows']:,}"]
+
+
+def _memory(pid: int) -> int:
+    try:
+        process = psutil.Process(pid)
+        return sum(one.memory_full_info().pss for one in (process, *process.children(recursive=True)))
+    except psutil.Error:
+        return 0
+
+
+def _measured(job: str, log: str, output: str, memory: str) -> dict[str, float]:
+    """In the process: seconds, those before the first record is read, CPU time, rows of the result."""
+    began = time.perf_counter()
+    return _duckdb(log, output, began) if job == "duckdb" else _spark(job, log, output, memory, began)
+
+
+def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[str, float]:
+    from pyspark.sql import functions as f  # noqa: PLC0415  only where Spark is measured
+
+    from pipeline import batch, session, storage, traffic  # noqa: PLC0415  the same
+    from pipeline.capacity import Costs  # noqa: PLC0415  the same
+    from pipeline.survey import survey  # noqa: PLC0415  the same
+
+    with session.session(None, {"spark.driver.memory": memory}) as spark:
+        spark.range(1).count()
+        ready = time.perf_counter()
+        results = storage.Results(spark, output)
+        found = survey(log)
+        records = storage.read_log(spark, found)
+        rows = 1
+        if job == "scan":
+            records.agg(f.sum("size_bytes")).collect()
+        elif job == "run":
+            batch.run(spark, found, results, Costs(), lambda _: None)
+        else:
+            results.write("traffic", traffic.traffic(records))
+        if job == "again":
+            began = ready = time.perf_counter()
+            results.write("traffic", traffic.traffic(records))
+        ended = time.perf_counter()
+        if job in ("traffic", "again", "run"):
+            rows = results.read("traffic").count()
+        return {"seconds": ended - began, "start": ready - began, "cpu": _cpu(), "rows": rows}
+
+
+def _duckdb(log: str, output: str, began: float) -> dict[str, float]:
+    import duckdb  # noqa: PLC0415  optional
+
+    from shm.flow import OUTCOMES  # noqa: PLC0415  the same
+
+    outcomes = ", ".join(
+        f"sum(n_deliveries * sample_weight) filter (outcome = '{one}') as {one}" for one in OUTCOMES
+    )
+    ready = time.perf_counter()
+    duckdb.sql(MATRIX.format(log=log, output=output, outcomes=outcomes))
+    ended = time.perf_counter()
+    rows = duckdb.sql(f"select count(*) from '{output}/matrix.parquet'").fetchall()[0][0]  # noqa: S608  our own
+    return {"seconds": ended - began, "start": ready - began, "cpu": _cpu(), "rows": rows}
+
+
+def _cpu() -> float:
+    """Of this process and its children."""
+    own = psutil.Process()
+    return float(sum(sum(one.cpu_times()[:2]) for one in (own, *own.children(recursive=True))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The commands: what they say and how they end; the report in a real browser."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli import pipeline
+from pipeline.page import lines, page, table
+from pipeline.report import report
+from pipeline.storage import Results
+
+
+def invoke(*words: str) -> Any:
+    return CliRunner().invoke(pipeline, list(words))
+
+
+def test_a_log_is_generated_once(tmp_path: Path) -> None:
+    """Same seed, same records; a directory that holds something is left alone."""
+    for name in ("one", "two"):
+        done = invoke("generate", str(tmp_path / name), "--records", "2000", "--days", "1")
+        assert done.exit_code == 0, done.output
+    names = [file.relative_to(tmp_path / "one") for file in (tmp_path / "one").rglob("*.parquet")]
+    assert len(names) > 100
+    for name in names:
+        one, other = (pq.ParquetFile(tmp_path / which / name).read() for which in ("one", "two"))
+        assert one.equals(other, check_metadata=True)
+    again = invoke("generate", str(tmp_path / "one"))
+    assert again.exit_code == 1
+    assert again.output.count("\n") == 1
+    assert "is not empty; give a new directory" in again.output
+    assert "is not a day" in invoke("generate", str(tmp_path / "x"), "--start", "today").output
+
+
+@pytest.mark.parametrize("command", ["run", "stream"])
+def test_a_wrong_directory_is_one_sentence_and_status_1(command: str, tmp_path: Path) -> None:
+    """Before Spark is started, where that is possible."""
+    words = [
+        sys.executable,
+        "-m",
+        "pipeline",
+        command,
+        "--input",
+        "missing",
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Error: missing is no directory; give the directory of a flowLog" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_java_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> None:
+    """So is one that is too old."""
+    words = [
+        sys.executable,
+        "-m",
+        "pipeline",
+        "run",
+        "--input",
+        str(flows),
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    bare = {**os.environ, "PATH": str(tmp_path)}
+    bare.pop("JAVA_HOME", None)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=bare)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: Spark needs Java 17 or newer, and there is no java in the PATH: "
+        "install one (on Debian: apt install default-jre-headless)\n"
+    )
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env={**bare, "PATH": f"{tmp_path}:/bin"}
+    )
+    assert "java is Java 11: install one" in done.stderr
+
+
+def test_pyspark_missing_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> None:
+    """The command line itself needs none of it."""
+    code = (
+        "import sys; sys.modules['pyspark'] = None\nfrom pipeline.cli import pipeline; pipeline(sys.argv[1:])"
+    )
+    words = [sys.executable, "-c", code, "run", "--input", str(flows), "--output", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'routerd[pipeline]' (pyspark" in done.stderr
+
+
+def test_what_a_log_says_is_text(tmp_path: Path) -> None:
+    """Addresses are chosen by clients: none becomes a part of the page."""
+    made = page("<b>", [table(("<i>",), [("<img src=x onerror=alert(1)>",)]), lines([], {}, "")])
+    assert "<img" not in made
+    assert "<b>" not in made
+    assert "<i>" not in made
+
+
+def test_the_report_is_one_page_that_a_browser_shows(results: Results, tmp_path: Path) -> None:
+    """Every section with its table or plot; nothing is loaded from elsewhere."""
+    where = Path(report(results))
+    text = where.read_text()
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "src=" not in text
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("install chromium to look at the report in a browser")
+    command = [browser, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={tmp_path}"]
+    command += [
+        *(["--no-sandbox"] if os.getuid() == 0 else []),
+        "--timeout=20000",
+        "--dump-dom",
+        f"file://{where}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    for shown in ("slow consumer", "special/loop", "R1&gt;R4&gt;R3&gt;R2", "message type 12000", "worker 0"):
+        assert f">{shown}</td>" in done.stdout or f">{shown}</text>" in done.stdout, shown
+    assert done.stdout.count("<h2>") == 8
+    assert done.stdout.count("<polyline") == 5

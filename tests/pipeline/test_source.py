@@ -1,0 +1,62 @@
+"""The flow log as a source of its own: `spark.read.format("routerd")`."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pipeline.errors import PipelineError
+from pipeline.schema import FLOW, require
+from pipeline.storage import read_log
+from pipeline.survey import survey
+
+
+@pytest.fixture
+def few(flows: Path, tmp_path: Path) -> Path:
+    """Two files of the log, and text."""
+    for file in sorted(flows.rglob("*.parquet"))[:2]:
+        shutil.copy(file, tmp_path)
+    (tmp_path / "notes.txt").write_text("hello")
+    return tmp_path
+
+
+def test_it_reads_what_the_jobs_read(spark: SparkSession, few: Path) -> None:
+    """The same records, all columns with their types."""
+    given = spark.read.format("routerd").load(str(few))
+    assert given.schema == FLOW
+    wanted = read_log(spark, survey(str(few)))
+    order = ["router_id", "seq"]
+    assert given.orderBy(*order).toArrow().to_pylist() == wanted.orderBy(*order).toArrow().to_pylist()
+
+
+def test_a_wrong_directory_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    """In the words of the command line."""
+    with pytest.raises(PySparkException, match="missing is no directory; give the directory of a flowLog"):
+        spark.read.format("routerd").load(str(tmp_path / "missing")).count()
+
+
+def test_an_empty_log_gives_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """No file at all is no error."""
+    assert read_log(spark, survey(str(tmp_path))).count() == 0
+
+
+def test_repeated_records_are_read_once(spark: SparkSession, few: Path, tmp_path: Path) -> None:
+    """A copy is left out by its numbers; where numbers lie, records are compared."""
+    wanted = read_log(spark, survey(str(few))).count()
+    shutil.copy(sorted(few.glob("*.parquet"))[0], few / "copy.parquet")
+    found = survey(str(few))
+    assert len(found.copies) == 1
+    assert read_log(spark, found).count() == wanted
+    found.tangled = [*found.clean, *found.copies]
+    found.clean = []
+    assert read_log(spark, found).count() == wanted
+
+
+def test_a_job_says_what_it_lacks_when_it_is_put_together(spark: SparkSession) -> None:
+    """A missing column, and one of another type."""
+    with pytest.raises(PipelineError, match="a job needs the column ts"):
+        require(spark.createDataFrame([("a",)], "kind string"), ("ts",), "a job")
+    with pytest.raises(PipelineError, match="a job needs ts as timestamp, and it is string"):
+        require(spark.createDataFrame([("a",)], "ts string"), ("ts",), "a job")

@@ -1,0 +1,132 @@
+"""What is found in a directory: bad files, repeated records, lost ones, versions."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.errors import PipelineError
+from pipeline.generate.write import SCHEMA
+from pipeline.survey import LogFile, Span, Survey, Watch, Writer, survey, untangle
+
+WRITER = Writer("R1", "b", 0)
+
+
+def span_file(name: str, first: int, last: int, rows: int | None = None) -> LogFile:
+    rows = last - first + 1 if rows is None else rows
+    return LogFile(name, rows, (Span(WRITER, first, last),))
+
+
+def sorted_out(*files: LogFile) -> tuple[list[str], list[str], list[str]]:
+    """Names of clean files, tangled ones and copies."""
+    found = Survey()
+    untangle(files, found)
+    return tuple([one.path for one in part] for part in (found.clean, found.tangled, found.copies))  # type: ignore[return-value]  # three of them
+
+
+def test_files_that_share_nothing_are_clean() -> None:
+    """However they are ordered; nothing needs to be looked at twice."""
+    assert sorted_out(span_file("b", 11, 20), span_file("a", 1, 10)) == (["a", "b"], [], [])
+
+
+def test_a_copy_is_left_out() -> None:
+    """So are files of which a compacted one holds everything."""
+    assert sorted_out(span_file("a", 1, 10), span_file("b", 1, 10)) == (["a"], [], ["b"])
+    whole, half, rest = span_file("all", 1, 30), span_file("b", 1, 10), span_file("c", 11, 30)
+    assert sorted_out(half, whole, rest) == (["all"], [], ["b", "c"])
+
+
+def test_a_compacted_file_replaces_the_others_though_records_were_lost() -> None:
+    """It holds what there is; elsewhere records that are missing in the one may be in the other."""
+    lossy = span_file("/flows/compact/x", 1, 30, rows=20)
+    assert sorted_out(span_file("a", 1, 10, 9), lossy)[2] == ["a"]
+    assert sorted_out(span_file("a", 1, 10, 9), span_file("b", 1, 30, 20)) == ([], ["a", "b"], [])
+
+
+def test_files_that_share_some_records_are_tangled() -> None:
+    """And those that hold more records than they have numbers for."""
+    first, second, third = span_file("a", 1, 10), span_file("b", 8, 20), span_file("c", 21, 30)
+    assert sorted_out(first, second, third) == (["c"], ["a", "b"], [])
+    assert sorted_out(span_file("a", 1, 10, rows=12)) == ([], ["a"], [])
+
+
+def test_lost_records_are_counted() -> None:
+    """Between files, and within one."""
+    found = Survey()
+    untangle((span_file("a", 1, 10, 9), span_file("b", 21, 30)), found)
+    assert found.lost() == 11
+
+
+@pytest.fixture
+def few(flows: Path, tmp_path: Path) -> Path:
+    """A log of two files."""
+    files = sorted(flows.rglob("*.parquet"))[:2]
+    for file in files:
+        target = tmp_path / file.relative_to(flows)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+    return tmp_path
+
+
+def write(file: Path, schema: str | None) -> None:
+    metadata = None if schema is None else {"routerd.flow.schema": schema}
+    pq.write_table(SCHEMA.empty_table().replace_schema_metadata(metadata), file)
+
+
+def test_bad_files_are_named_and_left_out(few: Path) -> None:
+    """One cut short, one of something else, text, and metadata that is damaged; the others are read."""
+    good = sorted(few.rglob("*.parquet"))
+    data = good[0].read_bytes()
+    (few / "cut.parquet").write_bytes(data[: len(data) // 2])
+    (few / "empty.parquet").write_bytes(b"")
+    (few / "notes.txt").write_text("hello")
+    (few / ".hidden.tmp").write_text("half a file")
+    pq.write_table(pa.table({"a": [1]}), few / "foreign.parquet")
+    write(few / "damaged.parquet", "routerd.flow.v1")
+    found = survey(str(few))
+    assert [file.path for file in found.clean] == [str(file) for file in good]
+    said = {Path(one.path).name: one.reason for one in found.skipped}
+    assert said.keys() == {"cut.parquet", "empty.parquet", "notes.txt", "foreign.parquet", "damaged.parquet"}
+    assert "cut short" in said["cut.parquet"]
+    assert said["foreign.parquet"] == "it is no file of a flow log"
+    assert "metadata is damaged" in said["damaged.parquet"]
+
+
+def test_a_file_from_the_future_is_refused(few: Path) -> None:
+    """Its columns could mean something else; the sentence names it and says what to do."""
+    write(few / "new.parquet", "routerd.flow.v2")
+    with pytest.raises(PipelineError, match=r"new\.parquet has the schema routerd\.flow\.v2.*update routerd"):
+        survey(str(few))
+
+
+def test_a_file_without_later_columns_is_read(few: Path) -> None:
+    """Versions only add columns that can be null: a file lacking such is one of an earlier version."""
+    table = SCHEMA.remove(SCHEMA.get_field_index("lat_hist")).empty_table()
+    metadata = {
+        "routerd.flow.schema": "routerd.flow.v1",
+        "routerd.flow.router": "R9",
+        "routerd.flow.boot": "b",
+        "routerd.flow.sequences": json.dumps({"0": [1, 1]}),
+    }
+    pq.write_table(table.replace_schema_metadata(metadata), few / "old.parquet")
+    assert not survey(str(few)).skipped
+
+
+def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:
+    """So is a file system that cannot be reached."""
+    with pytest.raises(PipelineError, match="missing is no directory; give the directory of a flowLog"):
+        survey(str(tmp_path / "missing"))
+    with pytest.raises(PipelineError, match="cannot be reached"):
+        survey("strange://host/flows")
+
+
+def test_a_growing_log_is_watched(few: Path) -> None:
+    """A bad file is named once, when it is there."""
+    watch = Watch(str(few))
+    assert watch.fresh() == []
+    (few / "notes.txt").write_text("hello")
+    assert [Path(one.path).name for one in watch.fresh()] == ["notes.txt"]
+    assert watch.fresh() == []
