@@ -62,6 +62,7 @@ def summary_text(found: Survey, results: Results) -> str:
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "files": len(found.clean) + len(found.tangled),
         "copies": len(found.copies),
+        "compacted": found.compacted,
         "skipped": [str(one) for one in found.skipped],
         "records": totals[0],
         "messages": totals[1],

@@ -20,7 +20,7 @@ div.wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; white-space: nowrap; }
 th, td { border-bottom: 1px solid var(--line); }
-td.number { text-align: right; }
+td.number { text-align: right; } td.long { white-space: normal; min-width: 18rem; }
 svg { width: 100%; height: auto; } svg text { font-size: 12px; fill: currentColor; }
 svg .axis { stroke: var(--line); }
 """
@@ -60,7 +60,8 @@ def _cell(value: Cell) -> str:
         return f'<td class="number">{number(value)}</td>'
     if isinstance(value, datetime):
         return f"<td>{moment(value)}</td>"
-    return f"<td>{escape(value if isinstance(value, str) else ', '.join(value))}</td>"
+    text = value if isinstance(value, str) else ", ".join(value)
+    return f"<td{' class=long' if len(text) > 40 else ''}>{escape(text)}</td>"
 
 
 def number(value: float) -> str:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,6 +101,7 @@ def _build(master: str | None, options: dict[str, str], scratch: Path) -> SparkS
         settings["spark.master"] = master or LOCAL
         if settings["spark.master"].startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not just any python3
             settings |= ALONE
             settings["spark.local.dir"] = str(scratch)
             settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")

@@ -6,8 +6,9 @@ twice and nothing needs to be shuffled to find out.
 """
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -19,7 +20,7 @@ from pyarrow import fs
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
 from pipeline.versions import NEWEST, known, version_of
-from shm.flow import COLUMNS, COMPACT
+from shm.flow import COLUMNS, COMPACT, RAW
 
 READERS: Final = 8  # footers read at a time
 SCHEMA_KEY: Final = b"routerd.flow.schema"
@@ -57,8 +58,8 @@ class LogFile:
 
     @property
     def complete(self) -> bool:
-        """Whether it has every record with a number in its spans: a compacted file has all there are."""
-        return self.rows == self.numbers or f"/{COMPACT}/" in self.path
+        """Whether it has every record with a number in its spans."""
+        return self.rows == self.numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Survey:
     clean: list[LogFile] = field(default_factory=list)
     tangled: list[LogFile] = field(default_factory=list)
     copies: list[LogFile] = field(default_factory=list)  # all of their records are in others
+    compacted: int = 0  # files whose records are in compacted ones
     skipped: list[Skipped] = field(default_factory=list)
 
     @property
@@ -87,7 +89,7 @@ class Survey:
         return sum(file.rows for file in (*self.clean, *self.tangled))
 
     def lost(self) -> int:
-        """Records that are missing between the first and last number of each writer; not of tangled files."""
+        """Records missing between the first and last number of each writer; compacted ones have none."""
         first: dict[Writer, int] = {}
         last: dict[Writer, int] = {}
         for file in (*self.clean, *self.tangled):
@@ -95,7 +97,7 @@ class Survey:
                 first[writer] = min(low, first.get(writer, low))
                 last[writer] = max(high, last.get(writer, high))
         wanted = sum(last[writer] - first[writer] + 1 for writer in first)
-        return max(0, wanted - self.rows)
+        return max(0, wanted - sum(file.rows for file in (*self.clean, *self.tangled) if file.spans))
 
     def dropped(self) -> int:
         """Records that routers say they had no room for."""
@@ -113,7 +115,9 @@ def survey(directory: str) -> Survey:
     """
     files, root = file_system(directory)
     found = Survey()
-    looked = _looks(files, _paths(files, root, directory))
+    paths = _paths(files, root, directory)
+    left, found.compacted = _without_compacted(files, root, paths)
+    looked = _looks(files, left)
     found.skipped = [one for one in looked if isinstance(one, Skipped)]
     untangle((one for one in looked if isinstance(one, LogFile)), found)
     return found
@@ -144,6 +148,41 @@ def _paths(files: Any, root: str, directory: str) -> list[str]:
         raise PipelineError(f"{directory} cannot be listed: {error.strerror or error}") from error
     names = sorted(info.path for info in infos if info.type == fs.FileType.File)
     return [name for name in names if not _hidden(name[len(root) :])]
+
+
+def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[str], int]:
+    """What is to be read of a directory with `raw` and `compact`: each record in one of the two.
+
+    The manifests of `compact` say which of its files hold the records of which files of `raw`. Compacted
+    files that no manifest names are unfinished; those that are named and gone replace nothing.
+    """
+    there = set(paths)
+    named: set[str] = set()
+    sources: set[str] = set()
+    for hour, entry in _manifests(files, f"{root}/{COMPACT}"):
+        whole = {f"{root}/{COMPACT}/{hour}/{name}" for name in entry["files"]}
+        if whole <= there:
+            named |= whole
+            sources |= {f"{root}/{RAW}/{hour}/{name}" for name in entry["sources"]}
+    compact = {path for path in paths if path.startswith(f"{root}/{COMPACT}/")}
+    left = [path for path in paths if path not in sources and (path not in compact or path in named)]
+    return left, len(sources & there)
+
+
+def _manifests(files: Any, compact: str) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Hours with their files and sources."""
+    for info in files.get_file_info(fs.FileSelector(compact, allow_not_found=True)):
+        if re.fullmatch(r"_manifest-.*\.json", info.base_name):
+            try:
+                with files.open_input_file(info.path) as file:
+                    hours = json.loads(file.read())["hours"]
+                yield from (
+                    (hour, {"files": one["files"], "sources": one["sources"]}) for hour, one in hours.items()
+                )
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                raise PipelineError(
+                    f"{info.path} does not say which files were compacted ({error}): read {RAW} alone"
+                ) from error
 
 
 def _hidden(name: str) -> bool:
@@ -186,8 +225,9 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
 
 def _described(path: str, rows: int, metadata: dict[bytes, bytes]) -> LogFile | Skipped:
     try:
-        router, boot = (metadata[f"routerd.flow.{name}".encode()].decode() for name in ("router", "boot"))
-        sequences = json.loads(metadata[b"routerd.flow.sequences"])
+        router = metadata[b"routerd.flow.router"].decode()
+        boot = metadata.get(b"routerd.flow.boot", b"").decode()
+        sequences = json.loads(metadata.get(b"routerd.flow.sequences", b"{}"))
         spans = tuple(
             Span(Writer(router, boot, int(worker)), int(first), int(last))
             for worker, (first, last) in sorted(sequences.items())
@@ -202,7 +242,7 @@ def untangle(files: Iterable[LogFile], into: Survey) -> None:
     """Sort files into those whose records are nowhere else, copies, and those that share some with others."""
     files = sorted(files, key=lambda one: one.path)
     meeting = _meeting(files)
-    tangled = {file.path for file in files if file.rows > file.numbers}
+    tangled = {file.path for file in files if file.spans and file.rows > file.numbers}
     # Large files first: a compacted one makes copies of those it was made of, not the other way round.
     taken: dict[Writer, list[tuple[Span, LogFile]]] = defaultdict(list)
     copies: set[str] = set()

@@ -39,11 +39,27 @@ def test_a_copy_is_left_out() -> None:
     assert sorted_out(half, whole, rest) == (["all"], [], ["b", "c"])
 
 
-def test_a_compacted_file_replaces_the_others_though_records_were_lost() -> None:
-    """It holds what there is; elsewhere records that are missing in the one may be in the other."""
-    lossy = span_file("/flows/compact/x", 1, 30, rows=20)
-    assert sorted_out(span_file("a", 1, 10, 9), lossy)[2] == ["a"]
-    assert sorted_out(span_file("a", 1, 10, 9), span_file("b", 1, 30, 20)) == ([], ["a", "b"], [])
+def test_compacted_files_stand_for_those_they_were_made_of(few: Path) -> None:
+    """As the manifest says; a compacted file that it does not name, or that is gone, stands for nothing."""
+    raw = sorted(few.rglob("*.parquet"))
+    hour = str(raw[0].parent.relative_to(few / "raw"))
+    compact = few / "compact" / hour / "R1-all-compact-000001.parquet"
+    compact.parent.mkdir(parents=True)
+    table = pq.ParquetFile(raw[0]).read()
+    told = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": "R1"}
+    pq.write_table(table.replace_schema_metadata(told), compact)
+    assert [Path(file.path) for file in survey(str(few)).clean] == raw
+    hours = {hour: {"files": [compact.name], "sources": [raw[0].name]}}
+    manifest = few / "compact" / "_manifest-R1.json"
+    manifest.write_text(json.dumps({"hours": hours}))
+    found = survey(str(few))
+    assert [Path(file.path) for file in found.clean] == [compact, raw[1]]
+    assert (found.compacted, found.lost(), found.skipped) == (1, 0, [])
+    compact.unlink()
+    assert [Path(file.path) for file in survey(str(few)).clean] == raw
+    manifest.write_text("{")
+    with pytest.raises(PipelineError, match="does not say which files were compacted"):
+        survey(str(few))
 
 
 def test_files_that_share_some_records_are_tangled() -> None:
