@@ -55,7 +55,11 @@ def barred(address: Address, outgoing: bool, tables: Container[str], role: str) 
     """Why a connection of a role may have no link to an address; ``tables`` are the keys of route tables'."""
     if address.rule.distribution == "unavailable":
         return NOT_FOUND
-    if role != RMR and address.key.partition("/$")[0] in tables and "/$" in address.key:
+    table, dollar, rest = address.key.partition("/$")
+    answer = not outgoing and rest.startswith(
+        "conn/"
+    )  # its worker lets no tables through
+    if role != RMR and dollar and table in tables and not answer:
         return NOT_YOURS
     return NO_RECEIVER if outgoing and address.key in tables else None
 

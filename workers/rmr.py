@@ -140,7 +140,9 @@ class Rmr:
         if one.fds:
             with suppress(OSError), socket.socket(fileno=os.dup(one.fds[0])) as listening:
                 self._ports[one.number] = listening.getsockname()[1]
-        self._speak(place)
+        for other, (table, _) in self._places.items():  # their sources may name this one
+            if table == one.table:
+                self._speak(other)
 
     def change_tables(self, tables: Iterable[TableSetup]) -> None:
         """The tables from now on."""

@@ -121,6 +121,12 @@ static inline bool rmr_too_long(const pump *p, const wconn *c, const rmr_frame *
     return (uint64_t) RMR_TRANSPORT + frame->head_length + frame->payload_length > rmr_terms_of(p, c)->most;
 }
 
+/* Tables, and what is said about them, come from the core or from nobody: a client could otherwise give applications routes. */
+static inline bool rmr_forbidden(const pump *p, const wout *o, const rmr_frame *frame)
+{
+    return o->arena != p->workers && rmr_control((int32_t) scan_u32(frame->head + RMR_MT));
+}
+
 /* What only replies, and what comes for them, need. */
 static inline void rmr_address_back(const pump *p, const wconn *c, const wout *o, rmr_frame *frame)
 {
@@ -197,9 +203,10 @@ static inline enum rmr_put rmr_put_gathered(pump *p, wconn *c, wout *o, uint64_t
     if (!complete) return PUT_LATER;
     enum rmr_made made = rmr_make(x->gathered, length, length, &frame);
     if (made == RMR_PIECES && !rmr_join(x->gathered, (uint32_t) length, &frame)) made = RMR_NO_BODY;
-    if ((made != RMR_MADE && made != RMR_PIECES) || rmr_too_long(p, c, &frame)) {
+    const char *why = made != RMR_MADE && made != RMR_PIECES ? rmr_unfit_why(made) : rmr_forbidden(p, o, &frame) ? rmr_reserved : rmr_too_long(p, c, &frame) ? rmr_long : NULL;
+    if (why) {
         rmr_ungather(p, x);
-        rmr_unfit(p, o, made != RMR_MADE && made != RMR_PIECES ? rmr_unfit_why(made) : rmr_long);
+        rmr_unfit(p, o, why);
         return PUT_GONE;
     }
     rmr_put_frame(p, c, o, &frame, b);
@@ -221,8 +228,9 @@ static inline enum rmr_put rmr_put(pump *p, wconn *c, wout *o, rmr_batch *b)
     const uint8_t *bytes = (const uint8_t *) content + sizeof *content;
     enum rmr_made made = rmr_make(bytes, length < room ? length : room, length, &frame);
     if (made == RMR_PIECES) return rmr_put_gathered(p, c, o, length, true, b);
-    if (made != RMR_MADE || rmr_too_long(p, c, &frame)) {
-        rmr_unfit(p, o, made != RMR_MADE ? rmr_unfit_why(made) : rmr_long);
+    const char *why = made != RMR_MADE ? rmr_unfit_why(made) : rmr_forbidden(p, o, &frame) ? rmr_reserved : rmr_too_long(p, c, &frame) ? rmr_long : NULL;
+    if (why) {
+        rmr_unfit(p, o, why);
         return PUT_GONE;
     }
     rmr_put_frame(p, c, o, &frame, b);

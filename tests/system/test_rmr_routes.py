@@ -1,17 +1,20 @@
 """RMR applications and AMQP clients on one route table: who gets what, and how replies come back."""
 
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 from peer import ACCEPTED, REJECTED, Net
 from proton import Message, symbol
 from rmr import Application, Link
-from running import Configuration, RunningRouter, address_of
+from running import Configuration, RunningRouter, address_of, until
 
 from core.routes import frames
 from core.routes.frames import CALL, Frame
 
 MODES = ("proxied", "transparent", "sameConnection")
+LISTENERS = (*MODES, "split", "split")  # their tables, in order; the last one is for replies
 TABLE = """newrt|start|t1
 mse|1000|-1|{b}
 mse|1001|-1|{b};amqp:1
@@ -58,16 +61,22 @@ def configuration(
 routeTable {{
  name: {mode}
  seed: {seed}
- reply: {mode}
+ reply: {mode if mode in MODES else "proxied"}
 }}
+"""
+            for mode in dict.fromkeys(LISTENERS)
+        )
+        + "".join(
+            f"""
 listener {{
  host: 127.0.0.1
  port: 0
  protocol: rmr
- table: {mode}
+ table: {table}
+ replies: {"yes" if number == len(MODES) + 1 else "no"}
 }}
 """
-            for mode in MODES
+            for number, table in enumerate(LISTENERS)
         ),
     )
 
@@ -76,7 +85,12 @@ listener {{
 def stage(applications: tuple[Application, Application], router: RunningRouter) -> Iterator[Stage]:
     """A is connected to each table's listener; the router is connected to A and B."""
     a, b = applications
-    yield Stage(router, a, b)
+    stage = Stage(router, a, b)
+    for mode in dict.fromkeys(LISTENERS):
+        pair = Pair(stage, mode)
+        until(pair.reaches, f"B by the table {mode}")
+        pair.a.close()
+    yield stage
     a.close()
     b.close()
 
@@ -87,13 +101,21 @@ class Pair:
     def __init__(self, stage: Stage, mode: str) -> None:
         self.mode = mode
         self.stage = stage
-        self.address = address_of(stage.router.urls[1 + MODES.index(mode)])
+        self.address = address_of(stage.router.urls[1 + LISTENERS.index(mode)])
         self.name = "{}:{}".format(*self.address)
         self.a = stage.a.connect(self.address)
 
     def send(self, kind: int, payload: bytes = b"x", **fields: object) -> Frame:
         stage = self.stage
         return stage.a.send_on(self.a, kind, payload, **fields)
+
+    def reaches(self) -> bool:
+        """Whether B is there by now."""
+        text = f"probe {self.mode}".encode()
+        self.send(1000, text)
+        time.sleep(0.05)
+        self.stage.b.look()
+        return any(frame.payload == text for link in self.stage.b.links for frame in link.inbox)
 
     def arrives(self, kind: int, payload: bytes) -> tuple[Link, Frame]:
         """At B, on whichever of the router's connections to it."""
@@ -184,6 +206,47 @@ def test_two_askers_get_their_own_answers(stage: Stage, proxied: Pair) -> None:
     to_router.close()
 
 
+def test_what_is_sent_on_is_no_reply_where_replies_have_a_listener(stage: Stage, net: Net) -> None:
+    """B sends A's message on by the table, token and all; and answers it, too."""
+    pair = Pair(stage, "split")
+    peer = net.peer()
+    receiver = peer.receiver("split/amqp:1", 10)
+    peer.round_trip()
+    pair.send(1000, b"split", sid=b"A's")
+    _, got = pair.arrives(1000, b"split")
+    assert got.source != pair.name
+    forward = Link.to(pair.name)
+    forward.send(_with(got, message_type=1004, payload=b"sent on", source=stage.b.name))
+    (arrived,) = peer.take(receiver)
+    assert bytes(arrived.message.body) == b"sent on"
+    arrived.settle()
+    reply = Link.to(got.source)
+    reply.send(_with(got, message_type=1004, payload=b"reply", source=stage.b.name))
+    (back,) = pair.a.receive()
+    assert (back.payload, back.sid) == (b"reply", b"A's")
+    for link in (pair.a, forward, reply):
+        link.close()
+
+
+def test_a_slow_endpoint_loses_nothing(proxied: Pair) -> None:
+    """It reads nothing for a while: the sender's socket fills up, and all arrives in the end, in order."""
+    number, sent = 30_000, []
+
+    def send() -> None:
+        for i in range(0, number, 100):
+            proxied.a.send(*(Frame(1000, b"slow %06d" % j + bytes(500)) for j in range(i, i + 100)))
+            sent.append(time.monotonic())
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    until(lambda: sent and time.monotonic() > sent[-1] + 0.5, "a sender that has to wait")
+    assert sender.is_alive()
+    for i in range(number):
+        _, got = proxied.stage.b.take(lambda frame: frame.payload.startswith(b"slow"))
+        assert got.payload[:11] == b"slow %06d" % i
+    sender.join()
+
+
 def test_rmr_to_amqp(net: Net, proxied: Pair) -> None:
     """An AMQP receiver is an endpoint; it sees key, source and payload, and may answer."""
     peer = net.peer()
@@ -214,6 +277,25 @@ def test_rmr_to_amqp(net: Net, proxied: Pair) -> None:
     (back,) = proxied.a.receive()
     assert (back.message_type, back.payload, back.sid) == (1005, b"answer", b"own")
     assert (back.flags, back.call) == (0, 1)
+
+
+def test_an_amqp_client_gives_no_tables(net: Net, proxied: Pair) -> None:
+    """Neither by the table, nor to an application's connection, nor to where the router takes them."""
+    peer = net.peer()
+    proxied.send(1004, b"who am i")
+    receiver = peer.receiver("proxied/amqp:1", 10)
+    peer.round_trip()
+    proxied.send(1004, b"who am i")
+    (arrived, *_) = peer.take(receiver)
+    arrived.settle()
+    table = Message(body=b"newrt|start", inferred=True, properties={"rmr.mt": 20})
+    for address in (arrived.message.reply_to, "proxied"):
+        delivery = net.send(peer.ready_sender(address), table)
+        net.until(lambda delivery=delivery: delivery.settled, "outcome")
+        assert delivery.remote_state == REJECTED
+    sender = peer.begin_sender("proxied/$rm")
+    net.until(lambda: sender.remote_condition is not None, "refusal")
+    assert not proxied.a.read(0.05)
 
 
 def test_amqp_to_rmr(net: Net, proxied: Pair) -> None:
