@@ -171,11 +171,10 @@ class Links:
             self._refuse(worker, attach, error)
         return True
 
-    def _enter_routed(self, worker: int, attach: Attach, kind: int) -> None:
+    def _enter_routed(self, worker: int, attach: Attach, address: str) -> None:
         guarded = self._admissions.guarded((worker, attach.connection))
-        self._enter(worker, attach, None, guarded=guarded, kind=kind)
-        if self._ends is not None:
-            self._links[worker, attach.link].routed = self._ends.owning(attach)
+        self._enter(worker, attach, None, guarded=guarded, kind=ROUTED_LINK)
+        self._links[worker, attach.link].routed = address
         if guarded is not None:
             guarded.attached(attach.outgoing, 1)
 

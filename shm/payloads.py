@@ -122,6 +122,7 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     ours: bool = False
     routed: bool = False  # it is one end of a link that is routed through
     termini: Termini | None = None
+    session: int = 0  # tells the sessions of a connection apart
 
 
 class Attached(msgspec.Struct, array_like=True, frozen=True):

@@ -48,12 +48,21 @@ static inline void dial_failed(wconn *c)
 
 static inline bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
 
-/* The session of a connection that has this number, begun if it is not there. */
+#define ROUTED_SESSIONS (1u << 30)    /* numbers of sessions for links that are routed through, from here on */
+
+/* The session of a connection that has this number, begun if it is not there.  Where the peer has no channel left, links that
+ * are routed through share one. */
 static inline pn_session_t *dial_session(wconn *c, uint32_t number)
 {
     void *name = (void *) ((uintptr_t) number + 1);
-    for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE))
+    pn_session_t *routed = NULL;
+    uint32_t count = 0, most = pn_transport_get_channel_max(c->transport);
+    for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE)) {
         if (pn_session_get_context(s) == name) return s;
+        if ((uintptr_t) pn_session_get_context(s) > ROUTED_SESSIONS) routed = s;
+        count++;
+    }
+    if (number >= ROUTED_SESSIONS && routed && count >= most) return routed;
     pn_session_t *session = pn_session(c->engine);
     if (!session) return NULL;
     pn_session_set_context(session, name);

@@ -88,6 +88,7 @@ int pn_transport_bind(pn_transport_t *transport, pn_connection_t *connection);
 int pn_transport_unbind(pn_transport_t *transport);
 void pn_transport_set_max_frame(pn_transport_t *transport, uint32_t size);
 int pn_transport_set_channel_max(pn_transport_t *transport, uint16_t channel_max);
+uint16_t pn_transport_get_channel_max(pn_transport_t *transport);
 void pn_transport_set_idle_timeout(pn_transport_t *transport, uint32_t milliseconds);
 void pn_transport_require_auth(pn_transport_t *transport, bool required);
 ssize_t pn_transport_capacity(pn_transport_t *transport);

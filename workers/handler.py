@@ -314,9 +314,9 @@ class Handler:
         ours: bool = False,
         routed: bool = False,
         termini: tuple[Any, ...] | None = None,
+        session: int = 0,
     ) -> None:
-        """A peer attaches: the core decides (the link is not opened before it did). Or, ``restored``: a link
-        that an earlier core has let in, with the credit that its sender has."""
+        """A peer attaches: the core decides. Or, ``restored``: one let in before, with its sender's credit."""
         if connection not in self.passed:
             self.pump.link_refuse(link, generation, *DENIED)
             return
@@ -339,6 +339,7 @@ class Handler:
             ours=bool(ours),
             routed=bool(routed),
             termini=None if termini is None else Termini(*termini),
+            session=session,
         )
         self.post(C_ATTACH, message, link=link, link_generation=generation)
 
@@ -384,13 +385,12 @@ class Handler:
             self.couplings.detach(message, error)
 
     def _close(self, message: Close) -> None:
-        error = (message.error.condition, message.error.description)
-        self.pump.connection_close(message.connection, message.generation, error)
+        why = message.error.condition, message.error.description
+        self.pump.connection_close(message.connection, message.generation, why)
 
     def _look(self, message: Look) -> None:
-        now = time.monotonic_ns()
-        links = [self.pump.link_seen(link, generation, now) for link, generation in message.links]
-        self.post(C_SEEN, Seen(message.number, links))
+        seen = [self.pump.link_seen(*link, time.monotonic_ns()) for link in message.links]
+        self.post(C_SEEN, Seen(message.number, seen))
 
     def _open_link(self, wish: OpenLink) -> None:
         if wish.connection not in self.passed or not self.couplings.open_link(wish):

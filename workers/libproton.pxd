@@ -77,6 +77,7 @@ cdef extern from "engine.h" nogil:
     void pn_link_open(pn_link_t *)
     void pn_link_close(pn_link_t *)
     const char *pn_link_name(pn_link_t *)
+    pn_session_t *pn_link_session(pn_link_t *link)
     pn_terminus_t *pn_link_source(pn_link_t *)
     pn_terminus_t *pn_link_target(pn_link_t *)
     pn_terminus_t *pn_link_remote_source(pn_link_t *)

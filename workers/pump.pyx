@@ -265,7 +265,8 @@ cdef class Pump(AnnotatingPump):
             pool_index(&self.p.conns, k.conn), pool_index(&self.p.links, k), k.slot.generation, text(pn_link_name(engine)), k.outgoing,
             None if address == NULL else text(address), pn_terminus_is_dynamic(t), pn_terminus_get_type(t) == PN_COORDINATOR,
             symbols(pn_terminus_capabilities(wished)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity,
-            k.open and not k.asked, 0 if k.outgoing or not k.open else away_credit(k), k.asked, k.ours, k.routed, termini(engine))
+            k.open and not k.asked, 0 if k.outgoing or not k.open else away_credit(k), k.asked, k.ours, k.routed, termini(engine),
+            <uintptr_t> pn_link_session(engine))
 
     # ---- what the handler asks for ----
 

@@ -9,12 +9,13 @@ An end that was open when an earlier core died is closed: what was on its way be
 """
 
 import logging
+import zlib
 from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
 
-from core.forward import ROUTED_LINK, Couples, Forwarder
+from core.forward import Couples, Forwarder
 from core.linkroutes.routes import COORDINATOR, Host, Route, Routes
 from core.linkroutes.termini import address_of, changed, inward, node_address, outward, placed, unplaced
 from shm.payloads import (
@@ -35,7 +36,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 ROUTERS: Final = "inter-router"  # role of a connection
 NEVER: Final = 3  # pn_expiry_policy_t
 FIRST_REQUEST: Final = 1 << 31  # requests of others are below
-SESSION: Final = (1 << 31) - 1  # of its connection: all links routed there share it, as transactions need
+ROUTED_SESSIONS: Final = 1 << 30  # numbers of a connection's sessions, from here on for links routed there
 
 NO_ROUTE: Final = Error("qd:no-route-to-dest", "No route to the destination node")
 LOST: Final = Error("qd:routed-link-lost", "Connectivity to the peer container was lost")
@@ -46,9 +47,9 @@ Name = tuple[int, int, int]  # worker, index and generation of a link in it
 
 
 class Entry(Protocol):
-    """Takes a link into the table of all links."""
+    """Takes a link into the table of all links; ``address`` is what it is for."""
 
-    def __call__(self, worker: int, attach: Attach, kind: int) -> None: ...
+    def __call__(self, worker: int, attach: Attach, address: str) -> None: ...
 
 
 class Ways(Protocol):
@@ -166,7 +167,7 @@ class Ends:
             not attach.outgoing,
             None,
             None,
-            SESSION,
+            _session(worker, attach),
             termini=changed(whole, attach.outgoing, None if route is None else outward(route)),
         )
         self._forwarder.post_control(far, C_OPEN_LINK, self._encode(link))
@@ -215,8 +216,9 @@ class Ends:
         termini = unplaced(termini, pending.attach.outgoing, pending.tenant)
         answer = Attached(near[1], near[2], termini=termini)
         self._forwarder.post_control(near[0], C_ATTACHED, self._encode(answer))
-        enter(pending.worker, pending.attach, ROUTED_LINK)
-        enter(worker, attach, ROUTED_LINK)
+        address = _owning(pending.attach)
+        enter(pending.worker, pending.attach, address)
+        enter(worker, attach, address)
 
     def _at_router(self, worker: int, connection: int) -> bool:
         opened = self._find(worker, connection)
@@ -240,13 +242,6 @@ class Ends:
                 pending.cancelled = True
                 return True
         return False
-
-    def owning(self, attach: Attach) -> str:
-        """What a routed link is for, as management says it: the address in its attach."""
-        if attach.termini is None:
-            return ""
-        terminus = attach.termini.source if attach.outgoing else attach.termini.target
-        return COORDINATOR if attach.coordinator else terminus.address or node_address(attach)
 
     def parted(self, name: Name, detach: Detach, dead: int = -1) -> None:
         """An end is gone: so is the other one. ``dead``: a worker that nobody can tell."""
@@ -277,3 +272,14 @@ class Ends:
         LOGGER.info("routed link refused: %s: %s", error.condition, error.description)
         answer = Attached(name[1], name[2], None, error)
         self._forwarder.post_control(name[0], C_ATTACHED, self._encode(answer))
+
+
+def _session(worker: int, attach: Attach) -> int:
+    """The session at the far end, one for each here: one that is ended takes all its links with it."""
+    place = worker.to_bytes(4, "big") + attach.connection.to_bytes(4, "big")
+    return ROUTED_SESSIONS + zlib.crc32(place + attach.session.to_bytes(8, "big")) % ROUTED_SESSIONS
+
+
+def _owning(attach: Attach) -> str:
+    """What a routed link is for, as management says it."""
+    return COORDINATOR if attach.coordinator else attach.address or node_address(attach)

@@ -89,7 +89,9 @@ class Noun:
     def find(self, name: str | None, identity: str | None) -> Any:
         """The row of that identity or name. Raises ManagementError."""
         if name is None and identity is None:
-            raise ManagementError(BAD_REQUEST, f"{self.schema.name}: give the name or the identity of one")
+            raise ManagementError(
+                BAD_REQUEST, f"No name or identity provided; give that of one {self.schema.name}"
+            )
         for entity in self.rows():
             row = self.row(entity)
             if identity is not None and str(self.columns["identity"](row)) != identity:

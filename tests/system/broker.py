@@ -14,6 +14,7 @@ class Broker(Peer):
         self.connection.container = container
         self.attached: list[Link] = []
         self.refuse: Condition | None = None
+        self.ending = False  # refuse by ending the session
         self.blank = False  # answer with termini that say nothing
         self.node: str | None = None  # what a dynamic source is called
         self.credit = 10
@@ -37,6 +38,9 @@ class Broker(Peer):
 
     def answer(self, link: Link) -> None:
         """Attach in return."""
+        if self.ending:
+            link.session.close()
+            return
         if self.refuse is not None:
             link.open()
             link.condition = self.refuse

@@ -380,3 +380,16 @@ def test_a_dynamic_source_is_routed_by_the_address_of_its_node(net: Net, broker:
     net.until(lambda: is_open(link), "the answer")
     assert link.remote_source.address == "made"
     assert broker.given().remote_source.dynamic
+
+
+def test_a_session_that_a_broker_ends_is_one_clients_alone(net: Net, broker: Broker) -> None:
+    """Some refuse a link so. Other sessions, of this client and of others, have their own."""
+    client, other = net.peer(), net.peer()
+    links = [other.ready_sender("queue.a"), client.ready_sender("queue.a", client.session())]
+    lost = client.ready_sender("queue.a")
+    broker.ending = True
+    refusal = client.begin_sender("queue.bad")
+    assert refused(net, refusal)[0] == refused(net, lost)[0] == "qd:routed-link-lost"
+    for link in links:
+        net.send(link, Message(body="still there"))
+    net.until(lambda: len(broker.arrivals) == len(links), "messages on the other links")
