@@ -316,7 +316,7 @@ class Handler:
         termini: tuple[Any, ...] | None = None,
         session: int = 0,
     ) -> None:
-        """A peer attaches: the core decides. Or, ``restored``: one let in before, with its sender's credit."""
+        """A peer attaches: the core decides. Or, ``restored``: let in before, with its sender's credit."""
         if connection not in self.passed:
             self.pump.link_refuse(link, generation, *DENIED)
             return
