@@ -41,7 +41,7 @@ class Logged:
         return self.rows(address)
 
     def exchange(self, address: str, number: int) -> Counter[str]:
-        """So many messages, of which one in three is rejected and some are released: what the sender was told."""
+        """So many messages, some of which are rejected or released: what the sender was told."""
         with Net(self.router.address) as net:
             to, at = net.peer(), net.peer()
             receiver = at.receiver(address, 1000)
