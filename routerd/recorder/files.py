@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Final
 import pyarrow.parquet as pq
 
 from routerd.recorder.rows import SCHEMA
-from shm.flow import VERSION, file_name, folder
+from shm.flow import COLUMNS, VERSION, file_name, folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# of which nearly every row has another value: a dictionary would be made in vain
+_DISTINCT: Final = ("ts", "seq", "latency_ns", "settle_ns", "queue_ns")
 FORMAT: Final = {
     "compression": "zstd",
     "compression_level": 1,
-    "use_dictionary": True,
+    "use_dictionary": [c.name for c in COLUMNS if c.name not in _DISTINCT],
+    "column_encoding": dict.fromkeys(_DISTINCT, "DELTA_BINARY_PACKED"),
     "coerce_timestamps": "us",
     "data_page_version": "1.0",
     "store_schema": False,  # readers get strings: dictionaries that differ by row group are in many's way

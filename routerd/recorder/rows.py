@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from shm.flow import ADDRESS_CLASSES, COLUMNS, KINDS, LINK_KINDS, OUTCOMES
 from shm.native import FlowColumns, FlowReader
 
-ROOM: Final = 1 << 17  # rows of a row group
+ROOM: Final = 1 << 16  # rows of a row group; while it is written the ring fills, which has twice the room
 _NAMES: Final = ("address", "path", "meid", "condition")
 _LINKS: Final = ("from", "to")
 _WIDTHS: Final = {
