@@ -8,6 +8,7 @@ from core.routes.fields import Groups, MessageType, Reader
 from core.routes.oddity import Oddity
 from core.routes.table import NOWHERE, MeidMap, Table
 
+LONG: Final = 10  # digits that may be too many for 32 bits
 ODDITY_LIMIT: Final = 1000  # of one table: more are counted, not kept
 
 
@@ -65,14 +66,17 @@ class OpenTable(_Open):
             fields = lines[at].split("|")
             if len(fields) != 4 or (fields[0] != "mse" and fields[0].strip() != "mse") or "#" in lines[at]:
                 break
-            kind, number, place = types.get(fields[1]), numbers.get(fields[2]), places.get(fields[3])
-            if kind is None or number is None or place is None:
+            text = fields[1].strip()
+            plain = len(text) < LONG and text.isascii() and text.isdecimal()  # most types stand there once
+            kind = None if plain else types.get(fields[1])
+            number, place = numbers.get(fields[2]), places.get(fields[3])
+            if number is None or place is None or not (plain or kind):
                 if not self._learn(reader, fields):
                     break
                 kind, number, place = types[fields[1]], numbers[fields[2]], places[fields[3]]
-            if kind.senders:
+            if kind is not None and kind.senders:
                 self._senders[len(self._types)] = kind.senders
-            self._types.append(kind.number)
+            self._types.append(int(text) if kind is None else kind.number)
             self._subscriptions.append(number)
             self._targets.append(place)
         else:
