@@ -25,7 +25,10 @@ class Logged:
     def __init__(self, folder: Path) -> None:
         self.folder, self.directory = folder, folder / "flows"
         self.section = f"flowLog {{\n directory: {self.directory}\n rollAge: 1\n}}"
-        self.router = RunningRouter(folder, Configuration(listener=LISTENER, sections=self.section))
+        complaints = r"(?:recorder|core) died"
+        self.router = RunningRouter(
+            folder, Configuration(listener=LISTENER, sections=self.section, expected=complaints)
+        )
         self.recorders(1)
 
     def recorders(self, number: int) -> None:
@@ -72,7 +75,7 @@ class Logged:
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logged]:
     logged = Logged(tmp_path_factory.mktemp("logged"))
     yield logged
-    logged.router.kill()
+    logged.router.stop()
 
 
 def test_rows_are_what_the_clients_know(logged: Logged) -> None:

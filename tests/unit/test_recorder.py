@@ -1,6 +1,9 @@
 """The recorder: records become rows, files appear whole or not at all, a disk that fails costs rows only."""
 
 import errno
+import os
+import subprocess
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -262,3 +265,34 @@ def test_too_many_bytes_delete_the_oldest(tmp_path: Path) -> None:
     assert keeper.look(desk.wall).deleted > 0
     assert [file.name for file in desk.files()] == names[-len(desk.files()) :]
     assert sum(file.stat().st_size for file in desk.files()) <= 20_000
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB; only root can make one."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(tmp_path)]
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield tmp_path
+    subprocess.run(["umount", str(tmp_path)], check=True)  # noqa: S607  whichever umount there is
+
+
+def test_a_full_disk_costs_rows_until_there_is_room(small_disk: Path) -> None:
+    """A real one: what does not fit is counted, no half file is left, and it goes on when there is room."""
+    desk = Desk(small_disk)
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 244 * 1024)
+    for _ in range(20):
+        desk.bed.pass_on(16)
+        desk.after(3)
+    assert desk.count("flow_lost_no_space") > 0
+    assert desk.count("flow_lost_io") == 0
+    ballast.unlink()
+    for _ in range(4):
+        desk.bed.pass_on(16)
+        desk.after(30)
+    desk.recorder.finish(desk.now)
+    rows = desk.rows()
+    assert len(rows) + desk.count("flow_lost_no_space") == 24 * 16
+    assert rows[-1]["seq"] == 24 * 16
+    assert not list((small_disk / "raw").rglob(".*.tmp"))
