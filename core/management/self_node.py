@@ -33,8 +33,6 @@ _BASES = {
 }
 
 
-# What clients bring: there can be a great many of these, so a QUERY of everything leaves them out.
-_BY_TYPE_ONLY = frozenset({"connection", "router.link", "router.address"})
 # Types that no entity is of: what they extend, what they add to READ.
 _ABSTRACT: dict[str, tuple[list[str], list[str]]] = {
     "entity": ([], []),
@@ -89,8 +87,6 @@ class SelfNode:
             raise ManagementError(BAD_REQUEST, "attributeNames must be a list of strings")
         names = [str(name) for name in names]
         nouns = self._asked(request)
-        if request.entity_type is None and not names:
-            nouns = [noun for noun in nouns if noun.schema.name not in _BY_TYPE_ONLY]
         if request.entity_type in TYPES or request.entity_type not in {None, *_ABSTRACT}:
             if not nouns:
                 return _page(names or ["name", "identity", "type"], [[NAME, NAME, TYPES[0]]], request)

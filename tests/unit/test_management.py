@@ -196,14 +196,6 @@ def test_refusals(bed: Bed, status: int, properties: dict[str, Any], body: Any) 
     assert (response.status, bool(response.text)) == (status, True)
 
 
-def test_a_query_of_everything_leaves_out_what_clients_bring(bed: Bed) -> None:
-    """There can be very many links; who wants them says so."""
-    body = bed.ask("QUERY", {})[1]
-    types = {row[body["attributeNames"].index("type")] for row in body["results"]}
-    assert PREFIX + "router" in types
-    assert not types & {PREFIX + name for name in ("connection", "router.link", "router.address")}
-
-
 def test_the_core_s_tables_are_pools(bed: Bed) -> None:
     """By the names that tools know: room in all, and what is in use."""
     body = bed.ask(
