@@ -53,7 +53,7 @@ class Client:
             self._connection = BlockingConnection(
                 place.url,
                 timeout=place.timeout,
-                ssl_domain=_domain(place),
+                ssl_domain=domain(place),
                 allowed_mechs=place.mechanisms,
             )
             self._client = SyncRequestResponse(self._connection, place.address)
@@ -130,7 +130,7 @@ def long_type(name: str | None) -> str | None:
     return PREFIX + name
 
 
-def _domain(place: Place) -> SSLDomain | None:
+def domain(place: Place) -> SSLDomain | None:
     if not (place.trustfile or place.certificate):
         return None
     domain = SSLDomain(SSLDomain.MODE_CLIENT)

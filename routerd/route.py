@@ -18,8 +18,12 @@ from core.source_routes.explain import Place, Step
 from core.source_routes.explain import explain as steps_of
 from core.source_routes.message import new_message, reply_to
 from core.source_routes.refusal import RefusedError
+from routerd.asking import asks
+from routerd.asking import place_of as place_of_options
+from routerd.client import ClientError
 from routerd.config import ConfigError, load
 from routerd.config.route_workers import place_of
+from routerd.following import follow, told
 
 _CLIENT = "client"
 
@@ -68,6 +72,27 @@ def explain(
         for name, steps in parts:
             _show(name, steps)
     sys.exit(1 if any(step.refused for _, steps in parts for step in steps) else 0)
+
+
+@route.command("trace")
+@click.argument("onward")
+@asks
+def trace(onward: str, **options: Any) -> None:
+    """Take one live message along the route ONWARD, up to its last worker; status 1 if it is refused.
+
+    It passes the workers as they run, and comes back here instead of to the last address.
+    """
+    way = _asked(onward, "ONWARD")
+    if len(way) < 2:
+        text = "give at least a worker and a destination, such as D1=>B2"
+        raise click.BadParameter(text, param_hint="ONWARD")
+    try:
+        followed = follow(place_of_options(options), way)
+    except ClientError as error:
+        raise click.ClickException(str(error)) from error
+    for line in told(followed, way):
+        click.echo(line)
+    sys.exit(1 if followed.refused or followed.lost else 0)
 
 
 def _asked(text: str, what: str) -> Route:

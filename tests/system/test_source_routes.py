@@ -1,6 +1,8 @@
 """Source routes through a running router: plain clients, lists in message annotations, workers inside."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -309,3 +311,26 @@ def test_management_makes_workers_and_takes_them_away(net: Net, router: RunningR
         arrived.settle()
         assert net.settled(again) == [ACCEPTED], "its length of route is another now"
         client.call("DELETE", type=kind, identity="routeWorker/made")
+
+
+def trace(router: RunningRouter, route: str) -> tuple[int, list[str]]:
+    tool = Path(sys.executable).with_name("routerd")
+    command = [tool, "route", "trace", route, "--bus", router.url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.splitlines() or done.stderr.splitlines()
+
+
+def test_a_live_message_is_followed(router: RunningRouter) -> None:
+    """Up to its last worker, through wrappers too; its destination, where nobody is, hears nothing."""
+    assert trace(router, "D3.D1=>S1.A1=>nobody") == (
+        0,
+        [
+            "  1  D3.D1", "  2  D3.T13", "  3  D3.F3", "  4  D3.D2i", "  5  S1.A1",
+            "arrives at nobody after 5 workers", "return route to the sender by: S1.A1=>D3.D2; complete",
+        ],
+    )  # fmt: skip
+    status, lines = trace(router, "self=>nobody")
+    assert (status, lines[0].split(":")[:3]) == (
+        1, ["refused, amqp", "resource-limit-exceeded", " self"]
+    )  # fmt: skip
+    assert trace(router, "alone")[0] == 2
