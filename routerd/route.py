@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,8 @@ from core.source_routes.message import new_message, reply_to
 from core.source_routes.refusal import RefusedError
 from routerd.asking import asks
 from routerd.asking import place_of as place_of_options
-from routerd.client import ClientError
 from routerd.config import ConfigError, load
 from routerd.config.route_workers import place_of
-from routerd.following import follow, told
 
 _CLIENT = "client"
 
@@ -86,11 +85,12 @@ def trace(onward: str, **options: Any) -> None:
     if len(way) < 2:
         text = "give at least a worker and a destination, such as D1=>B2"
         raise click.BadParameter(text, param_hint="ONWARD")
+    following = import_module("routerd.following")  # with the engine, which nothing else here needs
     try:
-        followed = follow(place_of_options(options), way)
-    except ClientError as error:
+        followed = following.follow(place_of_options(options), way)
+    except following.ClientError as error:
         raise click.ClickException(str(error)) from error
-    for line in told(followed, way):
+    for line in following.told(followed, way):
         click.echo(line)
     sys.exit(1 if followed.refused or followed.lost else 0)
 
