@@ -13,7 +13,7 @@ from core.edge.place import Place
 from core.fabric import Fabric
 from core.forward import ROUTED_LINK, Forwarder
 from core.link import Edges, Link, Watcher
-from core.linkroutes.ends import LOST, Ends
+from core.linkroutes.ends import LOST, NO_ROUTE, Ends
 from core.names import Names
 from core.phases import wish
 from core.terminus import MAX_CAPACITY, NO_CONNECTION, NO_CONTROL, NO_ROOM, Terminus, barred, decide
@@ -120,6 +120,8 @@ class Links:
             terminus = LOST
         elif self._routed(worker, attach, connection):
             return
+        elif attach.address and (connection.role == ROLE or (edge and self._me.edge)):
+            terminus = NO_ROUTE  # routers attach to no address here but by a route, which has gone meanwhile
         elif attach.restored:
             terminus = Terminus(attach.address or None)
         else:

@@ -56,9 +56,7 @@ def barred(address: Address, outgoing: bool, tables: Container[str], role: str) 
     if address.rule.distribution == "unavailable":
         return NOT_FOUND
     table, dollar, rest = address.key.partition("/$")
-    answer = not outgoing and rest.startswith(
-        "conn/"
-    )  # its worker lets no tables through
+    answer = not outgoing and rest.startswith("conn/")  # its worker lets no tables through
     if role != RMR and dollar and table in tables and not answer:
         return NOT_YOURS
     return NO_RECEIVER if outgoing and address.key in tables else None

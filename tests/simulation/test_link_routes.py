@@ -4,12 +4,13 @@ from itertools import pairwise
 
 import pytest
 from internet import Internet, cut, join
-from routed import RoutedSite
+from routed import RoutedSite, termini
 from sites import SiteLink
 
 from core.edge import words
 from core.edge.uplink import Uplink
 from core.network.message import BadMessageError
+from shm.payloads import C_ATTACH
 
 ROLE = "edge"
 
@@ -145,3 +146,17 @@ def test_a_client_that_goes_before_the_answer_is_forgotten() -> None:
     at_rest(net)
     assert isinstance(site.core.edges, Uplink)
     assert not site.core.edges.lookup._waiting
+
+
+@pytest.mark.parametrize("outgoing", [True, False])
+@pytest.mark.parametrize("at", ["A", "edge1"])
+def test_an_attach_of_a_router_whose_route_has_gone_meanwhile_is_refused(at: str, outgoing: bool) -> None:
+    """It would be a receiver, or a sender, of an address that nobody has meant."""
+    net = star("A", "B")
+    site = routed(net, at)
+    trunk = next(one for one, (peer, _) in site.sites.items() if peer.name == ("B" if at == "A" else "A"))
+    link = site._new_link(trunk, outgoing, "bank.counter")
+    site.control(C_ATTACH, site._attach(link, 0, termini("bank.counter")))
+    net.settle()
+    assert link.error == "qd:no-route-to-dest"
+    assert site.core.addresses.known("M0bank.counter") is None
