@@ -17,6 +17,7 @@ from workers.connectors import Connectors
 from workers.couplings import Couplings
 from workers.guard import Guard
 from workers.handler import Handler
+from workers.senders import Senders
 
 ctypes.CDLL(cproton_ffi.__file__, ctypes.RTLD_GLOBAL)  # the tests' clients have loaded it for themselves only
 
@@ -27,7 +28,7 @@ class Stand(Net):
     """A net whose turns are the pump's, too. ``heard`` is what the worker has told its core, oldest first."""
 
     def __init__(self, name: str) -> None:
-        from workers.pump import Coupler, Dialler, Pump, Security  # noqa: PLC0415 - the engine must be loaded first
+        from workers.pump import Coupler, Dialler, Pump, Routes, Security  # noqa: PLC0415 - the engine must be loaded first
 
         super().__init__(("127.0.0.1", 0))
         self.heard: list[Any] = []
@@ -41,6 +42,7 @@ class Stand(Net):
         handler.guard = Guard(setup.policy, Security(self.pump), self.segments.worker_stats(0))
         dialler = Dialler(self.pump)
         handler.couplings = Couplings(dialler, Coupler(self.pump))
+        handler.senders = Senders(Routes(self.pump), handler)
         handler.connectors = self.connectors = Connectors(dialler, handler, handler.guard)
         self.segments.unlink()  # whatever happens, nothing is left behind
         self.take_up()
@@ -104,6 +106,7 @@ class Stand(Net):
     def end(self) -> None:
         """Forget the pump, and unmap."""
         del self.handler.pump, self.handler.guard, self.handler.couplings, self.handler.connectors
+        del self.handler.senders
         del self.connectors, self.pump, self.handler, self.actions, self.work, self.arena, self.own
         self.segments.close()
         os.close(self.bell)
