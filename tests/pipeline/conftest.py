@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "system"))  # routers and clients
 
 from pyspark.sql import DataFrame, SparkSession
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import SMALL
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -35,6 +35,7 @@ def numbers(ranges: list[Range]) -> set[int]:
     return {number for low, high in ranges for number in range(low, high + 1)}
 
 
+@settings(deadline=None)  # other tests may have the CPU
 @given(RANGES, st.integers(0, 30), st.integers(0, 10))
 def test_ranges_are_sets_of_numbers(given_: list[Range], first: int, more: int) -> None:
     """Joined, in order, apart from each other; and what is in them is found."""
