@@ -4,17 +4,23 @@
 
 Lookups are timed in CPU time over random keys of the whole table, so a large one misses the caches; the slot
 of the third next key is fetched ahead, as the forwarder does. "settle" is the longest time that the core's
-thread spends in one go on a table that takes another's place.
+thread spends in one go on a table that takes another's place. The first line is what a worker pays to find a
+message's key.
 """
 
 import random
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from array import array
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from bench.core_alone import SCENARIOS, Bed
+from bench.targets import ROOT, BenchError
 from core.forward import Routes, RouteTable
 from core.routes.compiled import CompiledTable, compile_table
 from core.routes.parser import Parser
@@ -92,7 +98,27 @@ def measure(sizes: list[int]) -> Iterator[str]:
         )
 
 
+def scan_ns() -> tuple[float, float]:
+    """CPU time of the scan of a message, nanoseconds: without looking for its key, and with that."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise BenchError("no C compiler (cc) is installed; install one: apt install gcc")
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "rmr_key")
+        include = [f"-I{ROOT / part}" for part in ("workers", "shm")]
+        flags = ["-std=gnu11", "-O2", *include]
+        source = str(ROOT / "bench" / "rmr_key.c")
+        subprocess.run([compiler, *flags, source, "-o", str(program)], check=True)  # noqa: S603 - ours
+        done = subprocess.run(  # noqa: S603 - ours
+            [str(program), str(LOOKUPS)], check=True, capture_output=True, text=True
+        )
+    plain, keyed = map(float, done.stdout.split())
+    return plain, keyed
+
+
 def main() -> None:
+    plain, keyed = scan_ns()
+    print(f"scan of a message {plain:.0f} ns, with its key {keyed:.0f} ns", flush=True)
     for line in measure([int(one) for one in sys.argv[1:]] or list(SIZES)):
         print(line, flush=True)
 
