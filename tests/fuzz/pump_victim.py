@@ -36,7 +36,8 @@ from shm.payloads import PAYLOADS, Attach, Attached, Detach, Error
 from workers.couplings import Couplings
 from workers.guard import Guard
 from workers.handler import Handler
-from workers.pump import Coupler, Dialler, Pump, Security
+from workers.pump import Coupler, Dialler, Pump, Routes, Security
+from workers.senders import Senders
 
 TYPES = [n.W_SEND] * 4 + [n.W_UPDATE] * 4 + list(range(11)) + [n.W_CONTROL, 255]
 STATES = (0, 0x23, 0x24, 0x25, 0x26, 0x27, 0x33, 0x34, 77)
@@ -103,6 +104,7 @@ class World:
         self.handler.pump = self.pump
         self.handler.couplings = Couplings(Dialler(self.pump), Coupler(self.pump))
         self.handler.guard = Guard(self.setup.policy, Security(self.pump), self.segments.worker_stats(0))
+        self.handler.senders = Senders(Routes(self.pump), self.handler)
         listening = self.listening.fileno()
         self.pump.add_listener(listening, 0, 16384, 100, 60_000, 60_000, 50, 64, False, "ANONYMOUS")
         self.pump.accept(True)
@@ -152,7 +154,8 @@ class World:
 
     def end(self) -> None:
         """Forget the pump, and unmap."""
-        del self.handler.pump, self.handler.couplings, self.handler.guard, self.pump, self.handler
+        del self.handler.pump, self.handler.couplings, self.handler.guard, self.handler.senders
+        del self.pump, self.handler
         del self.actions, self.work, self.arenas, self.own
         self.segments.close()
         self.listening.close()

@@ -2,6 +2,8 @@
  *
  * Built with AddressSanitizer and UndefinedBehaviorSanitizer; every segment is its own allocation, so a step outside is
  * reported.  Arguments: first seed, number of seeds. */
+#include <sys/time.h>
+
 #include "check.h"
 
 #include "layout.h"
@@ -190,7 +192,7 @@ int main(int argc, char **argv)
 {
     CHECK(argc == 3, "two arguments: first seed, number of seeds");
     uint64_t first = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10);
-    alarm(100);
+    setitimer(ITIMER_PROF, &(struct itimerval) {.it_value = {.tv_sec = 100}}, NULL);     /* of CPU time: an endless loop, not a busy machine */
     for (uint64_t i = first; i < first + count; i++) {
         seed = mix(i) | 1;
         damaged_arena();

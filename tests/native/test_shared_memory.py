@@ -42,7 +42,7 @@ def test_an_outbox_keeps_everything_in_order(build, run):
 
 def test_damaged_segments_are_survived(build, run):
     """Corrupted headers, loops of blocks, indices out of range: no step outside, no endless loop."""
-    done = run(build("damage", "address,undefined"), "1", "3000")
+    done = run(build("damage", "address,undefined"), "1", "1500")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
