@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 from internet import Internet, cut, join
-from routed import RoutedSite, termini
+from routed_site import RoutedSite, termini
 from sites import SiteLink
 
 from core.edge import words

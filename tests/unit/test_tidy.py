@@ -5,6 +5,7 @@ import importlib.metadata
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -241,3 +242,10 @@ def test_every_installed_version_is_pinned() -> None:
         for distribution in importlib.metadata.distributions()
     }
     assert installed - pins - {"pip", "routerd"} == set()
+
+
+def test_what_tests_share_has_names_of_its_own() -> None:
+    """All folders of tests are on one path: of two modules with one name only the first is found."""
+    shared = [path.name for path in tracked() if path.suffix == ".py" and "tests" in path.parts]
+    given = Counter(name for name in shared if not name.startswith("test_") and name != "conftest.py")
+    assert not [name for name, times in given.items() if times > 1]
