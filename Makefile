@@ -31,8 +31,7 @@ lint: build $(SPARK)
 	$(BIN)/mypy
 
 test: lint $(NODE)
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --ignore tests/pipeline
-	$(BIN)/python -m pytest tests/pipeline
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadgroup
 
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)
