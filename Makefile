@@ -31,7 +31,7 @@ lint: build $(SPARK)
 	$(BIN)/mypy
 
 test: lint $(NODE)
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadgroup
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)

@@ -1,19 +1,23 @@
 """What holds for every test."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 # A busy machine is no counterexample.
 settings.register_profile("routerd", deadline=None)
 settings.load_profile("routerd")
 
-PIPELINE = Path(__file__).parent / "pipeline"
+PIPELINE = "tests/pipeline"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, a file's stay in one, and all that use Spark, too."""
-    for item in items:
-        group = "pipeline" if PIPELINE in item.path.parents else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+class Files(LoadFileScheduling):
+    """A file's tests run in one process; so do all that need Spark, which is started once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return PIPELINE if nodeid.startswith(f"{PIPELINE}/") else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Files:
+    """Of xdist: who distributes the tests."""
+    return Files(config, log)
