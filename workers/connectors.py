@@ -10,10 +10,8 @@ When it is tried again, and where, is retry.py's to say. Nothing here waits: nam
 
 import logging
 import os
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -21,7 +19,7 @@ import msgspec
 from shm.control import ConnectorSetup
 from shm.payloads import ConnectorState
 from workers.listeners import Terms, terms
-from workers.lookup import Address, Lookup
+from workers.lookup import Address, Lookup, begin
 from workers.neighbours import AmqpError, Name
 from workers.retry import Schedule, failover_hosts, split
 from workers.tls import CertificateError, PasswordError, password_of
@@ -180,7 +178,7 @@ class Connectors:
                 self._guard.protect(connector.place, setup)
                 self._guard.certificates_due(connector.place)
             password = password_of(setup.sasl_password, of_key=False)
-            fd = _begin(family, address)
+            fd = begin(family, address)
         except (OSError, PasswordError, CertificateError) as error:
             self._failed(connector, str(error))
             return
@@ -238,18 +236,6 @@ class Connectors:
 
 def _same_but_cost(one: ConnectorSetup, other: ConnectorSetup) -> bool:
     return msgspec.structs.replace(one, cost=other.cost) == other
-
-
-def _begin(family: socket.AddressFamily, address: Any) -> int:
-    """A socket that is being connected. Raises OSError where that fails at once."""
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    try:
-        with suppress(BlockingIOError):
-            sock.connect(address)
-    except OSError:
-        sock.close()
-        raise
-    return sock.detach()
 
 
 def _shown(host: str) -> tuple[str, str]:

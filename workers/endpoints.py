@@ -2,14 +2,12 @@
 
 import logging
 import os
-import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from shm.payloads import Endpoint
-from workers.lookup import Address, Lookup
+from workers.lookup import Address, Lookup, begin
 from workers.neighbours import Name
 
 SERVER = logging.getLogger("SERVER")
@@ -113,7 +111,7 @@ class Endpoints:
 
     def _begin(self, one: _Wanted) -> None:
         try:
-            fd = _socket(*one.addresses.pop(0))
+            fd = begin(*one.addresses.pop(0))
         except OSError as error:
             self._failed(one, str(error))
             return
@@ -153,15 +151,3 @@ class Endpoints:
             one.told = why, now
             SERVER.warning("endpoint %s: %s; next attempt in %g s", one.address, why, one.delay)
         one.delay = min(LONGEST_SECONDS, one.delay * 2)
-
-
-def _socket(family: socket.AddressFamily, address: Any) -> int:
-    """A socket that is being connected. Raises OSError where that fails at once."""
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    try:
-        with suppress(BlockingIOError):
-            sock.connect(address)
-    except OSError:
-        sock.close()
-        raise
-    return sock.detach()

@@ -1,8 +1,9 @@
-"""Where a host is: found out beside the worker's loop, which goes on meanwhile."""
+"""Where a host is, found out beside the worker's loop, which goes on meanwhile; and connecting to it."""
 
 import socket
 import threading
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final
 
 Address = tuple[socket.AddressFamily, tuple[str | int, ...] | tuple[int, bytes]]
 
@@ -35,3 +36,15 @@ class Lookup:
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
             self.error = f"host {host} is not known: {why}"
         self.done = True
+
+
+def begin(family: socket.AddressFamily, address: Any) -> int:
+    """A socket that is being connected. Raises OSError where that fails at once."""
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        with suppress(BlockingIOError):
+            sock.connect(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock.detach()
