@@ -29,7 +29,7 @@
 #include "telemetry.h"
 
 #define LAYOUT_MAGIC 0x31647265747565ull
-#define LAYOUT_VERSION 5u              /* grows with every change of the layout or of a record's meaning */
+#define LAYOUT_VERSION 6u              /* grows with every change of the layout or of a record's meaning */
 #define LAYOUT_PAGE 4096u
 #define LAYOUT_CONTROL_HEADER_BYTES 8192u
 #define LAYOUT_CORE_DOORBELL 1024u

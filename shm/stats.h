@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define STATS_MAGIC 0x73746174u
-#define STATS_COUNTERS 128u
+#define STATS_COUNTERS 192u
 #define STATS_HISTOGRAMS 4u
 #define STATS_BUCKETS 192u     /* 4 for each of 48 powers of two: a nanosecond to three days */
 
