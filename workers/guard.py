@@ -11,6 +11,7 @@ import msgspec
 from shm.control import ConnectorSetup, ListenerSetup
 from shm.security import Admission, PolicySetup
 from shm.stats import COUNTERS
+from workers.neighbours import Ends
 from workers.policy import DeniedError, Grant, Policy
 from workers.tls import CertificateError, Certificates, Engine, unknown_protocols
 
@@ -23,14 +24,12 @@ ADMITTED: Final = COUNTERS["connections_admitted"][0]
 TLS_FAILURE: Final = "SSL Failure"  # how the engine begins to describe one
 
 
-class Connections(Engine, Protocol):
+class Connections(Engine, Ends, Protocol):
     """What is asked of workers.pump.Security."""
 
     def require_encryption(self, number: int, required: bool) -> None: ...
     def protection(self, index: int) -> tuple[bool, bool, str, str, int]: ...
-    def peer(self, index: int) -> str: ...
     def sasl_refused(self, index: int) -> bool: ...
-    def listener_of(self, index: int) -> int: ...
     def limit(
         self,
         index: int,

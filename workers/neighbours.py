@@ -6,11 +6,23 @@ AmqpError = tuple[str, str]
 Name = tuple[int, int]  # index and generation of a connection
 
 
-class Pump(Protocol):
+class Described(Protocol):
+    """A pump that tells what a connection's OPEN said: container, hostname, user, …, and its place."""
+
+    def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, Any], list[str], int]: ...
+
+
+class Ends(Protocol):
+    """What is known of the other ends of connections."""
+
+    def peer(self, index: int) -> str: ...
+    def listener_of(self, index: int) -> int: ...
+
+
+class Pump(Described, Protocol):
     """What the handler asks of workers.pump.Pump."""
 
     def next_connection(self) -> int: ...
-    def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, Any], list[str], int]: ...
     def connection_open(
         self, index: int, container: str, capabilities: list[str], properties: dict[str, Any]
     ) -> None: ...

@@ -33,7 +33,7 @@ from shm.payloads import (
 )
 from shm.tables import TableSetup
 from workers.endpoints import Endpoints
-from workers.neighbours import Name
+from workers.neighbours import Ends, Name
 
 SERVER = logging.getLogger("SERVER")
 
@@ -66,13 +66,6 @@ class Transport(Protocol):
     def link_open(self, index: int, generation: int, keyed: bool) -> None: ...
     def close(self, index: int, generation: int) -> None: ...
     def end_round(self) -> None: ...
-
-
-class Security(Protocol):
-    """What is asked of workers.pump.Security."""
-
-    def peer(self, index: int) -> str: ...
-    def listener_of(self, index: int) -> int: ...
 
 
 class Owner(Protocol):
@@ -124,7 +117,7 @@ class Rmr:
         self._links: dict[tuple[int, int], int] = {}  # by index and generation of the link -> connection
         self.endpoints = Endpoints(self._connect, self._hang_up, clock)
 
-    def serve(self, transport: Transport, security: Security, owner: Owner) -> None:
+    def serve(self, transport: Transport, security: Ends, owner: Owner) -> None:
         """Whom this works with, once they are there."""
         self._transport = transport
         self._security = security

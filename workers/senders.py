@@ -5,7 +5,7 @@ The pump asks once for each link and table (route_take.h), and keeps the answer.
 
 import logging
 import re
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -13,6 +13,7 @@ from shm.control import ConnectorSetup, ListenerSetup
 from shm.payloads import C_ROUTE_COUNTS, RouteCounts, RouteReach
 from shm.source_routes import SourceRoutesSetup
 from workers.guard import Passed
+from workers.neighbours import Described
 from workers.opening import OF_ROUTERS, Terms, tenant_of
 from workers.route_table import Sources, compiled, entries
 
@@ -49,12 +50,6 @@ class Peer(msgspec.Struct, frozen=True):
         return known + ([f"link:{target}"] if target else [])
 
 
-class Pump(Protocol):
-    """What is asked of workers.pump.Pump."""
-
-    def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, Any], list[str], int]: ...
-
-
 class Connections(Protocol):
     """What is asked of workers.handler.Handler."""
 
@@ -63,7 +58,7 @@ class Connections(Protocol):
     dialled_by: dict[int, ConnectorSetup]
 
     @property
-    def pump(self) -> Pump: ...
+    def pump(self) -> Described: ...
     def post(self, kind: int, message: msgspec.Struct) -> None: ...
 
 
