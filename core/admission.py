@@ -70,6 +70,18 @@ class Guarded:
         else:
             self.vhost.senders_denied += 1
 
+    def say(self, link: str, error: Error) -> None:
+        """Say why a link was refused."""
+        who = self.admission
+        LOGGER.info(
+            "link %r of %s (user %r, vhost %s) denied: %s",
+            link,
+            self.peer,
+            who.user,
+            who.vhost,
+            error.description,
+        )
+
     def attached(self, outgoing: bool, number: int) -> None:
         """Count a link that has come (1) or gone (-1)."""
         if outgoing:

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from core.addresses import BEYOND, Address, Addresses, Identity
+from core.addresses import Address, Addresses, Identity
 from core.admission import Admissions, Guarded
 from core.auto_links import ROLE as CONTAINER_ROLE
 from core.auto_links import AutoLinks
@@ -16,16 +16,23 @@ from core.link import Edges, Link, Watcher
 from core.linkroutes.ends import LOST, NO_ROUTE, Ends
 from core.names import Names
 from core.phases import wish
-from core.terminus import MAX_CAPACITY, NO_CONNECTION, NO_CONTROL, NO_ROOM, Terminus, barred, decide
+from core.terminus import (
+    MAX_CAPACITY,
+    NO_CONNECTION,
+    NO_CONTROL,
+    NO_ROOM,
+    Terminus,
+    barred,
+    decide,
+    told_text,
+)
 from core.terminus import granted as granted_to
 from core.trunks import FORBIDDEN, ROLE, TYPES, kind_of
 from shm.payloads import C_ATTACHED, C_DETACH, Attach, Attached, ConnectionOpened, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
-POLICY = logging.getLogger("POLICY")
 
 SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
-SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 
 Key = tuple[int, int]  # worker, index of the link or connection in it
 
@@ -82,6 +89,8 @@ class Links:
         guarded = self._admissions.guarded((worker, attach.connection))
         if guarded is not None and not attach.restored and (refusal := guarded.refusal(attach)):
             self._deny(worker, attach, guarded, *refusal)
+            return
+        if not edge and self._served(worker, attach, guarded):
             return
         if not edge and connection is not None and self._asked(worker, attach, connection):
             return  # decided when the interior router has answered
@@ -156,12 +165,21 @@ class Links:
             return False
         return True
 
-    def _attach_edge(self, worker: int, attach: Attach, place: Place | Error, edge: int) -> None:
-        """A link of an edge connection that is not like a client's."""
+    def _served(self, worker: int, attach: Attach, guarded: Guarded | None) -> bool:
+        """Whether a link leads to what serves edge routers, on a connection of another role."""
+        place = None if self._edges is None else self._edges.serves(attach)
+        if place is not None:
+            self._attach_edge(worker, attach, place, 0, guarded)
+        return place is not None
+
+    def _attach_edge(
+        self, worker: int, attach: Attach, place: Place | Error, edge: int, guarded: Guarded | None = None
+    ) -> None:
+        """A link that is not like a client's: of an edge connection, or to what serves those."""
         if isinstance(place, Error):
             self._refuse(worker, attach, place)
             return
-        self._accept(worker, attach, place.address, Terminus(None), None, None, False, edge, place)
+        self._accept(worker, attach, place.address, Terminus(None), guarded, None, False, edge, place)
 
     def _routed(self, worker: int, attach: Attach, connection: ConnectionOpened) -> bool:
         """Whether an attach goes on to a broker; it is answered when that has."""
@@ -177,12 +195,9 @@ class Links:
         guarded = self._admissions.guarded((worker, attach.connection))
         self._enter(worker, attach, None, guarded=guarded, kind=ROUTED_LINK)
         self._links[worker, attach.link].routed = address
-        if guarded is not None:
-            guarded.attached(attach.outgoing, 1)
 
     def _greeted(self, worker: int, connection: ConnectionOpened) -> bool:
-        trunk = None if self._fabric is None else self._fabric.trunks.find(worker, connection.connection)
-        return trunk is not None and bool(trunk.control)
+        return self._fabric is not None and self._fabric.trunks.greeted(worker, connection)
 
     def _attach_auto(self, worker: int, attach: Attach, connection: ConnectionOpened) -> None:
         """A link that we began for a client's sake. Policy is for what peers want."""
@@ -252,7 +267,7 @@ class Links:
             granted_to(attach, capacity),
             scope,
             place is not None or (connection is not None and connection.annotations != 0),
-            self._text(attach, address, terminus),
+            told_text(attach, address, terminus),
             edge,
             place is not None and place.through,
             fallback,
@@ -266,17 +281,9 @@ class Links:
                 self._addresses.forget_idle(address)
             return False
         self._enter(worker, attach, address, guarded=guarded, scope=scope, edge=edge)
-        if guarded is not None:
-            guarded.attached(attach.outgoing, 1)
         if attach.outgoing and address is not None and self._fabric is not None:
             self._fabric.consumer(address, 1)
         return True
-
-    def _text(self, attach: Attach, address: Address | None, terminus: Terminus) -> bytes | None:
-        """What the next router is told of the address of a link where the address stands for many."""
-        if attach.outgoing or address is None or not (address.key[0] in SUMMARIES or address.key == BEYOND):
-            return None
-        return None if terminus.text is None else terminus.text.encode("utf-8", "surrogateescape")
 
     def _enter(
         self,
@@ -290,6 +297,8 @@ class Links:
         priority: int = 0,
         edge: int = 0,
     ) -> None:
+        if guarded is not None:
+            guarded.attached(attach.outgoing, 1)
         self._identity += 1
         link = self._links[worker, attach.link] = Link(
             worker,
@@ -322,14 +331,7 @@ class Links:
         """Refuse what the policy does not allow."""
         guarded.denied(attach.outgoing)
         self._forwarder.count(counter)
-        POLICY.info(
-            "link %r of %s (user %r, vhost %s) denied: %s",
-            attach.name,
-            guarded.peer,
-            guarded.admission.user,
-            guarded.admission.vhost,
-            error.description,
-        )
+        guarded.say(attach.name, error)
         self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, error))
 
     def _refuse(self, worker: int, attach: Attach, error: Error) -> None:

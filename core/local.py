@@ -27,6 +27,11 @@ LENT_TO_ONE: Final = (
     8  # messages on their way to one address: a receiver that takes none cannot fill the arena
 )
 
+
+class RefusedError(Exception):
+    """A subscriber's: what is wrong with a message, which is rejected."""
+
+
 Receive = Callable[[bytes], None]
 Hear = Callable[[bytes, int], None]  # and the place of the router that said it; -1: it was none
 
@@ -249,11 +254,20 @@ class Local:
             return
         incoming.parts.append(part)
         if complete:
-            self._finish(delivery)
             self.source = incoming.source
-            incoming.receive(b"".join(incoming.parts)[incoming.skip :], incoming.place)
+            self._finish(delivery, dropped=not self._received(incoming))
         else:
             self._forwarder.own_action(n.A_PROGRESS, 0, delivery, length=incoming.size)
+
+    @staticmethod
+    def _received(incoming: _Incoming) -> bool:
+        """Give a message to its subscriber. False: it would not have it."""
+        try:
+            incoming.receive(b"".join(incoming.parts)[incoming.skip :], incoming.place)
+        except RefusedError as error:
+            LOGGER.debug("a message to the core itself was rejected: %s", error)
+            return False
+        return True
 
     def _finish(self, delivery: int, dropped: bool = False) -> None:
         """The last word about a delivery: done, if it is settled already, or an outcome."""

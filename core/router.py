@@ -110,8 +110,8 @@ class Core:
             else Fabric(self.forwarder, self.addresses, self.local, me, names)
         )
         self.routes = Routes()
-        self.edges = self._edges(setup.mode, me, names)
         self.connections = Connections(self.forwarder, self.admissions)
+        self.edges = self._edges(setup.mode, me, names)
         self.ends = Ends(
             self.forwarder, self.routes, self.connections.find, self.fabric, setup.resumable_link_routes
         )
@@ -161,7 +161,7 @@ class Core:
         if mode == "interior":
             from core.edge.downlinks import Downlinks  # noqa: PLC0415  as above
 
-            return Downlinks(self.forwarder, self.addresses, self.local, self.routes)
+            return Downlinks(self.forwarder, self.addresses, self.local, self.routes, self.connections.find)
         return None
 
     def _decided(

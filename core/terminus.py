@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from core.addresses import Address, Identity
+from core.addresses import BEYOND, Address, Identity
 from core.names import Names
 from shm.payloads import Attach, Error
 
@@ -27,6 +27,7 @@ NOT_YOURS: Final = Error("amqp:not-allowed", "This address of a route table is f
 NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
 
 
+SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 RMR: Final = "rmr"  # role of connections that speak RMR
 
 
@@ -65,3 +66,10 @@ def barred(address: Address, outgoing: bool, tables: Container[str], role: str) 
 def granted(attach: Attach, capacity: int) -> int:
     """Credit that the sender of a link has already."""
     return max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
+
+
+def told_text(attach: Attach, address: Address | None, terminus: Terminus) -> bytes | None:
+    """What the next router is told of the address of a link where the address stands for many."""
+    if attach.outgoing or address is None or not (address.key[0] in SUMMARIES or address.key == BEYOND):
+        return None
+    return None if terminus.text is None else terminus.text.encode("utf-8", "surrogateescape")

@@ -121,6 +121,11 @@ class Trunks:
         self._number = 0
         self._trimmed = 0
 
+    def greeted(self, worker: int, opened: ConnectionOpened) -> bool:
+        """Whether a connection has a control link by now."""
+        trunk = self.find(worker, opened.connection)
+        return trunk is not None and bool(trunk.control)
+
     def find(self, worker: int, connection: int) -> Trunk | None:
         """The trunk that a connection is."""
         return self._trunks.get((worker, connection))

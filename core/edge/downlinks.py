@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -12,7 +13,8 @@ from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key, Place, s
 from core.forward import Forwarder
 from core.link import Link
 from core.linkroutes.routes import Routes
-from core.local import Local
+from core.local import Local, RefusedError
+from core.network.complaints import Complaints
 from core.network.message import BadMessageError
 from shm.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error, LinkRefused
 
@@ -21,10 +23,15 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 SILENCE_NS: Final = 8_000_000_000
 LOOK_NS: Final = 1_000_000_000
 AGAIN: Final = Error("amqp:connection:forced", "The router's core was restarted; connect again")
-SILENT: Final = Error("amqp:connection:forced", "The edge router's heartbeat has stopped")
+SILENT: Final = Error("amqp:connection:forced", "The heartbeat on this connection has stopped")
+ONE_WAY: Final = Error("amqp:not-allowed", "Nobody receives from what serves edge routers")
+NO_EDGE: Final = Error(
+    "amqp:not-allowed", "Only edge routers ask about addresses, on connections of role edge"
+)
 INVALID: Final = Error("amqp:invalid-field", "An edge downlink needs the router's id as its source")
 # So little that it comes back message by message: qdrouterd takes the credit in a flow for all that it has.
-OWN_CREDIT: Final = {HEARTBEAT: 2, LOOKUP: 3}
+BEATS: Final = 2
+QUESTIONS: Final = 3
 BEATEN_AT: Final = f"_local/{HEARTBEAT}"
 ASKED_AT: Final = f"_local/{LOOKUP}"
 
@@ -35,30 +42,41 @@ class Edge(msgspec.Struct):
     number: int
     worker: int
     opened: ConnectionOpened
-    heart: Link | None = None
-    heard: int = 0  # nanoseconds
     tracked_at: str = ""  # where it wants to hear of addresses
     told: set[str] = msgspec.field(default_factory=set)  # keys with receivers beyond it
     senders: Counter[str] = msgspec.field(default_factory=Counter)  # its links, by key
     receivers: Counter[str] = msgspec.field(default_factory=Counter)
 
-    @property
-    def peer(self) -> str:
-        """For the log."""
-        return f"{self.opened.container} at {self.opened.host}"
+
+class Heart(msgspec.Struct):
+    """A link over which whoever is at its other end says that it is alive."""
+
+    link: Link
+    heard: int  # nanoseconds
 
 
 class Downlinks:
     """All connections of edge routers to this one."""
 
-    def __init__(self, forwarder: Forwarder, addresses: Addresses, local: Local, link_routes: Routes) -> None:
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        local: Local,
+        link_routes: Routes,
+        opened: Callable[[int, int], ConnectionOpened | None],
+    ) -> None:
         self._forwarder = forwarder
+        self._opened = opened  # a connection of whatever role, by worker and index
         self._addresses = addresses
         self._local = local
         self._link_routes = link_routes
         self._encode = msgspec.msgpack.Encoder().encode
         self._edges: dict[Key, Edge] = {}
         self._by_number: dict[int, Edge] = {}
+        self._hearts: dict[Key, Heart] = {}  # by worker and index of the link
+        self._asking: dict[Key, Link] = {}  # links for questions, as above
+        self._complaints = Complaints()
         self._number = 0
         self._changed: set[str] = set()  # keys whose receivers came or went
         self._looked = self._routes = 0
@@ -117,9 +135,18 @@ class Downlinks:
             return self._at(f"H{name}", through=True)
         if attach.outgoing and name == TRACKING:
             return self._at(f"L{TRACKING}.{edge.number}")
-        if not attach.outgoing and name in OWN_CREDIT:
-            return self._at(f"L{name}", capacity=OWN_CREDIT[name])
-        return None
+        if name == LOOKUP and not attach.outgoing:
+            return self._at(f"L{LOOKUP}", capacity=QUESTIONS)
+        return self.serves(attach)
+
+    def serves(self, attach: Attach) -> Place | Error | None:
+        """Where a link to what serves edge routers leads on any other connection; None: it is none."""
+        name = strip_spelling(attach.address or "")
+        if name not in (HEARTBEAT, LOOKUP):
+            return None
+        if attach.outgoing:
+            return ONE_WAY
+        return NO_EDGE if name == LOOKUP else self._at(f"L{HEARTBEAT}", capacity=BEATS)
 
     def _at(self, key: str, through: bool = False, capacity: int = 250) -> Place:
         address = self._addresses.of_key(key)
@@ -131,20 +158,20 @@ class Downlinks:
         if link.address is None:
             return
         key = link.address.key
-        if edge is not None and key.startswith("L"):
-            if link.outgoing and key == f"L{TRACKING}.{edge.number}":
-                edge.tracked_at = f"_local/{TRACKING}.{edge.number}"
-                self._changed.update(edge.senders)
-            elif key == f"L{HEARTBEAT}":
-                edge.heart, edge.heard = link, self._forwarder.now
+        if key == f"L{HEARTBEAT}" and not link.outgoing:
+            self._hearts[link.worker, link.link] = Heart(link, self._forwarder.now)
+        elif key == f"L{LOOKUP}" and not link.outgoing:
+            self._asking[link.worker, link.link] = link
+        elif edge is not None and link.outgoing and key == f"L{TRACKING}.{edge.number}":
+            edge.tracked_at = f"_local/{TRACKING}.{edge.number}"
+            self._changed.update(edge.senders)
         self._count(edge, link, 1)
 
     def detached(self, link: Link) -> None:
         """A link has gone."""
-        edge = self._by_number.get(link.edge)
-        if edge is not None and edge.heart is link:
-            edge.heart = None
-        self._count(edge, link, -1)
+        self._hearts.pop((link.worker, link.link), None)
+        self._asking.pop((link.worker, link.link), None)
+        self._count(self._by_number.get(link.edge), link, -1)
 
     def _count(self, edge: Edge | None, link: Link, number: int) -> None:
         if link.address is None or not shared(link.address.key):
@@ -193,21 +220,22 @@ class Downlinks:
         try:
             question = words.question(content)
         except BadMessageError as error:
-            LOGGER.warning("an edge router's question about an address cannot be answered: %s", error)
-            return
-        route = None
-        if question.status == words.OK:
-            route = self._link_routes.find(question.address, question.receives)
-            if route is None:
-                question = msgspec.structs.replace(question, status=words.NOT_FOUND)
+            source = self._local.source
+            who = self._peer(None if source is None else self._asking.get(source[:2]))
+            what = f"asked about an address what cannot be answered: {error}"
+            self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9)
+            raise RefusedError(what) from error
+        route = self._link_routes.find(question.address, question.receives)
         reached = route is not None and bool(route.hosts or route.remotes)
         self._local.send(question.reply_to, words.answer(question, route is not None, reached))
 
+    def _peer(self, link: Link | None) -> str:
+        """For the log."""
+        opened = None if link is None else self._opened(link.worker, link.connection)
+        return "an edge router" if opened is None else f"{opened.container} at {opened.host}"
+
     def step(self, now: int, routes: int) -> None:
         """What is due. ``routes``: another number whenever the network has changed."""
-        if not self._edges:
-            self._changed.clear()
-            return
         if routes != self._routes or now - self._looked >= LOOK_NS:
             self._routes, self._looked = routes, now
             for edge in self._edges.values():
@@ -222,13 +250,13 @@ class Downlinks:
         self._forwarder.publish()
 
     def _listen(self, now: int) -> None:
-        """Give up edge routers that have fallen silent."""
-        for edge in self._edges.values():
-            if (heart := edge.heart) is None:
+        """Give up who has fallen silent."""
+        for heart in self._hearts.values():
+            link = heart.link
+            heart.heard = max(heart.heard, self._forwarder.link_last(link.worker, link.link, link.generation))
+            if now - heart.heard <= SILENCE_NS:
                 continue
-            last = self._forwarder.link_last(heart.worker, heart.link, heart.generation)
-            edge.heard = max(edge.heard, last)
-            if now - edge.heard > SILENCE_NS:
-                edge.heard = now
-                LOGGER.warning("edge router %s has fallen silent: its connection is closed", edge.peer)
-                self._close(edge.worker, edge.opened, SILENT)
+            heart.heard = now
+            LOGGER.warning("the heartbeat of %s has stopped: its connection is closed", self._peer(link))
+            if (opened := self._opened(link.worker, link.connection)) is not None:
+                self._close(link.worker, opened, SILENT)

@@ -234,6 +234,10 @@ class Uplink:
         beyond = not outgoing or key in self._beyond
         return Place(address, address.handle if beyond else self._parked)
 
+    def serves(self, _attach: Attach) -> Place | Error | None:
+        """It is interior routers that serve."""
+        return None
+
     def refused(self, refused: LinkRefused) -> None:
         """The interior router would not have a link, or the connection is gone."""
         what = self._wishes.pop(refused.request, None)

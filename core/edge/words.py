@@ -15,19 +15,18 @@ _REPLY_TO: Final = 4
 _CORRELATION: Final = 5
 
 TRUE: Final = b"\x41"
-OK, BAD_VERSION, BAD_OPCODE, NOT_FOUND, INVALID = range(5)  # of an answer to a question about an address
+OK, NOT_FOUND = 0, 3  # statuses of an answer to a question about an address
 VERSION: Final = 1
 OPCODE: Final = 1
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is known of an address, to whom that is told, and what is wrong with the question (a status)."""
+    """Where links to an address lead, and to whom that is told."""
 
     reply_to: str
     correlation: str
-    status: int
-    address: str = ""
-    receives: bool = False
+    address: str
+    receives: bool
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -70,7 +69,7 @@ def heartbeat(number: int) -> bytes:
 
 
 def question(content: bytes) -> Question:
-    """What an edge router asks of an address. Raises BadMessageError: it cannot be answered."""
+    """What an edge router asks of an address. Raises BadMessageError: it is rejected."""
     try:
         parts = sections(content)
     except wire.WireError as error:
@@ -82,23 +81,20 @@ def question(content: bytes) -> Question:
     if not isinstance(reply_to, str) or not isinstance(correlation, str):
         raise BadMessageError("its reply-to or its correlation-id is no string")
     said: Any = parts.get(_APPLICATION)
-    said = said if isinstance(said, dict) else {}
-    if said.get("version") != VERSION:
-        return Question(reply_to, correlation, BAD_VERSION)
-    if said.get("opcode") != OPCODE:
-        return Question(reply_to, correlation, BAD_OPCODE)
+    if not isinstance(said, dict) or (said.get("version"), said.get("opcode")) != (VERSION, OPCODE):
+        raise BadMessageError(f"it is no question (opcode {OPCODE}) of version {VERSION}")
     match parts.get(_VALUE):
         case [str(address), bool(receives)]:
-            return Question(reply_to, correlation, OK, address, receives)
-    return Question(reply_to, correlation, INVALID)
+            return Question(reply_to, correlation, address, receives)
+    raise BadMessageError("it has no list of an address and whether links receive from it")
 
 
 def answer(asked: Question, routed: bool, reached: bool) -> bytes:
-    """Whether links to the address are routed, and whether it has receivers."""
+    """Whether links to the address are routed, and whether there is a broker."""
     properties = [wire.NULL] * 6
     properties[2] = wire.string(asked.reply_to)
     properties[_CORRELATION] = wire.string(asked.correlation)
-    said = {"version": VERSION, "opcode": OPCODE, "status": asked.status}
+    said = {"version": VERSION, "opcode": OPCODE, "status": OK if routed else NOT_FOUND}
     return b"".join(
         (
             _header(),

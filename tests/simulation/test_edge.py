@@ -6,6 +6,7 @@ import pytest
 from internet import Internet, cut, join
 from sites import Packet, Site, SiteLink
 
+from core.network import wire
 from shm import native as n
 
 SENDERS = [True, False]  # with a target, or without one
@@ -192,6 +193,69 @@ def test_an_edge_router_that_falls_silent_is_given_up() -> None:
         net["A"].core.step(now + second * 1_000_000_000)
         net["A"].read()
     assert sorted(net["A"].closing) == [1, 2]
+
+
+HEART = "_$qd.edge_heartbeat"
+
+
+def test_heartbeats_are_watched_on_any_connection() -> None:
+    """Whoever begins to send them is given up when they stop; nobody receives them."""
+    net = star("A")
+    site = net["A"]
+    receiver = attached(net, "A", True, HEART)
+    assert (receiver.open, receiver.error) == (False, "amqp:not-allowed")
+    silent, beating, gone = (attached(net, "A", False, HEART) for _ in range(3))
+    assert (silent.credit, silent.open) == (2, True)
+    net["A"].detach(gone)
+    for number in range(12):
+        site.send(beating, Packet(number))
+        net.run(1)
+    assert set(site.closing) == {silent.connection}
+    assert beating.credit == 2
+    at_rest(net)
+
+
+LOOKUP = "_$qd.addr_lookup"
+
+
+def asked(version: int, opcode: int, *about: bytes) -> bytes:
+    """A question about an address, of any shape."""
+    said = {"version": version, "opcode": opcode}
+    return (
+        wire.section(0x73, wire.sequence([wire.NULL] * 4 + [wire.string("amqp:/here"), wire.string("c1")]))
+        + wire.section(0x74, wire.mapping((wire.string(k), wire.integer(n)) for k, n in said.items()))
+        + wire.section(0x77, wire.sequence(about))
+    )
+
+
+NONSENSE = [
+    b"",
+    wire.section(0x77, wire.sequence([wire.string("x"), wire.FALSE])),
+    asked(2, 1, wire.string("x"), wire.FALSE),
+    asked(1, 7, wire.string("x"), wire.FALSE),
+    asked(1, 1, wire.FALSE),
+    asked(1, 1, wire.string("x"), wire.FALSE)[:-1],
+]
+
+
+def test_a_question_that_makes_no_sense_is_rejected(caplog: pytest.LogCaptureFixture) -> None:
+    """And named once; one that does is accepted. Only edge routers may ask."""
+    net = star("A")
+    site = net["A"]
+    assert attached(net, "A", False, LOOKUP).error == "amqp:not-allowed"
+    asking = next(link for link in site.core.links.entries() if link.owning == f"L{LOOKUP}")
+    link = site.links[asking.link]
+    good = asked(1, 1, wire.string("x"), wire.FALSE)
+    for number, content in enumerate([*NONSENSE, *NONSENSE, good], 1):
+        site.send(link, Packet(number, payload=content))
+        net.settle()
+    count = 2 * len(NONSENSE)
+    assert [site.outcomes[number] for number in range(1, count + 1)] == [[n.S_REJECTED]] * count
+    assert site.outcomes[count + 1] == [n.S_ACCEPTED]
+    said = [record.getMessage() for record in caplog.records if "cannot be answered" in record.message]
+    assert 0 < len(said) <= len(NONSENSE)
+    assert all(line.startswith("edge") for line in said)
+    at_rest(net)
 
 
 def test_proxies_go_with_the_last_client() -> None:
