@@ -16,7 +16,7 @@ from core.management.service import Service
 from core.router import Core
 from core.routes.intake import Aside
 from core.stall import Stalls
-from shm import segment
+from shm import segment, shelf
 from shm.control import (
     ChangeAddresses,
     ChangeManagement,
@@ -54,7 +54,8 @@ def run(setup: Setup, channel: Channel) -> None:
     """Serve until told to exit. The mappings end with the process: an error on its way out refers to them."""
     segments = segment.attach(setup.segments)
     seed, wake = secrets.token_bytes(32), segments.semaphore.release
-    core = Core(setup, segments, seed, segments.names.semaphore, Aside(wake))
+    intake = Aside(wake)
+    core = Core(setup, segments, seed, segments.names.semaphore, intake, _shelf(setup.segments))
     display = Display(core.forwarder, core.addresses, core.connections, segments.board())
     segments.core_stats().own(os.getpid(), setup.generation)
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
@@ -65,7 +66,13 @@ def run(setup: Setup, channel: Channel) -> None:
     channel.send(Ready(os.getpid()))
     serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000, service)
     core.flow.publish()
+    intake.close()
     LOGGER.info("Router %s core stopped", setup.router_id)
+
+
+def _shelf(segments: str) -> Callable[[str], str]:
+    """Where route tables are kept for the next core, as long as this router lives."""
+    return lambda name: str(shelf.place(segments, name))
 
 
 def _network(setup: Setup, fabric: Fabric) -> Network:

@@ -87,6 +87,7 @@ class Core:
         seed: bytes,
         semaphore: str | None = None,
         intake: Intake | None = None,
+        shelf: Callable[[str], str] = lambda _: "",
     ) -> None:
         me = Identity(setup.router_id, setup.area, setup.mode == "edge")
         names = Names(seed)
@@ -127,7 +128,7 @@ class Core:
             self.edges,
             self.ends,
         )
-        self.plane = Plane(self.forwarder, self.addresses, intake or Intake())
+        self.plane = Plane(self.forwarder, self.addresses, intake or Intake(), shelf)
         self.exchanges = Exchanges(self.forwarder, self.addresses, self._served)
         self.stations = Stations(
             self.addresses, self.local, self.links, self._served, self.forwarder.post_control
@@ -178,6 +179,8 @@ class Core:
     def step(self, now: int) -> None:
         """Handle every action there is, at ``now`` nanoseconds."""
         self.plane.step()
+        while self.plane.intake.made:
+            self.plane.step()
         while self.addresses.unsettled:
             self.addresses.settle()
         self._settle(now)

@@ -12,6 +12,7 @@ from shm.tables import TableSetup
 
 SEED = "RMR_SEED_RT"
 MANAGER = "RMR_RTG_SVC"
+STASH = "RMR_STASH_RT"
 INTERVAL = "RMR_RTREQ_FREQ"
 SOURCE = "RMR_SRC_ID"
 STATE = "STATE_DIRECTORY"  # systemd's
@@ -34,6 +35,7 @@ def tables(config: Config, environment: Mapping[str, str] | None = None) -> list
 def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) -> TableSetup:
     name = table.name or ""
     seed = table.seed or environment.get(SEED, "")
+    stash = table.stash or environment.get(STASH, "") or _state(f"{name}.stash")
     return TableSetup(
         name=name,
         address=table.address or name,
@@ -52,7 +54,8 @@ def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) ->
         push_to=words(table.push_to),
         push_from=words(table.push_from),
         request_interval=table.request_interval or interval(environment.get(INTERVAL, "")),
-        applications=table.applications or _remembered(name),
+        applications=table.applications or _state(f"{name}.applications"),
+        stash=os.path.abspath(stash) if stash else "",
     )
 
 
@@ -86,9 +89,10 @@ def _source(config: Config, table: str, name: str) -> str:
     return f"{source_name(name)}:{PORT}"
 
 
-def _remembered(name: str) -> str:
+def _state(name: str) -> str:
+    """A file in the folder for what is to be there in the next life; empty: there is no folder."""
     folder = os.environ.get(STATE, "").partition(":")[0]
-    return os.path.join(folder, f"{name.replace('/', '_')}.applications") if folder else ""
+    return os.path.join(folder, name.replace("/", "_")) if folder else ""
 
 
 def _stamp(seed: str) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from typing import Final, Self
 
 import posix_ipc  # type: ignore[import-not-found]  # an extension without type information
 
-from shm import native
+from shm import native, shelf
 from shm.space import DIRECTORY, MIB, SegmentError, check_space
 
 __all__ = [
@@ -201,6 +201,7 @@ class Segments:
             _remove(self.names.arena(i))
         _remove(self.names.rings)
         _remove(self.names.flow)
+        shelf.clear(self.names.prefix)
         with contextlib.suppress(posix_ipc.ExistentialError):
             posix_ipc.unlink_semaphore(self.names.semaphore)
         _remove(self.names.control)

@@ -6,8 +6,11 @@ import re
 from typing import Final
 
 from shm.segment import DIRECTORY, remove_file
+from shm.shelf import PATTERN
 
-_MEMBER: Final = re.compile(r"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+)|sem\.(routerd-.*-\d+)-core")
+_MEMBER: Final = re.compile(
+    rf"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+|{PATTERN})|sem\.(routerd-.*-\d+)-core"
+)
 
 
 def sweep() -> list[str]:

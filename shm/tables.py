@@ -15,7 +15,8 @@ class TableSetup(msgspec.Struct, frozen=True):
     Among Route Managers and applications this router is ``source``, host:port; applications know it as
     ``served_as``, empty: no matter. ``push_to`` are control ports of applications that do not ask,
     ``push_from`` addresses and networks of who may send tables over RMR. A manager is asked every
-    ``request_interval`` seconds. ``applications`` is the file that remembers them, empty: none.
+    ``request_interval`` seconds. ``applications`` is the file that remembers them, empty: none. ``stash``
+    keeps what is in use; empty: a file among the segments does, which ends with the router.
     """
 
     name: str
@@ -36,3 +37,4 @@ class TableSetup(msgspec.Struct, frozen=True):
     push_from: tuple[str, ...] = ()
     request_interval: int = 5
     applications: str = ""
+    stash: str = ""

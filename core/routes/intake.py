@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from errno import EFBIG
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Final
 
@@ -30,6 +30,7 @@ from core.routes.compiled import (
 )
 from core.routes.oddity import BadTableError
 from core.routes.parser import Parser, Result
+from core.routes.stash import Keeper, Kept, StashError, Use, read
 from core.routes.table import MeidMap, Table
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -38,6 +39,7 @@ PIECE: Final = 1 << 14  # characters parsed in one go: the core can have the int
 SWITCH_SECONDS: Final = 0.0005  # so long it waits for that at most
 
 FILE_LIMIT: Final = 1 << 30  # octets of a seed file
+CLOSE_SECONDS: Final = 5.0  # for what is still to be kept when the core ends
 
 TOO_EARLY: Final = "an update before any table"
 
@@ -63,7 +65,8 @@ class Made(msgspec.Struct):
     """What a text has led to. None: no other table, or map, than before.
 
     ``moved`` says of each endpoint of the former table which one it is now, ``moved_owners`` that of owners.
-    ``values`` are the tables, updates and maps that count, in their order.
+    ``values`` are the tables, updates and maps that count, in their order. ``kept``: what a stash says of
+    itself.
     """
 
     feed: "Feed"
@@ -73,6 +76,7 @@ class Made(msgspec.Struct):
     moved: "array[int]" = msgspec.field(default_factory=lambda: array("I"))
     moved_owners: "array[int]" = msgspec.field(default_factory=lambda: array("I"))
     values: list[Table | MeidMap] = []
+    kept: Kept | None = None
 
 
 class Values:
@@ -103,14 +107,25 @@ class Values:
 
 
 class Feed:
-    """One source of records. ``done`` is called in the core's thread when a text has been dealt with."""
+    """One source of records. ``done`` is called in the core's thread when a text has been dealt with.
+
+    ``stamp``: of the seed that it is. ``wanted``: it is a stash, of this table and this seed.
+    """
 
     def __init__(
-        self, values: Values, origin: str, compatible: bool, done: Callable[[list[Outcome]], None]
+        self,
+        values: Values,
+        origin: str,
+        compatible: bool,
+        done: Callable[[list[Outcome]], None],
+        stamp: tuple[int, ...] = (),
+        wanted: Kept | None = None,
     ) -> None:
         self.values = values
         self.origin = origin
         self.done = done
+        self.stamp = stamp
+        self.wanted = wanted
         self._parser = Parser(compatible)
 
     def take(self, text: Text, last: bool) -> Made:
@@ -123,11 +138,12 @@ class Feed:
             return made
         if isinstance(text, Path):
             try:
-                if text.stat().st_size > FILE_LIMIT:
-                    raise OSError(EFBIG, f"it is longer than {FILE_LIMIT} octets")
-                text = text.read_text("utf-8", "surrogateescape")
+                text = self._file(text, made)
             except OSError as error:
                 made.outcomes.append(Outcome("table", "", f"the file cannot be read: {error.strerror}"))
+                return made
+            except StashError as error:
+                made.outcomes.append(Outcome("stash", "", str(error)))
                 return made
         for at in range(0, len(text), PIECE):
             for result in self._parser.feed(text[at : at + PIECE]):
@@ -141,6 +157,16 @@ class Feed:
             made.outcomes.append(Outcome("table", "", reason))
         self._build(made, changed)
         return made
+
+    def _file(self, path: Path, made: Made) -> str:
+        if self.wanted is not None:
+            made.kept, text = read(path)
+            if made.kept.table != self.wanted.table or made.kept.stamp not in ((), self.wanted.stamp):
+                raise StashError("it is of another table, or of a seed that has changed")
+            return text
+        if path.stat().st_size > FILE_LIMIT:
+            raise OSError(EFBIG, f"it is longer than {FILE_LIMIT} octets")
+        return path.read_text("utf-8", "surrogateescape")
 
     def _build(self, made: Made, changed: set[str]) -> None:
         if "table" in changed and self.values.table is not None:
@@ -174,11 +200,19 @@ class Feed:
         return Outcome("table" if result.complete else "update", result.table_id, entries=len(result))
 
 
+class _Keep(msgspec.Struct):
+    """A file to be written; no use: to be removed."""
+
+    path: str
+    use: Use | None
+
+
 class Intake:
     """Does the work at once, where nobody waits: in tests, and before there are messages."""
 
     def __init__(self) -> None:
         self.made: deque[Made] = deque()
+        self._keeper = Keeper()
 
     def put(self, feed: Feed, text: Text, last: bool) -> None:
         """Take a text in; what it leads to is in ``made`` some time later."""
@@ -187,6 +221,14 @@ class Intake:
     def forget(self, thing: object) -> None:
         """Let go of something large."""
 
+    def keep(self, path: str, use: Use | None) -> None:
+        """Have a file with what is in use, or none any more."""
+        self._keeper.put(path, use)
+        self._keeper.flush()
+
+    def close(self) -> None:
+        """Nothing follows: finish what has been given."""
+
 
 class Aside(Intake):
     """Does it in a thread. ``wake`` wakes the core when something is made."""
@@ -194,8 +236,9 @@ class Aside(Intake):
     def __init__(self, wake: Callable[[], None]) -> None:
         super().__init__()
         self._wake = wake
-        self._queue: SimpleQueue[tuple[Feed, Text, bool] | list[object]] = SimpleQueue()
-        Thread(target=self._run, name="tables", daemon=True).start()
+        self._queue: SimpleQueue[tuple[Feed, Text, bool] | _Keep | list[object] | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="tables", daemon=True)
+        self._thread.start()
 
     def put(self, feed: Feed, text: Text, last: bool) -> None:
         self._queue.put((feed, text, last))
@@ -203,10 +246,26 @@ class Aside(Intake):
     def forget(self, thing: object) -> None:
         self._queue.put([thing])
 
+    def keep(self, path: str, use: Use | None) -> None:
+        self._queue.put(_Keep(path, use))
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join(CLOSE_SECONDS)
+
     def _run(self) -> None:
         while True:
-            job = self._queue.get()
-            if isinstance(job, tuple):
+            try:
+                job = self._queue.get(block=not self._keeper.busy)
+            except Empty:
+                self._keeper.step()  # while nobody waits for anything else
+                continue
+            if job is None:
+                self._keeper.flush()
+                return
+            if isinstance(job, _Keep):
+                self._keeper.put(job.path, job.use)
+            elif isinstance(job, tuple):
                 self._take(*job)
             del job  # freed here, not in the core's thread
 

@@ -6,6 +6,7 @@ An endpoint's address is the table's, a slash, and the endpoint's name. Whoever 
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from core.addresses import Address, Addresses
 from core.forward import Forwarder, Routes
 from core.routes.compiled import CompiledOwners, CompiledTable
 from core.routes.intake import Feed, Intake, Made, Outcome, Text, Values
+from core.routes.stash import Kept, Use
 from shm.tables import TableSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -33,6 +35,7 @@ class History(msgspec.Struct):
     map_id: str = ""
     origin: str = ""
     installed: int = 0
+    stamp: tuple[int, ...] = ()  # of the seed that is in use as it is; empty: something else is
     refused: int = 0
     last_error: str = ""
 
@@ -82,15 +85,35 @@ class Plan:
         known = self.live.get(name)
         self.native.bind(*self.numbers(name), 0 if known is None else known.handle)
 
-    def feed(self, origin: str, done: Callable[[list[Outcome]], None]) -> Feed:
-        """A new source of records for it."""
-        return Feed(self.values, origin, self.setup.compatible, done)
+    def feed(
+        self,
+        origin: str,
+        done: Callable[[list[Outcome]], None],
+        stamp: tuple[int, ...] = (),
+        wanted: Kept | None = None,
+    ) -> Feed:
+        """A new source of records for it, perhaps its seed, or its stash."""
+        return Feed(self.values, origin, self.setup.compatible, done, stamp, wanted)
+
+    @property
+    def kept(self) -> Use:
+        """What is in use, to be kept."""
+        now = self.history
+        about = Kept(self.setup.name, now.table_id, now.map_id, now.origin, now.installed, now.stamp)
+        table = None if self.table is None else self.table.value
+        return Use(about, table, {} if self.owners is None else self.owners.value)
 
 
 class Plane:
-    """All route tables of this router. ``changed`` is called when the endpoints of one may be others."""
+    """All route tables of this router. ``changed`` is called when the endpoints of one may be others.
 
-    def __init__(self, forwarder: Forwarder, addresses: Addresses, intake: Intake) -> None:
+    ``shelf`` says where one is kept that has no stash, by its name; empty: nowhere.
+    """
+
+    def __init__(
+        self, forwarder: Forwarder, addresses: Addresses, intake: Intake, shelf: Callable[[str], str]
+    ) -> None:
+        self._shelf = shelf
         self._forwarder = forwarder
         self._addresses = addresses
         self._plans: dict[str, Plan] = {}
@@ -126,7 +149,9 @@ class Plane:
             plan.setup = setup
             plan.native.set_skip_dead(setup.skip_dead)
             self.changed(plan)
-            if setup.seed and (before is None or (before.seed, before.stamp) != (setup.seed, setup.stamp)):
+            if before is None and (path := self._stash(plan)) and os.path.exists(path):
+                self._restore(plan, Path(path))
+            elif setup.seed and (before is None or (before.seed, before.stamp) != (setup.seed, setup.stamp)):
                 self._seed(plan)
         return touched
 
@@ -146,13 +171,33 @@ class Plane:
         self._addresses.tables.discard(plan.address.key)
         self._waiting = [one for one in self._waiting if one[0] is not plan]
         self._addresses.release(plan.address)
+        if path := self._stash(plan):
+            self.intake.keep(path, None)
         LOGGER.info("Route table %s: removed", plan.setup.name)
         self.changed(plan)
         return plan.address
 
     def _seed(self, plan: Plan) -> None:
         path = Path(plan.setup.seed)
-        self.take(plan.feed(str(path), lambda _: None), path, last=True)
+        self.take(plan.feed(str(path), lambda _: None, plan.setup.stamp), path, last=True)
+
+    def _stash(self, plan: Plan) -> str:
+        return plan.setup.stash or self._shelf(plan.setup.name)
+
+    def _restore(self, plan: Plan, path: Path) -> None:
+        """Begin with what was in use before; only if that cannot be, with the seed."""
+        name = plan.setup.name
+
+        def done(outcomes: list[Outcome]) -> None:
+            bad = [one.reason for one in outcomes if not one.ok]
+            if bad:
+                LOGGER.warning("Route table %s: what was kept in %s is not used: %s", name, path, bad[0])
+                if plan.setup.seed and self.find(name) is plan:
+                    self._seed(plan)
+
+        self.take(
+            plan.feed(f"stash {path}", done, wanted=Kept(name, stamp=plan.setup.stamp)), path, last=True
+        )
 
     # ---- texts ----
 
@@ -182,7 +227,7 @@ class Plane:
     @property
     def restless(self) -> bool:
         """Whether there is something left to do at once."""
-        return bool(self._former or self._waiting)
+        return bool(self._former or self._waiting or self.intake.made)
 
     def _use(self, plan: Plan, made: Made) -> None:
         before = plan.table, plan.owners
@@ -202,6 +247,8 @@ class Plane:
         self._tell(plan, made)
         for hear in self.installed if made.values else ():
             hear(plan, made)
+        if made.values and made.kept is None and (path := self._stash(plan)):
+            self.intake.keep(path, plan.kept)
         if made.table is not None or made.owners is not None:
             self._forwarder.gauge(TABLE_ENTRIES, sum(one.table.native.entries for one in self if one.table))
             self.changed(plan)
@@ -209,7 +256,10 @@ class Plane:
     def _tell(self, plan: Plan, made: Made) -> None:
         """One line in the log for each table and map, whatever became of it."""
         name, origin, history = plan.setup.name, made.feed.origin, plan.history
+        restored = made.feed.wanted is not None
         for one in made.outcomes:
+            if restored and not one.ok:
+                continue  # whoever wanted it says so
             table_id = one.table_id or "<id-missing>"
             if not one.ok:
                 history.refused += 1
@@ -230,6 +280,10 @@ class Plane:
                 "Route table %s: %s %s from %s in use, %d entries",
                 name, one.kind, table_id, origin, one.entries,
             )  # fmt: skip
+        if made.values:
+            history.stamp = made.feed.stamp
+        if made.values and made.kept is not None:
+            _recall(history, made.kept, origin)
         made.feed.done(made.outcomes)
 
     # ---- endpoints ----
@@ -245,3 +299,10 @@ class Plane:
             else:
                 plan.live.pop(name, None)
             plan.bind(name)
+
+
+def _recall(history: History, kept: Kept, origin: str) -> None:
+    """What was told of a table before."""
+    history.table_id, history.map_id = kept.table_id, kept.map_id
+    history.installed, history.stamp = kept.installed, kept.stamp
+    history.origin = kept.origin if kept.stamp else f"{origin}, which had it from {kept.origin}"

@@ -62,6 +62,18 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         ]
         | None
     ) = None
+    stash: (
+        Annotated[
+            str,
+            about(
+                "File in which the table in use, and the MEID map, are kept for the next start.",
+                kind="path",
+                default="RMR_STASH_RT of the environment for the first table, else NAME.stash in the folder "
+                "STATE_DIRECTORY of the environment, else one in shared memory, which ends with the router",
+            ),
+        ]
+        | None
+    ) = None
     push_from: (
         Annotated[
             str,

@@ -39,6 +39,16 @@ def test_everything_has_its_place() -> None:
     assert found.applications == "/tmp/known"
 
 
+def test_the_stash_is_configured_or_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entity, RMR_STASH_RT, the state directory: the first that says something; else shared memory."""
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    assert setup("").stash == ""
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/routerd:/var/lib/more")
+    assert setup("").stash == "/var/lib/routerd/rt.stash"
+    assert setup("", RMR_STASH_RT="/tmp/theirs").stash == "/tmp/theirs"
+    assert setup("stash: /tmp/ours", RMR_STASH_RT="/tmp/theirs").stash == "/tmp/ours"
+
+
 def test_the_environment_of_an_application_says_the_rest() -> None:
     """RMR_RTG_SVC, RMR_RTREQ_FREQ and RMR_SRC_ID; what is configured goes before."""
     known = {"RMR_RTG_SVC": "rm:4561", "RMR_RTREQ_FREQ": "9", "RMR_SRC_ID": "svc.name:4560"}
