@@ -92,7 +92,7 @@ def _watch(looks: Iterator[Frame], view: View, options: Options, console: Consol
                 show(console, options, frame.rows)
     with Live(console=console, auto_refresh=False, screen=True) as live:
         for frame in looks:
-            table = _table(view, frame.rows, console.width)
+            table = _shown(view, frame.rows, console.width)
             trouble = [Text(f"{frame.trouble}\nConnecting again", style="bold")] if frame.trouble else []
             live.update(Group(*trouble, table), refresh=True)
 
@@ -152,7 +152,12 @@ def show(console: Console, options: Options, rows: list[dict[str, Any]]) -> None
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(rows, enc_hook=str), indent=2).decode(), flush=True)
     else:
-        console.print(_table(VIEWS[options.view], rows, console.width))
+        console.print(_shown(VIEWS[options.view], rows, console.width))
+
+
+def _shown(view: View, rows: Rows, width: int) -> Group:
+    note = view.note(rows) if view.note else ""
+    return Group(_table(view, rows, width), *([Text(note)] if note else []))
 
 
 def _table(view: View, rows: list[dict[str, Any]], width: int) -> Table | Text:

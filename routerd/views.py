@@ -1,6 +1,7 @@
 """The views of `routerd stat`: which entity each asks for, and its columns; all fit 80 columns."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -33,13 +34,16 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """One view. ``sampled``: looked at twice, for rates; ``single``: one entity, shown as pairs."""
+    """One view. ``sampled``: looked at twice, for rates; ``single``: one entity, shown as pairs; ``note``: a
+    line below the table.
+    """
 
     entity: str
     cells: tuple[Cell, ...] = ()
     empty: str = ""
     sampled: bool = False
     single: bool = False
+    note: Callable[[list[Row]], str] | None = None
 
     def cell(self, header: str) -> Cell:
         """The column to sort by. Raises ClientError."""
@@ -90,6 +94,14 @@ def duration(seconds: float) -> str:
         return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
     days = seconds // 86400
     return f"{days}d" if days > 99 else f"{days}d{seconds % 86400 // 3600:02}h"
+
+
+def _last_change(rows: list[Row]) -> str:
+    """When a link between routers came or went, or a router, as any of them has seen it."""
+    last = max((row.get("lastTopoChange") or 0 for row in rows), default=0)
+    if not last:
+        return ""
+    return f"the network changed last at {datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 _CLASSES = {"M": "mobile", "L": "local", "T": "topo", "R": "router", "A": "area", "H": "edge"}
@@ -251,6 +263,7 @@ VIEWS: dict[str, View] = {
             Cell("valid origins", _names("validOrigins"), least=13),
         ),
         "the router stands alone",
+        note=_last_change,
     ),
     "workers": View(
         "worker",

@@ -1,5 +1,6 @@
 """The entity type `router.node`."""
 
+import time
 from typing import TYPE_CHECKING
 
 from core.management.noun import Column, Table, type_column
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 def _next_hop(row: "NodeView") -> str | None:
     """Nothing for a neighbour, as qdrouterd has it."""
     return None if row.next_hop == row.id else row.next_hop
+
+
+def _last_change(row: "NodeView") -> int:
+    """The protocol's clock counts from when the machine started."""
+    last = row.last_topo_change
+    return round(time.time() - time.monotonic() + last) if last else 0
 
 
 class Nodes(Table):
@@ -47,8 +54,8 @@ class Nodes(Table):
         Column(
             "lastTopoChange",
             "integer",
-            "When the network changed last, in seconds.",
-            lambda r: r.last_topo_change,
+            "When the network changed last, in seconds since 1970.",
+            _last_change,
         ),
     )
 

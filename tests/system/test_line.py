@@ -1,5 +1,6 @@
 """Three routers in a line, as users run them: what goes through one router goes through three."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -178,6 +179,7 @@ def test_the_far_router_is_managed(line: list[NetworkRouter]) -> None:
     assert rows[c.id]["nextHop"] == "(self)"
     assert (rows[a.id]["nextHop"], rows[a.id]["cost"]) == (b.id, 2)
     assert rows[b.id]["linkState"] == sorted([a.id, c.id])
+    assert time.time() - 3600 < rows[c.id]["lastTopoChange"] <= time.time() + 1
     assert a.stat("general", "--router", c.id)[0]["mode"] == "interior"
 
 

@@ -40,6 +40,14 @@ ADDRESS = {
     "distribution": "multicast",
     **dict.fromkeys(("inProcess", "subscriberCount", "deliveriesIngress", "deliveriesEgress"), BIG),
 }
+NODE = {
+    "id": "a-router-with-a-name",
+    "nextHop": "another-router",
+    "cost": 12_345,
+    "routerLink": 1234,
+    "linkState": ["one-router", "another-router", "a-third-router"],
+    "validOrigins": ["one-router", "a-third-router"],
+}
 WORKER = {
     "name": "worker-63",
     "pid": 4194304,
@@ -79,6 +87,7 @@ def shown(view: str, rows: list[dict[str, Any]], width: int = 80) -> list[str]:
         ("connections", CONNECTION),
         ("links", LINK),
         ("addresses", ADDRESS),
+        ("nodes", NODE),
         ("workers", WORKER),
         ("memory", POOL),
     ],
@@ -99,6 +108,13 @@ def test_empty_tables_say_so() -> None:
     """A sentence, not an empty frame."""
     assert shown("nodes", []) == ["the router stands alone"]
     assert shown("links", []) == ["no links"]
+
+
+def test_nodes_say_when_the_network_changed() -> None:
+    """The latest change that any of the routers tells of, below the table."""
+    rows = [NODE | {"lastTopoChange": when} for when in (1_790_000_000, 1_790_000_060, 0)]
+    assert shown("nodes", rows)[-1] == "the network changed last at 2026-09-21 14:14:20 UTC"
+    assert "changed" not in shown("nodes", [NODE])[-1]
 
 
 def test_columns_of_zeros_are_left_out() -> None:
