@@ -19,7 +19,7 @@
 static inline void away_incoming(pump *p, win *s)
 {
     pn_delivery_t *d = s->engine;
-    if (s->link->rmr) { rmr_forgotten(p, s); return; }
+    if (s->link->plain) { plain_forgotten(p, s); return; }
     bool settled = s->posted ? s->settled : pn_delivery_settled(d);
     if (s->discard || (!s->posted && s->writer.head == ROUTERD_NIL)) return;   /* over already, or not begun */
     if (!settled && !s->told) {
@@ -61,7 +61,7 @@ static inline void away_link(pump *p, wlink *k)
         away_incoming(p, s);
     }
     if (k->current && k->current->discard) intake_resume(p, k);
-    if (k->rmr) k->credit = 0;
+    if (k->plain) k->credit = 0;
     if (k->draining) {
         k->draining = false;
         pn_link_set_drain(k->engine, false);

@@ -13,17 +13,17 @@ cdef bint tell_all(Pump pump) except -1:
         if not blocks_left(&pump.p):
             return False
         c.known = True
-        if c.rmr != NULL:
-            pump.rmr.present(i, c.slot.generation)
+        if c.plain != NULL:
+            pump.plain[c.plain.speaks.number].present(i, c.slot.generation)
         else:
             pump.handler.connection_present(i, c.slot.generation)
     for k_order, i in sorted(untold(&pump.p)):
         k = <wlink *> pool_at(&pump.p.links, i)
         if not blocks_left(&pump.p):
             return False
-        if k.rmr:
+        if k.plain:
             k.known = True
-            pump.rmr.link_present(i)
+            pump.plain[k.conn.plain.speaks.number].link_present(i)
             continue
         pump.tell(k)
         away_told(&pump.p, k)
@@ -39,8 +39,8 @@ cdef close_connection(Pump pump, wconn *c, error):
     """Close a connection with an AMQP error (name, description), or None. NULL: it is gone."""
     if c == NULL:
         return
-    if c.rmr != NULL:
-        rmr_close(&pump.p, c, NULL)
+    if c.plain != NULL:
+        plain_close(&pump.p, c, NULL)
         return
     if error is not None:
         set_condition(pn_connection_condition(c.engine), error[0], error[1])

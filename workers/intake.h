@@ -351,7 +351,7 @@ static inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
 static inline void intake_resume(pump *p, wlink *k)
 {
     pn_delivery_t *d;
-    if (k->rmr) { mark_dirty(p, k->conn); return; }
+    if (k->plain) { mark_dirty(p, k->conn); return; }
     while (!k->held && !k->stalled && !k->conn->denied && (d = pn_link_current(k->engine)) && pn_delivery_readable(d)) {
         if (pn_delivery_partial(d) && !pn_delivery_pending(d)) break;
         intake_read(p, k, d);

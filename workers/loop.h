@@ -214,14 +214,14 @@ static inline void conn_forget(pump *p, wconn *c)
     stats_set(p->stats, N_CONNECTIONS, p->conns.used);
 }
 
-/* One that speaks RMR. */
-static inline void conn_free_rmr(pump *p, wconn *c)
+/* One without an engine. */
+static inline void conn_free_plain(pump *p, wconn *c)
 {
     links_lost(p, c);
-    if (c->rmr->why && !c->dialled) stats_add(p->stats, N_FAILED, 1);
+    if (c->plain->why && !c->dialled) stats_add(p->stats, N_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, NULL, NULL);
     close(c->fd);
-    rmr_free(c->rmr);
+    plain_free(c->plain);
     conn_forget(p, c);
 }
 
@@ -246,9 +246,9 @@ static inline void conn_free(pump *p, wconn *c)
 
 static inline void conn_serve(pump *p, wconn *c)
 {
-    if (c->rmr) {
-        rmr_serve(p, c);
-        if (c->failed) conn_free_rmr(p, c);
+    if (c->plain) {
+        plain_serve(p, c);
+        if (c->failed) conn_free_plain(p, c);
         return;
     }
     for (int i = 0; i < 16; i++) {
@@ -275,7 +275,7 @@ static inline void conns_serve(pump *p)
 
 static inline void conn_sweep(pump *p, wconn *c)
 {
-    if (c->rmr) { rmr_sweep(p, c); return; }
+    if (c->plain) { plain_sweep(p, c); return; }
     if (c->deadline && p->now_ms >= c->deadline) {
         c->deadline = 0;
         conn_broken(p, c);                                      /* no OPEN, or no end after a CLOSE, within the time given */
@@ -314,7 +314,7 @@ static inline void socket_event(pump *p, const struct epoll_event *e)
     default: {
         wconn *c = (wconn *) pool_at(&p->conns, (uint32_t) name);
         if ((uint32_t) name >= p->conns.high || c->slot.next_free != SLOT_USED || (c->slot.generation & 0xfffffff) != (name >> 32 & 0xfffffff)) return;
-        if (c->rmr) { rmr_event(p, c, e->events); return; }
+        if (c->plain) { plain_event(p, c, e->events); return; }
         if (e->events & EPOLLOUT) { c->want_write = false; conn_watch(p, c); mark_dirty(p, c); }
         if (e->events & EPOLLERR) { dial_failed(c); conn_broken(p, c); return; }
         if ((e->events & EPOLLHUP) && !c->reading) { conn_broken(p, c); return; }

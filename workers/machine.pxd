@@ -28,7 +28,7 @@ cdef extern from "loop.h" nogil:
     uint32_t CONTROL_RESERVE
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
-    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_RMR_OPEN
+    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_PLAIN_OPEN
     int EV_ROUTE_SENDER
     int ROUTE_REASONS
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
@@ -40,21 +40,28 @@ cdef extern from "loop.h" nogil:
         uint32_t generation
     ctypedef struct pool:
         uint32_t used, high
-    ctypedef struct rmr_conn:
+    ctypedef struct plain_conn:
         wlink *data
         wlink *other
         wlink *out
         wlink *back
         uint32_t number
         const char *why
+        const plain_protocol *speaks
+    ctypedef struct plain_protocol:
+        uint8_t number
+    ctypedef struct plain_terms:
+        const plain_protocol *speaks
+        uint32_t most
+    const plain_protocol rmr_protocol
     ctypedef struct rmr_terms:
+        plain_terms plain
         char address[1024]
         char control[1024]
         char back[1024]
         uint32_t address_length, control_length, back_length
         char source[64]
         uint64_t nonce
-        uint32_t most
         uint8_t reply
         bint replies
     uint32_t RMR_ADDRESS_MAX, RMR_NUMBER
@@ -72,7 +79,7 @@ cdef extern from "loop.h" nogil:
         bint secured
         uint8_t trace
         bint dialled
-        rmr_conn *rmr
+        plain_conn *plain
         bint messages_logged
         uint64_t max_message
         uint32_t window, max_sessions
@@ -122,7 +129,7 @@ cdef extern from "loop.h" nogil:
         bint ours
         bint routed
         bint keyed
-        bint rmr
+        bint plain
         int32_t credit
         uint32_t asked
         uint64_t order
@@ -146,7 +153,7 @@ cdef extern from "loop.h" nogil:
         bint authenticate, encrypt
         char mechanisms[256]
         pn_ssl_domain_t *tls
-        rmr_terms *rmr
+        plain_terms *plain
     ctypedef struct routerd_record:
         uint8_t type
         uint8_t arena
@@ -209,9 +216,9 @@ cdef extern from "loop.h" nogil:
     routerd_record *outbox_post(routerd_outbox *)
     bint payload_store(native_pump *, const void *, size_t, routerd_record *)
     ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)
-    wconn *rmr_new(native_pump *, int, uint16_t, bint)
-    wlink *rmr_link(native_pump *, wconn *, bint)
-    void rmr_close(native_pump *, wconn *, const char *)
+    wconn *plain_new(native_pump *, int, uint16_t, bint)
+    wlink *plain_link(native_pump *, wconn *, bint)
+    void plain_close(native_pump *, wconn *, const char *)
     wlink *link_new(native_pump *, wconn *, pn_link_t *)
     void egress_flow(native_pump *, wlink *)
     void link_free(native_pump *, wlink *)

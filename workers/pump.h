@@ -53,7 +53,7 @@ enum counter {                     /* shm/stats.py names them; tests compare the
 
 enum pump_event {                  /* what Python is called for */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
-    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_RMR_OPEN,
+    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_PLAIN_OPEN,
     EV_ROUTE_SENDER
 };
 
@@ -84,7 +84,7 @@ typedef struct {
     uint8_t heeded;                /* forms of router annotations that count when they come in here: a mask (annotations.h) */
     uint8_t annotations;           /* the form that they go out in: enum content_annotations */
     bool dialled;                  /* this side has made it */
-    struct rmr_conn *rmr;          /* it speaks RMR's own transport, and has no engine; NULL: AMQP */
+    struct plain_conn *plain;      /* it has no engine: frames of another protocol (plain.h); NULL: AMQP */
     bool messages_logged;          /* each of its messages is told of (message_log.h) */
     struct websocket *websocket;   /* how its bytes travel, if not as they are (websocket.h) */
 } wconn;
@@ -101,7 +101,7 @@ typedef struct {
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
     bool routed;                   /* what passes is the far peer's, and so is the credit (routed.h) */
-    bool rmr;                      /* it is one of a connection without engine (rmr.h): credit is counted here */
+    bool plain;                    /* it is one of a connection without engine (plain.h): credit is counted here */
     int32_t credit;
     bool keyed;                    /* in: its address is a route table, which goes by each message's key (rmr_key.h) */
     int32_t promised;              /* out, routed: credit that the far sender has been given and has not used */
@@ -158,7 +158,7 @@ typedef struct wout {
     uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;
     bool settled, droppable, streaming, told, sent, aborted;
-    bool begun;                    /* of a frame (rmr_out.h): the kernel has some of it, or will get it all the same */
+    bool begun;                    /* of a frame (plain_out.h): the kernel has some of it, or will get it all the same */
     bool waits;                    /* its receiver took none when it was looked at (out_waits) */
 } wout;
 
@@ -174,7 +174,7 @@ typedef struct {
     char mechanisms[256];          /* empty: all the engine has */
     pn_ssl_domain_t *tls;          /* NULL: none */
     int64_t tls_checked;           /* when its files were last looked at */
-    struct rmr_terms *rmr;         /* its connections speak RMR (rmr.h); NULL: AMQP */
+    struct plain_terms *plain;     /* its connections have no engine (plain.h); NULL: AMQP */
 } wlistener;
 
 typedef struct pump pump;
@@ -292,7 +292,7 @@ static inline void note_link(pump *p, const wlink *k, uint32_t head)
 
 static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
 {
-    if (__builtin_expect(k->rmr, 0)) {
+    if (__builtin_expect(k->plain, 0)) {
         k->credit += (int32_t) credit;
         mark_dirty(p, k->conn);
         return;

@@ -41,7 +41,8 @@ cdef class Pump(AnnotatingPump):
     ``segments`` is a shm.segment.Segments and must outlive the pump.
     """
 
-    cdef object handler, rmr
+    cdef object handler
+    cdef list plain
     cdef object segments
     cdef layout_control *control
     cdef object error
@@ -56,6 +57,7 @@ cdef class Pump(AnnotatingPump):
         self.segments = segments
         self.control = <layout_control *> control
         self.handler = handler
+        self.plain = [None, None]           # by number of their protocol
         self.p.index = index
         self.p.workers = workers
         for i in range(workers + 1):
@@ -176,7 +178,7 @@ cdef class Pump(AnnotatingPump):
 
     cdef dispatch(self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
         cdef uint32_t index = pool_index(&self.p.conns, c) if c != NULL else 0
-        if c != NULL and c.rmr != NULL and rmr_dispatch(self, event, index, c): return
+        if c != NULL and c.plain != NULL and plain_dispatch(self, event, index, c): return
         if event == EV_CONTROL:
             payload = self.payload(r)
             if payload is None or not self.handler.control(r.state, payload):
@@ -388,5 +390,6 @@ include "security.pxi"
 include "trace.pxi"
 include "dial.pxi"
 include "termini.pxi"
+include "plain.pxi"
 include "rmr.pxi"
 include "routes.pxi"

@@ -54,8 +54,8 @@ static inline wlistener *listener_new(pump *p)
 {
     for (uint32_t i = 0; i < p->listener_count; i++) {
         if (listener_used(p, i)) continue;
-        free(p->listeners[i].rmr);
-        p->listeners[i].rmr = NULL;
+        free(p->listeners[i].plain);
+        p->listeners[i].plain = NULL;
         return &p->listeners[i];
     }
     return p->listener_count < MAX_LISTENERS ? &p->listeners[p->listener_count++] : NULL;
@@ -144,7 +144,7 @@ static inline bool memory_left(void)
     return probe != NULL;
 }
 
-static wconn *rmr_new(pump *p, int fd, uint16_t listener, bool dialled);         /* rmr_conn.h */
+static wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled);         /* plain_conn.h */
 
 static inline void sockets_accept(pump *p, wlistener *l)
 {
@@ -172,10 +172,10 @@ static inline void sockets_accept(pump *p, wlistener *l)
         }
         p->accept_waiting = false;
         security_refresh(p, l);
-        wconn *c = l->rmr ? rmr_new(p, fd, (uint16_t) (l - p->listeners), false) : conn_new(p, fd, (uint16_t) (l - p->listeners));
+        wconn *c = l->plain ? plain_new(p, fd, (uint16_t) (l - p->listeners), false) : conn_new(p, fd, (uint16_t) (l - p->listeners));
         if (c) c->peer = peer;
         else close(fd);
-        if (c && c->rmr) p->on_event(p->self, EV_RMR_OPEN, c, NULL, NULL, NULL);
+        if (c && c->plain) p->on_event(p->self, EV_PLAIN_OPEN, c, NULL, NULL, NULL);
         if (!my_turn(p)) break;
     }
     p->accept_waiting = false;
@@ -286,7 +286,7 @@ static inline void conn_listen(pump *p, wconn *c, bool listen)
 
 static inline void conn_resume(pump *p, wconn *c)
 {
-    if (c->rmr) mark_dirty(p, c);
+    if (c->plain) mark_dirty(p, c);
     else if (!c->reading && !c->failed && pn_transport_capacity(c->transport) > 0) conn_listen(p, c, true);
 }
 

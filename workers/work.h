@@ -4,7 +4,8 @@
 
 #include "egress.h"
 #include "intake.h"
-#include "rmr_conn.h"
+#include "plain_conn.h"
+#include "rmr_out.h"
 
 static inline void work_release(pump *p, uint32_t block)
 {
@@ -32,8 +33,8 @@ static inline void work_update_in(pump *p, const routerd_record *r)
 {
     win *s = (win *) pool_find(&p->ins, r->delivery);
     bool settled = r->flags & F_SETTLED;
-    if (s && s->link->rmr) {
-        rmr_outcome(p, s, r);
+    if (s && s->link->plain) {
+        plain_outcome(p, s, r);
     } else if (s) {
         pn_delivery_t *d = s->engine;
         if (r->peer) s->core = r->peer;
@@ -92,7 +93,7 @@ static inline void work_link(pump *p, const routerd_record *r)
 {
     wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k) return;
-    if (k->rmr) { rmr_flow(p, k, r); return; }
+    if (k->plain) { plain_flow(p, k, r); return; }
     switch (r->type) {
     case W_FLOW:
         if (k->outgoing || !k->open) return;
@@ -166,7 +167,7 @@ static inline void work_unstall(pump *p)
             continue;
         }
         k->stalled = false;
-        if (k->engine || k->rmr) intake_resume(p, k);
+        if (k->engine || k->plain) intake_resume(p, k);
     }
 }
 
