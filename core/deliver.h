@@ -141,21 +141,28 @@ __attribute__((always_inline)) static inline core_out *deliver_copy(core_router 
     return out;
 }
 
-/* To an edge router, or from there to its interior router, where the link says nothing of where a message goes. */
-__attribute__((noinline)) static core_out *deliver_through(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state,
+/* To an edge router, or from there to its interior router.  Some of these links say nothing of where a message goes, nor do
+ * those for streams. */
+__attribute__((noinline)) static core_out *deliver_between(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state,
                                                            const core_past *past)
 {
-    core_text *text;
-    if (!transit_text(c, in->link, a, past, &text)) return NULL;
-    core_out *out = deliver_copy(c, in, to, priority, state, text);
-    if (out) out->text = text;
-    else if (text) text_done(c, text);
+    bool aside = to->streams && state & SEND_STREAM;
+    core_text *text = NULL;
+    if ((to->through || aside) && !transit_text(c, in->link, a, past, &text)) return NULL;
+    core_link *stream = aside ? stream_link(c, to->streams) : NULL;
+    core_out *out = deliver_copy(c, in, stream ? stream : to, priority, state, text);
+    if (!out) {
+        if (text) text_done(c, text);
+        return NULL;
+    }
+    out->text = text;
+    if (stream) stream_note(out, priority, state);
     return out;
 }
 
 static inline core_out *deliver_here(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state, const core_past *past)
 {
-    if (__builtin_expect(to->through, 0)) return deliver_through(c, in, a, to, priority, state, past);
+    if (__builtin_expect(to->kind == LINK_EDGE, 0)) return deliver_between(c, in, a, to, priority, state, past);
     return deliver_copy(c, in, to, priority, state, NULL);
 }
 
@@ -172,17 +179,16 @@ static void deliver_edge(core_router *c, core_in *in, core_address *a, uint8_t p
 static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32_t hop, uint8_t priority, uint32_t state, const core_past *past)
 {
     core_text *text;
-    core_link *to = transit_link(c, hop, past->control, priority), *stream;
+    core_link *to = transit_link(c, hop, past->control, priority), *stream = NULL;
     if (!to || !transit_text(c, in->link, a, past, &text)) return;
-    if (state & SEND_STREAM && !past->control && (stream = stream_link(c, network_hop(&c->network, hop)))) to = stream;
+    if (state & SEND_STREAM && !past->control && (stream = stream_link(c, network_hop(&c->network, hop)->streams))) to = stream;
     core_out *out = deliver_copy(c, in, to, priority, state, text);
     if (!out) {
         if (text) text_done(c, text);
         return;
     }
     out->hop = (uint8_t) hop;
-    out->priority = priority;
-    out->routed = (uint8_t) state;
+    if (stream) stream_note(out, priority, state);
     out->address = pool_handle(a);
     out->text = text;
     if (!(in->flags & IN_PRESETTLED)) a->outstanding[hop]++;

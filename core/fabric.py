@@ -14,6 +14,7 @@ from core.forward import Forwarder, Nodes
 from core.linkroutes.routes import CLASSES, LINK_BALANCED, Routes
 from core.local import Local
 from core.names import Names
+from core.streams import Streams
 from core.trunks import Trunks
 
 if TYPE_CHECKING:
@@ -58,7 +59,13 @@ class Fabric:
     """One router's part of the network; nothing of it is there in a router that stands alone."""
 
     def __init__(
-        self, forwarder: Forwarder, addresses: Addresses, local: Local, me: Identity, names: Names
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        local: Local,
+        me: Identity,
+        names: Names,
+        streams: Streams,
     ) -> None:
         self._forwarder = forwarder
         self._addresses = addresses
@@ -66,7 +73,7 @@ class Fabric:
         self._me = me
         self.nodes = Nodes(forwarder)
         self.nodes.add_router(0, self._text(me.router_id))
-        self.trunks = Trunks(forwarder, self.nodes, names, self)
+        self.trunks = Trunks(forwarder, self.nodes, names, streams, self)
         self._network: Network | None = None
         self._routers: dict[int, str] = {}  # by bit
         self._consumers: Counter[str] = Counter()  # receivers here, by key

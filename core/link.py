@@ -41,7 +41,7 @@ class Link(msgspec.Struct):
         """What it is for, as management says it."""
         if self.edge and self.outgoing and self.address is not None and self.address.key[0] == "H":
             return "edge-downlink"
-        return TYPES[self.kind]
+        return TYPES[0 if self.edge else self.kind]
 
 
 class Watcher(Protocol):

@@ -11,11 +11,12 @@ from core.auto_links import ROLE as CONTAINER_ROLE
 from core.auto_links import AutoLinks
 from core.edge.place import Place
 from core.fabric import Fabric
-from core.forward import ROUTED_LINK, Forwarder
+from core.forward import ROUTED_LINK, STREAM_LINK, Forwarder
 from core.link import Edges, Link, Watcher
 from core.linkroutes.ends import LOST, NO_ROUTE, Ends
 from core.names import Names
 from core.phases import wish
+from core.streams import Streams
 from core.terminus import (
     MAX_CAPACITY,
     NO_CONNECTION,
@@ -48,6 +49,7 @@ class Links:
         names: Names,
         admissions: Admissions,
         auto_links: AutoLinks,
+        streams: Streams,
         fabric: Fabric | None = None,
         edges: Edges | None = None,
         ends: Ends | None = None,
@@ -56,6 +58,7 @@ class Links:
         self._edges = edges
         self._auto_links = auto_links
         self._ends = ends
+        self._streams = streams
         self._forwarder = forwarder
         self._addresses = addresses
         self._me = me
@@ -138,14 +141,13 @@ class Links:
         if isinstance(terminus, Error):
             self._refuse(worker, attach, terminus)
             return
-        tenant = connection.tenant if connection else ""
         phase = wish(attach.capabilities, outgoing=attach.outgoing, edge=edge != 0)
+        tenant, role = (connection.tenant, connection.role) if connection else ("", "")
         address = None
         if terminus.text is not None:
             address = self._addresses.terminus(
                 terminus.text, tenant, outgoing=attach.outgoing, phase=phase.phase
             )
-        role = connection.role if connection else ""
         if address is not None and (error := barred(address, attach.outgoing, self._addresses.tables, role)):
             self._refuse(worker, attach, error)
             self._addresses.forget_idle(address)
@@ -155,7 +157,10 @@ class Links:
     def _special(self, worker: int, attach: Attach, connection: ConnectionOpened | None, edge: int) -> bool:
         """Whether a link is not like a client's: one between routers, or a far end."""
         kind = kind_of(attach) if self._fabric is None else self._fabric.trunks.kind(attach)
-        if kind is not None and connection is not None:
+        if self._streams.asked(attach):
+            if self._streams.add(worker, attach):
+                self._enter(worker, attach, None, kind=STREAM_LINK, edge=edge)
+        elif kind is not None and connection is not None:
             self._attach_trunk(worker, attach, kind)
         elif self._ends is not None and self._ends.is_answer(attach):
             self._ends.answered(worker, attach, self._enter_routed)
@@ -335,14 +340,9 @@ class Links:
         self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, error))
 
     def _refuse(self, worker: int, attach: Attach, error: Error) -> None:
-        LOGGER.info(
-            "link %r of worker %d connection %d refused: %s: %s",
-            attach.name,
-            worker,
-            attach.connection,
-            error.condition,
-            error.description,
-        )
+        why = f"{error.condition}: {error.description}"
+        where = f"link {attach.name!r} of worker {worker} connection {attach.connection}"
+        LOGGER.info("%s refused: %s", where, why)
         self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, error))
 
     def _post(self, worker: int, kind: int, payload: msgspec.Struct) -> None:
@@ -363,9 +363,7 @@ class Links:
 
     def _cancelled(self, worker: int, detach: Detach) -> bool:
         """Whether a link is gone that waited for an answer."""
-        if self._edges is not None and self._edges.cancel(worker, detach):
-            return True
-        return self._ends is not None and self._ends.cancel(worker, detach)
+        return any(one is not None and one.cancel(worker, detach) for one in (self._edges, self._ends))
 
     def forget_worker(self, worker: int) -> int:
         """Forget the links of a worker that the forwarder has reclaimed; how many there were."""

@@ -127,9 +127,10 @@ cdef extern from "setup.h" nogil:
     ctypedef struct core_neighbour:
         bint taken
         core_link *control
+    ctypedef struct core_streams:
         core_link *idle
         core_link *waiting
-        uint32_t idle_count, streaming
+        uint32_t idle_count, count
     ctypedef struct core_network:
         core_node *node
         core_neighbour *neighbour
@@ -147,7 +148,8 @@ cdef extern from "setup.h" nogil:
         core_link *coupled
         uint8_t worker, kind
         core_text *text
-        uint32_t scope, count, withheld, capacity
+        uint32_t scope, count, withheld, capacity, edge
+        uint64_t streams
         int64_t granted
         uint64_t deliveries, dry_since
         uint32_t link, link_gen, stuck, flow, flow_address
@@ -171,7 +173,7 @@ cdef extern from "setup.h" nogil:
         core_stall stall
         arena_view *arena
         arena_owner own
-        core_pool ins, outs, links, addresses
+        core_pool ins, outs, links, addresses, streams
         core_alias_table aliases
         core_payload_table payloads
         sem_t *sem
@@ -227,7 +229,10 @@ cdef extern from "setup.h" nogil:
     void network_neighbour(core_router *, uint32_t, int)
     bint address_add_remote(core_router *, core_address *, uint32_t)
     void address_drop_remote(core_router *, core_address *, uint32_t)
-    int neighbour_take(core_router *, bint, bint)
+    int neighbour_take(core_router *, uint64_t, bint)
+    core_streams *stream_open(core_router *)
+    void stream_close(core_router *, core_streams *)
+    void stream_add_link(core_router *, core_link *, uint64_t)
     void neighbour_give(core_router *, uint32_t)
     void neighbour_add_link(core_router *, core_link *, uint32_t, uint32_t)
     uint64_t link_rate(const core_link_counts *, uint64_t)

@@ -51,13 +51,10 @@ typedef struct {               /* a router; its place in the table is its bit */
 
 typedef struct {               /* a connection to a router: our links there */
     bool taken;
-    bool streams;              /* it takes links for messages that are still coming in */
     bool abroad;               /* it speaks the other dialect when it comes to addresses */
     struct core_link *control;
     struct core_link *data[ROUTERD_PRIORITIES];
-    struct core_link *idle;    /* links for streams that carry none, by `next` */
-    uint32_t idle_count, streaming;    /* of these, and of all such links */
-    struct core_link *waiting; /* no link: on it are streams that wait for one; NULL without `streams` */
+    uint64_t streams;          /* handle of its core_streams; 0: it knows none */
 } core_neighbour;
 
 typedef struct {

@@ -90,9 +90,9 @@ cdef class Nodes:
 
     # ---- neighbours ----
 
-    def take_neighbour(self, bint streams, bint abroad=False) -> int:
-        """A place for a connection to a router; -1: there is none left. ``streams``: it takes links for streams; ``abroad``:
-        it speaks the other dialect when it comes to addresses."""
+    def take_neighbour(self, uint64_t streams, bint abroad=False) -> int:
+        """A place for a connection to a router; -1: there is none left. ``streams``: handle of its links for streams, 0: it
+        knows none; ``abroad``: it speaks the other dialect when it comes to addresses."""
         return neighbour_take(self.forwarder.core, streams, abroad)
 
     def set_border(self, uint64_t address) -> None:
@@ -136,22 +136,64 @@ cdef class Nodes:
         cdef uint32_t block = local_tell(c, l, <uint32_t> place, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> PyBytes_GET_SIZE(content))
         return None if block == ROUTERD_NIL else block
 
+
+cdef class StreamLinks:
+    """Links for messages that are still coming in, a handle for those of each connection that knows them (stream.h)."""
+
+    cdef Forwarder forwarder
+
+    def __cinit__(self, Forwarder forwarder not None):
+        self.forwarder = forwarder
+
+    cdef core_streams *find(self, uint64_t handle) except NULL:
+        cdef core_streams *k = <core_streams *> pool_find(&self.forwarder.core.streams, handle)
+        if k is NULL:
+            raise ValueError(f"there are no links for streams by the handle {handle:#x}")
+        return k
+
+    def open(self) -> int:
+        """For another connection."""
+        cdef core_streams *k = stream_open(self.forwarder.core)
+        if k is NULL:
+            raise MemoryError()
+        return pool_handle(k)
+
+    def close(self, uint64_t handle) -> None:
+        """The connection is gone; its links have been removed before. What waited for one is released."""
+        stream_close(self.forwarder.core, self.find(handle))
+
+    def use(self, uint64_t handle, uint32_t worker, uint32_t link, uint32_t generation) -> None:
+        """Let streams for an outgoing link of an edge router's connection go over links of their own."""
+        self.find(handle)
+        cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
+        if l is not NULL and l.outgoing and l.edge:
+            l.streams = handle
+
+    def add_link(self, uint64_t handle, uint32_t worker, uint32_t link, uint32_t generation, uint32_t capacity) -> bool:
+        """One to an edge router, or from there to its interior router. False: its index is taken or absurd."""
+        self.find(handle)
+        self.forwarder.worker_known(worker)
+        cdef core_link *l = link_place(self.forwarder.core, worker, link, generation, True, capacity)
+        if l is NULL:
+            return False
+        l.kind = LINK_STREAM
+        stream_add_link(self.forwarder.core, l, handle)
+        return True
+
     def thirsty(self) -> bool:
         """Whether a stream waits for a link, since this was last asked."""
         cdef bint thirsty = self.forwarder.core.network.thirsty
         self.forwarder.core.network.thirsty = False
         return thirsty
 
-    def streams(self, int place) -> tuple[int, int, int]:
-        """Of a neighbour's links for streams: all, idle ones, and how many streams wait for one."""
-        self.place_taken(place)
-        cdef core_neighbour *k = &self.forwarder.core.network.neighbour[place]
-        return k.streaming, k.idle_count, 0 if k.waiting is NULL else k.waiting.count
+    def state(self, uint64_t handle) -> tuple[int, int, int]:
+        """Of a connection's links for streams: all, idle ones, and how many streams wait for one."""
+        cdef core_streams *k = self.find(handle)
+        return k.count, k.idle_count, k.waiting.count
 
-    def surplus(self, int place, uint32_t keep, uint32_t most) -> list[tuple[int, int]]:
-        """Take idle links for streams beyond ``keep`` out of use; index and generation of each, to be detached."""
-        self.place_taken(place)
-        cdef core_neighbour *k = &self.forwarder.core.network.neighbour[place]
+    def surplus(self, uint64_t handle, uint32_t keep, uint32_t most) -> list[tuple[int, int]]:
+        """Take idle links beyond ``keep`` out of use; index and generation of each, to be detached."""
+        cdef core_streams *k = self.find(handle)
         cdef core_link *l
         taken = []
         while k.idle_count > keep and <uint32_t> len(taken) < most:

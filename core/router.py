@@ -29,6 +29,7 @@ from core.routes.intake import Intake
 from core.routes.liaisons import Liaisons
 from core.routes.plane import Plane
 from core.stations import Stations
+from core.streams import Streams
 from core.terminus import RMR
 from core.trunks import ROLE
 from shm.control import ChangeAddresses, SetAddresses, Setup, WorkerAdded, WorkerGone, WorkerReclaimed
@@ -105,10 +106,11 @@ class Core:
         self.addresses = Addresses(self.forwarder, me, Rules(setup.addresses, setup.default_distribution))
         self.connectors = Connectors()
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
+        self.streams = Streams(self.forwarder, names)
         self.fabric = (
             None
             if setup.mode != "interior"
-            else Fabric(self.forwarder, self.addresses, self.local, me, names)
+            else Fabric(self.forwarder, self.addresses, self.local, me, names, self.streams)
         )
         self.routes = Routes()
         self.connections = Connections(self.forwarder, self.admissions)
@@ -124,6 +126,7 @@ class Core:
             names,
             self.admissions,
             self.auto_links,
+            self.streams,
             self.fabric,
             self.edges,
             self.ends,
@@ -156,13 +159,17 @@ class Core:
         if mode == "edge":
             from core.edge.uplink import Uplink  # noqa: PLC0415  a router that stands alone does without
 
-            uplink = Uplink(self.forwarder, self.addresses, self.local, me, names, self._decided)
+            uplink = Uplink(
+                self.forwarder, self.addresses, self.local, me, names, self.streams, self._decided
+            )
             self.routes.advertise = uplink.route_proxies.offer
             return uplink
         if mode == "interior":
             from core.edge.downlinks import Downlinks  # noqa: PLC0415  as above
 
-            return Downlinks(self.forwarder, self.addresses, self.local, self.routes, self.connections.find)
+            return Downlinks(
+                self.forwarder, self.addresses, self.local, self.streams, self.routes, self.connections.find
+            )
         return None
 
     def _decided(
@@ -213,6 +220,7 @@ class Core:
     def restless(self) -> bool:
         """Whether there is something to do before anybody sleeps."""
         changed = self.fabric is not None and self.fabric.changed
+        changed = changed or (self.edges is not None and self.edges.restless)
         return changed or self.addresses.unsettled or self.plane.restless or self.liaisons.busy
 
     def tick(self, now: int) -> None:
@@ -221,6 +229,7 @@ class Core:
         self.plane.step()
         self.liaisons.step(now)
         self.auto_links.step(now)
+        self.streams.step(now)
         if self.fabric is not None:
             self.fabric.step(now)
         if self.edges is not None:
@@ -287,8 +296,7 @@ class Core:
             self._control(*self.forwarder.control())
         elif stop == LOCAL:
             self.local.work()
-            if self.fabric is not None:
-                self.fabric.trunks.quench()
+            self.streams.quench()
 
     def _control(self, worker: int, kind: int, payload: bytes | None) -> None:
         decoder = self._decoders.get(kind)
@@ -362,6 +370,7 @@ class Core:
                 if (opened := self.connections.find(worker, message.connection)) is not None:
                     trunks.costs(worker, opened)
             case LinkRefused():
+                self.streams.refused(message)
                 self.auto_links.refused(message)
                 if trunks is not None:
                     trunks.refused(message)

@@ -180,7 +180,7 @@ static void in_consumed(core_router *c, core_in *in)
 
 static void stream_idle(core_router *c, core_link *l);
 
-/* A copy that went to another router is over. */
+/* A copy that went to another router, or over a link for streams, is over. */
 static void out_transit_over(core_router *c, const core_out *out)
 {
     core_address *a = out->hop ? (core_address *) pool_find(&c->addresses, out->address) : NULL;
@@ -196,7 +196,7 @@ static void out_finish(core_router *c, core_out *out, core_outcome outcome)
     bool open = !out->state;
     if (__builtin_expect(c->flow != NULL, 0)) flow_copy(c, out, outcome.state, outcome.arena, outcome.detail);
     link_count(c, out->link, in, outcome.state);
-    if (__builtin_expect(out->hop || out->text, 0)) out_transit_over(c, out);
+    if (__builtin_expect(out->hop || out->text || out->flags & OUT_STREAM, 0)) out_transit_over(c, out);
     link_drop_out(out);
     in_drop_copy(out);
     pool_give(&c->outs, out);

@@ -47,6 +47,7 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
     pool_open(&c->outs, sizeof(core_out));
     pool_open(&c->links, sizeof(core_link));
     pool_open(&c->addresses, sizeof(core_address));
+    pool_open(&c->streams, sizeof(core_streams));
     c->bell = (routerd_doorbell *) (control + layout_core_doorbell());
     c->stats = (stats_page *) (control + layout_stats(workers));
     if (!arena_own(&c->own, &c->arena[workers])) return "there is no memory for the core's free lists";
@@ -62,8 +63,9 @@ static const char *core_open(core_router *c, uint32_t workers, uint8_t *control,
 /* Texts go with what owns them, or with the last copy that names them. */
 static void close_texts(core_router *c)
 {
-    for (uint32_t i = 0; i < NEIGHBOURS; i++) free(c->network.neighbour[i].waiting);
     uint32_t at = 0;
+    for (core_streams *k; (k = (core_streams *) pool_next(&c->streams, &at));) free(k->waiting);
+    at = 0;
     for (core_out *out; (out = (core_out *) pool_next(&c->outs, &at));)
         if (out->text) text_done(c, out->text);
     at = 0;
@@ -95,6 +97,7 @@ static void core_close(core_router *c)
     pool_close(&c->outs);
     pool_close(&c->links);
     pool_close(&c->addresses);
+    pool_close(&c->streams);
     arena_disown(&c->own);
     if (c->sem) sem_close(c->sem);
 }

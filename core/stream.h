@@ -10,18 +10,28 @@
 
 #include "settle.h"
 
-/* Where a stream to a neighbour goes; NULL: it has no such links. */
-static inline core_link *stream_link(core_router *c, core_neighbour *k)
+/* Where a stream goes on a connection that has such links; NULL: it has none. */
+static inline core_link *stream_link(core_router *c, uint64_t streams)
 {
-    core_link *l = k->idle;
+    core_streams *s = (core_streams *) pool_find(&c->streams, streams);
+    if (!s) return NULL;
+    core_link *l = s->idle;
     if (!l) {
-        c->network.thirsty |= k->streams;
-        return k->waiting;
+        c->network.thirsty = true;
+        return s->waiting;
     }
-    k->idle = l->next;
-    k->idle_count--;
+    s->idle = l->next;
+    s->idle_count--;
     l->next = NULL;
     return l;
+}
+
+/* What a copy on such a link says when it begins later. */
+static inline void stream_note(core_out *out, uint8_t priority, uint32_t state)
+{
+    out->flags |= OUT_STREAM;
+    out->priority = priority;
+    out->routed = (uint8_t) state;
 }
 
 static void stream_begin(core_router *c, core_out *out, core_link *l)
@@ -45,8 +55,9 @@ static void stream_begin(core_router *c, core_out *out, core_link *l)
 /* A link is free: for the stream that has waited longest, or for the next one that comes. */
 static void stream_idle(core_router *c, core_link *l)
 {
-    core_neighbour *k = &c->network.neighbour[l->neighbour];
-    while (k->waiting && k->waiting->outs) {
+    core_streams *k = (core_streams *) pool_find(&c->streams, l->streams);
+    if (!k) return;
+    while (k->waiting->outs) {
         core_out *out = k->waiting->outs;
         if (!(out->in->flags & IN_ABORTED)) {
             stream_begin(c, out, l);
@@ -59,24 +70,49 @@ static void stream_idle(core_router *c, core_link *l)
     k->idle_count++;
 }
 
-/* False: memory is used up. */
-static bool stream_open(core_router *c, core_neighbour *k, uint32_t place)
+static void stream_add_link(core_router *c, core_link *l, uint64_t streams)
 {
-    core_link *l = (core_link *) calloc(1, sizeof *l);
-    if (!l) return false;
-    *l = (core_link) {.link = ROUTERD_NIL, .worker = (uint8_t) (c->workers + 1), .outgoing = true, .kind = LINK_STREAM, .neighbour = (uint8_t) place,
-                      .leaving = true, .capacity = UINT32_MAX};
-    k->waiting = l;
-    return true;
+    core_streams *k = (core_streams *) pool_find(&c->streams, streams);
+    l->streams = streams;
+    if (!k) return;
+    k->count++;
+    stream_idle(c, l);
 }
 
-/* The neighbour is gone: what waited was not sent. */
-static void stream_close(core_router *c, core_neighbour *k)
+static void stream_drop_link(core_router *c, core_link *l)
 {
-    if (!k->waiting) return;
+    core_streams *k = (core_streams *) pool_find(&c->streams, l->streams);
+    if (!k) return;
+    k->count--;
+    for (core_link **at = &k->idle; *at; at = &(*at)->next) {
+        if (*at != l) continue;
+        *at = l->next;
+        k->idle_count--;
+        return;
+    }
+}
+
+/* NULL: memory is used up. */
+static core_streams *stream_open(core_router *c)
+{
+    core_streams *k = (core_streams *) pool_take(&c->streams);
+    if (!k) return NULL;
+    k->waiting = (core_link *) calloc(1, sizeof *k->waiting);
+    if (!k->waiting) {
+        pool_give(&c->streams, k);
+        return NULL;
+    }
+    *k->waiting = (core_link) {.link = ROUTERD_NIL, .worker = (uint8_t) (c->workers + 1), .outgoing = true, .kind = LINK_STREAM, .leaving = true,
+                               .capacity = UINT32_MAX};
+    return k;
+}
+
+/* The connection is gone: what waited was not sent. */
+static void stream_close(core_router *c, core_streams *k)
+{
     while (k->waiting->outs) out_finish(c, k->waiting->outs, outcome_plain(S_RELEASED, 0));
     free(k->waiting);
-    k->waiting = NULL;
+    pool_give(&c->streams, k);
 }
 
 #endif

@@ -117,7 +117,8 @@ typedef struct core_in {
 } core_in;
 
 enum core_out_flag {
-    OUT_SETTLED = 1            /* sent presettled, or its worker has been told that the sender settled: expect A_DONE */
+    OUT_SETTLED = 1,           /* sent presettled, or its worker has been told that the sender settled: expect A_DONE */
+    OUT_STREAM = 2             /* on a link for streams, or waiting for one */
 };
 
 typedef struct core_out {
@@ -136,6 +137,13 @@ typedef struct core_out {
     uint64_t address;          /* for a router: handle of the address, which counts it */
     struct core_text *text;    /* for a router: what overrides `to`; NULL: nothing */
 } core_out;
+
+typedef struct {               /* stream.h: a connection's links for messages that are still coming in */
+    pool_node node;
+    struct core_link *idle;    /* links that carry none, by `next` */
+    uint32_t idle_count, count;            /* of these, and of all */
+    struct core_link *waiting; /* no link: on it are streams that wait for one */
+} core_streams;
 
 #define RATE_SLOTS 5u
 
@@ -163,6 +171,7 @@ typedef struct core_link {
     bool annotated;            /* incoming: its messages may say where they go and have been */
     bool through;              /* outgoing: the peer asks its messages where they go */
     uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
+    uint64_t streams;          /* handle of the core_streams it is one of, or of those that take streams for it; 0: none */
     bool container;            /* of a broker's connection: counted apart */
     bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
     uint32_t capacity;
@@ -247,7 +256,7 @@ typedef struct core_router {
     core_worker worker[ROUTERD_MAX_WORKERS + 2];   /* number `workers` is the core itself: local.h; the one behind is nobody */
     arena_view arena[ROUTERD_MAX_WORKERS + 1];
     arena_owner own;           /* the core's arena: number `workers` */
-    core_pool ins, outs, links, addresses;
+    core_pool ins, outs, links, addresses, streams;
     core_alias_table aliases;
     core_payload_table payloads;
     stats_page *stats;

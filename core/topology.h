@@ -105,37 +105,31 @@ static void neighbour_add_link(core_router *c, core_link *l, uint32_t neighbour,
     if (!l->outgoing) return;
     if (l->kind == LINK_CONTROL) k->control = l;
     else if (l->kind == LINK_DATA) k->data[priority] = l;
-    else k->streaming++, stream_idle(c, l);
-    network_changed(c);
+    else stream_add_link(c, l, k->streams);
+    if (l->kind != LINK_STREAM) network_changed(c);
 }
 
 static void neighbour_drop_link(core_router *c, core_link *l)
 {
     core_neighbour *k = &c->network.neighbour[l->neighbour];
     if (!l->outgoing) return;
+    if (l->kind == LINK_STREAM) {
+        stream_drop_link(c, l);
+        return;
+    }
     if (k->control == l) k->control = NULL;
     for (uint32_t p = 0; p < ROUTERD_PRIORITIES; p++)
         if (k->data[p] == l) k->data[p] = NULL;
-    if (l->kind == LINK_STREAM) {
-        k->streaming--;
-        for (core_link **at = &k->idle; *at; at = &(*at)->next) {
-            if (*at != l) continue;
-            *at = l->next;
-            k->idle_count--;
-            break;
-        }
-    }
     network_changed(c);
 }
 
 /* A place for a connection to a router; -1: all are taken. */
-static int neighbour_take(core_router *c, bool streams, bool abroad)
+static int neighbour_take(core_router *c, uint64_t streams, bool abroad)
 {
     for (int i = 0; i < (int) NEIGHBOURS; i++) {
         core_neighbour *k = &c->network.neighbour[i];
         if (k->taken) continue;
         *k = (core_neighbour) {.taken = true, .streams = streams, .abroad = abroad};
-        if (streams && !stream_open(c, k, (uint32_t) i)) return -1;
         c->network.abroad += abroad;
         return i;
     }
@@ -145,7 +139,6 @@ static int neighbour_take(core_router *c, bool streams, bool abroad)
 /* The connection is gone, and its links before it. */
 static void neighbour_give(core_router *c, uint32_t neighbour)
 {
-    stream_close(c, &c->network.neighbour[neighbour]);
     c->network.abroad -= c->network.neighbour[neighbour].abroad;
     c->network.neighbour[neighbour] = (core_neighbour) {.taken = false};
     for (uint32_t bit = 0; bit < NODES; bit++)

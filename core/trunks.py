@@ -12,14 +12,13 @@ import msgspec
 
 from core.forward import CONTROL_LINK, DATA_LINK, ROUTED_LINK, STREAM_LINK, Forwarder, Nodes
 from core.names import Names
+from core.streams import Streams
 from shm.payloads import (
     C_CLOSE,
-    C_DETACH,
     C_OPEN_LINK,
     Attach,
     Close,
     ConnectionOpened,
-    Detach,
     Error,
     LinkRefused,
     OpenLink,
@@ -30,16 +29,11 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 ROLE: Final = "inter-router"
 CONTROL: Final = "qd.router"
 DATA: Final = "qd.router-data"
-STREAMING: Final = "qd.streaming-links"  # capability of a connection
 PRIORITIES: Final = 10
 CONTROL_PRIORITY: Final = 9
 LINK_CAPACITY: Final = 250
 SET_UP_NS: Final = 3_000_000_000  # a trunk that is not complete by then is given up, and dialled anew
 SPARE_STREAMS: Final = 2  # links for streams that wait for one: opening takes a round trip
-MOST_STREAMS: Final = 1000  # at once to one neighbour; further ones wait
-IDLE_STREAMS: Final = 128  # idle links that are kept
-TRIMMED: Final = 10  # of those beyond, how many are closed at a time
-TRIM_NS: Final = 30_000_000_000
 
 FORBIDDEN: Final = Error("qd:forbidden", "Connection is not a router connection")
 TOO_MANY: Final = Error(
@@ -77,7 +71,7 @@ class Trunk(msgspec.Struct):
     opened: ConnectionOpened
     since: int  # nanoseconds
     dials: bool  # we open the links
-    streams: bool  # both ends know links for streams
+    streams: int  # handle of its links for streams; 0: the peer knows none
     control: set[bool] = msgspec.field(default_factory=set)  # directions of its control links; True: outgoing
     data: dict[bool, set[int]] = msgspec.field(default_factory=lambda: {True: set(), False: set()})
     asked: set[int] = msgspec.field(default_factory=set)  # requests under way
@@ -109,17 +103,19 @@ def kind_of(attach: Attach) -> int | None:
 class Trunks:
     """All trunks of this router."""
 
-    def __init__(self, forwarder: Forwarder, nodes: Nodes, names: Names, listener: Listener) -> None:
+    def __init__(
+        self, forwarder: Forwarder, nodes: Nodes, names: Names, streams: Streams, listener: Listener
+    ) -> None:
         self._forwarder = forwarder
         self._nodes = nodes
         self._names = names
+        self._streams = streams
         self._listener = listener
         self._trunks: dict[Key, Trunk] = {}
         self._by_place: dict[int, Trunk] = {}
         self._by_request: dict[int, tuple[Trunk, int]] = {}  # with the kind of link
         self._encode = msgspec.msgpack.Encoder().encode
         self._number = 0
-        self._trimmed = 0
 
     def greeted(self, worker: int, opened: ConnectionOpened) -> bool:
         """Whether a connection has a control link by now."""
@@ -143,16 +139,18 @@ class Trunks:
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
         """A connection to a router is open; we set up its links if we dialled."""
         self.closed(worker, opened.connection)
-        streams = STREAMING in opened.offered
+        key = worker, opened.connection
+        streams = self._streams.begin(worker, opened, [DATA], SPARE_STREAMS, lambda: self._trunks[key].whole)
         place = self._nodes.take_neighbour(streams, dialect(opened) == "skupper")
         if place < 0:
+            self._streams.end(streams)
             self._close(worker, opened, TOO_MANY)
             return
         self._number += 1
         trunk = Trunk(
             self._number, place, worker, opened, self._forwarder.now, opened.connector != "", streams
         )
-        self._trunks[worker, opened.connection] = self._by_place[place] = trunk
+        self._trunks[key] = self._by_place[place] = trunk
         if trunk.dials and not opened.restored:
             self._open(trunk, CONTROL, 0, CONTROL_PRIORITY)
             for priority in range(PRIORITIES):
@@ -168,6 +166,7 @@ class Trunks:
         del self._by_place[trunk.place]
         for request in trunk.asked:
             del self._by_request[request]
+        self._streams.end(trunk.streams)
         self._nodes.give_neighbour(trunk.place)
 
     def costs(self, worker: int, opened: ConnectionOpened) -> None:
@@ -185,16 +184,9 @@ class Trunks:
         for key in [key for key in self._trunks if key[0] == worker]:
             self.closed(*key)
 
-    def _open(
-        self,
-        trunk: Trunk,
-        capability: str,
-        session: int,
-        priority: int,
-        directions: tuple[bool, ...] = (True, False),
-    ) -> None:
-        """Ask the worker for a pair of links, or for one."""
-        for outgoing in directions:
+    def _open(self, trunk: Trunk, capability: str, session: int, priority: int) -> None:
+        """Ask the worker for a pair of links."""
+        for outgoing in (True, False):
             request = self._names.request()
             trunk.asked.add(request)
             self._by_request[request] = trunk, KINDS[capability]
@@ -298,35 +290,12 @@ class Trunks:
     # ---- time ----
 
     def step(self, now: int) -> None:
-        """Give up what was not set up in time; keep links for streams at hand."""
+        """Give up what was not set up in time."""
         for trunk in list(self._trunks.values()):
             if trunk.dials and not trunk.whole and now - trunk.since > SET_UP_NS:
                 trunk.since = now
                 LOGGER.warning("router connection to %s is incomplete and closed", trunk.peer)
                 self._close(trunk.worker, trunk.opened, INCOMPLETE)
-            elif trunk.streams and trunk.whole:
-                self._keep_streams(trunk)
-                if now - self._trimmed > TRIM_NS:
-                    self._trim(trunk)
-        if now - self._trimmed > TRIM_NS:
-            self._trimmed = now
-
-    def quench(self) -> None:
-        """Open links for the streams that wait for one."""
-        if self._nodes.thirsty():
-            for trunk in self._trunks.values():
-                if trunk.streams and trunk.whole:
-                    self._keep_streams(trunk)
-
-    def _keep_streams(self, trunk: Trunk) -> None:
-        total, idle, waiting = self._nodes.streams(trunk.place)
-        wanted = min(waiting + SPARE_STREAMS - idle - len(trunk.asked), MOST_STREAMS - total)
-        for _ in range(wanted):  # each in a session of its own: a window that is full stops nobody else
-            self._open(trunk, DATA, 1 + PRIORITIES + self._names.request(), 0, (True,))
-
-    def _trim(self, trunk: Trunk) -> None:
-        for link, generation in self._nodes.surplus(trunk.place, IDLE_STREAMS, TRIMMED):
-            self._forwarder.post_control(trunk.worker, C_DETACH, self._encode(Detach(link, generation)))
 
     def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
         close = Close(opened.connection, opened.generation, error)

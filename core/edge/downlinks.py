@@ -16,6 +16,7 @@ from core.linkroutes.routes import Routes
 from core.local import Local, RefusedError
 from core.network.complaints import Complaints
 from core.network.message import BadMessageError
+from core.streams import Streams
 from shm.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error, LinkRefused
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -42,6 +43,7 @@ class Edge(msgspec.Struct):
     number: int
     worker: int
     opened: ConnectionOpened
+    streams: int = 0  # handle of its links for streams; 0: it knows none
     tracked_at: str = ""  # where it wants to hear of addresses
     told: set[str] = msgspec.field(default_factory=set)  # keys with receivers beyond it
     senders: Counter[str] = msgspec.field(default_factory=Counter)  # its links, by key
@@ -63,6 +65,7 @@ class Downlinks:
         forwarder: Forwarder,
         addresses: Addresses,
         local: Local,
+        streams: Streams,
         link_routes: Routes,
         opened: Callable[[int, int], ConnectionOpened | None],
     ) -> None:
@@ -70,6 +73,7 @@ class Downlinks:
         self._opened = opened  # a connection of whatever role, by worker and index
         self._addresses = addresses
         self._local = local
+        self._streams = streams
         self._link_routes = link_routes
         self._encode = msgspec.msgpack.Encoder().encode
         self._edges: dict[Key, Edge] = {}
@@ -91,7 +95,7 @@ class Downlinks:
         if opened.restored:  # its links would have to be told apart: made anew they need not
             self._close(worker, opened, AGAIN)
         self._number += 1
-        edge = Edge(self._number, worker, opened)
+        edge = Edge(self._number, worker, opened, self._streams.begin(worker, opened, [], 0, lambda: True))
         self._edges[worker, opened.connection] = self._by_number[edge.number] = edge
 
     def closed(self, worker: int, connection: int, generation: int | None = None) -> None:
@@ -99,6 +103,7 @@ class Downlinks:
         edge = self._edges.get((worker, connection))
         if edge is not None and generation in (None, edge.opened.generation):
             del self._edges[worker, connection], self._by_number[edge.number]
+            self._streams.end(edge.streams)
 
     def forget_worker(self, worker: int) -> None:
         """A worker is dead, and its connections with it."""
@@ -158,6 +163,8 @@ class Downlinks:
         if link.address is None:
             return
         key = link.address.key
+        if edge is not None:
+            self._streams.serve(edge.streams, link)
         if key == f"L{HEARTBEAT}" and not link.outgoing:
             self._hearts[link.worker, link.link] = Heart(link, self._forwarder.now)
         elif key == f"L{LOOKUP}" and not link.outgoing:
@@ -233,6 +240,11 @@ class Downlinks:
         """For the log."""
         opened = None if link is None else self._opened(link.worker, link.connection)
         return "an edge router" if opened is None else f"{opened.container} at {opened.host}"
+
+    @property
+    def restless(self) -> bool:
+        """Whether an edge router may have to be told something: its senders wait for it."""
+        return bool(self._edges and self._changed)
 
     def step(self, now: int, routes: int) -> None:
         """What is due. ``routes``: another number whenever the network has changed."""

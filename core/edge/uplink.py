@@ -39,6 +39,7 @@ from core.link import Link
 from core.local import Local
 from core.names import Names
 from core.network.message import BadMessageError
+from core.streams import Streams
 from core.trunks import dialect
 from shm.payloads import (
     C_CLOSE,
@@ -72,6 +73,7 @@ class Interior(msgspec.Struct):
     number: int
     worker: int
     opened: ConnectionOpened
+    streams: int = 0  # handle of its links for streams; 0: it knows none
 
     @property
     def peer(self) -> str:
@@ -98,6 +100,7 @@ class Uplink:
         local: Local,
         me: Identity,
         names: Names,
+        streams: Streams,
         decide: Decide,
     ) -> None:
         self._forwarder = forwarder
@@ -105,6 +108,7 @@ class Uplink:
         self._local = local
         self._me = me
         self._names = names
+        self._streams = streams
         self._encode = msgspec.msgpack.Encoder().encode
         self._interiors: dict[Key, Interior] = {}
         self.active: Interior | None = None
@@ -115,7 +119,7 @@ class Uplink:
         self._beyond: set[str] = set()  # keys with receivers there
         self.lookup = Lookup(local, me, lambda: forwarder.now, decide)
         self.route_proxies = RouteProxies(local, me)
-        self._number = self._request = self._beats = 0
+        self._number = self._beats = 0
         self._beaten = 0
         self._exit = addresses.of_key(BEYOND)
         addresses.keep(self._exit)
@@ -134,6 +138,7 @@ class Uplink:
         interior = self._interiors[worker, opened.connection] = Interior(self._number, worker, opened)
         if opened.restored:
             return
+        interior.streams = self._streams.begin(worker, opened, [], 0, lambda: True)
         if self.active is None:
             self._activate(interior)
         else:
@@ -145,6 +150,7 @@ class Uplink:
         if interior is None or generation not in (None, interior.opened.generation):
             return
         del self._interiors[worker, connection]
+        self._streams.end(interior.streams)
         if interior is not self.active:
             return
         LOGGER.info("edge connection to %s is lost", interior.peer)
@@ -202,14 +208,14 @@ class Uplink:
     ) -> tuple[int, str]:
         """Ask for a link; its request and name."""
         assert self.active is not None, "only on the active connection"
-        self._request += 1
-        self._wishes[self._request] = what
+        request = self._names.request()
+        self._wishes[request] = what
         opened = self.active.opened
         name = f"qdlink.{self._names.discriminator()}"
         link = OpenLink(
             opened.connection,
             opened.generation,
-            self._request,
+            request,
             name,
             outgoing,
             None if outgoing else address,
@@ -220,7 +226,7 @@ class Uplink:
             capacity=capacity,
         )
         self._forwarder.post_control(self.active.worker, C_OPEN_LINK, self._encode(link))
-        return self._request, name
+        return request, name
 
     def place(self, worker: int, attach: Attach) -> Place | Error | None:
         """Where a link of an edge connection leads; None: as that of any client."""
@@ -257,6 +263,8 @@ class Uplink:
                 proxy.link = link
                 self._check(proxy.side)
             self._service(link, True)
+            if self.active is not None:
+                self._streams.serve(self.active.streams, link)
         elif link.address is not None and shared(link.address.key):
             side = link.address.key, not link.outgoing
             self._here[side] += 1
@@ -355,6 +363,11 @@ class Uplink:
             self._forwarder.move_link(
                 link.worker, link.link, link.generation, address.handle if reached else self._parked
             )
+
+    @property
+    def restless(self) -> bool:
+        """What an edge router has to say it says at once."""
+        return False
 
     def step(self, now: int, _routes: int) -> None:
         """What is due."""

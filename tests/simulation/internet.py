@@ -14,10 +14,22 @@ from shm.payloads import (
 
 
 def join(
-    a: Site, b: Site, cost: int = 1, role: str = "inter-router", product: str = "routerd"
+    a: Site,
+    b: Site,
+    cost: int = 1,
+    role: str = "inter-router",
+    product: str = "routerd",
+    offered: tuple[str, ...] = (),
 ) -> tuple[int, int]:
-    """A connection between two routers, which take each other for that product; ``a`` dials."""
-    fields = {"role": role, "product": product, "annotations": SECTION, "cost": cost}
+    """A connection between two routers, which take each other for that product and offer each other those
+    capabilities; ``a`` dials."""
+    fields = {
+        "role": role,
+        "product": product,
+        "annotations": SECTION,
+        "cost": cost,
+        "offered": list(offered),
+    }
     a.connections += 1
     b.connections += 1
     ends = a.connections, b.connections

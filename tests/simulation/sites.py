@@ -43,7 +43,8 @@ RULES: Final = [
     AddressSetup(prefix="second", fallback=True),
 ]
 SECTION: Final = 2  # enum content_annotations
-OVERRIDE: Final = 2  # enum content_routed
+STREAM: Final = 1  # enum content_routed
+OVERRIDE: Final = 2
 PROPERTIES: Final = 0x73
 CORE: Final = 1  # the core's place and arena, beside one worker
 
@@ -58,6 +59,7 @@ class Packet:
     settled: bool = False
     override: str = ""
     phase: int = 0
+    streaming: bool = False  # it never ends
     ingress: str = ""
     trace: tuple[str, ...] = ()
     priority: int = 4
@@ -80,6 +82,7 @@ class SiteLink:
     request: int = 0
     name: str = ""
     open: bool = False
+    busy: bool = False  # with a message that never ends: others wait behind it
     error: str = ""
 
 
@@ -179,7 +182,7 @@ class Site:
             block=block,
             arena=0,
             peer=handle,
-            flags=n.F_COMPLETE | (n.F_SETTLED if packet.settled else 0),
+            flags=(0 if packet.streaming else n.F_COMPLETE) | (n.F_SETTLED if packet.settled else 0),
             priority=packet.priority,
             length=self.views[0].content(block)[0],
         )
@@ -200,7 +203,7 @@ class Site:
         if text:
             where = len(ingress) + len(trace) + (packet.payload.index(text) if inside else 0)
             struct.pack_into("=II", segment, at + 16, where, len(text))
-        routed = OVERRIDE if packet.override else 0
+        routed = (OVERRIDE if packet.override else 0) | (STREAM if packet.streaming else 0)
         struct.pack_into(
             "=BBB", segment, at + 45, SECTION if packet.trace or packet.override else 0, packet.phase, routed
         )
@@ -311,6 +314,8 @@ class Site:
         if link.peer is None:
             assert link.open
             link.got.append(packet)
+            if packet.streaming:
+                return
             if r["flags"] & n.F_SETTLED:
                 self.post(type=n.A_DONE, delivery=r["peer"])
             elif link.answer:
@@ -348,11 +353,12 @@ class Site:
         """Over a link to another router, when there is credit."""
         assert link.peer is not None
         site, other = link.peer
-        if other.credit <= 0 or not other.open:
+        if other.credit <= 0 or not other.open or link.busy:
             link.waiting.append((packet, handle, settled))
             return
         if settled:
             self.post(type=n.A_DONE, delivery=handle)
+        link.busy = packet.streaming
         site.send(other, replace(packet, settled=settled), handle)
 
     def _open(self, asked: OpenLink) -> None:

@@ -117,6 +117,18 @@ def test_a_sender_gets_credit_when_there_is_a_receiver_beyond_and_loses_its_way_
     assert sender.credit == 0
 
 
+def test_an_edge_router_is_told_of_receivers_before_its_interior_router_sleeps() -> None:
+    net = star("A")
+    attached(net, "edge1", False, "late")
+    core = net["A"].core
+    assert not core.restless
+    net["A"].attach(True, "late")
+    core._settle(net.now)
+    assert core.restless
+    core.tick(net.now)
+    assert not core.restless
+
+
 def test_a_receiver_of_its_own_is_not_beyond() -> None:
     """What goes up for an address comes not back on the same connection: an edge router keeps it."""
     net = star("A")

@@ -2,7 +2,7 @@
 
 from test_core_forwarding import RECEIVER, SENDER, Bed
 
-from core.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Nodes
+from core.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Nodes, StreamLinks
 from shm import native as n
 
 FAR, PLACE = 1, 0  # the bit of the other router, and the place of the connection to it
@@ -17,7 +17,9 @@ class Border(Bed):
         self.forwarder.remove_link(RECEIVER, 0, 1)
         self.nodes = Nodes(self.forwarder)
         self.nodes.add_router(FAR, b"0/far")
-        assert self.nodes.take_neighbour(True) == PLACE
+        self.links = StreamLinks(self.forwarder)
+        self.pool = self.links.open()
+        assert self.nodes.take_neighbour(self.pool) == PLACE
         self.open(CONTROL, CONTROL_LINK)
         self.open(DATA, DATA_LINK)
         self.nodes.set_neighbour(FAR, PLACE)
@@ -30,7 +32,7 @@ class Border(Bed):
         stop = super().step()
         if stop != LOCAL:
             return stop
-        self.thirst = self.nodes.thirsty()  # as the core's Python asks when it is called for that
+        self.thirst = self.links.thirsty()  # as the core's Python asks when it is called for that
         return NOTHING
 
     def open(self, link: int, kind: int) -> None:
@@ -51,16 +53,16 @@ def test_a_stream_waits_for_a_link() -> None:
     border.stream(1 << 32 | 2)
     assert border.sends() == []
     assert border.thirst
-    assert border.nodes.streams(PLACE) == (0, 0, 2)
+    assert border.links.state(border.pool) == (0, 0, 2)
     border.act(SENDER, type=n.A_CONTINUE, link=0, link_gen=1, peer=1 << 32 | 1, length=5, flags=n.F_COMPLETE)
     border.open(FIRST, STREAM_LINK)
     (sent,) = border.sends()
     assert (sent["link"], sent["flags"]) == (FIRST, n.F_COMPLETE)
-    assert border.nodes.streams(PLACE) == (1, 0, 1)
+    assert border.links.state(border.pool) == (1, 0, 1)
     border.act(RECEIVER, type=n.A_UPDATE, flags=n.F_SETTLED, delivery=sent["peer"], state=n.S_ACCEPTED)
     (sent,) = border.sends()
     assert (sent["link"], sent["flags"]) == (FIRST, 0)
-    assert border.nodes.streams(PLACE) == (1, 0, 0)
+    assert border.links.state(border.pool) == (1, 0, 0)
 
 
 def test_an_aborted_stream_does_not_begin() -> None:
@@ -84,6 +86,7 @@ def test_the_neighbour_goes() -> None:
     border.heard(SENDER, 0)
     for link in (FIRST, DATA, CONTROL):
         border.forwarder.remove_link(RECEIVER, link, 1, failed=True)
+    border.links.close(border.pool)
     border.nodes.give_neighbour(PLACE)
     border.sends()
     told = {r["delivery"]: r["state"] for r in border.heard(SENDER, n.W_UPDATE)}
@@ -96,18 +99,18 @@ def test_idle_links_that_are_too_many() -> None:
     border = Border()
     for link in range(FIRST, FIRST + 5):
         border.open(link, STREAM_LINK)
-    assert border.nodes.surplus(PLACE, 4, 10) == [(FIRST + 4, 1)]
-    assert border.nodes.surplus(PLACE, 1, 2) == [(FIRST + 3, 1), (FIRST + 2, 1)]
-    assert border.nodes.streams(PLACE) == (5, 2, 0)
+    assert border.links.surplus(border.pool, 4, 10) == [(FIRST + 4, 1)]
+    assert border.links.surplus(border.pool, 1, 2) == [(FIRST + 3, 1), (FIRST + 2, 1)]
+    assert border.links.state(border.pool) == (5, 2, 0)
     border.forwarder.remove_link(RECEIVER, FIRST + 4, 1)
-    assert border.nodes.streams(PLACE) == (4, 2, 0)
+    assert border.links.state(border.pool) == (4, 2, 0)
 
 
 def test_without_such_links_a_stream_takes_the_way_of_all_messages() -> None:
     """A neighbour that does not know them is sent it over the link of its priority."""
     border = Border()
     border.nodes.set_neighbour(FAR, -1)
-    other = border.nodes.take_neighbour(False)
+    other = border.nodes.take_neighbour(0)
     assert border.nodes.add_link(RECEIVER, SECOND, 1, True, other, DATA_LINK, 4, 250)
     border.nodes.set_neighbour(FAR, other)
     border.stream(1 << 32 | 1)
