@@ -25,11 +25,21 @@ static inline void link_count(const core_router *c, core_link *l, const core_in 
     uint64_t tick = c->now >> RATE_SHIFT, delay = in->arrived && c->now > in->arrived ? c->now - in->arrived : 0;
     if (k->tick != tick) link_tick(k, tick);
     k->settled++;
-    if (state - S_ACCEPTED < 4 && !(in->flags & IN_PRESETTLED)) k->outcome[state - S_ACCEPTED]++;
+    if (state - S_ACCEPTED < 4 && !(in->flags & (IN_PRESETTLED | IN_LATE))) k->outcome[state - S_ACCEPTED]++;
     if (__builtin_expect(delay > DELAYED_1, 0)) {
         if (delay > DELAYED_10) k->delayed_10++;
         else k->delayed_1++;
     }
+}
+
+/* Its sender settles before it has sent all of it: nobody asked for an outcome.  Engines that begin to send before a message
+ * is complete can say so no earlier. */
+static inline void count_late(core_router *c, core_in *in)
+{
+    if (in->flags & (IN_PRESETTLED | IN_LATE | IN_COMPLETE | IN_ABORTED)) return;
+    in->flags |= IN_LATE;
+    stats_add(c->stats, STAT_PRESETTLED, 1);
+    if (in->link) in->link->counts.presettled++;
 }
 
 /* Settlements per second over the last complete ticks, as seen at `tick`. */

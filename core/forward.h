@@ -111,6 +111,7 @@ static void action_update_in(core_router *c, uint32_t w, const routerd_record *r
         core_release_payload(c, o.arena, o.detail);
     } else if (r->flags & F_SETTLED) {
         if (in->flags & IN_COMPLETE) in->peer = 0;
+        count_late(c, in);
         in_sender_settled(c, in, o, false);
     } else if (in->copies && !(in->flags & IN_MULTICAST)) {
         out_post_update(c, in->copies, &o, 0);
@@ -152,7 +153,7 @@ static void action_done(core_router *c, uint32_t w, const routerd_record *r)
     core_outcome o = outcome_plain(S_MODIFIED, D_FAILED);
     if (__builtin_expect(c->flow != NULL, 0)) flow_heard(c->flow, r);
     core_link *to = out->link;
-    to->counts.presettled += (out->in->flags & IN_PRESETTLED) || to->settles;
+    to->counts.presettled += (out->in->flags & (IN_PRESETTLED | IN_LATE)) || to->settles;
     if (r->flags & F_DROPPED) {
         to->counts.dropped++;
         to->deliveries--;

@@ -94,7 +94,8 @@ enum core_in_flag {
     IN_COMPLETE = 4,
     IN_ABORTED = 8,
     IN_MULTICAST = 16,         /* outcomes are merged, not mapped one to one */
-    IN_LOOSE = 32              /* arrived settled, and its receiver takes none at present: it holds up nobody */
+    IN_LOOSE = 32,             /* arrived settled, and its receiver takes none at present: it holds up nobody */
+    IN_LATE = 64               /* only its last transfers said that it is settled: counted as one that arrived so */
 };
 
 typedef struct core_in {

@@ -16,6 +16,7 @@ from routerd.config.attribute import Attribute
 from routerd.config.check import Checked, check
 from routerd.config.json_text import JsonText
 from routerd.config.load import assemble, check_together
+from routerd.config.relations import unusable_log
 from routerd.config.router import Log, Router
 from routerd.config.routing import Binding, Exchange
 from routerd.config.schema import EntityType, entity_type
@@ -33,7 +34,7 @@ from routerd.identities import Identities
 from shm.control import ChangeRequest
 
 CREATED, UPDATED, DELETED = 201, 200, 204
-BAD_REQUEST, NOT_FOUND, NOT_IMPLEMENTED = 400, 404, 501
+BAD_REQUEST, NOT_FOUND, INTERNAL, NOT_IMPLEMENTED = 400, 404, 500, 501
 
 REQUEST = "management request "  # with a number in place of the file of what stands in none
 
@@ -63,6 +64,8 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
     kind = entity_type(request.kind)
     if kind is None or request.operation not in kind.operations:
         raise ChangeError(NOT_IMPLEMENTED, f"{request.operation} is not implemented for {request.kind}")
+    if kind.entity is Log:
+        _log_opens(request)
     everything = list(config.checked)
     if request.operation == "CREATE":
         made = _made(kind, _block(kind, request, "create"), _next_place())
@@ -79,6 +82,15 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
     made = _made(kind, _block(kind, request, "update", old), old.file, old)
     everything.insert(at, made[0])
     return _together(config, everything, UPDATED, *made)
+
+
+def _log_opens(request: ChangeRequest) -> None:
+    """A log file that cannot be opened is told in qdrouterd's words, with the reason. Raises ChangeError."""
+    for name in ("outputFile", "output"):
+        file = request.attributes.get(name)
+        if isinstance(file, str) and (why := unusable_log(file)):
+            text = f"CError: Configuration: Failed to open log file '{file}': {why}"
+            raise ChangeError(INTERNAL, text)
 
 
 def kept(old: Config, new: Config) -> tuple[Config, list[str]]:

@@ -369,10 +369,12 @@ static inline void egress_flow(pump *p, wlink *k)
     }
 }
 
-/* The link is lost: what was not begun goes back as released, what was begun as modified(delivery-failed). */
+/* The link is lost: what was not begun goes back as released, what was begun as modified(delivery-failed); a receiver that is
+ * still there is told that the rest of it will not come. */
 static inline void egress_lost(pump *p, wlink *k)
 {
     wout *o;
+    bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE;
     work_remove(p, k);
     while ((o = k->queue_first) || (o = k->unsettled_first)) {
         if (o->settled) {
@@ -384,7 +386,9 @@ static inline void egress_lost(pump *p, wlink *k)
             r->state = begun ? S_MODIFIED : S_RELEASED;
             r->extra = begun ? D_FAILED : 0;
         }
+        pn_delivery_t *half = there && !o->sent ? o->engine : NULL;
         out_free(p, o);
+        if (half) pn_delivery_abort(half);
     }
 }
 

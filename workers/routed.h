@@ -47,10 +47,6 @@ static inline uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
 /* A message's first bytes: only that there is one, and its priority. */
 static inline enum scan_result routed_look(const uint8_t *bytes, size_t size, bool complete, scan_found *found)
 {
-    if (size && bytes[0] != 0) {
-        scan_message(bytes, 0, false, found);
-        return scan_bad(found, "there is no such message section");
-    }
     if (scan_message(bytes, size, complete && !size, found) == SCAN_BAD && !size) return SCAN_BAD;
     uint8_t priority = found->priority;
     scan_message(bytes, 0, false, found);                       /* offsets are nobody's business */

@@ -1,8 +1,10 @@
 /* The scan of an arriving message: which sections there are and what the router needs of them (AMQP 1.0 part 3.2).
  *
  * Passes over a router-annotations section in front of the others (what it says, annotations_in.h reads), then reads header,
- * delivery-annotations, message-annotations and properties up to `to`; stops at the first section behind properties.  A function of the bytes alone: no state is kept between calls, so a message that arrived only in part is
- * scanned again from its start when there is more of it.
+ * delivery-annotations, message-annotations and properties up to `to`; stops at the first section behind properties, and at bytes
+ * that begin no section of a message: they go on as they are, as other message formats than 0 do (2.8.11).  A function of the
+ * bytes alone: no state is kept between calls, so a message that arrived only in part is scanned again from its start when
+ * there is more of it.
  *
  *   SCAN_DONE   everything the router needs is known
  *   SCAN_MORE   the bytes so far are in order, but do not reach far enough
@@ -33,7 +35,7 @@ enum scan_section {
 typedef struct {
     uint32_t delivery_annotations, message_annotations, properties, application_properties;   /* offsets, SCAN_ABSENT */
     uint32_t annotations_end;      /* offset behind header and both annotation sections */
-    uint32_t body;                 /* offset of the first section behind properties */
+    uint32_t body;                 /* offset of what stands behind properties: sections, or anything */
     uint32_t to, to_length;        /* offset of the text of properties.to, SCAN_ABSENT when null or absent */
     uint8_t priority;              /* clipped to 9; 4 when absent */
     uint8_t section;               /* the form of the router annotations in front (enum content_annotations) */
@@ -187,7 +189,7 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
         }
         uint8_t code = scan_descriptor(p, end, &descriptor);
         if (code == 0) return complete ? scan_bad(found, "the message ends inside a section descriptor") : SCAN_MORE;
-        if (code < SECTION_HEADER || code > SECTION_FOOTER) return scan_bad(found, "there is no such message section");
+        if (code < SECTION_HEADER || code > SECTION_FOOTER) { found->body = here; return SCAN_DONE; }   /* the receiver's business */
         if (code <= previous && code < SECTION_DATA) return scan_bad(found, "the sections are out of order");
         if (code >= SECTION_APPLICATION_PROPERTIES) {
             if (code == SECTION_APPLICATION_PROPERTIES) found->application_properties = here;

@@ -45,6 +45,7 @@ def _difference(total: str, part: str, attribute: str, description: str) -> Colu
 class Addresses(Table):
     """Addresses in use."""
 
+    listed = False
     NAME = "router.address"
     DESCRIPTION = "An address that the router knows."
     COLUMNS = (

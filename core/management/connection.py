@@ -52,6 +52,7 @@ def _traced(row: ConnectionRow) -> bool:
 class Connections(Table):
     """Open connections; UPDATE closes one (adminStatus deleted), or logs its frames (enableProtocolTrace)."""
 
+    listed = False
     NAME = "connection"
     DESCRIPTION = "A connection to the router."
     OPERATIONS = ("READ", "UPDATE")

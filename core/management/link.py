@@ -64,6 +64,7 @@ def _ingress(row: LinkRow) -> list[int] | None:
 class Links(Table):
     """Links attached to the router; UPDATE of adminStatus to disabled detaches one."""
 
+    listed = False
     NAME = "router.link"
     DESCRIPTION = "A link attached to the router."
     OPERATIONS = ("UPDATE", "READ")

@@ -43,9 +43,11 @@ def type_schema(
 
 
 class Noun:
-    """An entity type. ``lenient``: a QUERY for an unknown attribute gives an empty column, not an error."""
+    """An entity type. ``lenient``: a QUERY for an unknown attribute gives an empty column, not an error;
+    ``listed``: a QUERY for all types has its entities."""
 
     lenient = False
+    listed = True
 
     def __init__(self, schema: TypeSchema, columns: dict[str, Callable[[Any], Any]]) -> None:
         self.schema = schema

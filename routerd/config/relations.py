@@ -227,17 +227,21 @@ def _without_place(entity: Entity) -> Entity:
 
 
 def _output_file(at: Checked, log: Log) -> Iterator[Mistake]:
-    name = log.output_file
-    if not name or name in ("stderr", "stdout", "syslog"):
-        return
+    if log.output_file and (why := unusable_log(log.output_file)):
+        yield at.mistake("outputFile", why)
+
+
+def unusable_log(name: str) -> str:
+    """Why a log cannot be written there; empty: it can."""
     directory = os.path.dirname(name) or "."
+    if name in ("stderr", "stdout", "syslog"):
+        return ""
+    if not name:
+        return "give the name of a file, or stderr, stdout or syslog"
     if os.path.isdir(name):
-        yield at.mistake("outputFile", f"{shown(name)} is a directory; give a file in it")
-    elif not os.path.isdir(directory):
-        yield at.mistake(
-            "outputFile", f"there is no directory {shown(directory)}; make it or give another file"
-        )
-    elif not os.access(name if os.path.exists(name) else directory, os.W_OK):
-        yield at.mistake(
-            "outputFile", f"{shown(name)} cannot be written; change its permissions or give another file"
-        )
+        return f"{shown(name)} is a directory; give a file in it"
+    if not os.path.isdir(directory):
+        return f"there is no directory {shown(directory)}; make it or give another file"
+    if not os.access(name if os.path.exists(name) else directory, os.W_OK):
+        return f"{shown(name)} cannot be written; change its permissions or give another file"
+    return ""

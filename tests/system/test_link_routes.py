@@ -84,12 +84,12 @@ def test_message_bytes_stay_as_they_are(net: Net, broker: Broker) -> None:
     """Also those that the router would not understand; presettled ones, too, and empty ones are refused."""
     client = net.peer()
     sender = client.ready_sender("queue.a")
-    odd = b"\x00\x53\x72\xa1\x04nope" + b"\x00\x53\x75\xa0\x01x"
-    net.send(sender, odd, settled=True)
-    arrived = broker.take(broker.taken())[0]
-    assert bytes(arrived.data) == odd
-    assert arrived.delivery.settled
-    sent = net.send(sender, b"\xff")
+    for odd in (b"\x00\x53\x72\xa1\x04nope" + b"\x00\x53\x75\xa0\x01x", b"\xff"):
+        net.send(sender, odd, settled=True)
+        arrived = broker.take(broker.taken())[0]
+        assert bytes(arrived.data) == odd
+        assert arrived.delivery.settled
+    sent = net.send(sender, b"")
     assert net.settled(sent) == [REJECTED]
     assert error_of(sent)[0] == "amqp:decode-error"
 
@@ -110,6 +110,11 @@ def test_a_long_message_streams(net: Net, broker: Broker) -> None:
     net.until(lambda: len(broker.inbox(broker.taken())) == 1, "the first part")
     half.abort()
     net.until(lambda: broker.inbox(broker.taken())[0].aborted, "abort")
+    broker.inbox(broker.taken()).clear()
+    net.begin(sender, data[:300_000])
+    net.until(lambda: len(broker.inbox(broker.taken())) == 1, "the first part")
+    sender.close()
+    net.until(lambda: broker.inbox(broker.taken())[0].aborted, "abort by detach")
 
 
 def test_credit_is_the_brokers(net: Net, broker: Broker) -> None:
