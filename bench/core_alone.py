@@ -142,6 +142,7 @@ class Bed:
         """A sender to a table all of whose entries lead to one endpoint, and that."""
         table, endpoint = self.forwarder.add_address(1), self.forwarder.add_address(1)
         self.routes = Routes(self.forwarder, table)
+        self.routes.open()
         rows = array("i", range(entries))
         columns = (
             rows,

@@ -8,7 +8,7 @@
 static void address_elsewhere(core_router *c, core_address *a)
 {
     bool was = a->elsewhere;
-    a->elsewhere = a->exchange || a->routes || (a->fallback && address_has_receiver(a->fallback));
+    a->elsewhere = a->exchange || (a->routes && !a->routes->closed) || (a->fallback && address_has_receiver(a->fallback));
     if (!was && a->elsewhere) credit_grant_all(c, a);
 }
 

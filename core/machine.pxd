@@ -93,7 +93,7 @@ cdef extern from "setup.h" nogil:
     ctypedef struct core_routes:
         core_address *address
         const route_table *former
-        bint skip_dead
+        bint skip_dead, closed
         uint64_t routed, no_entry, no_endpoint, no_owner, refused
     route_table *route_build(const route_columns *, uint32_t)
     void route_table_free(route_table *)

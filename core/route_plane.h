@@ -18,6 +18,7 @@ typedef struct core_routes {
     route_table *table;        /* NULL: there is none yet */
     route_owners *owners;      /* NULL: nobody owns anything */
     bool skip_dead;
+    bool closed;               /* its senders get no credit yet; what comes all the same is routed */
     uint64_t routed, no_entry, no_endpoint, no_owner, refused;
     const route_table *former; /* NULL: all that it counted has been moved */
     uint32_t former_at, former_endpoint;

@@ -27,6 +27,7 @@ from core.recovery import Recovery
 from core.routes.dialling import Dialling
 from core.routes.intake import Intake
 from core.routes.liaisons import Liaisons
+from core.routes.opening import Openings
 from core.routes.plane import Plane
 from core.stations import Stations
 from core.streams import Streams
@@ -43,6 +44,7 @@ from shm.payloads import (
     Cost,
     Denied,
     Detach,
+    Endpoint,
     Error,
     LinkRefused,
     RouteCounts,
@@ -144,6 +146,7 @@ class Core:
         self.set_routing(setup.routing)
         self.routes.configure(setup.link_routes)
         self.dialling = Dialling(self.forwarder, self.plane, range(setup.workers))
+        self.openings = Openings(self.plane, self.dialling)
         self.liaisons = Liaisons(self.forwarder, self.local, self.links, self.plane, self.dialling, seed)
         self.set_tables(setup.tables)
         if self.fabric is not None:
@@ -228,6 +231,7 @@ class Core:
         self.addresses.settle()
         self.plane.step()
         self.liaisons.step(now)
+        self.openings.step(now)
         self.auto_links.step(now)
         self.streams.step(now)
         if self.fabric is not None:
@@ -335,6 +339,8 @@ class Core:
                 self.stations.counted(message)
             case Seen():
                 self.seen(message)
+            case Endpoint(open=False):
+                self.openings.failed(message)
             case ConnectorState():
                 self.connectors.told(worker, message)
             case _:
@@ -394,6 +400,7 @@ class Core:
             opened = self.connections.find(worker, message.connection)
             if opened is not None and opened.role != RMR:
                 self.dialling.attached(key, link.address)
+            self.openings.reached(link.address)
 
     def _nonsense(self, worker: int, what: str) -> None:
         self.forwarder.bad()

@@ -149,7 +149,7 @@ cdef class RouteOwners:
 
 
 cdef class Routes:
-    """The route table of one address, in a forwarder's tables: what is in use, and what it has counted."""
+    """The route table of one address, in a forwarder's tables: what is in use, and what it has counted. It is closed to begin with."""
 
     cdef Forwarder forwarder
     cdef core_routes routes
@@ -162,7 +162,13 @@ cdef class Routes:
         self.forwarder = forwarder
         self.routes.address = forwarder.address(address)
         self.routes.skip_dead = True
+        self.routes.closed = True
         address_set_routes(forwarder.core, self.routes.address, &self.routes)
+
+    def open(self) -> None:
+        """Grant credit to its senders from now on."""
+        self.routes.closed = False
+        address_set_routes(self.forwarder.core, self.routes.address, &self.routes)
 
     def close(self) -> None:
         """The address is a route table's no more; its keyed links find nothing from now on."""

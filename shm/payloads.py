@@ -254,6 +254,7 @@ class Endpoint(msgspec.Struct, array_like=True, frozen=True):
     """C_ENDPOINT, core -> worker: keep a connection to ``host``:``port``, or (not ``open``) do so no longer.
 
     Its link receives from ``address``, which names the endpoint in the route table of that name.
+    Worker -> core: the first attempt has failed (not ``open``); it goes on trying.
     """
 
     table: str

@@ -32,6 +32,7 @@ class _Wanted:
         self.connection: Name | None = None
         self.open = False
         self.told: tuple[str, float] = "", 0.0
+        self.reported = False  # to the core, that it was not to be had at once
 
     @property
     def address(self) -> str:
@@ -45,17 +46,20 @@ class _Wanted:
 
 
 class Endpoints:
-    """``connect`` begins a connection on a socket that is being connected, ``hang_up`` ends one."""
+    """``connect`` begins a connection on a socket that is being connected, ``hang_up`` ends one;
+    ``failed`` is called once if an endpoint cannot be connected to at first."""
 
     def __init__(
         self,
         connect: Connect,
         hang_up: Callable[[Name], None],
+        failed: Callable[[Endpoint], None],
         clock: Callable[[], float] = time.monotonic,
         look_up: Callable[[str, str], Lookup] = Lookup,
     ) -> None:
         self._connect = connect
         self._hang_up = hang_up
+        self._tell_failed = failed
         self._clock = clock
         self._look_up = look_up
         self._wanted: dict[str, _Wanted] = {}  # by address
@@ -127,6 +131,7 @@ class Endpoints:
         """A connection is there: whose it is. None: it was accepted."""
         one = self._by_name.get(name)
         if one is not None:
+            one.reported = True
             one.open, one.delay, one.told = True, FIRST_SECONDS, ("", 0.0)
         return one
 
@@ -145,6 +150,9 @@ class Endpoints:
 
     def _failed(self, one: _Wanted, why: str) -> None:
         now = self._clock()
+        if not one.reported:
+            one.reported = True
+            self._tell_failed(one.wish)
         one.due = now + one.delay
         said, when = one.told
         if said != why or now >= when + TELL_SECONDS:

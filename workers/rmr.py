@@ -23,6 +23,7 @@ from shm.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
+    C_ENDPOINT,
     Attach,
     Attached,
     Close,
@@ -115,7 +116,7 @@ class Rmr:
         self._ports: dict[int, int] = {}  # listener -> the port that it really has
         self._peers: dict[int, Peer] = {}  # by connection
         self._links: dict[tuple[int, int], int] = {}  # by index and generation of the link -> connection
-        self.endpoints = Endpoints(self._connect, self._hang_up, clock)
+        self.endpoints = Endpoints(self._connect, self._hang_up, self._not_there, clock)
 
     def serve(self, transport: Transport, security: Ends, owner: Owner) -> None:
         """Whom this works with, once they are there."""
@@ -310,6 +311,9 @@ class Rmr:
                 return None
             self._dialled[endpoint.table] = place
         return self._transport.dial(self._dialled[endpoint.table], fd)
+
+    def _not_there(self, endpoint: Endpoint) -> None:
+        self._owner.post(C_ENDPOINT, msgspec.structs.replace(endpoint, open=False))
 
     def _hang_up(self, name: Name) -> None:
         self._transport.close(*name)

@@ -8,7 +8,7 @@ says what the one before has said.
 import logging
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -41,12 +41,16 @@ class Dialling:
         self._receivers: dict[Key, Place] = {}
         self._held: Counter[Place] = Counter()  # how many of these are at an endpoint
         self._controls: set[Place] = set()  # among those told
-        plane.changed = self.refresh
 
     def worker(self, table: str, name: str) -> int | None:
         """Who connects to an endpoint; None: nobody."""
         told = self._told.get((table, name))
         return None if told is None else told[0]
+
+    def told(self, plan: Plan) -> Iterator[str]:
+        """The endpoints of a table that are connected to."""
+        table = plan.setup.name
+        return (name for at, name in self._told.keys() - self._controls if at == table)
 
     def refresh(self, plan: Plan) -> None:
         """Connect to the endpoints that a table has now, and to no others; to none if it is there no more."""

@@ -46,6 +46,9 @@ class Plan:
     def __init__(self, forwarder: Forwarder, address: Address, setup: TableSetup) -> None:
         self.setup = setup
         self.address = address
+        self.closed = True  # its senders get no credit yet: opening.py
+        self.begun = False  # what it begins with, a seed or what was kept, is in use or cannot be
+        self.answered: set[str] = set()  # of a closed one: endpoints that are there, or could not be reached
         self.native = Routes(forwarder, address.handle)
         self.native.set_skip_dead(setup.skip_dead)
         self.values = Values(self.native.seed)
@@ -79,6 +82,12 @@ class Plan:
         """Of an endpoint, in the table and among the owners; -1: it is not there."""
         in_table = -1 if self.table is None else self.table.endpoints.get(name, -1)
         return in_table, -1 if self.owners is None else self.owners.endpoints.get(name, -1)
+
+    def open(self) -> None:
+        """Let senders have their credit."""
+        self.closed = False
+        self.answered.clear()
+        self.native.open()
 
     def bind(self, name: str) -> None:
         """Let the forwarder know where an endpoint's messages go."""
@@ -153,6 +162,8 @@ class Plane:
                 self._restore(plan, Path(path))
             elif setup.seed and (before is None or (before.seed, before.stamp) != (setup.seed, setup.stamp)):
                 self._seed(plan)
+            elif before is None:
+                plan.open()
         return touched
 
     def _add(self, setup: TableSetup) -> Plan:
@@ -249,8 +260,12 @@ class Plane:
             hear(plan, made)
         if made.values and made.kept is None and (path := self._stash(plan)):
             self.intake.keep(path, plan.kept)
+        seed_next = made.feed.wanted is not None and not made.values and plan.setup.seed
+        plan.begun = plan.begun or not seed_next
         if made.table is not None or made.owners is not None:
             self._forwarder.gauge(TABLE_ENTRIES, sum(one.table.native.entries for one in self if one.table))
+            self.changed(plan)
+        elif plan.closed:
             self.changed(plan)
 
     def _tell(self, plan: Plan, made: Made) -> None:

@@ -202,6 +202,7 @@ def test_an_endpoint_is_tried_again_more_and_more_seldom():
         pauses.append(world.rmr.endpoints.wait(99.0))
         world.now += pauses[-1]
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
+    assert world.said == [wanted(world, open=False)]  # once: the core waits for the first attempt only
     world.rmr.endpoints.step()
     world.rmr.opened(7, 1)
     world.rmr.gone(7, 1, True, "")
@@ -250,8 +251,12 @@ def test_a_host_that_is_not_known(monkeypatch):
             self.done, self.error = True, "host nowhere is not known"
 
     world = World()
-    world.rmr.endpoints = endpoints.Endpoints(lambda *_: None, lambda _: None, lambda: world.now, Unknown)
+    failed: list[Endpoint] = []
+    world.rmr.endpoints = endpoints.Endpoints(
+        lambda *_: None, lambda _: None, failed.append, lambda: world.now, Unknown
+    )
     world.rmr.endpoints.wish(wanted(world, host="nowhere"))
     world.rmr.endpoints.step()
     world.rmr.endpoints.step()
     assert world.rmr.endpoints.wait(99.0) in (1.0, endpoints.LOOK_SECONDS)
+    assert [one.host for one in failed] == ["nowhere"]
