@@ -5,7 +5,7 @@ No sockets, no clock, no processes: tests drive it by ``step``; recorded actions
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -22,6 +22,7 @@ from core.linkroutes.ends import Ends
 from core.linkroutes.routes import Routes
 from core.links import Links
 from core.local import Local
+from core.memory import Memory
 from core.names import Names
 from core.recovery import Recovery
 from core.routes.dialling import Dialling
@@ -54,27 +55,12 @@ from shm.routing import Routing
 from shm.tables import TableSetup
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
     from core.edge.downlinks import Downlinks
     from core.edge.uplink import Uplink
 
 TABLES_CHANGED: Final = Error("amqp:link:detach-forced", "The route tables have changed; attach again")
 
 LOGGER = logging.getLogger("ROUTER_CORE")
-
-
-class Memory(Protocol):
-    """The segments the core works on; ordinary anonymous memory in tests."""
-
-    @property
-    def control(self) -> "WriteableBuffer": ...
-    @property
-    def rings(self) -> "WriteableBuffer": ...
-    @property
-    def flow(self) -> "WriteableBuffer": ...
-    @property
-    def arenas(self) -> "Sequence[WriteableBuffer]": ...
 
 
 class Core:
