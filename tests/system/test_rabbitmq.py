@@ -1,4 +1,8 @@
-"""Link routes to a real broker: RabbitMQ keeps the messages, the router only connects the links."""
+"""A real broker: RabbitMQ keeps the messages.
+
+Link routes connect clients to it; by auto links it is a waypoint, takes what finds nobody, and what an
+exchange sends on.
+"""
 
 import signal
 from collections.abc import Iterator
@@ -10,6 +14,35 @@ from rabbit import Rabbit
 from running import STOP, Configuration, RunningRouter, until
 
 MANY = 200
+WAYS = """
+address {
+    prefix: way
+    waypoint: yes
+}
+address {
+    prefix: rest
+    enableFallback: yes
+}
+exchange {
+    name: news
+    address: news
+    matchMethod: amqp
+}
+binding {
+    exchangeName: news
+    bindingKey: sport.#
+    nextHopAddress: sport
+}
+"""
+
+
+def auto_links(address: str, *directions: str, fallback: str = "no") -> str:
+    """To the broker's queue of the same name, and from it."""
+    return "".join(
+        f"autoLink {{\n address: {address}\n direction: {direction}\n connection: rabbit\n"
+        f" externalAddress: /queue/{address}\n fallback: {fallback}\n}}\n"
+        for direction in directions
+    )
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +62,10 @@ def configuration(broker: Rabbit) -> Configuration:
         sections=f"connector {{\n name: rabbit\n host: 127.0.0.1\n port: {broker.port}\n"
         " role: route-container\n saslMechanisms: PLAIN\n saslUsername: guest\n saslPassword: guest\n}\n"
         + routes
+        + WAYS
+        + auto_links("way.1", "in", "out")
+        + auto_links("rest.1", "in", "out", fallback="yes")
+        + auto_links("sport", "out")
     )
 
 
@@ -99,3 +136,50 @@ def test_a_long_message_is_kept(net: Net, links: tuple[Sender, Receiver]) -> Non
     assert arrived.body == body
     arrived.delivery.update(ACCEPTED)
     arrived.delivery.settle()
+
+
+def taken(net: Net, receiver: Receiver, number: int) -> list[object]:
+    """Bodies of messages, accepted."""
+    arrived = net.peers[0].take(receiver, number)
+    for one in arrived:
+        one.delivery.update(ACCEPTED)
+        one.delivery.settle()
+    return [one.body for one in arrived]
+
+
+def test_the_broker_is_a_waypoint(net: Net, router: RunningRouter) -> None:
+    """Messages wait there for a receiver, who hears of no broker; the sender's outcome is the broker's."""
+    peer = net.peer()
+    sender = peer.ready_sender("way.1")
+    sent = [net.send(sender, Message(body=f"message {number}", durable=True)) for number in range(20)]
+    assert net.settled(*sent) == [ACCEPTED] * 20
+    receiver = peer.receiver("way.1", 20)
+    assert taken(net, receiver, 20) == [f"message {number}" for number in range(20)]
+
+
+def test_the_broker_takes_what_finds_nobody(net: Net, router: RunningRouter) -> None:
+    """And gives it to the next receiver; while there is one, messages do not go by the broker."""
+    peer = net.peer()
+    sender = peer.ready_sender("rest.1")
+    assert net.settled(net.send(sender, Message(body="nobody is there"))) == [ACCEPTED]
+    receiver = peer.receiver("rest.1", 10)
+    assert taken(net, receiver, 1) == ["nobody is there"]
+    sent = net.send(sender, Message(body="somebody is there"))
+    net.until(lambda: peer.inbox(receiver), "the message")
+    assert not sent.settled  # a broker would have taken it
+    assert taken(net, receiver, 1) == ["somebody is there"]
+    assert net.settled(sent) == [ACCEPTED]
+
+
+def test_the_broker_keeps_what_an_exchange_sends_on(net: Net, router: RunningRouter) -> None:
+    """By subject; a receiver beside it has its copy, too."""
+    peer = net.peer()
+    beside = peer.receiver("news", 10)
+    peer.ready_sender("sport")  # the auto link is there
+    sender = peer.ready_sender("news")
+    subjects = ["sport.chess", "weather", "sport"]
+    sent = [net.send(sender, Message(body=subject, subject=subject)) for subject in subjects]
+    assert taken(net, beside, 3) == subjects
+    assert net.settled(*sent) == [ACCEPTED] * 3
+    kept = peer.receiver("/queue/sport", 10)
+    assert taken(net, kept, 2) == ["sport.chess", "sport"]
