@@ -113,8 +113,10 @@ static void action_update_in(core_router *c, uint32_t w, const routerd_record *r
         if (in->flags & IN_COMPLETE) in->peer = 0;
         count_late(c, in);
         in_sender_settled(c, in, o, false);
-    } else if (in->copies && !(in->flags & IN_MULTICAST)) {
+    } else if (in->copies) {
+        core_outcome plain = outcome_plain(o.state, o.extra);
         out_post_update(c, in->copies, &o, 0);
+        if (in->flags & IN_MULTICAST) for (core_out *out = in->copies->sibling; out; out = out->sibling) out_post_update(c, out, &plain, 0);   /* a payload has one reader */
     } else {
         core_release_payload(c, o.arena, o.detail);
     }

@@ -128,6 +128,13 @@ static inline void detail_error(pn_condition_t *error, const uint8_t *at, size_t
     if (size) pn_data_decode(pn_condition_info(error), (const char *) at, size);
 }
 
+/* Instead of what was there: a delivery may be told one state after the other. */
+static inline void detail_restore(pn_data_t *data, const uint8_t *at, ssize_t size)
+{
+    pn_data_clear(data);
+    if (size > 0) pn_data_decode(data, (const char *) at, (size_t) size);
+}
+
 /* What an UPDATE record says besides the state itself, onto our side of a delivery. */
 static inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r)
 {
@@ -146,10 +153,10 @@ static inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_re
     case S_MODIFIED:
         pn_disposition_set_failed(local, r->extra & D_FAILED);
         pn_disposition_set_undeliverable(local, r->extra & D_UNDELIVERABLE);
-        if (size > 0) pn_data_decode(pn_disposition_annotations(local), (const char *) buffer, (size_t) size);
+        detail_restore(pn_disposition_annotations(local), buffer, size);
         break;
     default:
-        if (size > 0) pn_data_decode(pn_disposition_data(local), (const char *) buffer, (size_t) size);
+        detail_restore(pn_disposition_data(local), buffer, size);
     }
 }
 

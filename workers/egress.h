@@ -11,7 +11,7 @@
 #ifndef ROUTERD_WORKERS_EGRESS_H
 #define ROUTERD_WORKERS_EGRESS_H
 
-#include "disposition.h"
+#include "early.h"
 #include "message_log.h"
 #include "pump.h"
 #include "rewrite.h"
@@ -57,6 +57,7 @@ static inline void out_sent(wlink *k, wout *o)
 static inline void out_free(pump *p, wout *o)
 {
     out_unlink(o->link, o);
+    if (__builtin_expect(o->early != NULL, 0)) early_drop(p, o);
     if (o->engine) pn_delivery_set_context(o->engine, NULL);
     pool_give(&p->outs, o);
     p->unsettled--;
@@ -206,6 +207,7 @@ static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_sess
         out_abort(p, o);
         return SERVE_EMPTY;
     }
+    if (__builtin_expect(o->early != NULL, 0)) early_tell(p, o);
     while (o->reader.position < length) {
         uint32_t n;
         const uint8_t *from = chain_read(v, &o->reader, length, &n);
@@ -334,6 +336,7 @@ static inline void egress_update(pump *p, const routerd_record *r)
         if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
         return;
     }
+    if (!o->engine && r->state && !(r->flags & F_SETTLED)) { early_keep(p, o, r); return; }
     if (o->engine && r->state) {
         disposition_write(p, o->engine, r);
         pn_delivery_update(o->engine, r->state);

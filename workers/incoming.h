@@ -88,4 +88,16 @@ static inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, ui
     return r;
 }
 
+/* What the sender says of an unsettled delivery besides its bytes; a transfer may say it, too (AMQP 2.7.5). */
+static inline routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t *d)
+{
+    routerd_record *r = post_link(p, A_UPDATE, k);
+    r->delivery = s->core;
+    r->peer = pool_handle(&p->ins, s);
+    r->flags = F_IN;
+    disposition_read(p, d, r);
+    pn_delivery_clear(d);
+    return r;
+}
+
 #endif

@@ -61,6 +61,7 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     if (__builtin_expect(k->keyed, 0)) rmr_key_post(&key, r);
     if (__builtin_expect(origin, 0)) r->state = origin;
     if (settled) pn_delivery_settle(d);
+    else if (__builtin_expect(pn_delivery_remote_state(d) != 0, 0)) post_said(p, k, s, d);
     return true;
 }
 
@@ -207,6 +208,7 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
         r = post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
         if (k->keyed) rmr_key_post(&key, r);
         if (s->origin) r->state = s->origin;
+        if (!s->settled && !k->routed && pn_delivery_remote_state(s->engine)) post_said(p, k, s, s->engine);
     }
 }
 
@@ -318,12 +320,7 @@ static inline void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
         pn_delivery_clear(d);
         return;
     }
-    routerd_record *r = post_link(p, A_UPDATE, k);
-    r->delivery = s->core;
-    r->peer = pool_handle(&p->ins, s);
-    r->flags = F_IN;
-    disposition_read(p, d, r);
-    pn_delivery_clear(d);
+    routerd_record *r = post_said(p, k, s, d);
     if (!settled) return;
     r->flags |= F_SETTLED;
     if (s->complete) {

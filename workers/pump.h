@@ -154,6 +154,7 @@ typedef struct wout {
     uint64_t reported;             /* position last told to the core */
     uint64_t began, finished;      /* when its first byte was written, and when its last one was; 0: not yet */
     uint64_t starved;              /* how long its link had no credit: before it came, and once it is begun, since then */
+    routerd_record *early;         /* what its sender has said of it before it was begun (early.h); NULL: nothing */
     uint32_t override;             /* block in the core's arena of the to-override it wants, plus 1; 0: none */
     uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;

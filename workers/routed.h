@@ -4,7 +4,7 @@
  * transfer says it too: its delivery tag, and the state that it may carry (AMQP 4.4.1: a transaction).  The bytes behind
  * are the peer's, whatever they are: only their beginning is looked at, for the priority.
  *
- *   u16 bytes in front, u8 state, u8 bytes of the tag, the tag, the state's detail as the engine encodes it
+ *   u16 bytes in front, u16 bytes of the tag, u32 state, the tag, the state's detail as the engine encodes it
  *
  * Credit of the receiver: what it has given, less what stands in its link's list, is what the far sender may have.
  */
@@ -13,7 +13,7 @@
 
 #include "incoming.h"
 
-#define ROUTED_FRONT 4u                /* bytes in front of tag and detail */
+#define ROUTED_FRONT 8u                /* bytes in front of tag and detail */
 #define ROUTED_TAG_MAX 32u             /* AMQP 2.8.7 */
 #define ROUTED_DETAIL_MAX 256u
 #define ROUTED_FRONT_MAX (ROUTED_FRONT + ROUTED_TAG_MAX + ROUTED_DETAIL_MAX)
@@ -30,16 +30,17 @@ static inline uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
     pn_bytes_t tag = pn_delivery_tag(d);
     uint64_t state = pn_delivery_remote_state(d);
     ssize_t detail = 0;
-    if (tag.size > ROUTED_TAG_MAX || state > UINT8_MAX) return 0;
+    if (tag.size > ROUTED_TAG_MAX || state > UINT32_MAX) return 0;
     if (state) {
         pn_data_t *data = pn_disposition_data(pn_delivery_remote(d));
         if (data && pn_data_size(data)) detail = pn_data_encode(data, (char *) front + ROUTED_FRONT + tag.size, ROUTED_DETAIL_MAX);
         if (detail < 0) return 0;
     }
-    uint16_t size = (uint16_t) (ROUTED_FRONT + tag.size + (size_t) detail);
+    uint16_t size = (uint16_t) (ROUTED_FRONT + tag.size + (size_t) detail), tag_size = (uint16_t) tag.size;
+    uint32_t code = (uint32_t) state;
     memcpy(front, &size, 2);
-    front[2] = (uint8_t) state;
-    front[3] = (uint8_t) tag.size;
+    memcpy(front + 2, &tag_size, 2);
+    memcpy(front + 4, &code, 4);
     if (tag.size) memcpy(front + ROUTED_FRONT, tag.start, tag.size);
     return size;
 }
@@ -116,11 +117,13 @@ static inline bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
 static inline bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length)
 {
     uint32_t room;
-    uint16_t size;
+    uint16_t size, tag;
+    uint32_t state;
     const uint8_t *bytes = chain_read(&p->views[o->arena], &o->reader, length, &room);
     if (!bytes || room < ROUTED_FRONT) return false;
     memcpy(&size, bytes, 2);
-    uint8_t state = bytes[2], tag = bytes[3];
+    memcpy(&tag, bytes + 2, 2);
+    memcpy(&state, bytes + 4, 4);
     if (size > room || size > ROUTED_FRONT_MAX || tag > ROUTED_TAG_MAX || size < ROUTED_FRONT + tag) return false;
     o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { tag, (const char *) bytes + ROUTED_FRONT });
     pn_delivery_set_context(o->engine, o);

@@ -15,7 +15,7 @@ from core.management.request import (
 )
 from core.management.view import ConnectionRow, View
 from shm.journal import TRACE
-from shm.payloads import C_CLOSE, C_TRACE, Close, Error, Trace
+from shm.payloads import C_CLOSE, C_TRACE, Close, ConnectionOpened, Error, Trace
 
 LOGGER = logging.getLogger("AGENT")
 CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management request")
@@ -96,10 +96,13 @@ class Connections(Table):
         super().__init__()
         self.standard.remove("worker")  # this router's own
         self._view = view
+        self._closing: set[tuple[int, int, int]] = set()  # worker, index, generation: as good as gone
 
     def rows(self) -> list[ConnectionRow]:
         view = self._view
         last = _last_deliveries(view)
+        entries = list(view.connections.entries())
+        self._closing &= {_name(worker, opened) for worker, opened, _ in entries}
         edges = view.core.edges
         return [
             ConnectionRow(
@@ -111,7 +114,8 @@ class Connections(Table):
                 view.seconds_since(when) if when else None,
                 edges is None or opened.role != "edge" or edges.is_active(worker, opened.connection),
             )
-            for worker, opened, since in view.connections.entries()
+            for worker, opened, since in entries
+            if _name(worker, opened) not in self._closing
         ]
 
     def update(self, request: Request) -> Response:
@@ -153,6 +157,7 @@ class Connections(Table):
             raise ManagementError(BAD_REQUEST, f"{name} of a connection cannot be changed")
 
     def _close(self, row: ConnectionRow) -> None:
+        self._closing.add(_name(row.worker, row.opened))
         self._tell(row, C_CLOSE, Close(row.opened.connection, row.opened.generation, CLOSED))
 
     def _trace(self, row: ConnectionRow, on: bool) -> None:
@@ -171,6 +176,10 @@ class Connections(Table):
             forwarder.publish()
 
         self._view.command(act)
+
+
+def _name(worker: int, opened: ConnectionOpened) -> tuple[int, int, int]:
+    return worker, opened.connection, opened.generation
 
 
 def _last_deliveries(view: View) -> dict[tuple[int, int], int]:

@@ -1,4 +1,5 @@
-"""Ways beyond the receivers of an address, in a network: waypoints, fallback destinations, exchanges."""
+"""Ways beyond the receivers of an address, in a network: waypoints, fallback destinations, exchanges; and
+what goes on without its sender."""
 
 import pytest
 from internet import Internet
@@ -90,4 +91,26 @@ def test_an_exchange_is_known_in_the_network() -> None:
     net["B"].core.set_routing(Routing())
     net.run(3)
     assert sent(net, net["A"], link, Packet(3))[3] == [n.S_RELEASED]
+    check_rest(net)
+
+
+@pytest.mark.parametrize("address", ["closest.x", "multicast.x", "q"])
+@pytest.mark.parametrize("targeted", [True, False])
+def test_settled_messages_outlive_the_link_they_came_on(address: str, targeted: bool) -> None:
+    """A client that detaches at once has lost none of them, wherever the receiver is."""
+    net = line("A", "B", "C")
+    there = [receiver(net, site, address) for site in ("B", "C")]
+    link = sender(net, "A", address if targeted else None)
+    site = net["A"]
+    for number in range(100):
+        site.send(link, Packet(number, to="" if targeted else address, settled=True))
+    site.detach(link)
+    net.settle()
+    net.run(1)
+    got = [numbers(one) for one in there]
+    everything = list(range(100))
+    if address.startswith("multicast"):
+        assert got == [everything] * 2
+    else:
+        assert sorted(got[0] + got[1]) == everything
     check_rest(net)

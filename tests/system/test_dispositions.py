@@ -129,6 +129,58 @@ def test_a_state_the_router_does_not_know_is_passed_on(net: Net, pair: Pair) -> 
     assert sent.remote.data == fields
 
 
+STATE = 0x29A  # of nobody's
+FIELDS: Any = [b"x", 7, None, "end"]
+
+
+def say(net: Net, sender: Sender, size: int = 10, fields: Any = FIELDS) -> Delivery:
+    """A message whose transfer says a state."""
+    data = Message(body=b"x" * size).encode()
+    delivery = sender.delivery(f"said-{net.tags}")
+    net.tags += 1
+    delivery.local.data = fields
+    delivery.update(STATE)
+    sender.stream(data)
+    sender.advance()
+    return delivery
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+@pytest.mark.parametrize("credit", [10, 0])
+def test_a_transfer_may_say_a_state(net: Net, request: pytest.FixtureRequest, size: int, credit: int) -> None:
+    """It is there with the message, though its receiver had no credit when it came; then others follow."""
+    to, at = net.peer(), net.peer()
+    receiver = at.receiver(request.node.name, credit)
+    sender = to.ready_sender(request.node.name)
+    sent = [say(net, sender, size, [number]) for number in range(3)]
+    to.round_trip()
+    receiver.flow(10)
+    arrived = [one.delivery for one in at.take(receiver, 3)]
+    assert [(one.remote_state, one.remote.data) for one in arrived] == [(STATE, [n]) for n in range(3)]
+    for one in sent:
+        one.update(STATE + 1)
+    net.until(lambda: all(one.remote_state == STATE + 1 for one in arrived), "the next state")
+    for one in arrived:
+        one.update(ACCEPTED)
+        one.settle()
+    assert net.settled(*sent) == [ACCEPTED] * 3
+
+
+def test_a_state_outlives_nothing(net: Net, request: pytest.FixtureRequest) -> None:
+    """Not the receiver that never took it, not the sender, not what the router answers itself."""
+    to, at = net.peer(), net.peer()
+    receiver = at.receiver(request.node.name)
+    sender = to.ready_sender(request.node.name)
+    sent = say(net, sender)
+    to.round_trip()
+    sent.update(STATE + 1)
+    to.round_trip()
+    at.close_link(receiver)
+    assert net.settled(sent) == [RELEASED]
+    assert net.settled(say(net, to.ready_sender("$management"))) == [ACCEPTED]
+    assert net.settled(say(net, to.ready_sender(None))) == [REJECTED]
+
+
 def test_many_are_settled_in_any_order(net: Net, pair: Pair) -> None:
     """Each sender's delivery gets the outcome of its own message."""
     pair.receiver.flow(100)
@@ -275,6 +327,19 @@ def test_a_multicast_to_receivers_that_settle_second(net: Net) -> None:
     assert not sent.settled
     sent.settle()
     net.until(lambda: all(d.settled for d in arrived), "settlement at all receivers")
+
+
+def test_a_state_of_a_multicast_is_told_to_all(net: Net) -> None:
+    """Its fields to one of them."""
+    fan = Fan(net, "multicast.state")
+    sent = say(net, fan.sender)
+    arrived = [p.take(r)[0].delivery for p, r in zip(fan.peers, fan.receivers, strict=True)]
+    assert [one.remote_state for one in arrived] == [STATE] * 3
+    assert sorted((one.remote.data for one in arrived), key=str) == [None, None, FIELDS]
+    for one in arrived:
+        one.update(ACCEPTED)
+        one.settle()
+    assert net.settled(sent) == [ACCEPTED]
 
 
 def test_a_presettled_multicast_reaches_all(net: Net) -> None:

@@ -50,6 +50,7 @@ def test_a_connection_is_closed(bed: Bed) -> None:
     """UPDATE of adminStatus tells its worker to close it."""
     status, body = bed.crud("UPDATE", {"adminStatus": "deleted"}, type="connection", identity="4")
     assert (status, body["adminStatus"], body["operStatus"]) == (200, "deleted", "closing")
+    assert bed.crud("READ", type="connection", identity="4")[0] == 404  # as good as gone
     (record,) = [r for r in bed.heard() if r["type"] == native.W_CONTROL]
     assert record["state"] == C_CLOSE
     close = msgspec.msgpack.decode(bed.core_arena.read(record["block"]), type=Close)
