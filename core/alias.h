@@ -94,7 +94,9 @@ static void alias_drop_all(core_router *c, core_address *address)
     }
 }
 
-static inline bool address_idle(const core_address *a) { return !a->out_count && !a->in_count && !a->aliases && !a->holds && !mask_any(&a->remotes); }
+/* Is anybody there, here or at another router, or does something of the router's own hold it? */
+static inline bool address_used(const core_address *a) { return a->out_count || a->in_count || a->holds || mask_any(&a->remotes); }
+static inline bool address_idle(const core_address *a) { return !a->aliases && !address_used(a); }
 
 /* Takes one alias out: the first one behind the last sweep's end that was not used since the sweep passed it.  Returns
  * its address if nothing uses that any more. */

@@ -193,8 +193,7 @@ cdef class Forwarder:
     def remove_address(self, uint64_t handle) -> bool:
         """Forget an address; False: links or aliases still use it."""
         cdef core_address *a = self.address(handle)
-        if not address_idle(a):
-            return False
+        if not address_idle(a): return False
         address_free(self.core, a)
         return True
 
@@ -211,13 +210,14 @@ cdef class Forwarder:
         """The time of the present turn, nanoseconds."""
         return self.core.now
 
+    def address_used(self, uint64_t handle) -> bool:
+        """Is it more than the text of somebody's messages?"""
+        return address_used(self.address(handle))
+
     def address_info(self, uint64_t handle) -> dict[str, int]:
         """Its counts, for inspection."""
         cdef core_address *a = self.address(handle)
-        cdef uint32_t i, own = 0
-        for i in range(a.out_count):
-            if a.out[i].worker == self.core.workers:
-                own += 1
+        cdef uint32_t i, own = sum([a.out[i].worker == self.core.workers for i in range(a.out_count)])
         return {"treatment": a.treatment, "priority": a.priority, "outgoing": a.out_count, "own": own, "incoming": a.in_count,
                 "deliveries": a.deliveries, "ingress": a.ingress, "to_core": a.to_core, "from_core": a.from_core,
                 "transit": a.transit, "reached": int(a.reached), "elsewhere": int(a.elsewhere), "redirected": a.redirected,

@@ -206,6 +206,7 @@ cdef extern from "setup.h" nogil:
     void *pool_find(const core_pool *, uint64_t)
     uint64_t pool_handle(const void *)
     bint address_idle(const core_address *)
+    bint address_used(const core_address *)
     void address_free(core_router *, core_address *)
     bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, core_address **)
     core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)

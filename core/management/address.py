@@ -43,7 +43,7 @@ def _difference(total: str, part: str, attribute: str, description: str) -> Colu
 
 
 class Addresses(Table):
-    """Addresses in use."""
+    """Addresses in use; not those that messages without a destination have named."""
 
     listed = False
     NAME = "router.address"
@@ -93,7 +93,8 @@ class Addresses(Table):
 
     def rows(self) -> list[Address | Route]:
         core = self._view.core
-        return [*core.addresses.entries(), *core.routes.entries()]
+        used = core.forwarder.address_used
+        return [*(one for one in core.addresses.entries() if used(one.handle)), *core.routes.entries()]
 
     def row(self, address: Address | Route) -> AddressRow:
         """An address with its counts as they are now; one that is gone by now has none."""

@@ -45,7 +45,8 @@ def test_links(bed: Bed) -> None:
 
 
 def test_addresses(bed: Bed) -> None:
-    """The key, its treatment and its receivers."""
+    """The key, its treatment and its receivers; what a message without a destination names is none."""
+    bed.core.addresses.learn(b"nobody.is.here")
     (row,) = bed.query(PREFIX + "router.address")
     assert (row["key"], row["distribution"], row["subscriberCount"], row["inProcess"]) == (
         "M0news.uk",
