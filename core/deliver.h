@@ -303,11 +303,17 @@ static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8
 }
 
 static void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state);
+static void deliver_to_table(core_router *c, core_link *l, const routerd_record *r, core_address *a);
+static void deliver_by_table(core_router *c, core_in *in, core_address *a, uint8_t priority);
 
 /* To an address, and wherever its messages go from there. */
 static void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
 {
     uint32_t before = in->copy_count;
+    if (a->routes) {
+        deliver_by_table(c, in, a, priority);
+        return;
+    }
     if (address_has_receiver(a)) deliver_receivers(c, in, a, priority, state, past);
     if (a->exchange) deliver_exchange(c, in, a, priority, state);
     if (in->copy_count == before) deliver_fallback(c, in, a, priority, state, past);
@@ -338,6 +344,10 @@ static inline void deliver_routed(core_router *c, core_link *l, const routerd_re
         stats_add(c->stats, STAT_PRESETTLED, 1);
     if (route != ROUTE_FOUND) {
         deliver_nowhere(c, l, r, route, a);
+        return;
+    }
+    if (__builtin_expect(a->elsewhere, 0) && a->routes) {
+        deliver_to_table(c, l, r, a);
         return;
     }
     uint8_t priority = deliver_priority(a, r->priority);

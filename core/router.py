@@ -119,7 +119,7 @@ class Core:
             self.edges,
             self.ends,
         )
-        self.plane = Plane(self.forwarder, self.addresses, intake or Intake(), shelf)
+        self.plane = Plane(self.forwarder, self.addresses, intake or Intake(), shelf, self._served)
         self.exchanges = Exchanges(self.forwarder, self.addresses, self._served)
         self.stations = Stations(
             self.addresses, self.local, self.links, self._served, self.forwarder.post_control
@@ -247,7 +247,7 @@ class Core:
                 self.forwarder.post_control(link.worker, C_DETACH, msgspec.msgpack.encode(detach))
 
     def _served(self, address: Address, number: int) -> None:
-        """There is an exchange for an address (1), or no longer (-1)."""
+        """There is an exchange or a route table for an address (1), or no longer (-1)."""
         if self.fabric is not None:
             self.fabric.consumer(address, number)
 

@@ -36,6 +36,16 @@ static inline enum scan_result content_key(const uint8_t *bytes, size_t size, bo
     return result == SCAN_DONE ? rmr_key_scan(bytes, size, found, key) : result;
 }
 
+/* What is to be there of a message before it can be posted, from where its scan got.  `loose`: it may be to a route table, or to anything else, so the
+ * core looks for its key and needs the application properties; malformed ones are for their reader. */
+static inline enum scan_result content_there(const uint8_t *bytes, size_t size, bool complete, bool keyed, bool loose, enum scan_result result, scan_found *found)
+{
+    scan_found more = *found;
+    if (result != SCAN_DONE || !(keyed || loose)) return result;
+    if (keyed) return rmr_key_there(bytes, size, complete, found);
+    return rmr_key_there(bytes, size, complete, &more) == SCAN_MORE && size < SCAN_LIMIT ? SCAN_MORE : SCAN_DONE;
+}
+
 /* Bytes that were put in order where they had been gathered, back into their blocks. */
 static inline void content_return(const arena_view *v, uint32_t head, const uint8_t *gathered, uint64_t size)
 {
@@ -72,12 +82,12 @@ static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_
     arena_view *v = &p->arena.view;
     arena_content *c = arena_content_of(v, s->writer.head);
     uint8_t *bytes = (uint8_t *) c + sizeof *c;
-    bool moved = false, keyed = s->link->keyed;
+    bool moved = false, keyed = s->link->keyed, loose = s->link->loose && !complete;
     uint64_t size = s->writer.written;
     uint32_t first = arena_capacity(v, s->writer.head, true), there = size < first ? (uint32_t) size : first;
     bool all = complete && size <= first;
     enum scan_result result = scan_message(bytes, there, all, found);
-    if (keyed && result == SCAN_DONE) result = rmr_key_there(bytes, there, all, found);
+    result = content_there(bytes, there, all, keyed, loose, result, found);
     if (result != SCAN_MORE || size <= first) {
         result = content_check(s->link->conn, c, bytes, found, result, &moved);
         return keyed ? content_key(bytes, there, all, result, found, key) : result;
@@ -87,7 +97,7 @@ static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_
     if (!gathered) return scan_bad(found, "the router is out of memory");
     all = complete && size == s->writer.written;
     result = scan_message(gathered, size, all, found);
-    if (keyed && result == SCAN_DONE) result = rmr_key_there(gathered, size, all, found);
+    result = content_there(gathered, size, all, keyed, loose, result, found);
     if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
     result = content_check(s->link->conn, c, gathered, found, result, &moved);
     if (keyed) result = content_key(gathered, size, all, result, found, key);

@@ -128,7 +128,7 @@ cdef extern from "loop.h" nogil:
         bint known
         bint ours
         bint routed
-        bint keyed
+        bint keyed, loose
         bint plain
         int32_t credit
         uint32_t asked

@@ -104,6 +104,7 @@ typedef struct {
     bool plain;                    /* it is one of a connection without engine (plain.h): credit is counted here */
     int32_t credit;
     bool keyed;                    /* in: its address is a route table, which goes by each message's key (rmr_key.h) */
+    bool loose;                    /* in: it has no address, so its messages may be to a route table, too */
     int32_t promised;              /* out, routed: credit that the far sender has been given and has not used */
     bool ours;                     /* this side has attached first, because the core wanted that */
     uint32_t asked;                /* what the core calls that wish, until the peer has answered; 0: nothing is asked */

@@ -325,6 +325,7 @@ cdef class Pump(AnnotatingPump):
         is gone."""
         cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
         cdef bytes b
+        cdef const char *target
         if k == NULL:
             return False
         pn_terminus_copy(pn_link_source(k.engine), pn_link_remote_source(k.engine))
@@ -341,6 +342,8 @@ cdef class Pump(AnnotatingPump):
         pn_link_open(k.engine)
         k.open = True
         k.keyed = keyed
+        target = pn_terminus_get_address(pn_link_remote_target(k.engine))
+        k.loose = not k.outgoing and (target == NULL or not target[0])
         mark_dirty(&self.p, k.conn)
         return True
 

@@ -116,13 +116,20 @@ class Plan:
 class Plane:
     """All route tables of this router. ``changed`` is called when the endpoints of one may be others.
 
-    ``shelf`` says where one is kept that has no stash, by its name; empty: nowhere.
+    ``shelf`` says where one is kept that has no stash, by its name; empty: nowhere. ``served`` is told of
+    addresses that are a table's from now on (1), or no longer (-1).
     """
 
     def __init__(
-        self, forwarder: Forwarder, addresses: Addresses, intake: Intake, shelf: Callable[[str], str]
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        intake: Intake,
+        shelf: Callable[[str], str],
+        served: Callable[[Address, int], None],
     ) -> None:
         self._shelf = shelf
+        self._served = served
         self._forwarder = forwarder
         self._addresses = addresses
         self._plans: dict[str, Plan] = {}
@@ -171,6 +178,7 @@ class Plane:
         self._addresses.keep(address)
         self._addresses.tables.add(address.key)
         plan = self._plans[setup.name] = Plan(self._forwarder, address, setup)
+        self._served(address, 1)
         for one in self._addresses.entries():
             if (name := plan.endpoint_of(one)) is not None:
                 plan.live[name] = one
@@ -178,6 +186,7 @@ class Plane:
 
     def _remove(self, plan: Plan) -> Address:
         plan.native.close()
+        self._served(plan.address, -1)
         del self._plans[plan.setup.name]
         self._addresses.tables.discard(plan.address.key)
         self._waiting = [one for one in self._waiting if one[0] is not plan]

@@ -22,7 +22,7 @@ HEADER, DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, PROPERTIES, APPLICATION_PROPE
 
 
 class Found(ctypes.Structure):
-    """scan_found of workers/scan.h."""
+    """scan_found of shm/scan.h."""
 
     _fields_ = (
         ("delivery_annotations", ctypes.c_uint32),

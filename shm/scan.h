@@ -10,8 +10,8 @@
  *   SCAN_MORE   the bytes so far are in order, but do not reach far enough
  *   SCAN_BAD    no continuation of these bytes is a message; `why` says what is wrong
  */
-#ifndef ROUTERD_WORKERS_SCAN_H
-#define ROUTERD_WORKERS_SCAN_H
+#ifndef ROUTERD_SHM_SCAN_H
+#define ROUTERD_SHM_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,10 +6,10 @@
  *   rmr.meid               x-opt-rmr.meid         string, symbol
  *   rmr.source             x-opt-rmr.source       string, symbol: name:port
  *
- * Where both are there the annotation counts.  Only messages on links to a route table are looked at.
+ * Where both are there the annotation counts.  Workers look at messages on links to a route table; the core at those that come to one in another way.
  */
-#ifndef ROUTERD_WORKERS_RMR_KEY_H
-#define ROUTERD_WORKERS_RMR_KEY_H
+#ifndef ROUTERD_SHM_RMR_KEY_H
+#define ROUTERD_SHM_RMR_KEY_H
 
 #include "record.h"
 #include "scan.h"
