@@ -69,6 +69,7 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
     everything = list(config.checked)
     if request.operation == "CREATE":
         made = _made(kind, _block(kind, request, "create"), _next_place())
+        _name_taken(config, made[0])
         return _together(config, [*everything, made[0]], CREATED, *made)
     at = _find(config, kind, request, identities)
     if at is None:
@@ -82,6 +83,16 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
     made = _made(kind, _block(kind, request, "update", old), old.file, old)
     everything.insert(at, made[0])
     return _together(config, everything, UPDATED, *made)
+
+
+def _name_taken(config: Config, made: Checked) -> None:
+    """A second one of a name: in qdrouterd's words, with the place of the first. Raises ChangeError."""
+    if not made.type.name.startswith("router.config.") or not made.entity.name:
+        return
+    for at in config.checked:
+        if (at.type.name, at.entity.name) == (made.type.name, made.entity.name):
+            where = f"{made.entity.name!r} stands already {at.where(made)}"
+            raise ChangeError(BAD_REQUEST, f"Name conflicts with an existing entity: {where}; give another")
 
 
 def _log_opens(request: ChangeRequest) -> None:

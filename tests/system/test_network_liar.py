@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from members import Network, nodes
-from peer import ACCEPTED, Net, Peer
+from peer import ACCEPTED, REJECTED, Net, Peer
 from proton import Message, Sender, symbol
 from running import until
 
@@ -153,4 +153,20 @@ def test_a_trace_of_ten_thousand(network: Network, net: Net) -> None:
     net.settled(*sent)
     assert {delivery.remote.condition.name for delivery in sent} == {"amqp:invalid-field"}
     said_once(network, "rejected")
+    unharmed(network, net)
+
+
+def test_annotations_that_are_cut_short(network: Network, net: Net) -> None:
+    """A list that says to have more than it has, and a section that ends in the middle of its map."""
+    liar = Liar(net, network, "l4")
+    net.until(lambda: liar.data.credit > 0, "credit")
+    trace = b"\xc0\x07\x09\xa1\x04" + b"0/r0"  # of nine one
+    inside = b"\xa3\x0ex-opt-qd.trace" + trace
+    whole = b"\x00\x53\x72\xc1" + bytes((len(inside) + 1, 2)) + inside
+    body = Message(address="closest.honest", body="!").encode()
+    sent = [net.send(liar.data, content) for content in (whole + body, whole[:-4]) for _ in range(TIMES)]
+    assert net.settled(*sent) == [REJECTED] * (2 * TIMES)
+    until(lambda: len(lines(network, "rejected")) > 1, "lines of both")
+    kinds = [line.partition("rejected: ")[2] for line in lines(network, "rejected")]
+    assert len(set(kinds)) == len(kinds)
     unharmed(network, net)

@@ -107,7 +107,7 @@ def test_a_log_that_is_nowhere_configured_is_updated(running: Running) -> None:
         (400, ("CREATE", "listener", {"port": 77777, "role": "edge"}), "77777 is out of range"),
         (400, ("CREATE", "listener", {"port": 1, "sslProfile": "none"}), "there is no sslProfile"),
         (400, ("CREATE", "listener", {"port": 1, "identity": "x"}), "identity: cannot be given by CREATE"),
-        (400, ("CREATE", "router.config.address", {"prefix": "a", "name": "wide"}), "'wide' stands already"),
+        (400, ("CREATE", "router.config.address", {"prefix": "a", "name": "wide"}), "Name conflicts with"),
         (400, ("CREATE", "router.config.address", {"prefix": "a", "priority": []}), "[] does not fit"),
         (400, ("CREATE", "vhost", {"hostname": "x", "groups": "{"}), "groups"),
         (400, ("CREATE", "vhost", {"hostname": "x", "groups": {"g": {"usrs": "*"}}}), "did you mean users?"),
