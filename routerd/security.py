@@ -10,8 +10,8 @@ from functools import cache
 import msgspec
 
 from routerd.config.policy import Policy, UserGroup, Vhost
-from routerd.config.transport import Connector, Listener, SslProfile
-from shm.security import GroupSetup, PolicySetup, TlsSetup, VhostSetup
+from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
+from shm.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
 
 LOGGER = logging.getLogger("POLICY")
 
@@ -19,9 +19,10 @@ NO_USER = ("ANONYMOUS",)  # mechanisms that tell nothing about the peer
 
 
 def mechanisms(listener: Listener) -> str:
-    """The SASL mechanisms offered, separated by blanks; empty: all there are, for who must authenticate."""
+    """The SASL mechanisms offered, separated by blanks; empty: all there are, for who must authenticate,
+    or all that an authServicePlugin has."""
     if listener.sasl_mechanisms is None:
-        return "" if listener.authenticate_peer else "ANONYMOUS"
+        return "" if listener.authenticate_peer or listener.sasl_plugin else "ANONYMOUS"
     return " ".join(listener.sasl_mechanisms.replace(",", " ").split())
 
 
@@ -46,6 +47,26 @@ def client_tls_setup(connector: Connector, profiles: Sequence[SslProfile]) -> Tl
     profile = next(one for one in profiles if one.name == connector.ssl_profile)
     return msgspec.structs.replace(
         profile_setup(profile), required=True, verify=connector.verify_hostname, client=True
+    )
+
+
+def service_setup(
+    listener: Listener, plugins: Sequence[AuthServicePlugin], profiles: Sequence[SslProfile]
+) -> ServiceSetup | None:
+    """The service that judges a listener's clients; None: there is none."""
+    if listener.sasl_plugin is None:
+        return None
+    plugin = next(one for one in plugins if one.name == listener.sasl_plugin)
+    profile = next((one for one in profiles if one.name == plugin.ssl_profile), None)
+    host, port = plugin.place
+    return ServiceSetup(
+        name=plugin.name or "",
+        host=host,
+        port=str(port_number(port)),
+        realm=plugin.realm or "",
+        tls=None
+        if profile is None
+        else msgspec.structs.replace(profile_setup(profile), required=True, verify=True, client=True),
     )
 
 

@@ -9,11 +9,11 @@ from routerd.config.peers import failover_places
 from routerd.config.policy import Policy, Vhost
 from routerd.config.router import Log, Router
 from routerd.config.routing import Address, LinkRoute
-from routerd.config.transport import Listener, SslProfile
+from routerd.config.transport import AuthServicePlugin, Listener, SslProfile
 from routerd.connecting import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
 from routerd.listeners import Listening
 from routerd.routing import phases_of
-from routerd.security import mechanisms, policy_setup, tls_setup
+from routerd.security import mechanisms, policy_setup, service_setup, tls_setup
 from routerd.splices import changes, splices
 from routerd.tables import advertised
 from shm.control import (
@@ -58,6 +58,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     logs: Sequence[Log]
     doorbells: Sequence[int]  # an eventfd for each place that a worker may have
     profiles: Sequence[SslProfile] = ()
+    plugins: Sequence[AuthServicePlugin] = ()
     policy: Policy = Policy()
     vhosts: Sequence[Vhost] = ()
     connecting: Sequence[Connecting] = ()
@@ -197,6 +198,8 @@ class Blueprint(msgspec.Struct, frozen=True):
         found: list[ListenerSetup] = []
         for one in self.listening:
             setup = _listener(one, self.router.link_capacity, self.profiles)
+            service = service_setup(one.listener, self.plugins, self.profiles)
+            setup = msgspec.structs.replace(setup, service=service)
             if one.handover is not None:
                 found.append(_handing_over(setup, one.handover, role == "exporter"))
             elif one.listener.http is (role == "exporter"):

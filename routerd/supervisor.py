@@ -28,7 +28,7 @@ from routerd.config.policy import Vhost
 from routerd.config.router import MAX_WORKERS
 from routerd.config.routing import LinkRoute
 from routerd.config.source import Mistake
-from routerd.config.transport import SslProfile
+from routerd.config.transport import AuthServicePlugin, SslProfile
 from routerd.connecting import Connecting, assign
 from routerd.family import Family
 from routerd.flow_log import flow_setup
@@ -151,6 +151,7 @@ def _configured(config: Config, identities: Identities, connecting: Sequence[Con
         "addresses": config.addresses,
         "logs": config.logs,
         "profiles": _profiles(config),
+        "plugins": tuple(entity for entity in config.entities if isinstance(entity, AuthServicePlugin)),
         "policy": config.policy,
         "vhosts": tuple(entity for entity in config.entities if isinstance(entity, Vhost)),
         "connecting": assign(connecting, config.connectors, config.router.workers),

@@ -8,7 +8,7 @@ import msgspec
 from shm.flow_setup import FlowSetup, SetFlow
 from shm.management import Management, Splice
 from shm.routing import NetworkSetup, Routing
-from shm.security import PolicySetup, TlsSetup
+from shm.security import PolicySetup, ServiceSetup, TlsSetup
 from shm.source_routes import SourceRoutesSetup
 from shm.tables import TableSetup
 
@@ -50,6 +50,7 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     healthz: bool = True
     require_encryption: bool = False
     tls: TlsSetup | None = None
+    service: ServiceSetup | None = None  # that says who may come in
     policy_vhost: str = ""
     cost: int = 1
     annotations: str = "auto"

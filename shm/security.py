@@ -30,6 +30,16 @@ class TlsSetup(msgspec.Struct, frozen=True):
         return f"TlsSetup({self.profile!r})"  # a password is never shown
 
 
+class ServiceSetup(msgspec.Struct, frozen=True):
+    """An ``authServicePlugin`` that judges a listener's clients; ``realm`` is the host name in sasl-init."""
+
+    name: str
+    host: str
+    port: str
+    realm: str = ""
+    tls: TlsSetup | None = None
+
+
 class GroupSetup(msgspec.Struct, frozen=True):
     """A user group of a vhost with everything filled in that it inherits; 0 of a max_…: no limit.
 

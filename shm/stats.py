@@ -95,6 +95,10 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "refused_links": (82, "counter", "links beyond the limit of their connection"),
     "refused_addresses": (83, "counter", "links to addresses, or of kinds, that the policy does not allow"),
     "refused_messages": (84, "counter", "anonymous senders' messages to addresses they may not use"),
+    # authentication services: workers
+    "auth_service_accepted": (111, "counter", "clients that an authentication service has let in"),
+    "auth_service_refused": (112, "counter", "clients that an authentication service has refused"),
+    "auth_service_failed": (113, "counter", "clients refused because no authentication service has decided"),
     # workers of source routes, in the processes where their messages come in
     "route_messages": (85, "counter", "messages that have come to workers of source routes"),
     "route_steps": (86, "counter", "workers of source routes that messages have come to"),

@@ -10,6 +10,8 @@ cdef bint tell_all(Pump pump) except -1:
         c = <wconn *> pool_at(&pump.p.conns, i)
         if c.slot.next_free != SLOT_USED or c.known or not c.opened:
             continue
+        if c.relay != NULL and c.dialled:
+            continue                  # to an authentication service: none of the core's
         if not blocks_left(&pump.p):
             return False
         c.known = True

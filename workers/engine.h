@@ -46,7 +46,7 @@ enum {                                 /* pn_type_t */
 };
 enum { PN_EOS = -1 };
 enum { PN_TRACE_OFF = 0, PN_TRACE_FRM = 2 };   /* pn_trace_t */
-enum { PN_SASL_OK = 0, PN_SASL_AUTH = 1 };   /* pn_sasl_outcome_t */
+enum { PN_SASL_NONE = -1, PN_SASL_OK = 0, PN_SASL_AUTH = 1, PN_SASL_SYS = 2, PN_SASL_TEMP = 4 };   /* pn_sasl_outcome_t */
 enum { PN_SSL_MODE_CLIENT = 1, PN_SSL_MODE_SERVER = 2 };   /* pn_ssl_mode_t */
 enum { PN_SSL_VERIFY_PEER = 1, PN_SSL_ANONYMOUS_PEER = 2, PN_SSL_VERIFY_PEER_NAME = 3 };   /* pn_ssl_verify_mode_t */
 enum { PN_SSL_CERT_SUBJECT_COUNTRY_NAME = 0, PN_SSL_CERT_SUBJECT_STATE_OR_PROVINCE = 1, PN_SSL_CERT_SUBJECT_CITY_OR_LOCALITY = 2,
@@ -111,6 +111,35 @@ int pn_sasl_outcome(pn_sasl_t *sasl);
 void pn_sasl_set_allow_insecure_mechs(pn_sasl_t *sasl, bool insecure);
 void pn_sasl_config_name(pn_sasl_t *sasl, const char *name);
 void pn_sasl_config_path(pn_sasl_t *sasl, const char *path);
+void pn_sasl_done(pn_sasl_t *sasl, int outcome);
+
+enum {                                 /* pnx_sasl_state: what the engine is to say next */
+    SASL_POSTED_INIT = 1, SASL_POSTED_MECHANISMS = 2, SASL_POSTED_RESPONSE = 3, SASL_POSTED_CHALLENGE = 4, SASL_POSTED_OUTCOME = 7
+};
+typedef struct pnx_sasl_implementation {   /* who answers for the engine in a SASL exchange; all functions must be there */
+    void (*free)(pn_transport_t *);                              /* the last call; only with a context */
+    const char *(*list_mechanisms)(pn_transport_t *);            /* blanks between */
+    bool (*init_server)(pn_transport_t *);                       /* called again until mechanisms are to be said */
+    bool (*init_client)(pn_transport_t *);                       /* before process_mechanisms */
+    void (*prepare_write)(pn_transport_t *);                     /* before anything is written */
+    void (*process_init)(pn_transport_t *, const char *, const pn_bytes_t *);    /* a client's, as often as it says so */
+    void (*process_response)(pn_transport_t *, const pn_bytes_t *);              /* a client's */
+    bool (*process_mechanisms)(pn_transport_t *, const char *);                  /* a server's */
+    void (*process_challenge)(pn_transport_t *, const pn_bytes_t *);             /* a server's */
+    void (*process_outcome)(pn_transport_t *, const pn_bytes_t *);               /* a server's; pn_sasl_outcome() has it */
+    bool (*can_encrypt)(pn_transport_t *);                       /* from here on: security layers */
+    ssize_t (*max_encrypt_size)(pn_transport_t *);               /* bytes */
+    ssize_t (*encode)(pn_transport_t *, pn_bytes_t, pn_bytes_t *);               /* bytes made */
+    ssize_t (*decode)(pn_transport_t *, pn_bytes_t, pn_bytes_t *);               /* bytes made */
+} pnx_sasl_implementation;
+void pnx_sasl_set_implementation(pn_transport_t *transport, const pnx_sasl_implementation *implementation, void *context);
+void *pnx_sasl_get_context(pn_transport_t *transport);
+void pnx_sasl_set_desired_state(pn_transport_t *transport, int state);
+void pnx_sasl_set_bytes_out(pn_transport_t *transport, pn_bytes_t bytes);
+void pnx_sasl_set_selected_mechanism(pn_transport_t *transport, const char *mechanism);
+void pnx_sasl_set_local_hostname(pn_transport_t *transport, const char *name);
+void pnx_sasl_set_succeeded(pn_transport_t *transport, const char *user, const char *authorization);
+bool pnx_sasl_is_mechanism_included(pn_transport_t *transport, pn_bytes_t mechanism);
 
 void pn_transport_require_encryption(pn_transport_t *transport, bool required);
 bool pn_transport_is_encrypted(pn_transport_t *transport);

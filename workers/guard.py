@@ -12,7 +12,7 @@ from shm.control import ConnectorSetup, ListenerSetup
 from shm.security import Admission, PolicySetup
 from shm.stats import COUNTERS
 from workers.neighbours import Ends
-from workers.policy import DeniedError, Grant, Policy
+from workers.policy import DeniedError, Grant, Policy, Rights, told
 from workers.tls import CertificateError, Certificates, Engine, unknown_protocols
 
 SERVER = logging.getLogger("SERVER")
@@ -72,6 +72,7 @@ class Guard:
         self._max_connections = policy.max_connections
         self._policy = Policy(policy)
         self._certificates = Certificates(engine)
+        self.told: dict[int, Rights] = {}  # by connection: what an authentication service has said
 
     def set_policy(self, policy: PolicySetup) -> None:
         """Another policy for connections that open from now on."""
@@ -103,23 +104,25 @@ class Guard:
         if why is None:
             return
         if why:
-            self._count("certificates_failed")
+            self.count("certificates_failed")
             SERVER.error("%s; new connections go on with the certificates of before", why)
         else:
-            self._count("certificates_loaded")
+            self.count("certificates_loaded")
             SERVER.info("changed certificates are used for new connections")
 
     def enter(self, index: int, listener: ListenerSetup, hostname: str, user: str, peer: str) -> Passed:
         """A peer's OPEN has come and is not answered yet. Raises DeniedError; it has been counted."""
-        if listener.tls is not None:
+        if listener.tls is not None and listener.service is None:
             user = self._certificates.user(self._engine.listener_of(index), index) or user
         if listener.role == TRUNK:
             return self._passed(index, user, Grant())
         try:
             grant = self._policy.grant(listener.policy_vhost or hostname, user, address_of(peer))
         except DeniedError:
-            self._count("refused_vhost")
+            self.count("refused_vhost")
             raise
+        if index in self.told:
+            grant = told(grant, self.told[index], user, address_of(peer))
         return self._passed(index, user, grant)
 
     def leave(self, index: int, connector: ConnectorSetup, user: str) -> Passed:
@@ -142,19 +145,20 @@ class Guard:
         """A connection ends before it was opened. True: it was refused, and has been counted and logged."""
         name, description = error or ("", "")
         if self._engine.sasl_refused(index):
-            self._count("refused_authentication")
+            self.count("refused_authentication")
             SERVER.warning("connection of %s refused: %s", peer, description or "authentication failed")
         elif TLS_FAILURE in description:
-            self._count("refused_tls")
+            self.count("refused_tls")
             SERVER.info("connection of %s refused: the TLS handshake failed: %s", peer, description)
         elif name == UNPROTECTED:
-            self._count("refused_unprotected")
+            self.count("refused_unprotected")
             SERVER.info("connection of %s refused: %s", peer, description)
         else:
             return False
         return True
 
-    def _count(self, name: str) -> None:
+    def count(self, name: str) -> None:
+        """One more in the worker's statistics page."""
         self._counters.add(COUNTERS[name][0])
 
 

@@ -231,6 +231,7 @@ static inline void conn_free(pump *p, wconn *c)
     links_lost(p, c);
     if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
+    relay_left(c);
     trace_end(c);
     close(c->fd);
     free(c->user);

@@ -29,7 +29,7 @@ cdef extern from "loop.h" nogil:
     uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
     int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
     int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_PLAIN_OPEN
-    int EV_ROUTE_SENDER
+    int EV_ROUTE_SENDER, EV_RELAY
     int ROUTE_REASONS
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
@@ -65,6 +65,15 @@ cdef extern from "loop.h" nogil:
         uint8_t reply
         bint replies
     uint32_t RMR_ADDRESS_MAX, RMR_NUMBER
+    ctypedef struct relay:
+        wconn *up
+        int state
+        const char *why
+        bint faulty
+    int RELAY_DECIDED
+    void relay_admit(relay *, const char *)
+    void relay_refuse(relay *, int, const char *)
+    void relay_dialled(relay *, wconn *, const char *)
     ctypedef struct wconn:
         slot_head slot
         pn_connection_t *engine
@@ -80,6 +89,7 @@ cdef extern from "loop.h" nogil:
         uint8_t trace
         bint dialled
         plain_conn *plain
+        relay *relay
         bint messages_logged
         uint64_t max_message
         uint32_t window, max_sessions
@@ -147,7 +157,7 @@ cdef extern from "loop.h" nogil:
         int fd
         uint32_t config
         bint armed
-        bint dials, hands_over
+        bint dials, relays, hands_over
         uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
         uint16_t channel_max
         bint authenticate, encrypt

@@ -33,6 +33,7 @@ from workers.guard import Guard
 from workers.handler import Handler
 from workers.listeners import Listeners
 from workers.message_log import MessageLog
+from workers.relays import Relays
 from workers.rmr import Rmr
 from workers.senders import Senders
 from workers.trace import Tracing
@@ -63,6 +64,7 @@ class Worker:
             Coupler,
             Dialler,
             Pump,
+            Relayer,
             RmrTransport,
             Routes,
             Security,
@@ -97,6 +99,10 @@ class Worker:
         dialler = Dialler(self._pump)
         handler.couplings = Couplings(dialler, Coupler(self._pump))
         handler.connectors = self._connectors = Connectors(dialler, handler, self._guard)
+        identity = (setup.router_id, setup.version)
+        self._relays = Relays(dialler, self._guard, identity, handler.numbers)
+        self._relays.relayer = Relayer(self._pump, self._relays)
+        self._relays.change(setup.listeners)
         self._senders = Senders(Routes(self._pump), handler)
         handler.senders = self._senders
         self._senders.configure(setup.source_routes)
@@ -116,8 +122,9 @@ class Worker:
             waiting = self._draining or self._closing or self._telling
             self._connectors.step()
             self._rmr.endpoints.step()
+            self._relays.step()
             wait = self._connectors.wait(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS)
-            self._pump.run(self._rmr.endpoints.wait(wait))
+            self._pump.run(self._relays.wait(self._rmr.endpoints.wait(wait)))
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
             self._tracing.follow_log()
@@ -133,6 +140,7 @@ class Worker:
                 self._rmr.endpoints.stop()
                 self._draining = True
             case SetListeners(listeners):
+                self._relays.change(listeners)
                 self._listeners.change(listeners, self._channel.take_descriptors())
             case SetConnectors(connectors):
                 self._connectors.change(connectors)
@@ -162,6 +170,7 @@ class Worker:
     def _protect(self, place: int, listener: ListenerSetup) -> None:
         """A listener has a place in the pump: give it what it asks for."""
         self._guard.protect(place, listener)
+        self._relays.serve(place, listener)
         self._rmr.listen(place, listener)
 
     def _look(self, now: int) -> None:

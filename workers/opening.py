@@ -90,4 +90,5 @@ def tenant_of(terms: Terms, hostname: str, passed: Passed) -> str:
     """The vhost by which a client of a multi-tenant listener shares its addresses; empty for others."""
     if isinstance(terms, ConnectorSetup) or not terms.multi_tenant:
         return ""
-    return passed.admission.vhost if passed.admission else terms.policy_vhost or hostname
+    vhost = passed.admission.vhost if passed.admission else ""
+    return vhost or terms.policy_vhost or hostname

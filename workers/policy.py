@@ -17,6 +17,7 @@ DEFAULT_GROUP: Final = "$default"
 CONNECTOR_GROUP: Final = "$connector"
 USER: Final = "${user}"
 _WILD: Final = ("*", "#")
+_NO_LIMIT: Final = 2**31 - 1
 
 Range = tuple[int, int, int]  # version, first, last
 
@@ -38,6 +39,13 @@ class Grant(msgspec.Struct, frozen=True):
     max_sessions: int = 0
     max_session_window: int = 0
     user_id: str | None = None  # the one user-id that messages may carry
+
+
+class Rights(msgspec.Struct, frozen=True):
+    """What an authentication service lets a client receive from and send to; names as in GroupSetup."""
+
+    sources: list[str]
+    targets: list[str]
 
 
 class Policy:
@@ -106,6 +114,42 @@ class Policy:
         raise DeniedError(
             f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}", vhost.hostname
         )
+
+
+def told(grant: Grant, rights: Rights, user: str, host: str) -> Grant:
+    """A grant with a service's word on addresses in place of the vhost's; without vhost policy it is all
+    there is."""
+    before = grant.admission or Admission(
+        vhost="",
+        group="",
+        user=user,
+        host=host,
+        max_connections=_NO_LIMIT,
+        max_connections_per_user=_NO_LIMIT,
+        max_connections_per_host=_NO_LIMIT,
+        max_senders=_NO_LIMIT,
+        max_receivers=_NO_LIMIT,
+        allow_dynamic_source=True,
+        allow_anonymous_sender=True,
+        allow_waypoint_links=True,
+        allow_dynamic_link_routes=True,
+        allow_admin_status_update=True,
+        allow_fallback_links=True,
+        sources=[],
+        targets=[],
+        source_patterns=[],
+        target_patterns=[],
+    )
+    admission = msgspec.structs.replace(
+        before,
+        allow_dynamic_source=True,
+        allow_anonymous_sender=True,
+        sources=personal(rights.sources, user),
+        targets=personal(rights.targets, user),
+        source_patterns=[],
+        target_patterns=[],
+    )
+    return msgspec.structs.replace(grant, admission=admission)
 
 
 def _granted(vhost: VhostSetup, group: GroupSetup, user: str, host: str) -> Grant:

@@ -54,7 +54,7 @@ enum counter {                     /* shm/stats.py names them; tests compare the
 enum pump_event {                  /* what Python is called for */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
     EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_PLAIN_OPEN,
-    EV_ROUTE_SENDER
+    EV_ROUTE_SENDER, EV_RELAY
 };
 
 typedef struct {
@@ -87,6 +87,7 @@ typedef struct {
     struct plain_conn *plain;      /* it has no engine: frames of another protocol (plain.h); NULL: AMQP */
     bool messages_logged;          /* each of its messages is told of (message_log.h) */
     struct websocket *websocket;   /* how its bytes travel, if not as they are (websocket.h) */
+    struct relay *relay;           /* its SASL exchange is another's (relay.h); NULL: it is not */
 } wconn;
 
 typedef struct {
@@ -167,6 +168,7 @@ typedef struct wout {
 typedef struct {
     int fd;                        /* -1: removed, or a connector's; its connections may still be there */
     bool dials;                    /* a connector's: nobody is accepted by it */
+    bool relays;                   /* an authentication service judges its clients (relay.h) */
     bool hands_over;               /* its socket brings connections that the exporter has taken (websocket.h) */
     uint32_t config;               /* number of its listenerSetup */
     bool armed;

@@ -5,7 +5,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from shm.segment import Segments
-from workers import connectors, couplings, guard, listeners, message_log, neighbours, rmr, senders, trace
+from workers import (
+    connectors,
+    couplings,
+    guard,
+    listeners,
+    message_log,
+    neighbours,
+    relays,
+    rmr,
+    senders,
+    trace,
+)
 from workers.handler import Handler
 
 class NativePump(neighbours.Pump, listeners.Pump, Protocol):
@@ -37,3 +48,4 @@ Routes: Callable[[NativePump], senders.Engine]
 Security: Callable[[NativePump], guard.Connections]
 RmrTransport: Callable[[NativePump, rmr.Rmr], rmr.Transport]
 Coupler: Callable[[NativePump], couplings.Coupler]
+Relayer: Callable[[NativePump, relays.Relays], relays.Relayer]

@@ -41,7 +41,7 @@ cdef class Pump(AnnotatingPump):
     ``segments`` is a shm.segment.Segments and must outlive the pump.
     """
 
-    cdef object handler
+    cdef object handler, relays
     cdef list plain
     cdef object segments
     cdef layout_control *control
@@ -179,6 +179,7 @@ cdef class Pump(AnnotatingPump):
     cdef dispatch(self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
         cdef uint32_t index = pool_index(&self.p.conns, c) if c != NULL else 0
         if c != NULL and c.plain != NULL and plain_dispatch(self, event, index, c): return
+        if c != NULL and c.relay != NULL and relay_dispatch(self, event, index, c): return
         if event == EV_CONTROL:
             payload = self.payload(r)
             if payload is None or not self.handler.control(r.state, payload):
@@ -395,4 +396,5 @@ include "dial.pxi"
 include "termini.pxi"
 include "plain.pxi"
 include "rmr.pxi"
+include "relay.pxi"
 include "routes.pxi"

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "relay.h"
 #include "security.h"
 #include "trace.h"
 #include "websocket.h"
@@ -131,7 +132,9 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
     if (!c) return NULL;
     if (p->listeners[listener].hands_over && !(c->websocket = (websocket *) calloc(1, sizeof *c->websocket))) abort();   /* memory_left() */
     pn_transport_set_server(c->transport);
-    conn_begun(p, c, security_begin(&p->listeners[listener], c), false);
+    bool secured = security_begin(&p->listeners[listener], c);
+    if (p->listeners[listener].relays && !relay_accept(p, &p->listeners[listener], c)) abort();   /* memory_left() */
+    conn_begun(p, c, secured, false);
     stats_add(p->stats, N_ACCEPTED, 1);
     return c;
 }

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from routerd.config import conf_file, json_file, toml_file
 from routerd.config.attribute import Entity
+from routerd.config.auth_service import check_auth_services
 from routerd.config.check import Checked, check
 from routerd.config.flow_rules import check_flow_log
 from routerd.config.peers import check_peers
@@ -99,6 +100,7 @@ def check_together(checked: list[Checked]) -> list[Mistake]:
         *check_route_workers(checked),
         *check_flow_log(checked),
         *check_security(checked),
+        *check_auth_services(checked),
         *check_support(checked),
     ]
 

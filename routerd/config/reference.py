@@ -9,8 +9,7 @@ from pathlib import Path
 
 from routerd.config.attribute import Attribute
 from routerd.config.schema import COMMON, ENTITY_TYPES, USER_GROUP, EntityType
-from routerd.config.support import UNSERVED_ATTRIBUTES, UNSERVED_ENTITIES, UNSERVED_LISTENER
-from routerd.config.transport import Listener
+from routerd.config.support import UNSERVED_ATTRIBUTES, UNSERVED_ENTITIES
 from routerd.config.values import expected
 
 BEGIN = "<!-- reference: begin -->"
@@ -55,8 +54,6 @@ def _cells(type_: EntityType, attribute: Attribute) -> Iterator[str]:
         notes.append("Deprecated.")
     if effect := UNSERVED_ATTRIBUTES.get(type_.entity, {}).get(attribute.name):
         notes.append(f"*Not served by this version: {effect}.*")
-    if type_.entity is Listener and attribute.name in UNSERVED_LISTENER:
-        notes.append(f"*Not served by this version: {UNSERVED_LISTENER[attribute.name]}.*")
     for cell in (f"`{attribute.name}`", expected(attribute), _default(attribute), " ".join(notes)):
         yield cell.replace("|", "\\|")
 

@@ -11,7 +11,10 @@ from routerd.config.transport import Listener
 
 SEED = "RMR_SEED_RT"  # of the environment: makes a table of its own where none is configured
 SEEDED = "rmr"
-_OF_AMQP = ("http", "ssl_profile", "require_ssl", "require_encryption", "authenticate_peer", "multi_tenant")
+_OF_AMQP = (
+    "http", "ssl_profile", "require_ssl", "require_encryption", "authenticate_peer", "sasl_plugin",
+    "multi_tenant",
+)  # fmt: skip
 
 
 def check_rmr_listeners(checked: list[Checked]) -> Iterator[Mistake]:

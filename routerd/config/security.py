@@ -110,6 +110,8 @@ def _listener(at: Checked, listener: Listener, profile: SslProfile | None) -> It
 
 
 def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
+    if listener.sasl_plugin:
+        return  # what there is, the service knows
     offered = mechanisms(listener).split()
     for name in offered:
         if name not in MECHANISMS:

@@ -15,7 +15,6 @@ NOT_YET = "is not served by this version"
 
 # Whole entities without effect. sslProfile alone has none either, but whatever refers to one speaks up.
 UNSERVED_ENTITIES = {
-    "authServicePlugin": "no client can be authenticated by it",
     "console": "use a current management tool",
 }
 
@@ -29,12 +28,8 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
 }
 
 # Listener attributes whose silent absence would let in somebody or something that should stay out.
-_PROTECTING_HTTP = ("multiTenant", "saslPlugin")
+_PROTECTING_HTTP = ("multiTenant",)
 _NEEDING_TLS = ("authenticatePeer", "requireSsl", "requireEncryption", "trustedCertsFile")
-_PROTECTING = {"saslPlugin": "remove it"}
-
-# What of a listener is not served, and what happens then, for the documentation.
-UNSERVED_LISTENER = dict.fromkeys(_PROTECTING, "refused when set")
 
 
 def check_support(checked: list[Checked]) -> Iterator[Mistake]:
@@ -47,21 +42,16 @@ def check_support(checked: list[Checked]) -> Iterator[Mistake]:
             if name in at.lines and getattr(at.entity, attribute.field) != attribute.default:
                 yield at.mistake(name, f"{NOT_YET}; {effect}", warning=True)
         if isinstance(at.entity, Listener):
-            yield from _listener(at, at.entity)
+            yield from _http(at, at.entity)
 
 
 def _http(at: Checked, listener: Listener) -> Iterator[Mistake]:
     """Without TLS whoever reaches an HTTP listener is answered, in clear text."""
+    if not listener.http:
+        return
+    if listener.sasl_plugin and not listener.websockets:
+        yield at.mistake("saslPlugin", "does not protect an HTTP listener without websockets; remove it")
     for name in _PROTECTING_HTTP + (() if listener.ssl_profile else _NEEDING_TLS):
         if getattr(listener, at.type.attributes[name].field):
             instead = "remove it" if name in _PROTECTING_HTTP else "give it an sslProfile, too, or remove it"
             yield at.mistake(name, f"does not protect an HTTP listener; {instead}")
-
-
-def _listener(at: Checked, listener: Listener) -> Iterator[Mistake]:
-    if listener.http:
-        yield from _http(at, listener)
-        return
-    for name, instead in _PROTECTING.items():
-        if getattr(listener, at.type.attributes[name].field):
-            yield at.mistake(name, f"{NOT_YET}, so the listener would be unprotected; {instead}")

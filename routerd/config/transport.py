@@ -215,6 +215,15 @@ class AuthServicePlugin(
     realm: Annotated[str, about("Host name for SASL.", old="saslInitHostname")] | None = None
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.", old="authSslProfile")] | None = None
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Host and port of the service; an empty host: none is given."""
+        if self.host or not self.auth_service:
+            return self.host, self.port
+        bracketed, _, rest = self.auth_service.rpartition("]")
+        host, _, port = (bracketed[1:], "", rest[1:]) if bracketed else self.auth_service.partition(":")
+        return host, port or "amqp"
+
 
 def port_number(port: str) -> int:
     """The number of a port given by number or service name. Raises ValueError for a name nobody knows."""

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,13 @@ def until(condition: Callable[[], object], what: str, seconds: float = LONG) -> 
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {seconds:g} s"
         time.sleep(0.01)
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from certificates import Authority
 from proton import Message
 from proton.reactor import AtMostOnce
 from proton.utils import BlockingConnection, LinkDetached
-from running import Configuration, RunningRouter, until
+from running import Configuration, RunningRouter, free_port, until
 
 from routerd.client import Client, Place, RefusedError
 
@@ -32,12 +32,6 @@ def client(router: RunningRouter) -> Iterator[Client]:
     """A client of the router's agent."""
     with Client(Place(router.url)) as client:
         yield client
-
-
-def free_port() -> int:
-    with socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def refuses(port: int) -> bool:

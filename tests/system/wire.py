@@ -59,7 +59,8 @@ def parse(data: bytes) -> Frame | None:
     decoder.rewind()
     decoder.next()
     performative: Any = decoder.get_object()
-    return Frame(int(performative.descriptor), list(performative.value), len(data))
+    fields = [bytes(one) if isinstance(one, memoryview) else one for one in performative.value]
+    return Frame(int(performative.descriptor), fields, len(data))
 
 
 class Wire:

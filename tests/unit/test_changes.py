@@ -147,10 +147,10 @@ def test_what_is_needed_is_not_deleted(running: Running) -> None:
         running.ask("DELETE", "sslProfile", "sslProfile/s")
 
 
-def test_what_is_not_served_is_said(running: Running) -> None:
+def test_what_is_unwise_is_said(running: Running) -> None:
     """It is made, with a remark."""
     running.ask("CREATE", "authServicePlugin", name="e", host="h")
-    assert any("is not served by this version" in text for text in running.remarks)
+    assert any("passwords travel to the service in the clear" in text for text in running.remarks)
 
 
 def test_maps_may_be_text(running: Running) -> None:

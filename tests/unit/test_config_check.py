@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from routerd.config import ConfigError, default_config, load, parse
+from routerd.config.transport import AuthServicePlugin
 
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -271,31 +272,51 @@ def test_broken_relation(text: str, what: str, instead: str) -> None:
     assert [line for line in told(text) if "warning" not in line] == [f"{what}; {instead}"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "saslPlugin: auth",
-    ],
-)
-def test_unserved_protection_is_a_mistake(line: str) -> None:
-    """A listener meant to be protected is never opened without its protection."""
-    text = f"authServicePlugin {{\nname: auth\n}}\nlistener {{\n{line}\n}}\n"
-    (mistake,) = [one for one in told(text) if "warning" not in one]
-    assert mistake.startswith(f"5: listener {line.partition(':')[0]}: ")
-    assert "by this version" in mistake
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "authServicePlugin {\nname: auth\n}\n",
-    ],
-)
-def test_unserved_feature_is_a_warning(text: str) -> None:
+def test_unserved_feature_is_a_warning() -> None:
     """The router starts, and says what it leaves out."""
-    config = parse("listener {\n}\n" + text, "f.conf")
+    config = parse("listener {\n}\nconsole {\n}\n", "f.conf")
     assert any("not served by this version" in warning.text for warning in config.warnings)
     assert [listener.port for listener in config.listeners] == ["amqp"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "what"),
+    [
+        ("", "host: names no host; "),
+        ("authService: h\nhost: h", "authService: says the same as host and port; "),
+        ("authService: :5", "authService: names no host; "),
+        ("host: h\nport: 0\nsslProfile: s", "port: '0' is no port of a service; "),
+        ("authService: h:zzz\nsslProfile: s", "authService: 'zzz' is no service name; "),
+        ("host: h", "warning: sslProfile: is missing, so passwords travel to the service in the clear"),
+    ],
+)
+def test_a_service_that_cannot_be_asked(plugin: str, what: str) -> None:
+    """A place is needed, and passwords are not for everybody on the way there."""
+    text = f"sslProfile {{\nname: s\n}}\nauthServicePlugin {{\nname: auth\n{plugin}\n}}\n"
+    rest = what.removeprefix("warning: ")
+    found = [one for one in told(text) if rest in one]
+    assert [("warning" in one) for one in found] == [what.startswith("warning")]
+
+
+@pytest.mark.parametrize(
+    ("service", "place"),
+    [
+        ("h", ("h", "amqp")),
+        ("h:5671", ("h", "5671")),
+        ("[::1]:amqps", ("::1", "amqps")),
+        ("[::1]", ("::1", "amqp")),
+    ],
+)
+def test_a_service_by_its_old_name(service: str, place: tuple[str, str]) -> None:
+    assert AuthServicePlugin(auth_service=service).place == place
+
+
+@pytest.mark.parametrize("more", ["protocol: rmr\ntable: t", "http: yes\nwebsockets: no"])
+def test_a_service_judges_clients_of_amqp_only(more: str) -> None:
+    text = (
+        f"authServicePlugin {{\nname: auth\nhost: localhost\n}}\nlistener {{\nsaslPlugin: auth\n{more}\n}}\n"
+    )
+    assert any("listener saslPlugin: " in one for one in told(text) if "warning" not in one)
 
 
 def test_an_http_listener_without_tls_is_never_believed_to_be_protected() -> None:

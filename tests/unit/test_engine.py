@@ -10,7 +10,8 @@ import cproton_ffi
 import pytest
 
 HEADER = (Path(__file__).resolve().parents[2] / "workers" / "engine.h").read_text(encoding="ascii")
-PROTOTYPE = re.compile(r"^(?P<returns>[a-z_0-9 ]+[ *]+)(?P<name>pn_\w+)\((?P<takes>[^)]*)\);$", re.MULTILINE)
+RETURNS = r"^(?P<returns>[a-z_0-9 ]+[ *]+)"
+PROTOTYPE = re.compile(RETURNS + r"(?P<name>pnx?_\w+)\((?P<takes>[^)]*)\);$", re.MULTILINE)
 CONSTANT = re.compile(r"\b(PN_\w+) = (0x[0-9a-f]+|\d+)")
 ENUMS = (
     "pn_event_type_t", "pn_snd_settle_mode_t", "pn_rcv_settle_mode_t", "pn_terminus_type_t", "pn_type_t",

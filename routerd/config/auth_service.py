@@ -1,0 +1,41 @@
+"""What must hold of authServicePlugins: a place to ask, and passwords that nobody reads on their way."""
+
+import ipaddress
+from collections.abc import Iterator
+
+from routerd.config.check import Checked
+from routerd.config.source import Mistake, shown
+from routerd.config.transport import AuthServicePlugin, port_number
+
+
+def check_auth_services(checked: list[Checked]) -> Iterator[Mistake]:
+    """Every rule of authServicePlugins."""
+    for at in checked:
+        if isinstance(at.entity, AuthServicePlugin):
+            yield from _service(at, at.entity)
+
+
+def _service(at: Checked, plugin: AuthServicePlugin) -> Iterator[Mistake]:
+    if plugin.host and plugin.auth_service:
+        yield at.mistake("authService", "says the same as host and port; remove it")
+        return
+    host, port = plugin.place
+    attribute = "host" if not plugin.auth_service else "authService"
+    if not host:
+        yield at.mistake(attribute, "names no host; give the one that the service runs on")
+        return
+    try:
+        if not 0 < port_number(port) < 65536:
+            yield at.mistake("port", f"{shown(port)} is no port of a service; give 1 to 65535")
+    except ValueError as error:
+        yield at.mistake(attribute, f"{error}; give host:port")
+    if plugin.ssl_profile is None and not _here(host):
+        text = "is missing, so passwords travel to the service in the clear; give one"
+        yield at.mistake("sslProfile", text, warning=True)
+
+
+def _here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,247 @@
+"""Clients that an authentication service judges: what its word means, and who is asked when."""
+
+import socket
+from typing import Any
+
+import msgspec
+import pytest
+
+from shm.control import ConnectorSetup, ListenerSetup
+from shm.security import Admission, PolicySetup, ServiceSetup, TlsSetup
+from workers.listeners import Terms
+from workers.policy import Grant, Policy, Rights, told
+from workers.relays import SERVICE_SECONDS, Relays, WordError, identity, permissions
+from workers.tls import CertificateError
+
+CLIENT = (3, 1)
+BOTH = ["send", "recv"]
+
+
+class Home:
+    """Everything around the relays of a worker: it writes down what it is asked for."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.told: dict[int, Rights] = {}
+        self.counts: list[str] = []
+        self.done: list[tuple[Any, ...]] = []
+        self.undecided = {CLIENT}
+        self.unusable = False
+        self.looked: Any = None
+        self.names = iter((index, 1) for index in range(50, 60))
+        self.numbers = {50: 7}
+        self.relays = Relays(self, self, ("R", "1"), self.numbers, lambda: self.now, self.look_up)
+        self.relays.relayer = self
+
+    def look_up(self, host: str, port: str) -> Any:
+        self.looked = type("Lookup", (), {"done": False, "addresses": [], "error": "nobody knows it"})()
+        return self.looked
+
+    def add_place(self, *terms: *Terms) -> int:
+        return 9
+
+    def remove_place(self, place: int) -> None:
+        self.done.append(("removed", place))
+
+    def end_round(self) -> None:
+        self.done.append(("round",))
+
+    def protect(self, number: int, terms: ConnectorSetup) -> None:
+        if self.unusable:
+            raise CertificateError("no such file")
+
+    def certificates_due(self, number: int) -> None:
+        pass
+
+    def peer(self, index: int) -> str:
+        return "10.0.0.1:9"
+
+    def count(self, name: str) -> None:
+        self.counts.append(name)
+
+    def relay(self, place: int, on: bool) -> None:
+        self.done.append(("relay", place, on))
+
+    def waiting(self, index: int, generation: int) -> bool:
+        return (index, generation) in self.undecided
+
+    def dial(self, place: int, fd: int, *rest: object) -> tuple[int, int]:
+        socket.socket(fileno=fd).close()
+        self.done.append(("dial", place, *rest[:4]))
+        return next(self.names)
+
+    def admit(self, index: int, generation: int, user: str) -> None:
+        self.done.append(("admit", user))
+        self.undecided.discard((index, generation))
+
+    def refuse(self, index: int, generation: int, for_now: bool) -> None:
+        self.done.append(("refuse", for_now))
+        self.undecided.discard((index, generation))
+
+    def hang_up(self, index: int, generation: int) -> None:
+        self.done.append(("hang up", index))
+
+
+def listener(**more: Any) -> ListenerSetup:
+    service = ServiceSetup("judge", "auth.example", "5672", "realm", **more)
+    return ListenerSetup("l", [], number=4, service=service)
+
+
+@pytest.fixture
+def home() -> Home:
+    home = Home()
+    home.relays.change([listener()])
+    return home
+
+
+def found(home: Home, addresses: int = 1) -> None:
+    """A client wants to be judged, and where the service is has been found out."""
+    home.relays.wanted(CLIENT, 4)
+    assert home.relays.wait(1.0) < 0.1
+    server = socket.create_server(("127.0.0.1", 0))
+    home.looked.addresses = [(socket.AF_INET, server.getsockname())] * addresses
+    home.looked.done = True
+    home.relays.step()
+    server.close()
+    assert home.relays.wait(1.0) == 1.0
+    assert home.done[-1] == ("dial", 9, *CLIENT, "auth.example", "realm")
+
+
+def test_a_client_is_let_in_by_the_services_word(home: Home) -> None:
+    """And its rights are forgotten with it."""
+    found(home)
+    said = {
+        "authenticated-identity": {"sub": "alice"},
+        "address-authz": {"a": BOTH, "b": ["recv"], "c": ["no"]},
+    }
+    home.relays.opened((50, 1), said, ["ADDRESS-AUTHZ"])
+    assert home.done[-2:] == [("hang up", 50), ("admit", "alice")]
+    assert home.told == {3: Rights(sources=["a", "b"], targets=["a"])}
+    home.relays.ended((50, 1), True, False, "", None)
+    assert home.counts == ["auth_service_accepted"]
+    home.relays.left(CLIENT)
+    assert home.told == {}
+    assert home.numbers == {}
+
+
+def test_nobody_knows_the_service(home: Home) -> None:
+    home.relays.wanted(CLIENT, 4)
+    home.looked.done = True
+    home.relays.step()
+    assert home.done[-1] == ("refuse", True)
+    assert home.counts == ["auth_service_failed"]
+
+
+def test_a_client_that_does_not_wait_is_forgotten(home: Home) -> None:
+    home.relays.wanted(CLIENT, 4)
+    home.undecided.clear()
+    home.relays.step()
+    assert home.relays.wait(1.0) == 1.0
+    assert home.counts == []
+
+
+def test_the_next_address_is_tried(home: Home) -> None:
+    """While there is one, and time."""
+    found(home, addresses=2)
+    home.relays.ended((50, 1), False, False, "", ("proton:io", "Connection refused"))
+    assert home.done[-1][0] == "dial"
+    home.relays.ended((51, 1), False, False, "", ("proton:io", "Connection refused"))
+    assert home.done[-1] == ("refuse", True)
+    assert home.counts == ["auth_service_failed"]
+
+
+@pytest.mark.parametrize(
+    ("end", "counted"),
+    [
+        ((True, False, "", None), "auth_service_refused"),
+        ((True, True, "nonsense", None), "auth_service_refused"),
+        ((True, False, "the service makes no sense", None), "auth_service_failed"),
+        ((False, False, "", None), "auth_service_failed"),
+    ],
+)
+def test_who_has_decided_is_counted(home: Home, end: tuple[Any, ...], counted: str) -> None:
+    found(home)
+    home.relays.ended((50, 1), *end)
+    assert home.counts == [counted]
+
+
+def test_a_silent_service_is_given_up(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    found(home, addresses=2)
+    home.now += SERVICE_SECONDS
+    home.relays.ended((50, 1), False, False, "", ("proton:io", "aborted"))
+    assert home.done[-1] == ("refuse", True)
+    assert f"judge (auth.example:5672): no answer within {SERVICE_SECONDS} s; 10.0.0.1:9" in caplog.text
+
+
+def test_a_service_whose_certificates_are_of_no_use_lets_nobody_in(home: Home) -> None:
+    home.unusable = True
+    home.relays.change([listener(tls=TlsSetup("p"))])
+    assert ("removed", 9) in home.done
+    home.relays.wanted(CLIENT, 4)
+    home.looked.addresses, home.looked.done = [(socket.AF_INET, ("127.0.0.1", 9))], True
+    home.relays.step()
+    assert home.done[-1][0] == "refuse"
+    assert home.counts == ["auth_service_failed"]
+
+
+def test_a_service_that_is_taken_away_judges_nobody(home: Home) -> None:
+    """Whether the client came before or after."""
+    home.relays.wanted(CLIENT, 4)
+    home.relays.change([])
+    home.looked.addresses, home.looked.done = [(socket.AF_INET, ("127.0.0.1", 9))], True
+    home.relays.step()
+    assert home.done[-1] == ("refuse", False)
+    home.relays.wanted((8, 1), 4)
+    assert home.done[-1] == ("refuse", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "user"),
+    [
+        ({}, ""),
+        ({"authenticated-identity": "ann"}, "ann"),
+        ({"authenticated-identity": {"sub": "bob"}}, "bob"),
+    ],
+)
+def test_an_identity(said: dict[str, Any], user: str) -> None:
+    assert identity(said) == user
+
+
+@pytest.mark.parametrize("said", [7, {"sub": 7}, {"sub": ["a"]}, ["a"]])
+def test_an_identity_that_is_none(said: object) -> None:
+    with pytest.raises(WordError):
+        identity({"authenticated-identity": said})
+
+
+@pytest.mark.parametrize(
+    ("said", "offered"),
+    [
+        ({}, ["ADDRESS-AUTHZ"]),
+        ({"address-authz": "*"}, []),
+        ({"address-authz": None}, []),
+        ({"address-authz": {"a": "send"}}, []),
+    ],
+)
+def test_permissions_that_make_no_sense(said: dict[str, Any], offered: list[str]) -> None:
+    with pytest.raises(WordError):
+        permissions(said, offered)
+
+
+def test_permissions_that_are_not_given_leave_it_to_the_vhost() -> None:
+    assert permissions({}, []) is None
+    assert permissions({"address-authz": {}}, []) == Rights([], [])
+
+
+def test_the_services_word_stands_for_the_vhosts() -> None:
+    """Addresses are the service's, limits the vhost's; without a vhost there are no limits."""
+    free = told(Policy(PolicySetup()).grant("h", "ann", "::1"), Rights(["a_${user}"], ["b*"]), "ann", "::1")
+    assert isinstance(free.admission, Admission)
+    assert (free.admission.sources, free.admission.targets, free.admission.vhost) == (["a_ann"], ["b*"], "")
+    few = Grant(
+        admission=msgspec.structs.replace(free.admission, max_senders=1, source_patterns=["#"]),
+        max_sessions=2,
+    )
+    bound = told(few, Rights([], []), "ann", "::1")
+    assert bound.admission is not None
+    assert (bound.max_sessions, bound.admission.max_senders) == (2, 1)
+    assert bound.admission.source_patterns == bound.admission.sources == []

@@ -1,0 +1,81 @@
+"""SASL exchanges that an authentication service decides (relay.h): what workers.relays asks of the pump, and what it is told."""
+
+
+cdef bint relay_dispatch(Pump pump, int event, uint32_t index, wconn *c) except -1:
+    """Tell of a client that needs the service, and of the connection to it. False: the event is like that of others."""
+    if event == EV_RELAY:
+        pump.relays.wanted((index, c.slot.generation), pump.p.listeners[c.listener].config)
+        return True
+    if event == EV_TRACE:
+        return False
+    if not c.dialled:
+        if event == EV_CONNECTION_GONE:
+            pump.relays.left((index, c.slot.generation))
+        return False
+    if event == EV_CONNECTION_OPEN:
+        pump.relays.opened((index, c.slot.generation), properties_of(pn_connection_remote_properties(c.engine)),
+                           symbols(pn_connection_remote_offered_capabilities(c.engine)))
+    elif event == EV_CONNECTION_GONE:
+        pump.relays.ended((index, c.slot.generation), c.relay.state == RELAY_DECIDED, c.relay.faulty, text(c.relay.why),
+                          condition(pn_transport_condition(c.transport)))
+    elif event == EV_CONNECTION_CLOSE:
+        close_connection(pump, c, None)
+    return True
+
+
+cdef class Relayer:
+    """The native side of one pump's SASL relays. ``handler`` is told ``wanted(client, listener)``, ``left(client)``, and of the connection
+    to a service ``opened(name, properties, offered capabilities)`` and ``ended(name, decided, by the client's fault, why, error)``."""
+
+    cdef Pump pump
+
+    def __cinit__(self, Pump pump, handler):
+        self.pump = pump
+        pump.relays = handler
+
+    def relay(self, int place, bint on):
+        """Whether new clients of a listener's place are judged by a service."""
+        self.pump.listener(place).relays = on
+
+    cdef relay *of(self, uint32_t index, uint32_t generation):
+        cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
+        return NULL if c == NULL else c.relay
+
+    def waiting(self, uint32_t index, uint32_t generation):
+        """Whether a client is there that nothing has been decided for."""
+        cdef relay *r = self.of(index, generation)
+        return r != NULL and r.state != RELAY_DECIDED
+
+    def dial(self, int place, int fd, uint32_t index, uint32_t generation, str host, str realm, str container, dict properties):
+        """A connection to the service, for a client, on a socket that is being connected, from now on the pump's. Returns its name, or
+        None if the client is gone or there is no room."""
+        cdef relay *r = self.of(index, generation)
+        cdef bytes h = host.encode()
+        cdef bytes realm_bytes = realm.encode()
+        cdef bytes b = container.encode()
+        cdef wconn *c = NULL if r == NULL else dial(&self.pump.p, fd, place, h, b"", b"")
+        if c == NULL:
+            return None
+        relay_dialled(r, c, realm_bytes)
+        pn_connection_set_container(c.engine, b)
+        put_symbols(pn_connection_desired_capabilities(c.engine), ["ADDRESS-AUTHZ"])
+        put_map(pn_connection_properties(c.engine), properties, True)
+        pn_connection_open(c.engine)
+        return pool_index(&self.pump.p.conns, c), c.slot.generation
+
+    def admit(self, uint32_t index, uint32_t generation, str user):
+        """The service has let a client in, as this user."""
+        cdef relay *r = self.of(index, generation)
+        cdef bytes u = user.encode("utf-8", "replace")
+        if r != NULL:
+            relay_admit(r, u)
+
+    def refuse(self, uint32_t index, uint32_t generation, bint for_now):
+        """No service can be asked about a client, for now or as things are."""
+        cdef relay *r = self.of(index, generation)
+        if r != NULL:
+            relay_refuse(r, PN_SASL_TEMP if for_now else PN_SASL_SYS, NULL)
+
+    def hang_up(self, uint32_t index, uint32_t generation):
+        """End the connection to a service."""
+        close_connection(self.pump, <wconn *> pool_find2(&self.pump.p.conns, index, generation), None)
