@@ -83,6 +83,7 @@ def drive(mode: str, load: Load, *, step: bool) -> ClientResult:
 @click.option(
     "--listen", is_flag=True, help="Accept connections instead of making them: no router in between."
 )
+@click.option("--far", default=0, help="pingpong: the receiver's port, at another router of a line.")
 @click.option(
     "--step", is_flag=True, help="Say ready, and wait for a line before sending and before closing."
 )
@@ -99,6 +100,7 @@ def main(
     links: int,
     pause_us: int,
     listen: bool,
+    far: int,
     step: bool,
 ) -> None:
     """Exit status 1 when anything was lost or refused."""
@@ -115,6 +117,7 @@ def main(
             links=links,
             pause_us=pause_us,
             listen=listen,
+            far=far,
         )
         result = drive(mode, load, step=step)
     except (ConnectionError, ValueError) as error:

@@ -24,7 +24,7 @@ LIMIT_S = 60.0
 
 class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One client process. ``count`` is per link, ``size`` in bytes, ``pause_us`` what a receiver sleeps per
-    message."""
+    message, ``far`` the port of pingpong's receiver; 0: the same."""
 
     mode: str
     port: int
@@ -36,6 +36,7 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     links: int = 1
     pause_us: int = 0
     listen: bool = False
+    far: int = 0
 
     def command(self, kind: str) -> list[str]:
         """The command line of the ``proton``, the ``wire`` or the ``rmr`` client."""
@@ -52,12 +53,12 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
         words = [sys.executable, "-m", "bench.client", self.mode, "--step"]
         for name in ("port", "address", "count", "size", "credit", "links"):
             words += [f"--{name}", str(getattr(self, name))]
-        words += ["--pause-us", str(self.pause_us)]
+        words += ["--pause-us", str(self.pause_us), "--far", str(self.far)]
         return words + [f"--{name}" for name in ("presettled", "listen") if getattr(self, name)]
 
     def _wire(self) -> list[str]:
         words = [str(WIRE), self.mode, str(self.port), self.address, str(self.count), str(self.size), "step"]
-        words += [f"credit={self.credit}", f"links={self.links}"]
+        words += [f"credit={self.credit}", f"links={self.links}"] + [f"far={self.far}"] * bool(self.far)
         return words + [name for name in ("presettled", "listen") if getattr(self, name)]
 
 

@@ -179,7 +179,7 @@ static inline int load_open(struct load *l, const struct load_options *opt)
         if (l->listener >= 0) load_watch(l, l->listener, LOAD_KEY_LISTENER, EPOLLIN, EPOLL_CTL_ADD);
     }
     for (int i = 0; i < opt->links && !opt->listen; i++) {
-        int fd = socket_open(opt->host, opt->port, false);
+        int fd = socket_open(opt->host, opt->mode == LOAD_PINGPONG && i ? opt->far : opt->port, false);
         if (fd < 0) break;
         load_add(l, fd, false);
         load_attach(l, &l->endpoints[i], opt->mode == LOAD_SEND || (opt->mode == LOAD_PINGPONG && i == 0), i);

@@ -23,6 +23,7 @@ cdef extern from "load.h" nogil:
         const char *host
         const char *port
         const char *address
+        const char *far
         uint64_t count
         size_t size
         int credit
@@ -60,13 +61,14 @@ cdef class Load:
 
     cdef load _load
     cdef load_options _options
-    cdef bytes _host, _port, _address
+    cdef bytes _host, _port, _address, _far
 
     def __cinit__(
         self, str mode, str host, int port, str address, *, uint64_t count, size_t size, bint presettled=False,
-        int credit=1000, int links=1, unsigned int pause_us=0, bint listen=False,
+        int credit=1000, int links=1, unsigned int pause_us=0, bint listen=False, int far=0,
     ):
         self._host, self._port, self._address = host.encode(), str(port).encode(), address.encode()
+        self._far = str(far or port).encode()
         if mode not in MODES:
             raise ValueError(f"mode {mode!r} is not one of {', '.join(MODES)}")
         if not 1 <= links <= LOAD_LINKS_MAX:
@@ -76,6 +78,7 @@ cdef class Load:
         self._options.mode = MODES[mode]
         self._options.listen, self._options.presettled = listen, presettled
         self._options.host, self._options.port, self._options.address = self._host, self._port, self._address
+        self._options.far = self._far
         self._options.count, self._options.size = count, size
         self._options.credit, self._options.pause_us = credit, pause_us
         self._options.links = 2 if mode in ("pingpong", "echo") else links

@@ -27,6 +27,7 @@ struct load_options {
     enum load_mode mode;
     bool listen, presettled;
     const char *host, *port, *address;
+    const char *far;    /* pingpong: the receiver's port */
     uint64_t count;     /* messages per link */
     size_t size;        /* bytes of a body */
     int credit, links;

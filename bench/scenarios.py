@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from bench.clients import Client, ClientSpec, transfer
+from bench.line import Line
 from bench.queries import Queries
 from bench.results import Run
 from bench.routes import Routed
@@ -259,13 +260,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="line-2",
         title="1 to 1 through two routers, 100 B",
-        measurement=Transfer(count=100_000),
+        measurement=Line(count=100_000, pings=5_000),
         routers=2,
     ),
     Scenario(
         name="line-3",
         title="1 to 1 through three routers, 100 B",
-        measurement=Transfer(count=100_000),
+        measurement=Line(count=100_000, pings=5_000),
         routers=3,
     ),
     Scenario(

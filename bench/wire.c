@@ -33,7 +33,7 @@ static void watch(int fd, int key, uint32_t events, int op)
 
 static int socket_new(bool passive)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(run.port)};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(run.mode == PINGPONG && n_conns ? run.far : run.port)};
     int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -226,14 +226,14 @@ static uint64_t print_result(void)
 
 static const char USAGE[] =
     "usage: wire send|recv|pingpong|echo|idle PORT ADDRESS COUNT SIZE\n"
-    "            [presettled] [listen] [step] [credit=N] [links=N]";
+    "            [presettled] [listen] [step] [credit=N] [links=N] [far=PORT]";
 
 static void parse(int argc, char **argv)
 {
     if (argc < 6) die(USAGE);
     while (run.mode < N_MODES && strcmp(argv[1], MODES[run.mode])) run.mode++;
     if (run.mode == N_MODES) die("unknown mode");
-    run.port = (uint16_t)atoi(argv[2]);
+    run.port = run.far = (uint16_t)atoi(argv[2]);
     run.address = argv[3];
     run.count = strtoull(argv[4], NULL, 10);
     run.links = 1;
@@ -244,6 +244,7 @@ static void parse(int argc, char **argv)
         else if (!strcmp(argv[i], "step")) run.step = true;
         else if (!strncmp(argv[i], "credit=", 7)) run.credit = (uint32_t)atoi(argv[i] + 7);
         else if (!strncmp(argv[i], "links=", 6)) run.links = (uint32_t)atoi(argv[i] + 6);
+        else if (!strncmp(argv[i], "far=", 4)) run.far = (uint16_t)atoi(argv[i] + 4);
         else die("unknown option");
     }
     if (run.mode == PINGPONG || run.mode == ECHO) run.links = 2;

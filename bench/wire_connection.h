@@ -40,7 +40,7 @@ static struct {
     enum mode mode;
     bool listen, presettled, step, running, closing;
     const char *address;
-    uint16_t port;
+    uint16_t port, far;        /* far: of pingpong's receiver */
     uint32_t credit, links, attached;
     uint64_t count, received, bad, owed, owed_stamp;
     uint64_t first_ns, last_ns, cpu_first_ns, cpu_last_ns;

@@ -95,13 +95,10 @@ class AutoLink(msgspec.Struct):
 class AutoLinks:
     """All auto links of this router."""
 
-    def __init__(
-        self, forwarder: Forwarder, connections: Connections, names: Names, capacity: int = 250
-    ) -> None:
+    def __init__(self, forwarder: Forwarder, connections: Connections, names: Names) -> None:
         self._forwarder = forwarder
         self._connections = connections
         self._names = names
-        self._capacity = capacity
         self._links: dict[str, AutoLink] = {}  # by identity
         self._by_request: dict[int, Leg] = {}
         self._by_link: dict[tuple[int, int, int], Leg] = {}
@@ -189,7 +186,6 @@ class AutoLinks:
             None if setup.incoming else address,
             source_capabilities=capabilities if setup.incoming else [],
             target_capabilities=[] if setup.incoming else capabilities,
-            capacity=self._capacity,
         )
         self._forwarder.post_control(leg.worker, C_OPEN_LINK, self._encode(link))
 

@@ -106,7 +106,7 @@ class Core:
         self.ends = Ends(
             self.forwarder, self.routes, self.connections.find, self.fabric, setup.resumable_link_routes
         )
-        self.auto_links = AutoLinks(self.forwarder, self.connections, names, setup.link_capacity)
+        self.auto_links = AutoLinks(self.forwarder, self.connections, names)
         self.links = Links(
             self.forwarder,
             self.addresses,

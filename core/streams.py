@@ -24,7 +24,6 @@ IDLE: Final = 128  # idle links that are kept
 TRIMMED: Final = 10  # of those beyond, how many are closed at a time
 TRIM_NS: Final = 30_000_000_000
 STEP_NS: Final = 1_000_000_000
-CAPACITY: Final = 250
 FIRST_SESSION: Final = 11  # those before are for the links of each priority
 
 
@@ -150,7 +149,6 @@ class Streams:
                 FIRST_SESSION + request,  # one each: a window that is full stops nobody else
                 pool.capabilities,
                 pool.capabilities,
-                capacity=CAPACITY,
             )
             self._post(pool, C_OPEN_LINK, link)
 

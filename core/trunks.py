@@ -31,7 +31,6 @@ CONTROL: Final = "qd.router"
 DATA: Final = "qd.router-data"
 PRIORITIES: Final = 10
 CONTROL_PRIORITY: Final = 9
-LINK_CAPACITY: Final = 250
 SET_UP_NS: Final = 3_000_000_000  # a trunk that is not complete by then is given up, and dialled anew
 SPARE_STREAMS: Final = 2  # links for streams that wait for one: opening takes a round trip
 
@@ -201,7 +200,6 @@ class Trunks:
                 session,
                 [capability],
                 [capability],
-                capacity=LINK_CAPACITY,
                 priority=priority,
             )
             self._forwarder.post_control(trunk.worker, C_OPEN_LINK, self._encode(link))

@@ -157,8 +157,9 @@ class OpenLink(msgspec.Struct, array_like=True, frozen=True):
     """C_OPEN_LINK, core -> worker: attach a link to this connection's peer.
 
     ``outgoing``: we send. Links of one ``session`` number share a session, each number has its own. One
-    capability is written as a bare symbol, several as an array (facts 2). With ``termini`` the link is routed
-    through, and they are all that is said. The peer's attach comes back as
+    capability is written as a bare symbol, several as an array (facts 2). ``capacity`` 0: as configured for
+    the connection. With ``termini`` the link is routed through, and they are all that is said. The peer's
+    attach comes back as
     ``Attach`` with the same ``request``, and the link is open then; its refusal, or the loss of the
     connection before, as ``LinkRefused``.
     """
@@ -176,7 +177,7 @@ class OpenLink(msgspec.Struct, array_like=True, frozen=True):
     dynamic_source: bool = False
     snd_settle_mode: int = 2
     rcv_settle_mode: int = 0
-    capacity: int = 250
+    capacity: int = 0
     priority: int = 4
     termini: Termini | None = None
 

@@ -153,7 +153,8 @@ cdef class Dialler:
         cdef wlink *k = begin_link(self.pump, index, generation, request, name, outgoing, session)
         if k == NULL:
             return False
-        k.capacity = capacity
+        if capacity:
+            k.capacity = capacity
         set_terminus(pn_link_source(k.engine), source, source_capabilities)
         set_terminus(pn_link_target(k.engine), target, target_capabilities)
         pn_terminus_set_dynamic(pn_link_source(k.engine), dynamic_source)

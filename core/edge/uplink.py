@@ -40,6 +40,7 @@ from core.local import Local
 from core.names import Names
 from core.network.message import BadMessageError
 from core.streams import Streams
+from core.terminus import MAX_CAPACITY
 from core.trunks import dialect
 from shm.payloads import (
     C_CLOSE,
@@ -58,7 +59,6 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 BEAT_NS: Final = 2_000_000_000
 TRACKING_CREDIT: Final = 32
-LINK_CAPACITY: Final = 250
 BEATS_UNSENT: Final = 2  # more wait for credit: no further one is sent
 AGAIN: Final = Error("amqp:connection:forced", "The router's core was restarted; connect again")
 HEARD_AT: Final = f"_local/{TRACKING}"
@@ -204,7 +204,7 @@ class Uplink:
         address: str | None,
         what: Place | Proxy,
         said: list[str] | None = None,
-        capacity: int = LINK_CAPACITY,
+        capacity: int = 0,
     ) -> tuple[int, str]:
         """Ask for a link; its request and name."""
         assert self.active is not None, "only on the active connection"
@@ -238,7 +238,7 @@ class Uplink:
         key, outgoing = what.side
         address = self._addresses.of_key(key)
         beyond = not outgoing or key in self._beyond
-        return Place(address, address.handle if beyond else self._parked)
+        return Place(address, address.handle if beyond else self._parked, capacity=MAX_CAPACITY)
 
     def serves(self, _attach: Attach) -> Place | Error | None:
         """It is interior routers that serve."""

@@ -111,6 +111,16 @@ def test_a_dynamic_source_is_told_by_the_peer(stand: Stand, acceptor: Acceptor) 
     assert stand.hear(Attach)[0].address == "made-here"
 
 
+def test_credit_is_as_configured_for_the_connection_or_as_asked(stand: Stand, acceptor: Acceptor) -> None:
+    """The core gives as much as it is told."""
+    peer, connection = opened(stand, acceptor, link_capacity=7)
+    stand.tell(C_OPEN_LINK, wish(connection, 1, "configured", False))
+    stand.tell(C_OPEN_LINK, wish(connection, 2, "asked", False, capacity=3))
+    peer.answer("configured")
+    peer.answer("asked")
+    assert [(one.name, one.capacity) for one in stand.hear(Attach, 2)] == [("configured", 7), ("asked", 3)]
+
+
 def test_a_cost_that_changes_is_told(stand: Stand, acceptor: Acceptor) -> None:
     """The larger one of both ends still counts; the connection stays."""
     peer, connection = opened(stand, acceptor, role="inter-router", cost=3)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench.build import build_wire
 from bench.clients import Client, ClientSpec, transfer
+from bench.line import Line
 from bench.results import ClientResult
 from bench.scenarios import PingPong, Transfer
 from bench.targets import BASELINE, DIRECT, BenchError, Running, Target, free_port, started
@@ -77,6 +80,25 @@ def test_one_in_flight(kind: str) -> None:
         run = PingPong(count=200).run(running, kind, 1.0)
     assert (run.messages, run.bad) == (200, 0)
     assert run.latency_us is not None
+
+
+@pytest.mark.parametrize("kind", ["proton", "wire"])
+def test_the_ends_of_a_line_may_be_two_ports(kind: str) -> None:
+    """Here both are of one router, so there is nothing that a further one costs; everything is measured."""
+    with started(BASELINE) as running:
+        line = replace(running, beyond=(running,))
+        run = Line(count=100, pings=50).run(line, kind, 1.0)
+        with pytest.raises(BenchError, match="no line"):
+            Line(count=100, pings=50).run(running, kind, 1.0)
+    assert (run.messages, run.bad) == (100, 0)
+    assert run.extra.keys() == {"one_router_us", "hop_us", "one_router_p50", "hop_p50"}
+
+
+def test_the_receiver_of_pingpong_is_at_the_far_port() -> None:
+    with started(BASELINE) as running:
+        spec = ClientSpec(mode="pingpong", port=running.port, far=free_port(), address="q", count=1)
+        with pytest.raises(BenchError, match="refused"):
+            transfer(running, [], [spec], kind="proton")
 
 
 @pytest.mark.parametrize("kind", ["proton", "wire"])

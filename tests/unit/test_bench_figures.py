@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.clients import ClientSpec, summary, worst
+from bench.line import figures as line_figures
 from bench.processes import ProcessGoneError, cpu_seconds, parse_pss, processes, pss_bytes, role_of, unique
 from bench.queries import Asking, figures
 from bench.report import HEADINGS, by_kind, markdown_table, medians, missed, row
@@ -244,6 +245,17 @@ def test_query_figures() -> None:
     extra = figures(alone, beside, 1.0, 2.004, asking).extra
     told = extra["rows"], extra["query_s"], round(extra["query_core_ms"], 6), extra["alone_p999"]
     assert told == (10, 0.5, 1.0, 3.0)
+
+
+def test_line_figures() -> None:
+    """What two further routers cost, for each; the run is that of the whole line."""
+    near, far = (Run(latency_us=Latency(p50=p50, p99=0.0, p999=0.0)) for p50 in (50.0, 110.0))
+    run = line_figures(Run(router_cpu={"core": 2.0}), Run(router_cpu={"core": 7.0}), near, far, 2)
+    assert run.total_cpu == 7.0
+    told = {"one_router_us": 2.0, "hop_us": 2.5, "one_router_p50": 50.0, "hop_p50": 30.0}
+    assert run.extra == told
+    with pytest.raises(BenchError, match="no latency"):
+        line_figures(near, far, Run(), far, 1)
 
 
 def test_scenario_names_are_unique() -> None:
