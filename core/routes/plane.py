@@ -163,6 +163,8 @@ class Plane:
             if before is None:
                 touched.append(plan.address)
             plan.setup = setup
+            if before is not None and before.stash != setup.stash:
+                self._move_stash(plan, before)
             plan.native.set_skip_dead(setup.skip_dead)
             self.changed(plan)
             if before is None and (path := self._stash(plan)) and os.path.exists(path):
@@ -203,6 +205,13 @@ class Plane:
 
     def _stash(self, plan: Plan) -> str:
         return plan.setup.stash or self._shelf(plan.setup.name)
+
+    def _move_stash(self, plan: Plan, before: TableSetup) -> None:
+        """What is in use is kept elsewhere from now on."""
+        if former := before.stash or self._shelf(before.name):
+            self.intake.keep(former, None)
+        if (path := self._stash(plan)) and (plan.table is not None or plan.owners is not None):
+            self.intake.keep(path, plan.kept)
 
     def _restore(self, plan: Plan, path: Path) -> None:
         """Begin with what was in use before; only if that cannot be, with the seed."""

@@ -20,6 +20,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
                 "File with the table, and the MEID map, to begin with.",
                 kind="path",
                 default="RMR_SEED_RT of the environment for the first table, else none",
+                update=True,
             ),
         ]
         | None
@@ -30,24 +31,31 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
             about(
                 "host:port of the Route Manager to ask for tables.",
                 default="RMR_RTG_SVC of the environment for the first table, else none",
+                update=True,
             ),
         ]
         | None
     ) = None
-    serve: Annotated[bool, about("Whether this router is the Route Manager of RMR applications.")] = False
+    serve: Annotated[
+        bool, about("Whether this router is the Route Manager of RMR applications.", update=True)
+    ] = False
     served_as: (
         Annotated[
             str,
             about(
                 "host:port that applications have in their RMR_RTG_SVC; acknowledgements are sent there.",
                 default="none: they come over the connection of the table",
+                update=True,
             ),
         ]
         | None
     ) = None
     push_to: (
         Annotated[
-            str, about("Control ports, host:port, of applications that do not ask, separated by commas.")
+            str,
+            about(
+                "Control ports, host:port, of applications that do not ask, separated by commas.", update=True
+            ),
         ]
         | None
     ) = None
@@ -58,6 +66,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
                 "File in which applications are remembered, to be found after a restart of the router.",
                 kind="path",
                 default="NAME.applications in the folder STATE_DIRECTORY of the environment, else none",
+                update=True,
             ),
         ]
         | None
@@ -70,6 +79,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
                 kind="path",
                 default="RMR_STASH_RT of the environment for the first table, else NAME.stash in the folder "
                 "STATE_DIRECTORY of the environment, else one in shared memory, which ends with the router",
+                update=True,
             ),
         ]
         | None
@@ -80,6 +90,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
             about(
                 "Addresses and networks that may send tables over RMR, separated by commas.",
                 default="none but the manager's",
+                update=True,
             ),
         ]
         | None
@@ -92,29 +103,42 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
                 ge=1,
                 le=300,
                 default="RMR_RTREQ_FREQ of the environment for the first table, else 5",
+                update=True,
             ),
         ]
         | None
     ) = None
     mode: Annotated[
         Literal["strict", "compat"],
-        about("Whether anything odd in a table is a mistake, or it is read as the RMR library does."),
+        about(
+            "Whether anything odd in a table is a mistake, or it is read as the RMR library does.",
+            update=True,
+        ),
     ] = "strict"
     skip_dead: Annotated[
-        bool, about("Whether members of a group that nobody is connected to are passed over.")
+        bool, about("Whether members of a group that nobody is connected to are passed over.", update=True)
     ] = True
     connect: Annotated[
-        bool, about("Whether endpoints that no AMQP client receives for are connected to.")
+        bool, about("Whether endpoints that no AMQP client receives for are connected to.", update=True)
     ] = True
     reply: Annotated[
         Literal["proxied", "transparent", "sameConnection"],
-        about("How replies to RMR messages find back: through this router, or directly to their senders."),
+        about(
+            "How replies to RMR messages find back: through this router, or directly to their senders.",
+            update=True,
+        ),
     ] = "proxied"
     max_frame_size: Annotated[
-        int, about("Longest RMR frame, in octets; a longer one ends its connection.", ge=1024, le=MAX_FRAME)
+        int,
+        about(
+            "Longest RMR frame, in octets; a longer one ends its connection.",
+            ge=1024,
+            le=MAX_FRAME,
+            update=True,
+        ),
     ] = 16 << 20
     pushers: Annotated[
-        str, about("Users that may push tables, separated by commas; `*`: all.", default="all")
+        str, about("Users that may push tables, separated by commas; `*`: all.", default="all", update=True)
     ] = "*"
 
 

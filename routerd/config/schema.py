@@ -96,7 +96,7 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(AutoLink, AutoLinkState, operations=_CREATE_DELETE),
     _type(Exchange, ExchangeState, operations=_CREATE_DELETE),
     _type(Binding, BindingState, operations=_CREATE_DELETE),
-    _type(RouteTable, RouteTableState, operations=("PUSH", "EXPLAIN")),
+    _type(RouteTable, RouteTableState, operations=("CREATE", "UPDATE", "DELETE", "PUSH", "EXPLAIN")),
     _type(RouteWorker, RouteWorkerState, operations=_CREATE_DELETE),
     _type(SourceRoutes, singleton=True),
     _type(FlowLog, singleton=True, operations=("CREATE", "UPDATE", "DELETE")),

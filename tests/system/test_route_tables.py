@@ -14,7 +14,7 @@ from proton import Delivery, Message, symbol
 from proton.utils import BlockingConnection, BlockingReceiver, LinkDetached, SendException
 from running import LONG, Configuration, RunningRouter, until
 
-from routerd.client import Client, Place, RefusedError
+from routerd.client import Client, Place, RefusedError, long_type
 
 SEED = """newrt | start | rt-0928
 rte | 2000 | logger:30311
@@ -217,3 +217,32 @@ def test_a_long_table_comes_in_pieces(router: RunningRouter, tmp_path: Path, cli
         count=500,
     )
     assert json.loads(json.dumps(page["results"])) == [["ric/19998"], ["ric/19999"]]
+
+
+def test_tables_are_made_changed_and_taken_away(client: Client, connection: BlockingConnection) -> None:
+    """By management, while it runs: what is wrong is refused, and senders are told when theirs goes."""
+    kind = {"type": long_type("routeTable"), "name": "made"}
+    client.call("CREATE", {"address": "made.address", "connect": False}, **kind)
+    with pytest.raises(RefusedError, match="address"):
+        client.call("CREATE", {"address": "made.address"}, type=kind["type"], name="other")
+    client.call("PUSH", {"text": "newrt|start|t\nmse|1000|-1|a:1,b:1\nnewrt|end|1\n"}, **kind)
+    a = connection.create_receiver("made.address/a:1", credit=50)
+    sender = connection.create_sender("made.address")
+    sent = [sender.link.send(keyed(1000)) for _ in range(2)]
+    assert bodies(a, 2) == ["1000/None"] * 2
+    connection.wait(lambda: all(one.settled for one in sent), timeout=LONG)
+    client.call("UPDATE", {"skipDead": False, "pushers": "alice"}, **kind)
+    (row,) = [row for row in client.query("routeTable") if row["name"] == "made"]
+    assert (row["skipDead"], row["tableId"], row["routedCount"]) == (False, "t", 2)
+    sent = [sender.link.send(keyed(1000)) for _ in range(2)]
+    assert bodies(a, 1) == ["1000/None"]
+    connection.wait(lambda: all(one.settled for one in sent), timeout=LONG)
+    assert sorted(int(one.remote_state) for one in sent) == [Delivery.ACCEPTED, Delivery.RELEASED]
+    with pytest.raises(RefusedError, match="pushers"):
+        client.call("PUSH", {"text": "newrt|start|u\nnewrt|end|0\n"}, **kind)
+    with pytest.raises(RefusedError, match="address"):
+        client.call("UPDATE", {"address": "elsewhere"}, **kind)
+    client.call("DELETE", **kind)
+    with pytest.raises(LinkDetached):
+        connection.wait(lambda: False, timeout=LONG)
+    assert "made" not in [row["name"] for row in client.query("routeTable")]
