@@ -16,13 +16,19 @@
 
 #define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
 #define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
+#define FLOW_AHEAD 3u                  /* how many records ahead a message's digest is fetched */
 
-typedef struct {               /* of a delivery that came, beside its core_in */
+typedef struct core_note {     /* of a delivery that came, beside its core_in */
     uint64_t handle;           /* of the core_in; another one: it is not recorded */
     uint32_t from, address, path, meid;
     int32_t mtype, sub_id;
     uint8_t worker, treatment, priority, hops;
     bool dropped;              /* a drop has been recorded */
+    uint8_t known;             /* mask of enum telemetry_known */
+    uint16_t delivery_count, pieces;
+    uint32_t front;            /* bytes in front of its body */
+    uint64_t message;
+    telemetry_more more;       /* of this what `known` says */
 } core_note;
 
 typedef struct {               /* of a place for a name */
@@ -162,6 +168,28 @@ static inline uint8_t flow_class(const core_link *l, const core_address *a)
     return a && a->treatment <= T_MULTICAST ? classes[a->treatment] : FLOW_NO_CLASS;
 }
 
+static inline void flow_note_begin(core_note *note, uint64_t handle, uint32_t address)
+{
+    telemetry_more *more = &note->more;        /* stays as it is: another cache line */
+    memset(note, 0, (size_t) ((uint8_t *) more - (uint8_t *) note));
+    note->handle = handle;
+    note->address = address;
+    note->mtype = note->sub_id = -1;
+    note->pieces = 1;
+}
+
+/* What a later message of this worker says of itself stands in memory that its worker has just written. */
+static inline void flow_ahead(const core_router *c, const core_link *l)
+{
+    const routerd_consumer *k = &c->worker[l->worker].actions;
+    uint64_t at = k->next + FLOW_AHEAD;
+    if (!k->ring || at >= k->head_seen) return;
+    const routerd_record *r = &k->ring->slot[at & (k->capacity - 1)];
+    if (r->type != A_DELIVER || !(r->flags & F_DIGEST)) return;
+    const arena_content *content = arena_content_of(&c->arena[l->worker], r->block);
+    if (content) __builtin_prefetch(&content->digest);
+}
+
 static bool flow_note_room(core_router *c, core_flow *f)
 {
     uint32_t room = pool_size(&c->ins);
@@ -194,17 +222,19 @@ __attribute__((noinline)) static void flow_path(core_router *c, core_flow *f, co
     note->path = flow_name(f, path, length + f->id_length);
 }
 
-/* A message to a route table: its key, as its worker tells it. */
-__attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r)
+/* A message to a route table: its key.  `where`: where the text of its MEID stands in the message | its length << 32. */
+__attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, const core_in *in, core_note *note, int32_t mtype, int32_t sub_id, uint64_t where)
 {
     uint8_t meid[TELEMETRY_TEXT];
-    uint32_t length = (uint32_t) (r->extra >> 32);
+    uint32_t length = (uint32_t) (where >> 32);
     note->treatment = FLOW_UC;
-    note->mtype = (int32_t) r->delivery;
-    note->sub_id = (int32_t) (r->delivery >> 32);
-    if (!length || length > sizeof meid || !content_copy(&c->arena[in->arena], in->block, (uint32_t) r->extra, meid, length, CONTENT_HOPS)) return;
+    note->mtype = mtype;
+    note->sub_id = sub_id;
+    if (!length || length > sizeof meid || !content_copy(&c->arena[in->arena], in->block, (uint32_t) where, meid, length, CONTENT_HOPS)) return;
     note->meid = flow_name(f, meid, length);
 }
+
+static void flow_digest(core_router *c, core_flow *f, const core_in *in, core_note *note);
 
 /* A message has come.  `a`: where it is sent to, NULL: nobody knows. */
 __attribute__((noinline)) static void flow_note(core_router *c, const core_link *l, const core_in *in, const core_address *a, uint8_t priority, const routerd_record *r)
@@ -216,10 +246,16 @@ __attribute__((noinline)) static void flow_note(core_router *c, const core_link 
     bool taken = l->kind != LINK_CONTROL && l->worker != c->workers && !((hash >> 32) * f->every >> 32);
     note->handle = taken ? handle : 0;
     if (!taken) return;
-    *note = (core_note) {.handle = handle, .from = l->flow, .address = a ? a->flow : l->flow_address, .path = f->me, .mtype = -1, .sub_id = -1,
-                         .worker = l->worker, .treatment = flow_class(l, a), .priority = priority};
+    flow_note_begin(note, handle, a ? a->flow : l->flow_address);
+    note->from = l->flow;
+    note->path = f->me;
+    note->worker = l->worker;
+    note->treatment = flow_class(l, a);
+    note->priority = priority;
+    flow_ahead(c, l);
+    if (r->flags & F_DIGEST) flow_digest(c, f, in, note);
     if (l->annotated) flow_path(c, f, in, note);
-    if (r->state == KEY_FOUND) flow_key(c, f, in, note, r);
+    if (r->state == KEY_FOUND) flow_key(c, f, in, note, (int32_t) r->delivery, (int32_t) (r->delivery >> 32), r->extra);
 }
 
 static inline core_note *flow_noted(const core_flow *f, const core_in *in)
@@ -228,25 +264,44 @@ static inline core_note *flow_noted(const core_flow *f, const core_in *in)
     return note && note->handle == pool_handle(in) ? note : NULL;
 }
 
+/* More has come of a message. */
+__attribute__((noinline)) static void flow_piece(core_flow *f, const core_in *in)
+{
+    core_note *note = flow_noted(f, in);
+    if (note && note->pieces < UINT16_MAX) note->pieces++;
+}
+
+/* A route table says who gets copies of it: by the owner of its managed entity, or not.  Its worker may not have told its key. */
+__attribute__((noinline)) static void flow_by_table(core_router *c, const core_in *in, int32_t mtype, int32_t sub_id, uint64_t meid, bool owner)
+{
+    core_note *note = flow_noted(c->flow, in);
+    if (!note) return;
+    if (note->mtype < 0) flow_key(c, c->flow, in, note, mtype, sub_id, meid);
+    if (owner) note->known |= KNOWN_OWNER;
+}
+
 /* ---- records ---- */
 
 /* The next record, filled in as far as it is about the message; NULL: there is no room for it. */
-static telemetry_record *flow_record(core_router *c, core_flow *f, const core_note *note, const core_in *in)
+static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note *note, const core_in *in)
 {
     uint64_t number = ++f->number[note->worker];
-    telemetry_record *r = telemetry_slot(&f->ring);
-    if (!r) {
+    telemetry_record *place = telemetry_slot(&f->ring);
+    if (!place) {
         stats_add(c->stats, STAT_FLOW_DROPPED, 1);
         atomic_fetch_add_explicit(&f->view.header->dropped, 1, memory_order_relaxed);
         return NULL;
     }
     stats_add(c->stats, STAT_FLOW_RECORDS, 1);
     f->ring.next++;
-    *r = (telemetry_record) {
+    if (__builtin_expect(note->known & KNOWN_MORE, 0)) place->more = note->more;
+    telemetry_said *r = &place->said;
+    *r = (telemetry_said) {
         .number = number, .arrived = in->arrived, .bytes = in->length, .from_link = note->from, .address = note->address, .path = note->path,
         .meid = note->meid, .generation = f->generation, .weight = f->every, .mtype = note->mtype, .sub_id = note->sub_id,
         .worker = note->worker, .treatment = note->treatment, .priority = note->priority, .hops = note->hops,
-        .presettled = (in->flags & IN_PRESETTLED) != 0,
+        .presettled = (in->flags & IN_PRESETTLED) != 0, .known = note->known, .message = note->message,
+        .delivery = note->handle, .front = note->front, .delivery_count = note->delivery_count, .pieces = note->pieces,
     };
     return r;
 }
@@ -285,7 +340,7 @@ __attribute__((noinline)) static void flow_copy(core_router *c, const core_out *
     core_flow *f = c->flow;
     const core_in *in = out->in;
     const core_note *note = flow_noted(f, in);
-    telemetry_record *r = note ? flow_record(c, f, note, in) : NULL;
+    telemetry_said *r = note ? flow_record(c, f, note, in) : NULL;
     if (!r) return;
     r->kind = FLOW_DELIVERY;
     r->to_link = out->link->worker == c->workers ? f->local : out->link->flow;
@@ -307,7 +362,7 @@ __attribute__((noinline, cold)) static void flow_drop(core_router *c, const core
     core_note *note = flow_noted(f, in);
     if (!note || (note->dropped && !to)) return;
     note->dropped = true;
-    telemetry_record *r = flow_record(c, f, note, in);
+    telemetry_said *r = flow_record(c, f, note, in);
     if (!r) return;
     r->kind = FLOW_DROP;
     r->to_link = to ? to->flow : 0;
@@ -326,5 +381,7 @@ static inline void flow_heard(core_flow *f, const routerd_record *r)
     f->writing = (uint64_t) r->credit * 1000;
     f->starved = r->time && r->state != S_RECEIVED ? r->length : 0;
 }
+
+#include "flow_digest.h"
 
 #endif

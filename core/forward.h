@@ -54,6 +54,7 @@ static void action_continue(core_router *c, uint32_t w, const routerd_record *r)
         return;
     }
     bool aborted = r->flags & F_ABORTED;
+    if (__builtin_expect(c->flow != NULL, 0) && r->length > in->length) flow_piece(c->flow, in);
     if (r->length > in->length) in->length = r->length;
     if (aborted) in->flags |= IN_ABORTED;
     else if (r->flags & F_COMPLETE) in->flags |= IN_COMPLETE;

@@ -183,6 +183,7 @@ static inline void keyed_copies(core_router *c, core_routes *p, core_in *in, con
 {
     const uint32_t *groups = way->groups;
     uint32_t count = *groups++, before = in->copy_count;
+    if (__builtin_expect(c->flow != NULL, 0)) flow_by_table(c, in, m->type, m->subscription, m->meid, way->owner != NULL);
     if (in->flags & IN_PRESETTLED) in->flags |= IN_MULTICAST;    /* one endpoint that is slow holds up no messages to others */
     if (way->owner) {
         if (route_alive(way->owner)) keyed_send(c, in, way->owner, m);

@@ -15,7 +15,7 @@ from pipeline.schema import require
 
 NEEDS: Final = (
     "kind", "ts", "router_id", "egress_kind", "peer_container", "path", "address", "msg_id_hash",
-    "size_bytes", "n_deliveries", "sample_weight", "latency_ns", "outcome", "end_reason",
+    "message_number", "size_bytes", "n_deliveries", "sample_weight", "latency_ns", "outcome", "end_reason",
 )  # fmt: skip
 
 
@@ -43,7 +43,8 @@ def links(log: DataFrame) -> DataFrame:
     """One row for each pair of neighbours: messages, and how long they were between the two by both clocks.
 
     From the one router's last byte to the other's first: ``least_ns``, and percentiles above that. Joined
-    on the message: records without ``msg_id_hash`` count in the messages, not in the times.
+    on the message: records without ``msg_id_hash``, or with one that several messages have, count in the
+    messages, not in the times.
     """
     known = _log(log)
     sent = known.where("egress_kind = 'inter_router' and latency_ns is not null")
@@ -52,7 +53,9 @@ def links(log: DataFrame) -> DataFrame:
     came = (
         known.where("msg_id_hash is not null and locate('>', path) > 0")
         .groupBy("msg_id_hash", _before("path").alias("path"), f.col("router_id").alias("onward"))
-        .agg(f.min("began_ns").alias("came_ns"))
+        .agg(f.min("began_ns").alias("came_ns"), _alone().alias("alone"))
+        .where("alone")
+        .drop("alone")
     )
     passed = (
         sent.where("msg_id_hash is not null")
@@ -62,11 +65,18 @@ def links(log: DataFrame) -> DataFrame:
             f.min("ended_ns").alias("sent_ns"),
             f.max("n_deliveries").alias("n_deliveries"),
             f.max("sample_weight").alias("sample_weight"),
+            _alone().alias("alone"),
         )
+        .where("alone")
         .join(came, ["msg_id_hash", "path", "onward"])
         .withColumn("transit_ns", f.col("came_ns") - f.col("sent_ns"))
     )
     return counts.join(_transit(passed), ["router_id", "onward"], "left")
+
+
+def _alone() -> Column:
+    """Whether records of one ``msg_id_hash`` are of one message; those that do not say are."""
+    return f.equal_null(f.min("message_number"), f.max("message_number"))
 
 
 def _before(path: str) -> Column:
@@ -176,7 +186,8 @@ def journeys(log: DataFrame, pairs: DataFrame) -> DataFrame:
     began = (
         known.where("path = router_id")
         .groupBy("msg_id_hash", "origin")
-        .agg(f.min("began_ns").alias("start_ns"))
+        .agg(f.min("began_ns").alias("start_ns"), _alone().alias("alone"))
+        .where("alone")
     )
     times = (
         _leaving(known)

@@ -20,8 +20,8 @@ from pipeline.measures import messages
 from pipeline.schema import require
 
 NEEDS: Final = (
-    "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id", "meid", "msg_id_hash",
-    "n_deliveries", "sample_weight",
+    "router_id", "boot_id", "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id", "meid",
+    "msg_id_hash", "message_number", "by_meid", "n_deliveries", "sample_weight",
 )  # fmt: skip
 ENDPOINT: Final = r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):\d{1,5}"
 ENTITY: Final = r"[^\s|#]{1,31}"
@@ -65,9 +65,15 @@ class Plan:
 
 
 def entity_loads(log: DataFrame) -> DataFrame:
-    """One row for each managed entity, message type and endpoint: messages that left the network for it."""
+    """One row for each managed entity, message type and endpoint: messages that left the network for it.
+
+    ``by_meid``: whether a route table went by the entity's owner; null where the log does not say.
+    """
     return (
-        _typed(log).where("meid is not null").groupBy("meid", "mtype", "sub_id", "endpoint").agg(messages())
+        _typed(log)
+        .where("meid is not null")
+        .groupBy("meid", "mtype", "sub_id", "endpoint")
+        .agg(messages(), f.max("by_meid").alias("by_meid"))
     )
 
 
@@ -76,13 +82,17 @@ def endpoint_sets(log: DataFrame) -> DataFrame:
 
     Endpoints that never got the same message are members of one group; see `groups_of`.
     """
-    copies = (
-        _typed(log)
-        .groupBy(
-            "mtype", "sub_id", f.coalesce("msg_id_hash", f.monotonically_increasing_id()).alias("message")
-        )
-        .agg(f.sort_array(f.collect_set("endpoint")).alias("endpoints"))
+    typed = _typed(log)
+    in_router = f.when(
+        f.col("message_number").isNotNull(), f.struct("router_id", "boot_id", "message_number")
     )
+    by_id = f.coalesce("msg_id_hash", f.monotonically_increasing_id())  # of a log that has no numbers
+    copies = typed.groupBy(
+        "mtype",
+        "sub_id",
+        in_router.alias("message"),
+        f.when(in_router.isNull(), by_id).alias("id"),
+    ).agg(f.sort_array(f.collect_set("endpoint")).alias("endpoints"))
     return copies.groupBy("mtype", "sub_id", "endpoints").agg(f.count("*").alias("messages"))
 
 
@@ -102,7 +112,9 @@ def make_plan(
     seen: dict[tuple[int, int], set[frozenset[str]]] = defaultdict(set)
     for row in sets:
         seen[_key(row)].add(frozenset(map(str, _sequence(row["endpoints"]))))
-    by_owner, types_of = _owners(plan, loads)
+    loads = list(loads)
+    told = _told(loads)
+    by_owner, types_of = _owners(plan, loads, told)
     if not seen:
         raise PipelineError("nothing to plan: no message of a route table in the log went to an endpoint")
     endpoints = {one for sets_ in seen.values() for one in frozenset.union(*sets_)}
@@ -115,11 +127,12 @@ def make_plan(
             raise PipelineError("no endpoint is left to own managed entities: add one, or remove fewer")
         plan.owners = balance(plan.loads, plan.before, owning, wishes.slack)
     for key, sets_ in sorted(seen.items()):
-        if (
+        inferred = (
             key in types_of
             and all(by_owner[name] == {plan.before[name]} for name in types_of[key])
             and len(frozenset.union(*sets_)) > 1
-        ):
+        )
+        if told.get(key, inferred):
             plan.entries[key] = "%meid"
             continue
         groups = [",".join(sorted(group - gone)) for group in groups_of(sets_)]
@@ -131,8 +144,17 @@ def make_plan(
     return plan
 
 
+def _told(rows: Iterable[Mapping[str, object]]) -> dict[tuple[int, int], bool]:
+    """By message type, whether it goes by managed entity, as far as the log says."""
+    told: dict[tuple[int, int], bool] = {}
+    for row in rows:
+        if isinstance(by_meid := row.get("by_meid"), bool):
+            told[_key(row)] = told.get(_key(row), False) or by_meid
+    return told
+
+
 def _owners(
-    plan: Plan, rows: Iterable[Mapping[str, object]]
+    plan: Plan, rows: Iterable[Mapping[str, object]], told: Mapping[tuple[int, int], bool]
 ) -> tuple[dict[str, set[str]], dict[tuple[int, int], set[str]]]:
     """Fills in loads and owners as observed; endpoints by entity, and entities by message type."""
     got: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -144,9 +166,12 @@ def _owners(
             continue
         by_type[_key(row)][name].add(endpoint)
         got[name][endpoint] += _whole(row["messages"])
-    # A type is routed by entity if each of its entities has one endpoint; others only carry the name along.
+    # A type is routed by entity if the log says so; where it says nothing, if each of its entities has one
+    # endpoint. Others only carry the name along.
     types_of = {
-        key: set(names) for key, names in by_type.items() if all(len(one) == 1 for one in names.values())
+        key: set(names)
+        for key, names in by_type.items()
+        if told.get(key, all(len(one) == 1 for one in names.values()))
     }
     owned: dict[str, set[str]] = defaultdict(set)
     for key, names in types_of.items():

@@ -1,4 +1,4 @@
-"""From the flowLog entity to what core and recorder are told of it."""
+"""From the flowLog entity to what its processes are told of it."""
 
 from routerd.config import Config
 from routerd.config.flow_log import FlowLog
@@ -21,5 +21,6 @@ def flow_setup(config: Config) -> FlowSetup:
                 keep_seconds=entity.retention_age * HOUR,
                 compaction=entity.compaction,
                 raw_seconds=entity.raw_age * HOUR,
+                transactions=entity.transactions,
             )
     return FlowSetup()

@@ -43,7 +43,7 @@ from shm.source_routes import SourceRoutesSetup
 from shm.tables import TableSetup
 from workers.message_log import components
 
-FLOW = ("core", "recorder")  # whom the flow log concerns
+FLOW = ("core", "worker", "recorder")  # whom the flow log concerns
 ROUTING = ("core", "worker")  # who has to do with messages
 
 

@@ -48,7 +48,7 @@ typedef struct {
     uint8_t data[];
 } arena_block;
 
-_Static_assert(sizeof(arena_content) + 16 <= 128, "the content header leaves a small block room for a small message");
+_Static_assert(sizeof(arena_content) + 16 <= 160, "the content header leaves a small block room for a small message");
 _Static_assert(sizeof(arena_block) + offsetof(arena_content, routed) < 64, "what every reader looks at is in one cache line");
 
 #define ARENA_BLOCK_BYTES(large) ((large) ? ARENA_LARGE_BYTES : ARENA_SMALL_BYTES)

@@ -13,6 +13,16 @@
 
 enum content_state { CONTENT_RECEIVING = 0, CONTENT_COMPLETE = 1, CONTENT_ABORTED = 2 };
 
+typedef struct {               /* for the flow log, if the record of the message says so (F_DIGEST); offsets: 0 where there is none */
+    uint64_t message;          /* hash of the message-id (workers/digest.h); 0: it has none */
+    uint32_t body;             /* offset of the first body section; 0: it had not come yet */
+    uint32_t trace;            /* text of a W3C traceparent */
+    uint32_t transaction;      /* the 32 octets of RMR's transaction id */
+    uint32_t onward, back;     /* the routes of a source route, as lists */
+    uint16_t delivery_count;   /* of the header, at most INT16_MAX */
+    uint16_t reserved;
+} content_digest;
+
 typedef struct {               /* stands at the start of a head block's data */
     _Atomic uint64_t length;   /* bytes published */
     _Atomic uint32_t state;    /* enum content_state */
@@ -36,6 +46,7 @@ typedef struct {               /* stands at the start of a head block's data */
     uint32_t ingress, ingress_length;          /* text of the ingress router's id, `area/id`; length 0: not named */
     uint32_t trace, trace_length, trace_count; /* encoded entries of the trace list */
     uint32_t tail, tail_length, tail_count;    /* encoded fields of a section behind those we know */
+    content_digest digest;
 } arena_content;
 
 enum content_annotations { ANNOTATIONS_NONE = 0, ANNOTATIONS_MAP = 1, ANNOTATIONS_SECTION = 2, ANNOTATIONS_SKUPPER = 3 };

@@ -148,13 +148,39 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("mtype", "int32", False, "", "message type of a route table's message; -1: none"),
     Column("sub_id", "int32", False, "", "subscription id of a route table's message; -1: none"),
     Column("meid", "dictionary", True, "", "managed entity id of a route table's message"),
-    Column("xact_id", "binary", True, "", "transaction id of an RMR message; this router does not record it"),
-    Column("msg_id_hash", "int64", True, "", "hash of the message-id; this router does not read it"),
-    Column("fragment_count", "int32", True, "", "transfer frames; this router does not count them"),
+    Column(
+        "xact_id",
+        "binary",
+        True,
+        "",
+        "transaction id of an RMR message, without the zeros behind; null unless `transactions` of the "
+        "flowLog is on",
+    ),
+    Column(
+        "msg_id_hash",
+        "int64",
+        True,
+        "",
+        "hash of the message-id, the same in every router; null: it has none",
+    ),
+    Column(
+        "fragment_count",
+        "int32",
+        True,
+        "",
+        "pieces in which it was passed on: 1 where it was there whole; not transfer frames, of which several "
+        "may come at once",
+    ),
     Column(
         "size_bytes", "int64", False, "bytes", "all sections of the message as it came in, as far as it came"
     ),
-    Column("body_bytes", "int64", True, "bytes", "body sections; this router does not look at them"),
+    Column(
+        "body_bytes",
+        "int64",
+        True,
+        "bytes",
+        "of these, body and footer; null where the body had not begun in the first piece",
+    ),
     Column(
         "n_deliveries", "int64", False, "", "deliveries that the row stands for: 1 unless `kind` is `flow`"
     ),
@@ -199,7 +225,13 @@ COLUMNS: Final[tuple[Column, ...]] = (
     ),
     Column("error_type", "dictionary", True, "", "condition of the error with which it was rejected"),
     Column("settled", "bool", False, "", "sent settled"),
-    Column("redelivery", "int16", True, "", "delivery-count of the header; this router does not read it"),
+    Column(
+        "redelivery",
+        "int16",
+        True,
+        "",
+        "delivery-count of its header, at most 32767; null for `address_class` `link`",
+    ),
     Column("hops", "int16", True, "", "routers it had passed before this one"),
     Column("path_id", "int32", True, "", "number of `path` within `boot_id`; null where `path` is"),
     Column(
@@ -209,8 +241,14 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "",
         "routers it went through, this one last: `R1>R2>R3`; null where not known any more",
     ),
-    Column("trace_id", "trace", True, "", "W3C trace-id; this router does not read it"),
-    Column("span_id", "span", True, "", "W3C parent-id; this router does not read it"),
+    Column(
+        "trace_id",
+        "trace",
+        True,
+        "",
+        "trace-id of a `traceparent` (W3C) among its application properties or message annotations",
+    ),
+    Column("span_id", "span", True, "", "parent-id of the same"),
     Column("end_reason", "dictionary", True, "", "why an aggregate ended; only for `flow`"),
     Column(
         "sample_weight",
@@ -221,6 +259,28 @@ COLUMNS: Final[tuple[Column, ...]] = (
     ),
     Column(
         "lat_hist", "histogram", True, "", "latencies of an aggregate by logarithmic bucket; only for `flow`"
+    ),
+    Column(
+        "onward_route",
+        "dictionary",
+        True,
+        "",
+        "source route: addresses still to visit when it left this router's workers, `A=>2#B`",
+    ),
+    Column("return_route", "dictionary", True, "", "source route: addresses that a reply would visit"),
+    Column(
+        "message_number",
+        "int64",
+        True,
+        "",
+        "the same for all copies of a message, and no other's within `boot_id`",
+    ),
+    Column(
+        "by_meid",
+        "bool",
+        True,
+        "",
+        "whether a route table chose its receiver by the owner of `meid`; null where there is no `mtype`",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The flow log as core and recorder are told of it."""
+"""The flow log as core, workers and recorder are told of it."""
 
 import msgspec
 
@@ -8,6 +8,7 @@ class FlowSetup(msgspec.Struct, frozen=True):
 
     ``roll_bytes`` and ``roll_seconds`` end a file, ``keep_bytes`` and ``keep_seconds`` its life; 0: nothing
     does. ``raw_seconds`` after its hour a file goes whose rows stand in a compacted one.
+    ``transactions``: RMR's transaction ids are recorded.
     """
 
     directory: str = ""
@@ -18,9 +19,10 @@ class FlowSetup(msgspec.Struct, frozen=True):
     keep_seconds: int = 0
     raw_seconds: int = 86400
     compaction: bool = True
+    transactions: bool = False
 
 
 class SetFlow(msgspec.Struct, tag=True, frozen=True):
-    """To core and recorder: the flow log from now on."""
+    """To core, workers and recorder: the flow log from now on."""
 
     flow: FlowSetup

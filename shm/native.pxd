@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The C11 headers as Cython sees them; the enumerations are Python names of shm.native too."""
 
-from libc.stdint cimport int32_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t, uint8_t
 
 cdef extern from "record.h" nogil:
     ctypedef struct routerd_record:
@@ -16,7 +16,7 @@ cdef extern from "record.h" nogil:
         A_CONTROL
         W_NONE, W_SEND, W_CONTINUE, W_UPDATE, W_RELEASE, W_CONSUMED, W_FLOW, W_DRAIN, W_DRAINED
         W_ACCEPTED, W_CONTROL
-        F_SETTLED, F_COMPLETE, F_ABORTED, F_IN, F_RELEASE, F_DROPPED, F_UNSENT
+        F_SETTLED, F_COMPLETE, F_ABORTED, F_IN, F_RELEASE, F_DROPPED, F_UNSENT, F_DIGEST
         D_FAILED, D_UNDELIVERABLE, D_PAYLOAD
         S_NONE, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED, S_TRANSACTIONAL
         C_CONNECTION_OPENED, C_CONNECTION_CLOSED, C_ATTACH, C_ATTACHED, C_DETACH, C_CLOSE, C_OPEN_LINK, C_LINK_REFUSED,
@@ -148,11 +148,24 @@ cdef extern from "layout.h" nogil:
 cdef extern from "telemetry.h" nogil:
     cdef enum:
         FLOW_DROP, FLOW_DROPPED, FLOW_NO_CLASS, TELEMETRY_RECORDS, TELEMETRY_TEXT
-    ctypedef struct telemetry_record:
+    ctypedef struct telemetry_said:
         uint64_t number, arrived, settled, sent, queued, starved, bytes
         uint32_t from_link, to_link, address, path, meid, condition, generation, weight
         int32_t mtype, sub_id
-        uint8_t worker, kind, outcome, treatment, priority, hops, presettled
+        uint8_t worker, kind, outcome, treatment, priority, hops, presettled, known
+        uint64_t message, delivery
+        uint32_t front
+        uint16_t delivery_count, pieces
+    ctypedef struct telemetry_more:
+        uint8_t trace[16]
+        uint8_t span[8]
+        uint8_t transaction[32]
+        uint32_t onward, back
+    ctypedef struct telemetry_record:
+        telemetry_said said
+        telemetry_more more
+    cdef enum telemetry_known:
+        KNOWN_DIGEST, KNOWN_BODY, KNOWN_TRACE, KNOWN_TRANSACTION, KNOWN_ROUTE, KNOWN_OWNER, KNOWN_MORE
     ctypedef struct telemetry_link:
         uint32_t connection
         uint64_t number

@@ -4,6 +4,9 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 
 TELEMETRY_BYTES = telemetry_bytes()
 TELEMETRY_ROOM = TELEMETRY_RECORDS
+TRACE_KNOWN = KNOWN_TRACE
+TRANSACTION_KNOWN = KNOWN_TRANSACTION
+OWNER_KNOWN = KNOWN_OWNER
 
 
 def format_telemetry(memory, uint64_t started) -> None:
@@ -26,7 +29,9 @@ cdef bytearray _column(uint32_t room, size_t size):
 
 cdef class FlowColumns:
     """Room for so many records, a buffer per column: what ``FlowReader.take`` fills. -1 stands for what is not known; ids
-    are ``from``, ``to`` (links), ``address``, ``path``, ``meid`` and ``condition`` (names)."""
+    are ``from``, ``to`` (links), ``address``, ``path``, ``meid``, ``condition``, ``onward`` and ``back`` (names). ``trace``, ``span`` and
+    ``transaction`` hold 16, 8 and 32 octets of each record; ``known`` says whether they mean something (TRACE_KNOWN, TRANSACTION_KNOWN); OWNER_KNOWN is
+    set where a route table went by owner."""
 
     cdef readonly uint32_t room
     cdef readonly uint32_t count
@@ -54,6 +59,17 @@ cdef class FlowColumns:
     cdef int8_t *treatment
     cdef int8_t *priority
     cdef int8_t *settled
+    cdef int8_t *known
+    cdef int64_t *message
+    cdef int64_t *body
+    cdef int64_t *delivery
+    cdef int32_t *pieces
+    cdef int16_t *deliveries
+    cdef uint32_t *onward
+    cdef uint32_t *back
+    cdef char *trace
+    cdef char *span
+    cdef char *transaction
 
     def __cinit__(self, uint32_t room):
         self.room = room
@@ -81,6 +97,17 @@ cdef class FlowColumns:
         self.treatment = <int8_t *> self.column("treatment", 1)
         self.priority = <int8_t *> self.column("priority", 1)
         self.settled = <int8_t *> self.column("settled", 1)
+        self.known = <int8_t *> self.column("known", 1)
+        self.message = <int64_t *> self.column("message", 8)
+        self.body = <int64_t *> self.column("body", 8)
+        self.delivery = <int64_t *> self.column("delivery", 8)
+        self.pieces = <int32_t *> self.column("pieces", 4)
+        self.deliveries = <int16_t *> self.column("deliveries", 2)
+        self.onward = <uint32_t *> self.column("onward", 4)
+        self.back = <uint32_t *> self.column("back", 4)
+        self.trace = self.column("trace", 16)
+        self.span = self.column("span", 8)
+        self.transaction = self.column("transaction", 32)
 
     cdef char *column(self, str name, size_t size) except NULL:
         cdef bytearray buffer = _column(self.room, size)
@@ -91,7 +118,8 @@ cdef class FlowColumns:
         """Begin anew; nobody may look at the buffers any more."""
         self.count = 0
 
-    cdef bint append(self, const telemetry_record *r, int64_t offset) noexcept:
+    cdef bint append(self, const telemetry_record *record, int64_t offset) noexcept:
+        cdef const telemetry_said *r = &record.said
         cdef uint32_t n = self.count
         if r.kind > FLOW_DROP or r.outcome > FLOW_DROPPED or r.treatment > FLOW_NO_CLASS or r.priority > 9 or r.worker > ROUTERD_MAX_WORKERS:
             return False
@@ -118,6 +146,18 @@ cdef class FlowColumns:
         self.treatment[n] = <int8_t> r.treatment
         self.priority[n] = <int8_t> r.priority
         self.settled[n] = <int8_t> (r.presettled != 0)
+        self.known[n] = <int8_t> (r.known & 0x7f)
+        self.message[n] = <int64_t> (r.message & 0x7fffffffffffffff) if r.known & KNOWN_DIGEST and r.message else -1
+        self.body[n] = <int64_t> (r.bytes - r.front) if r.known & KNOWN_BODY and r.bytes >= r.front else -1
+        self.delivery[n] = <int64_t> (r.delivery & 0x7fffffffffffffff)
+        self.pieces[n] = <int32_t> r.pieces
+        self.deliveries[n] = <int16_t> r.delivery_count if r.known & KNOWN_DIGEST else -1
+        self.onward[n] = record.more.onward if r.known & KNOWN_ROUTE else 0
+        self.back[n] = record.more.back if r.known & KNOWN_ROUTE else 0
+        if r.known & KNOWN_MORE:
+            memcpy(self.trace + 16 * n, record.more.trace, 16)
+            memcpy(self.span + 8 * n, record.more.span, 8)
+            memcpy(self.transaction + 32 * n, record.more.transaction, 32)
         self.count = n + 1
         return True
 
@@ -163,8 +203,8 @@ cdef class FlowReader(Mapped):
         while waiting and columns.count < columns.room:
             r = self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)]     # a copy: what was checked is used
             if self.consumer.next == first:
-                self.generation = r.generation
-            elif r.generation != self.generation:
+                self.generation = r.said.generation
+            elif r.said.generation != self.generation:
                 break
             if not columns.append(&r, offset):
                 self.bad += 1
@@ -177,7 +217,7 @@ cdef class FlowReader(Mapped):
         """Of the core that made the next record; that of the last one where there is none."""
         if not telemetry_waiting(&self.consumer):
             return self.generation
-        return self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)].generation
+        return self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)].said.generation
 
     def name(self, uint32_t id) -> bytes | None:
         """A text; None: there is none, or it is gone."""

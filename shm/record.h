@@ -80,7 +80,8 @@ enum routerd_record_flag {
     F_IN = 8,                  /* UPDATE: the handle is an incoming delivery's */
     F_RELEASE = 16,            /* UPDATE to a worker: `block` is the content chain to free (not a detail payload) */
     F_DROPPED = 32,            /* DONE: the presettled delivery was dropped, not sent */
-    F_UNSENT = 64              /* UPDATE from a lost outgoing link: not a byte had been sent */
+    F_UNSENT = 64,             /* UPDATE from a lost outgoing link: not a byte had been sent */
+    F_DIGEST = 128             /* DELIVER: the content header has what the flow log wants to know */
 };
 
 enum routerd_update_detail {   /* low bits of `extra` in UPDATE */

@@ -1,6 +1,6 @@
 /* Telemetry: what became of each delivery, from the core to the recorder, which makes the flow log of it (flow.py).
  *
- *   | header | ring of records of 128 bytes: core -> recorder | names: texts that records refer to | links |
+ *   | header | ring of records of 192 bytes: core -> recorder | names: texts that records refer to | links |
  *
  * The ring keeps the rules of ring.h, with one difference: a full one makes the core drop the record and count it.  Each
  * record has a number, so what was dropped shows as a gap.
@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define TELEMETRY_MAGIC 0x776f6c66u
-#define TELEMETRY_RECORDS (1u << 17)   /* a second of 130,000 deliveries: 16 MiB, touched when the flow log is on */
+#define TELEMETRY_RECORDS (1u << 17)   /* a second of 130,000 deliveries: 24 MiB, touched when the flow log is on */
 #define TELEMETRY_NAMES (1u << 15)
 #define TELEMETRY_LINKS (1u << 16)
 #define TELEMETRY_TEXT 248u            /* octets of a name; of a longer one the beginning and a hash of all of it */
@@ -47,9 +47,36 @@ typedef struct {               /* times are nanoseconds of CLOCK_MONOTONIC; 0: i
     uint32_t generation;       /* of the core */
     uint32_t weight;           /* one of so many is recorded */
     int32_t mtype, sub_id;
-    uint8_t worker, kind, outcome, treatment, priority, hops, presettled, reserved[1];
-    uint64_t padding[3];
+    uint8_t worker, kind, outcome, treatment, priority, hops, presettled;
+    uint8_t known;             /* mask of enum telemetry_known */
+    uint64_t message;          /* hash of the message-id; 0: it has none */
+    uint64_t delivery;         /* one number for all copies of a message */
+    uint32_t front;            /* bytes in front of its body */
+    uint16_t delivery_count;
+    uint16_t pieces;           /* that it came in, at most UINT16_MAX */
+} telemetry_said;
+
+typedef struct {               /* what few messages have; a line of its own, which the others leave alone */
+    uint8_t trace[16], span[8];
+    uint8_t transaction[32];   /* with zeros behind */
+    uint32_t onward, back;     /* names */
+} telemetry_more;
+
+typedef struct {
+    telemetry_said said;
+    telemetry_more more;
 } telemetry_record;
+
+enum telemetry_known {         /* what a record says beside what every one does */
+    KNOWN_DIGEST = 1,          /* message, delivery_count */
+    KNOWN_BODY = 2,            /* front */
+    KNOWN_TRACE = 4,           /* in `more`: trace and span */
+    KNOWN_TRANSACTION = 8,
+    KNOWN_ROUTE = 16,          /* onward and back */
+    KNOWN_OWNER = 32           /* a route table chose its receiver by the managed entity's owner */
+};
+
+#define KNOWN_MORE (KNOWN_TRACE | KNOWN_TRANSACTION | KNOWN_ROUTE)
 
 typedef struct {
     _Atomic uint32_t id;       /* 0: there is none, or it is just being replaced */
@@ -76,7 +103,7 @@ typedef struct {
     uint8_t rest[4096 - 4 * 64];
 } telemetry_header;
 
-_Static_assert(sizeof(telemetry_record) == 128, "a record is two cache lines");
+_Static_assert(sizeof(telemetry_said) == 128 && sizeof(telemetry_record) == 192, "a record is three cache lines, of which most need two");
 _Static_assert(sizeof(telemetry_name) == 256, "a name is four");
 _Static_assert(sizeof(telemetry_link) == 32, "two links are one");
 _Static_assert(sizeof(telemetry_header) == 4096, "the ring begins at a page");

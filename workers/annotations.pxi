@@ -14,6 +14,10 @@ cdef class AnnotatingPump:
         memcpy(self.p.identity.id, <const char *> name, len(name))
         self.p.identity.length = len(name)
 
+    def digest(self, bint messages, bint transactions):
+        """What the flow log wants to know of each message from now on."""
+        self.p.digests = (DIGEST_MESSAGES if messages else 0) | (DIGEST_TRANSACTIONS if messages and transactions else 0)
+
     def connection_annotations(self, uint32_t index, uint8_t form, bint strip_in, bint strip_out):
         """The form (content.h, enum content_annotations) that messages carry on a connection, from now on.
 

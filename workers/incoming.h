@@ -3,6 +3,7 @@
 #define ROUTERD_WORKERS_INCOMING_H
 
 #include "describe.h"
+#include "digest.h"
 #include "disposition.h"
 #include "pump.h"
 #include "rmr_key.h"
@@ -98,6 +99,16 @@ static inline routerd_record *post_said(pump *p, wlink *k, const win *s, pn_deli
     disposition_read(p, d, r);
     pn_delivery_clear(d);
     return r;
+}
+
+/* Of a chain that is about to be posted: the flag that its record gets. */
+static inline uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found)
+{
+    if (__builtin_expect(!p->digests, 1)) return 0;
+    arena_content *c = arena_content_of(&p->arena.view, head);
+    uint32_t first = arena_capacity(&p->arena.view, head, true);
+    digest_read(&c->digest, (const uint8_t *) (c + 1), size < first ? size : first, complete && size <= first, found, p->digests);
+    return F_DIGEST;
 }
 
 #endif

@@ -57,7 +57,8 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     pn_link_advance(k->engine);
     if (s) s->posted = s->complete = s->whole = true;
     message_log(p, k, &p->arena.view, head, false);
-    routerd_record *r = post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
+    uint8_t flags = (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0) | digest_chain(p, head, size, true, &found));
+    routerd_record *r = post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, flags);
     if (__builtin_expect(k->keyed, 0)) rmr_key_post(&key, r);
     if (__builtin_expect(origin, 0)) r->state = origin;
     if (settled) pn_delivery_settle(d);
@@ -204,7 +205,10 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
         s->posted = true;
         s->settled = pn_delivery_settled(s->engine);
         if (s->settled) flags |= F_SETTLED;
-        if (!k->routed) message_log(p, k, &p->arena.view, s->writer.head, false);
+        if (!k->routed) {
+            message_log(p, k, &p->arena.view, s->writer.head, false);
+            flags |= digest_chain(p, s->writer.head, s->writer.written, complete, &found);
+        }
         r = post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
         if (k->keyed) rmr_key_post(&key, r);
         if (s->origin) r->state = s->origin;

@@ -32,6 +32,7 @@ cdef extern from "loop.h" nogil:
     int EV_ROUTE_SENDER, EV_RELAY
     int ROUTE_REASONS
     int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
+    int DIGEST_MESSAGES, DIGEST_TRANSACTIONS
     uint64_t EPOLL_DOORBELL, EPOLL_WAKE
     int A_CONTROL
     int N_ACCEPTING, N_BAD_RECORDS
@@ -207,6 +208,7 @@ cdef extern from "loop.h" nogil:
         wlistener listeners[512]
         uint32_t listener_count, dirty_first, stalled_first, low_small, low_large, reserve
         bint accepting, withhold, woken, paused, away
+        uint8_t digests
         int64_t now_ms
         uint64_t busy_poll_ns
         uint32_t unsettled

@@ -26,6 +26,7 @@ from shm.control import (
     StopAccepting,
     ToChild,
 )
+from shm.flow_setup import FlowSetup, SetFlow
 from workers import engine
 from workers.connectors import Connectors
 from workers.couplings import Couplings
@@ -111,6 +112,7 @@ class Worker:
             self._listeners.add(listener)
         self._connectors.change(setup.connectors)
         stats.own(os.getpid(), setup.generation)
+        self._digest(setup.flow)
         self._pump.accept(setup.accepting)
         self._look_due = 0
         self._draining = self._closing = self._telling = self._exit = False
@@ -139,17 +141,6 @@ class Worker:
                 self._connectors.stop()
                 self._rmr.endpoints.stop()
                 self._draining = True
-            case SetListeners(listeners):
-                self._relays.change(listeners)
-                self._listeners.change(listeners, self._channel.take_descriptors())
-            case SetConnectors(connectors):
-                self._connectors.change(connectors)
-            case SetTables(tables):
-                self._rmr.change_tables(tables)
-            case SetSourceRoutes(source_routes):
-                self._senders.configure(source_routes)
-            case SetPolicy(policy):
-                self._guard.set_policy(policy)
             case CloseConnections(why):
                 for index, generation in self._pump.connection_generations():
                     self._pump.connection_close(index, generation, (FORCED, why))
@@ -165,7 +156,29 @@ class Worker:
             case Exit():
                 self._exit = True
             case _:
+                self._reconfigure(message)
+
+    def _reconfigure(self, message: ToChild) -> None:
+        match message:
+            case SetListeners(listeners):
+                self._relays.change(listeners)
+                self._listeners.change(listeners, self._channel.take_descriptors())
+            case SetConnectors(connectors):
+                self._connectors.change(connectors)
+            case SetTables(tables):
+                self._rmr.change_tables(tables)
+            case SetSourceRoutes(source_routes):
+                self._senders.configure(source_routes)
+            case SetFlow(flow):
+                self._digest(flow)
+            case SetPolicy(policy):
+                self._guard.set_policy(policy)
+            case _:
                 SERVER.warning("the supervisor said %r, which is not for a worker", message)
+
+    def _digest(self, flow: FlowSetup) -> None:
+        """There is a flow log, or there is none."""
+        self._pump.digest(flow.sampling > 0, flow.transactions)
 
     def _protect(self, place: int, listener: ListenerSetup) -> None:
         """A listener has a place in the pump: give it what it asks for."""

@@ -213,6 +213,7 @@ struct pump {
     routerd_record nowhere;
     annotations_self identity;
     route_engine *routes;          /* workers of source routes; NULL: there are none */
+    uint8_t digests;               /* what the flow log wants of each message: a mask of enum digest_wish (digest.h) */
     struct { const char *why; int64_t again; } complaints[COMPLAINTS];    /* what was told of malformed messages, and when it may be again */
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;

@@ -113,7 +113,8 @@ static inline enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, cons
     s->posted = true;
     s->complete = s->whole = here == parts->payload;
     chain_publish(&p->arena, &s->writer, s->complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
-    routerd_record *r = post_deliver(p, k, s->writer.head, pool_handle(&p->ins, s), 4, s->writer.written, s->complete ? F_COMPLETE : 0);
+    uint8_t flags = (uint8_t) ((s->complete ? F_COMPLETE : 0) | digest_chain(p, s->writer.head, s->writer.written, s->complete, &found));
+    routerd_record *r = post_deliver(p, k, s->writer.head, pool_handle(&p->ins, s), 4, s->writer.written, flags);
     if (k->keyed) rmr_key_post(&key, r);
     k->credit--;
     stats_add(p->stats, N_RMR_FRAMES_IN, 1);

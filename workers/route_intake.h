@@ -140,7 +140,8 @@ static inline void route_post_copies(pump *p, wlink *k, const uint8_t *start, co
         content_describe(c, &found, p->now_ns);
         route_describe(p, c, &e->first);
         chain_publish(&p->arena, &w, CONTENT_COMPLETE);
-        routerd_record *r = post_deliver(p, k, w.head, 0, found.priority, w.written, F_COMPLETE | F_SETTLED);
+        uint8_t digest = digest_chain(p, w.head, w.written, true, &found);
+        routerd_record *r = post_deliver(p, k, w.head, 0, found.priority, w.written, (uint8_t) (F_COMPLETE | F_SETTLED | digest));
         r->state = DELIVER_OF_WORKER | DELIVER_COPY;
         stats_add(p->stats, N_ROUTE_COPIES, 1);
     }

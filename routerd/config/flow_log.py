@@ -44,3 +44,6 @@ class FlowLog(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type
             update=True,
         ),
     ] = 24
+    transactions: Annotated[
+        bool, about("Whether the transaction ids of RMR messages are recorded.", update=True)
+    ] = False

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 # of which nearly every row has another value: a dictionary would be made in vain
 _DISTINCT: Final = ("ts", "seq", "latency_ns", "settle_ns", "queue_ns")
+_RANDOM: Final = ("msg_id_hash", "message_number")  # and of which no two have anything in common
 FORMAT: Final = {
     "compression": "zstd",
     "compression_level": 1,
-    "use_dictionary": [c.name for c in COLUMNS if c.name not in _DISTINCT],
-    "column_encoding": dict.fromkeys(_DISTINCT, "DELTA_BINARY_PACKED"),
+    "use_dictionary": [c.name for c in COLUMNS if c.name not in (*_DISTINCT, *_RANDOM)],
+    "column_encoding": dict.fromkeys(_DISTINCT, "DELTA_BINARY_PACKED") | dict.fromkeys(_RANDOM, "PLAIN"),
     "coerce_timestamps": "us",
     "data_page_version": "1.0",
     "store_schema": False,  # readers get strings: dictionaries that differ by row group are in many's way

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shm.flow import ADDRESS_CLASSES, COLUMNS, KINDS, LINK_KINDS, OUTCOMES
-from shm.native import FlowColumns, FlowReader
+from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns, FlowReader
 
 ROOM: Final = 1 << 16  # rows of a row group; while it is written the ring fills, which has twice the room
-_NAMES: Final = ("address", "path", "meid", "condition")
+_NAMES: Final = ("address", "path", "meid", "condition", "onward", "back")
 _LINKS: Final = ("from", "to")
 _WIDTHS: Final = {
     "int64": pa.int64(), "int32": pa.int32(), "uint32": pa.uint32(), "int16": pa.int16(), "int8": pa.int8(),
@@ -29,12 +29,20 @@ _ARROW: Final = {
     "histogram": pa.list_(pa.struct([pa.field("b", pa.int16()), pa.field("n", pa.int64())])),
 }
 _TYPES: Final = {
-    **dict.fromkeys(("ts", "seq", "bytes", "latency", "settle", "queue", "starved"), "int64"),
+    **dict.fromkeys(
+        ("ts", "seq", "bytes", "latency", "settle", "queue", "starved", "message", "body", "delivery"),
+        "int64",
+    ),
     **dict.fromkeys((*_LINKS, *_NAMES), "uint32"),
-    **dict.fromkeys(("mtype", "sub_id", "weight"), "int32"),
-    **dict.fromkeys(("worker", "hops"), "int16"),
-    **dict.fromkeys(("kind", "outcome", "treatment", "priority", "settled"), "int8"),
+    **dict.fromkeys(("mtype", "sub_id", "weight", "pieces"), "int32"),
+    **dict.fromkeys(("worker", "hops", "deliveries"), "int16"),
+    **dict.fromkeys(("kind", "outcome", "treatment", "priority", "settled", "known"), "int8"),
 }
+
+_OCTETS: Final = (
+    (TRACE_KNOWN, (("trace", "trace_id", 16), ("span", "span_id", 8))),
+    (TRANSACTION_KNOWN, (("transaction", "xact_id", 32),)),
+)
 
 SCHEMA: Final = pa.schema([pa.field(c.name, _ARROW[c.type], nullable=c.nullable) for c in COLUMNS])
 
@@ -151,7 +159,37 @@ class Rows:
             ),
             "path": texts["path"],
             "sample_weight": column("weight", count),
+            "msg_id_hash": _known(column("message", count)),
+            "fragment_count": column("pieces", count),
+            "body_bytes": _known(column("body", count)),
+            "redelivery": _known(column("deliveries", count)),
+            "onward_route": texts["onward"],
+            "return_route": texts["back"],
+            "message_number": column("delivery", count),
+            "by_meid": pc.if_else(
+                pc.greater_equal(column("mtype", count), 0),
+                _has(column("known", count), OWNER_KNOWN),
+                pa.scalar(None, pa.bool_()),
+            ),
+            **self._octets(count),
         }
+
+    def _octets(self, count: int) -> dict[str, "pa.Array"]:
+        """What few records have, and most files none of."""
+        known = self._column("known", count)
+        found: dict[str, pa.Array] = {}
+        for mask, names in _OCTETS:
+            present = _has(known, mask)
+            if not pc.any(present).as_py():
+                continue
+            for buffer, name, size in names:
+                data = pa.py_buffer(self._columns.buffers[buffer])
+                whole = pa.Array.from_buffers(pa.binary(size), count, [None, data])
+                found[name] = pc.if_else(present, whole, pa.scalar(None, pa.binary(size)))
+        if "xact_id" in found:  # zeros behind it are none of it
+            trimmed = [one and one.rstrip(b"\0") for one in found["xact_id"].to_pylist()]
+            found["xact_id"] = pa.array(trimmed, pa.binary())
+        return found
 
     def sequences(self) -> dict[str, list[int]]:
         """By worker, the first and the last number of what is here."""
@@ -203,8 +241,12 @@ def _enum(column: "pa.Array", names: tuple[str, ...]) -> "pa.DictionaryArray":
     return pa.DictionaryArray.from_arrays(known, pa.array(names))
 
 
+def _has(known: "pa.Array", mask: int) -> "pa.Array":
+    return pc.not_equal(pc.bit_wise_and(known, pa.scalar(mask, pa.int8())), 0)
+
+
 def _known(column: "pa.Array") -> "pa.Array":
-    return pc.if_else(pc.less(column, 0), pa.scalar(None, pa.int64()), column)
+    return pc.if_else(pc.less(column, 0), pa.scalar(None, column.type), column)
 
 
 def _same(text: str, count: int) -> "pa.DictionaryArray":

@@ -62,7 +62,7 @@ static routerd_record some_record(const arena_view *arenas, uint32_t w, const ui
     if (!below(8)) return r;
     r.type = types[below(sizeof types)];
     r.arena = below(8) ? (uint8_t) w : (uint8_t) below(WORKERS + 2);
-    if (below(2)) r.flags &= F_SETTLED | F_COMPLETE;
+    if (below(2)) r.flags &= F_SETTLED | F_COMPLETE | F_DIGEST;
     r.link = below(8) ? below(12) : (uint32_t) any();
     r.link_gen = below(8) ? 1 : (uint32_t) any();
     r.block = some_block(&arenas[below(8) ? w : below(WORKERS + 1)]);
@@ -106,9 +106,18 @@ static void damage(const arena_view *v)
         c->message_annotations = below(2) ? ARENA_NO_OFFSET : below(40);
         c->body = below(4) ? 0 : below(600);
         if (!c->body) memcpy(c + 1, key, sizeof key < size - sizeof *c ? sizeof key : 0);
+        uint8_t *digest = (uint8_t *) &c->digest;
+        for (uint32_t i = 0; i < sizeof c->digest; i++) digest[i] = below(3) ? (uint8_t) (i % 4 ? 0 : any()) : (uint8_t) any();
     } else {
         b->data[below(size)] = (uint8_t) any();
     }
+}
+
+/* The flow log is on or off, and somebody reads it. */
+static void telemetry(core_router *c, core_flow *f)
+{
+    c->flow = below(3) ? f : NULL;
+    atomic_store(&f->view.header->tail, atomic_load(&f->view.header->head));
 }
 
 /* What Python would do when it is needed. */
@@ -246,6 +255,9 @@ int main(int argc, char **argv)
         if (setup_worker(c, w, control, rings, -1)) return 2;
     }
     if (core_open(c, WORKERS, control, 7)) return 2;
+    void *log = segment(telemetry_bytes());
+    core_flow *flow = (core_flow *) calloc(1, sizeof *flow);
+    flow_open(flow, log, (const uint8_t *) "me", 2, 1, 7);
     core_address *addresses[4];
     for (uint8_t t = 0; t < 4; t++) {
         addresses[t] = (core_address *) pool_take(&c->addresses);
@@ -269,6 +281,7 @@ int main(int argc, char **argv)
         }
         ring_publish(&actions[w]);
         damage(&c->arena[below(WORKERS)]);
+        telemetry(c, flow);
         control_plane(c, addresses, tables.routes.address);
         fuzz_tables(c, &tables, addresses);
         for (enum core_stop stop; (stop = core_step(c, round)) != STOP_NOTHING;) python(c, stop, addresses);
@@ -289,7 +302,10 @@ int main(int argc, char **argv)
     fuzz_routes_close(c, &tables);
     if (c->network.transit < 50 || c->network.arrived < 50) empty = false;
     if (forwarded < handled / 100 || accepted < forwarded / 100) empty = false;   /* a fuzzer that reaches nothing proves nothing */
+    if (stats_get(c->stats, STAT_FLOW_RECORDS) < handled / 100) empty = false;
     core_close(c);
+    flow_close(flow);
+    free(log);
     for (uint32_t i = 0; i <= WORKERS; i++) free(memory[i]);
     free(control);
     free(rings);

@@ -107,6 +107,7 @@ class World:
         self.handler.senders = Senders(Routes(self.pump), self.handler)
         listening = self.listening.fileno()
         self.pump.add_listener(listening, 0, 16384, 100, 60_000, 60_000, 50, 64, False, "ANONYMOUS")
+        self.pump.digest(True, True)  # as while there is a flow log
         self.pump.accept(True)
         self.segments.unlink()  # whatever happens, nothing is left behind
 

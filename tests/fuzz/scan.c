@@ -1,4 +1,5 @@
-/* The scan as a function that a test can call. */
+/* The scan, and what the flow log wants to know of a message, as functions that a test can call. */
+#include "digest.h"
 #include "scan.h"
 
 int scan(const uint8_t *bytes, size_t size, int complete, scan_found *found);
@@ -6,4 +7,14 @@ int scan(const uint8_t *bytes, size_t size, int complete, scan_found *found);
 int scan(const uint8_t *bytes, size_t size, int complete, scan_found *found)
 {
     return scan_message(bytes, size, complete != 0, found);
+}
+
+int digest(const uint8_t *bytes, size_t size, content_digest *found);
+
+int digest(const uint8_t *bytes, size_t size, content_digest *found)
+{
+    scan_found sections;
+    if (scan_message(bytes, size, true, &sections) != SCAN_DONE) return 0;
+    digest_read(found, bytes, size, true, &sections, DIGEST_MESSAGES | DIGEST_TRANSACTIONS);
+    return 1;
 }

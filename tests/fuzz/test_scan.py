@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from proton import Message
+from proton import Message, symbol
 
 ROOT = Path(__file__).parents[2]
 ABSENT = 2**32 - 1
@@ -44,21 +44,41 @@ class Found(ctypes.Structure):
 Scan = Callable[[bytes, bool], tuple[str, dict[str, Any]]]
 
 
+class Digest(ctypes.Structure):
+    """content_digest of shm/content.h."""
+
+    _fields_ = (
+        ("message", ctypes.c_uint64),
+        ("body", ctypes.c_uint32),
+        ("trace", ctypes.c_uint32),
+        ("transaction", ctypes.c_uint32),
+        ("onward", ctypes.c_uint32),
+        ("back", ctypes.c_uint32),
+        ("delivery_count", ctypes.c_uint16),
+        ("reserved", ctypes.c_uint16),
+    )
+
+
 @pytest.fixture(scope="module")
-def scan(tmp_path_factory: pytest.TempPathFactory) -> Scan:
-    """The native scan: its verdict, and what it found when that is ``done``."""
+def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """scan.c."""
     library = tmp_path_factory.mktemp("scan") / "scan.so"
     command = ["gcc", "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-shared"]
     command += [f"-I{ROOT / part}" for part in ("workers", "shm")]
     command += ["-fPIC", str(Path(__file__).with_name("scan.c")), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    native = ctypes.CDLL(str(library)).scan
-    native.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.POINTER(Found))
+    return ctypes.CDLL(str(library))
+
+
+@pytest.fixture(scope="module")
+def scan(native: ctypes.CDLL) -> Scan:
+    """The native scan: its verdict, and what it found when that is ``done``."""
+    native.scan.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.POINTER(Found))
 
     def call(data: bytes, complete: bool) -> tuple[str, dict[str, Any]]:
         found = Found()
-        verdict = VERDICTS[native(data, len(data), complete, ctypes.byref(found))]
+        verdict = VERDICTS[native.scan(data, len(data), complete, ctypes.byref(found))]
         values = {name: getattr(found, name) for name, _ in Found._fields_[:-2]}
         return verdict, values if verdict == "done" else {}
 
@@ -237,6 +257,7 @@ def messages(draw: st.DrawFn) -> bytes:
         annotations=draw(ANNOTATIONS),
         properties=draw(st.none() | st.dictionaries(TEXT, st.booleans(), max_size=3)),
     )
+    message.delivery_count = draw(st.sampled_from([0, 1, 255, 256, 40_000]))
     return bytes(message.encode())
 
 
@@ -284,3 +305,63 @@ def test_scan_finds_what_the_engine_put_there(scan: Scan, data: bytes) -> None:
     to = None if found["to"] == ABSENT else data[found["to"] : found["to"] + found["to_length"]].decode()
     assert to == message.address
     assert found["priority"] == min(9, message.priority)
+
+
+def message_hash(value: str | int | bytes) -> int:
+    """As docs/flow-log.md says."""
+    octets = value.to_bytes(8, "big") if isinstance(value, int) else value
+    octets = octets.encode() if isinstance(octets, str) else octets
+    odd, mask = 0x9E3779B97F4A7C15, 2**64 - 1
+    found = len(octets) * odd & mask
+    for at in range(0, len(octets), 8):
+        found = (found ^ int.from_bytes(octets[at : at + 8], "little")) * odd & mask
+        found ^= found >> 32
+    return found >> 1 or 1
+
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@given(messages(), st.booleans(), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_digest_is_of_what_the_engine_reads(
+    native: ctypes.CDLL, data: bytes, traced: bool, routed: bool
+) -> None:
+    """Message-id, delivery-count, the body's place, a traceparent and the routes of a source route."""
+    message = Message()
+    message.decode(data)
+    if traced:
+        message.properties = {**(message.properties or {}), "traceparent": TRACE}
+    if routed:
+        message.annotations = {**(message.annotations or {}), symbol("x-opt-route.onward"): ["A", "B"]}
+    data = bytes(message.encode())
+    found = Digest()
+    assert native.digest(data, ctypes.c_size_t(len(data)), ctypes.byref(found))
+    assert found.message == (message_hash(message.id) if message.id is not None else 0)
+    assert found.delivery_count == min(message.delivery_count, 2**15 - 1)
+    bare = Message()
+    bare.decode(data)
+    bare.body = None
+    assert found.body == len(bytes(bare.encode()))
+    assert bool(found.trace) == traced
+    if traced:
+        assert data[found.trace : found.trace + 55].decode() == TRACE
+    assert bool(found.onward) == routed
+    assert not found.back
+    assert not found.transaction
+
+
+@given(messages(), DAMAGE)
+@settings(max_examples=500, deadline=None)
+def test_digest_stays_within_the_message(
+    native: ctypes.CDLL, message: bytes, damage: list[tuple[int, int]]
+) -> None:
+    """Wherever it points to is there."""
+    data = bytearray(message)
+    for at, byte in damage:
+        data[at % len(data)] = byte
+    found = Digest()
+    if native.digest(bytes(data), ctypes.c_size_t(len(data)), ctypes.byref(found)):
+        assert found.body <= len(data)
+        assert found.trace + 55 <= len(data) or not found.trace
+        assert max(found.onward, found.back) < len(data)

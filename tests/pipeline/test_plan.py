@@ -119,3 +119,15 @@ def test_what_no_table_can_say_is_said() -> None:
         make_plan([], [], Wishes())
     with pytest.raises(PipelineError, match="no endpoint is left"):
         make_plan([row(meid="x", endpoint="a:1")], [row(endpoints=["a:1"])], Wishes(remove=("a:1",)))
+
+
+def test_what_goes_by_entity_is_known_from_the_log() -> None:
+    """Though one endpoint owns everything: so that a new one can get some; and a type whose copies all went
+    to one endpoint is no table of entities because of that."""
+    entities = [row(meid=f"ran-{n}", endpoint="a:1", messages=10, by_meid=True) for n in range(4)]
+    carried = row(mtype=2, meid="ran-0", endpoint="b:1", by_meid=False)
+    sets = [row(endpoints=["a:1"]), row(mtype=2, endpoints=["b:1"])]
+    made = make_plan([*entities, carried], sets, Wishes(add=("new:1",)))
+    assert made.entries == {(1, -1): "%meid", (2, -1): "b:1"}
+    assert len(made.moves) == 2
+    assert make_plan([*entities, carried], sets, Wishes()).entries == made.entries

@@ -10,12 +10,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from peer import ACCEPTED, REJECTED, RELEASED, Net
-from proton import Message
+from proton import Message, symbol
 from running import Configuration, RunningRouter, until
 
 from shm.segment import attach, segment_prefix
 
 LISTENER = "name: clients\n host: 127.0.0.1\n port: 0"
+ENDPOINTS = ("127.0.0.1:1", "127.0.0.1:2")  # nobody listens there: AMQP clients receive for them
+SEED = (
+    "newrt|start|t\nmse|3000|-1|%meid\nmse|3001|-1|127.0.0.1:1;127.0.0.1:2\nnewrt|end|2\n"
+    "meid_map|start|m\nmme_ar|127.0.0.1:1|ran-1\nmeid_map|end|1\n"
+)
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 NAMES = {ACCEPTED: "accepted", REJECTED: "rejected", RELEASED: "released"}
 
 
@@ -24,8 +30,12 @@ class Logged:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.directory = folder, folder / "flows"
-        self.section = f"flowLog {{\n directory: {self.directory}\n rollAge: 1\n}}"
-        complaints = r"(?:recorder|core) died"
+        (folder / "seed.rt").write_text(SEED)
+        self.planes = f"routeTable {{\n name: ric\n seed: {folder / 'seed.rt'}\n}}\n"
+        self.planes += "routeWorker {\n address: F\n kind: forward\n trace: yes\n}\n"
+        log = f"flowLog {{\n directory: {self.directory}\n rollAge: 1\n transactions: yes\n}}\n"
+        self.section = self.planes + log
+        complaints = r"(?:recorder|core) died|endpoint .*"
         self.router = RunningRouter(
             folder, Configuration(listener=LISTENER, sections=self.section, expected=complaints)
         )
@@ -90,6 +100,52 @@ def test_rows_are_what_the_clients_know(logged: Logged) -> None:
     assert logged.router.core["flow_records"] == 60
 
 
+def passed(logged: Logged, message: Message, to: str | None, *at: str) -> None:
+    """A message goes to each of these receivers, who accept it."""
+    with Net(logged.router.address) as net:
+        peer = net.peer()
+        receivers = [peer.receiver(one, 1) for one in at]
+        sent = net.send(net.peer().ready_sender(to), message)
+        for receiver in receivers:
+            (arrived,) = peer.take(receiver)
+            arrived.settle()
+        assert net.settled(sent) == [ACCEPTED]
+
+
+def test_all_planes_fill_their_columns(logged: Logged) -> None:
+    """Addresses, route tables and source routes: what a message says of itself is in its rows."""
+    told = Message(id="one", body=b"x" * 50, properties={"traceparent": f"00-{TRACE}-{SPAN}-01"})
+    told.delivery_count = 3
+    passed(logged, told, "flow.told", "flow.told")
+    (row,) = logged.has("flow.told", 1)
+    assert (row["redelivery"], row["fragment_count"], row["by_meid"]) == (3, 1, None)
+    assert (row["trace_id"].hex(), row["span_id"].hex()) == (TRACE, SPAN)
+    assert row["size_bytes"] > row["body_bytes"] > 50
+    assert row["msg_id_hash"] > 0
+    assert (row["xact_id"], row["onward_route"], row["return_route"]) == (None, None, None)
+
+    header = bytearray(280)
+    header[12:16] = b"xact"
+    managed = Message(body=b"x", properties={"rmr.mt": 3000, "rmr.meid": "ran-1"})
+    managed.annotations = {symbol("x-opt-rmr.header"): bytes(header)}
+    passed(logged, managed, "ric", f"ric/{ENDPOINTS[0]}")
+    passed(logged, Message(properties={"rmr.mt": 3001}), "ric", *(f"ric/{one}" for one in ENDPOINTS))
+    owned, *copies = sorted(logged.has("ric", 3), key=lambda one: int(one["mtype"]))
+    assert (owned["meid"], owned["by_meid"], owned["xact_id"]) == ("ran-1", True, b"xact")
+    assert [row["by_meid"] for row in copies] == [False, False]
+    assert len({row["message_number"] for row in copies}) == 1
+    assert owned["message_number"] != copies[0]["message_number"]
+
+    routed = Message(body=b"x")
+    routed.annotations = {
+        symbol("x-opt-route.onward"): ["F", "flow.end"],
+        symbol("x-opt-route.return"): ["me"],
+    }
+    passed(logged, routed, None, "flow.end")
+    (row,) = logged.has("flow.end", 1)
+    assert (row["onward_route"], row["return_route"]) == ("flow.end", "F=>me")
+
+
 def test_a_killed_recorder_costs_rows_only(logged: Logged) -> None:
     """Traffic goes on; another one follows; what is missing shows as a gap, the rest is right."""
     os.kill(logged.pid("recorder"), signal.SIGKILL)
@@ -113,7 +169,7 @@ def test_a_killed_core_begins_another_life(logged: Logged) -> None:
 
 def test_it_is_switched_off_and_on(logged: Logged) -> None:
     """By a reload: nothing is recorded while it is off, and the recorder ends."""
-    logged.reload("", "flowLog removed")
+    logged.reload(logged.planes, "flowLog removed")
     until(lambda: "recorder ended" in logged.router.log, "the recorder's end")
     before = logged.router.core["flow_records"]
     logged.exchange("flow.d", 5)

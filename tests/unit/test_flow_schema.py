@@ -28,7 +28,10 @@ def test_first_version_is_as_it_was_published() -> None:
         "queue_ns credit_wait_ns outcome error_type settled redelivery hops path_id path trace_id span_id "
         "end_reason sample_weight lat_hist"
     )
-    assert [column.name for column in flow.COLUMNS] == published.split()
+    names = [column.name for column in flow.COLUMNS]
+    assert names[: len(published.split())] == published.split()
+    assert names[len(published.split()) :] == ["onward_route", "return_route", "message_number", "by_meid"]
+    assert all(column.nullable for column in flow.COLUMNS[len(published.split()) :])
 
 
 def test_a_file_stands_where_its_hour_says() -> None:
