@@ -13,7 +13,7 @@ KINDS: Final = (
 REASONS: Final = (
     "empty-route", "not-mine", "no-next", "surplus-route", "bad-address", "bad-annotation", "bad-encoding",
     "hops", "onward", "return", "address-octets", "route-octets", "nesting", "metadata", "message-octets",
-    "access", "not-implemented",
+    "access", "not-implemented", "unusable-return",
 )  # fmt: skip
 
 

@@ -113,6 +113,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "route_refused_size": (95, "counter", "messages too long for a worker that needs the whole of them"),
     "route_refused_access": (96, "counter", "messages refused where their sender may not send"),
     "route_refused_form": (97, "counter", "messages that a worker's format cannot hold"),
+    "route_refused_reply": (150, "counter", "replies refused because their return route is not complete"),
     # core: route tables, with Route Managers and applications
     "table_requests_sent": (121, "counter", "requests for a route table sent to Route Managers"),
     "table_requests": (122, "counter", "requests for a route table by applications"),

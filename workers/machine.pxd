@@ -109,7 +109,7 @@ cdef extern from "loop.h" nogil:
     ctypedef struct route_worker:
         uint64_t in_ "in"
         uint64_t out
-        uint64_t refused[17]
+        uint64_t refused[18]
     ctypedef struct route_table:
         uint32_t worker_count, entry_count
         route_worker *worker

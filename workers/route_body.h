@@ -185,10 +185,17 @@ static inline enum route_result bare_message(route_run *r, route_level *l)
     if (!b.why && bare_way(r, &b, &l->onward, true) == ROUTE_REFUSED) return ROUTE_REFUSED;
     if (!b.why && bare_way(r, &b, &l->returning, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
     route_octets payload = b.why ? (route_octets) { r->rest, 0 } : bare_data(&b);
-    if (!b.why && version == 2) {                                           /* a tracing context, which annotations do not hold */
+    if (!b.why && version == 2) {
         uint64_t flag = bare_uint(&b);
         if (!b.why && flag > 1) b.why = "an optional value begins with neither 0 nor 1";
-        if (!b.why && flag) bare_data(&b);
+        if (!b.why && flag) {
+            route_octets tracing = bare_data(&b);
+            if (!b.why && tracing.size > ROUTE_TRACING_MOST)
+                return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", tracing.size, ROUTE_TRACING_MOST);
+            if (!b.why && !route_utf8(tracing.at, tracing.at + tracing.size)) b.why = "a text is not UTF-8";
+            l->tracing = tracing.at;
+            l->tracing_size = tracing.size;
+        }
     }
     if (!b.why && b.at != b.end) b.why = "octets follow its end (trailing bytes)";
     if (b.why) return route_wrong(r, b.why);

@@ -11,7 +11,7 @@
 #define ROUTE_VALUE_DEPTH 4            /* of values of metadata inside each other */
 
 enum route_annotation { ROUTE_KEY_OTHER, ROUTE_KEY_ONWARD, ROUTE_KEY_RETURN, ROUTE_KEY_HOPS, ROUTE_KEY_STATE, ROUTE_KEY_META, ROUTE_KEY_NESTING,
-                        ROUTE_KEY_TO };
+                        ROUTE_KEY_TO, ROUTE_KEY_TRACING, ROUTE_KEY_REPLY };
 
 /* ---- values ---- */
 
@@ -72,6 +72,19 @@ static inline int64_t route_value_octets(const uint8_t *p, size_t size, int dept
 }
 
 /* ---- addresses ---- */
+
+static inline bool route_utf8(const uint8_t *p, const uint8_t *end)
+{
+    while (p < end) {
+        uint8_t lead = *p++;
+        if (lead < 0x80) continue;
+        int more = lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : 0;
+        if (!more || end - p < more) return false;
+        if ((lead == 0xe0 && *p < 0xa0) || (lead == 0xed && *p > 0x9f) || (lead == 0xf0 && *p < 0x90) || (lead == 0xf4 && *p > 0x8f)) return false;
+        while (more--) if ((*p++ & 0xc0) != 0x80) return false;
+    }
+    return true;
+}
 
 static inline bool route_address(const uint8_t *p, size_t size, route_stop *s)
 {
@@ -269,7 +282,7 @@ static inline enum route_result route_read_meta(route_run *r, route_level *l, co
 static inline enum route_annotation route_key_of(const uint8_t *p, size_t size)
 {
     static const struct { uint8_t length; char text[8]; } known[] = { { 6, "onward" }, { 6, "return" }, { 4, "hops" }, { 5, "state" },
-                                                                      { 4, "meta" }, { 7, "nesting" }, { 2, "to" } };
+                                                                      { 4, "meta" }, { 7, "nesting" }, { 2, "to" }, { 7, "tracing" }, { 5, "reply" } };
     route_octets key = route_text(p, size);
     if (key.size < 14 || memcmp(key.at, "x-opt-route.", 12)) return ROUTE_KEY_OTHER;
     for (uint32_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -277,13 +290,44 @@ static inline enum route_annotation route_key_of(const uint8_t *p, size_t size)
     return ROUTE_KEY_OTHER;
 }
 
-static inline enum route_result route_read_state(route_run *r, route_level *l, const uint8_t *p, size_t size)
+/* What a symbol says of a return route; ROUTE_NONE + 1: nothing that makes sense. */
+static inline uint8_t route_state_of(const uint8_t *p, size_t size)
 {
     static const char *const names[] = { "complete", "partial", "none" };
     route_octets text = route_text(p, size);
-    for (uint8_t i = 0; text.at && i < 3; i++)
-        if (strlen(names[i]) == text.size && !memcmp(names[i], text.at, text.size)) { l->state = i; return ROUTE_DONE; }
-    return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.state is none of complete, partial, none");
+    uint8_t i = 0;
+    while (i < 3 && !(text.at && strlen(names[i]) == text.size && !memcmp(names[i], text.at, text.size))) i++;
+    return i;
+}
+
+static inline enum route_result route_read_state(route_run *r, route_level *l, const uint8_t *p, size_t size)
+{
+    uint8_t state = route_state_of(p, size);
+    if (state > ROUTE_NONE) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.state is none of complete, partial, none");
+    l->state = state;
+    return ROUTE_DONE;
+}
+
+/* A reply says what the return route is that it goes by: as the message that it answers said. */
+static inline enum route_result route_read_reply(route_run *r, const uint8_t *p, size_t size)
+{
+    switch (route_state_of(p, size)) {
+    case ROUTE_COMPLETE: return ROUTE_DONE;
+    case ROUTE_PARTIAL: return route_refuse(r, ROUTE_UNUSABLE_RETURN, NULL, "the return route is partial: a change of scope on the way was neither traced nor wrapped");
+    case ROUTE_NONE: return route_refuse(r, ROUTE_UNUSABLE_RETURN, NULL, "the return route is none: the first sender gave none");
+    default: return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.reply is none of complete, partial, none");
+    }
+}
+
+static inline enum route_result route_read_tracing(route_run *r, route_level *l, const uint8_t *p, size_t size)
+{
+    route_octets text = route_text(p, size);
+    if (!text.at) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.tracing is no text");
+    if (text.size > ROUTE_TRACING_MOST)
+        return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size, ROUTE_TRACING_MOST);
+    l->tracing = text.at;
+    l->tracing_size = text.size;
+    return ROUTE_DONE;
 }
 
 typedef struct { bool onward, returning, state; uint32_t seen; } route_given;
@@ -299,6 +343,8 @@ static inline enum route_result route_read_key(route_run *r, route_level *l, enu
     case ROUTE_KEY_RETURN: given->returning = true; return route_read_way(r, &l->returning, p, size, false);
     case ROUTE_KEY_STATE: given->state = true; return route_read_state(r, l, p, size);
     case ROUTE_KEY_META: return route_read_meta(r, l, p, size);
+    case ROUTE_KEY_TRACING: return route_read_tracing(r, l, p, size);
+    case ROUTE_KEY_REPLY: return route_read_reply(r, p, size);
     case ROUTE_KEY_TO: return ROUTE_DONE;                                   /* said for the router before: written anew */
     default:
         if (!route_octet(p, size, &n)) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.hops or .nesting is no number from 0 to 255");

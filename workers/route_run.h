@@ -17,6 +17,7 @@
 #define ROUTE_COPIES 32u
 #define ROUTE_WHOLE (1u << 20)         /* octets of a message that must be there as a whole */
 #define ROUTE_DETAIL 384u
+#define ROUTE_TRACING_MOST 4096u       /* octets of a tracing context */
 #define ROUTE_PASSED UINT8_MAX
 
 enum route_result { ROUTE_PASS, ROUTE_DONE, ROUTE_MORE, ROUTE_REFUSED };
@@ -39,6 +40,8 @@ typedef struct {
     uint16_t hops, nesting;
     uint32_t meta_count, meta_octets;
     route_meta meta[256];
+    const uint8_t *tracing;            /* a context that is carried and not looked at; NULL: there is none */
+    uint32_t tracing_size;
     uint32_t trace;                    /* which of them collects addresses, plus 1 */
     uint32_t added_count;              /* addresses collected here */
     const route_stop *added[256];
@@ -49,6 +52,7 @@ typedef struct {
 typedef struct {                       /* what stands around the payload */
     uint8_t form;
     uint32_t level;                    /* the message inside; of ROUTE_PAYLOAD: none */
+    uint32_t tail;                     /* octets of it behind the payload (route_tails) */
 } route_layer;
 
 typedef struct {                       /* data sections being put together, also over pieces of a message (route_body.h) */
@@ -96,7 +100,7 @@ static const char *const route_condition[ROUTE_REASONS] = {
     "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:decode-error",
     "amqp:decode-error", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded",
     "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded",
-    "amqp:resource-limit-exceeded", "amqp:unauthorized-access", "amqp:not-implemented"
+    "amqp:resource-limit-exceeded", "amqp:unauthorized-access", "amqp:not-implemented", "amqp:precondition-failed"
 };
 
 /* What the log is told of each reason, once in a while. */
@@ -106,7 +110,7 @@ static const char *const route_why[ROUTE_REASONS] = {
     "what a worker should unwrap makes no sense", "it has passed more workers than allowed", "its onward route is too long",
     "its return route is too long", "an address of its routes is too long", "its routes have too many octets",
     "there are too many wrappers around it", "it has too much metadata", "it is too long for a worker that needs the whole of it",
-    "it may not go where its route leads", "a worker cannot wrap such a message"
+    "it may not go where its route leads", "a worker cannot wrap such a message", "it is a reply over a return route that is not complete"
 };
 
 /* ---- refusing ---- */
@@ -175,6 +179,8 @@ static inline void level_copy(route_level *to, const route_level *from)
     to->meta_count = from->meta_count;
     to->meta_octets = from->meta_octets;
     memcpy(to->meta, from->meta, from->meta_count * sizeof *from->meta);
+    to->tracing = from->tracing;
+    to->tracing_size = from->tracing_size;
     to->trace = from->trace;
     to->added_count = from->added_count;
     memcpy(to->added, from->added, from->added_count * sizeof *from->added);
@@ -189,6 +195,8 @@ static inline void level_clear(route_level *l)
     l->state = ROUTE_NONE;
     l->hops = l->nesting = 0;
     l->meta_count = l->meta_octets = l->trace = l->added_count = 0;
+    l->tracing = NULL;
+    l->tracing_size = 0;
     l->user = NULL;
     l->user_size = l->user_count = 0;
 }

@@ -98,7 +98,7 @@ static inline enum route_result route_seal(route_run *r, const route_worker *w, 
     }
     level_copy(out, in);
     level_leave(in);
-    r->layer[r->layers++] = (route_layer) { w->form, r->depth++ };
+    r->layer[r->layers++] = (route_layer) { w->form, r->depth++, 0 };
     out->onward.count = out->onward.octets = out->returning.count = out->returning.octets = 0;
     way_prepend(&out->onward, to);
     if (back) way_prepend(&out->returning, back);
@@ -106,6 +106,8 @@ static inline enum route_result route_seal(route_run *r, const route_worker *w, 
     out->nesting++;
     out->user = NULL;
     out->user_size = out->user_count = 0;
+    out->tracing = NULL;
+    out->tracing_size = 0;
     level_outside(out, w);
     return ROUTE_DONE;
 }
@@ -177,7 +179,7 @@ static inline enum route_result step_payload(route_run *r, const route_worker *w
     if (route_moved(r, w, route_traced(w)) == ROUTE_REFUSED) return ROUTE_REFUSED;
     if (w->kind == ROUTE_PAYLOAD_WRAP) {
         if (r->layers == ROUTE_DEPTH) return route_over(r, ROUTE_NESTING, NULL, "more than %u wrappers are put around it here; %u are allowed", ROUTE_DEPTH, ROUTE_DEPTH);
-        if ((done = body_whole(r)) == ROUTE_DONE) r->layer[r->layers++] = (route_layer) { ROUTE_PAYLOAD, 0 };
+        if ((done = body_whole(r)) == ROUTE_DONE) r->layer[r->layers++] = (route_layer) { ROUTE_PAYLOAD, 0, 0 };
     } else if (r->layers) {
         if (r->layer[r->layers - 1].form != ROUTE_PAYLOAD) return route_wrong(r, "it is no wrapped payload");
         r->layers--;

@@ -181,7 +181,7 @@ static inline void route_copies(route_engine *e)
 {
     for (route_run **at = &e->run.copies; *at;) {
         route_run *copy = *at;
-        if (route_chain(copy, e->scope) == ROUTE_DONE) { at = &copy->copies; continue; }
+        if (route_chain(copy, e->scope) == ROUTE_DONE && route_tails(copy)) { at = &copy->copies; continue; }
         *at = copy->copies;
         free(copy->level);
         free(copy);
@@ -199,6 +199,7 @@ static inline enum route_result route_take(route_engine *e, const route_sender *
     const route_stop *first = way_first(&e->level[0].onward);
     if (!route_reaches(e, s, first)) return route_refuse(r, ROUTE_ACCESS, first, "the policy does not let its sender send here");
     if ((done = route_chain(r, e->scope)) != ROUTE_DONE) return done;
+    if (!route_tails(r)) return route_refuse(r, ROUTE_LONG_MESSAGE, NULL, "the router is out of memory");
     first = way_first(&e->level[0].onward);
     e->anew = e->visit_count || r->by_text || !route_plain(first);
     if (!e->anew) e->first = (route_first) { (size_t) (first->at - start), first->length };

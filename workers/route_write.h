@@ -97,19 +97,6 @@ static inline void text_close(route_text_out *t, size_t from, uint32_t count)
     text_u32(t->bytes + from - 4, count);
 }
 
-static inline bool route_utf8(const uint8_t *p, const uint8_t *end)
-{
-    while (p < end) {
-        uint8_t lead = *p++;
-        if (lead < 0x80) continue;
-        int more = lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : 0;
-        if (!more || end - p < more) return false;
-        if ((lead == 0xe0 && *p < 0xa0) || (lead == 0xed && *p > 0x9f) || (lead == 0xf0 && *p < 0x90) || (lead == 0xf4 && *p > 0x8f)) return false;
-        while (more--) if ((*p++ & 0xc0) != 0x80) return false;
-    }
-    return true;
-}
-
 /* Whether an address can be a string. */
 static inline bool route_plain(const route_stop *s) { return !s->type && route_utf8(s->at, s->at + s->length); }
 
@@ -213,6 +200,7 @@ static inline void text_level(route_text_out *t, const route_level *l, bool oute
     text_bytes(t, states[l->state], head[1]);
     if (l->nesting) { text_octet(t, "x-opt-route.nesting", l->nesting); count += 2; }
     if (l->meta_count) { text_meta(t, l); count += 2; }
+    if (l->tracing) { text_key(t, "x-opt-route.tracing"); text_string(t, l->tracing, l->tracing_size); count += 2; }
     if (outermost && !route_plain(s)) { text_to(t, s, first); count += 2; }
     text_close(t, map, count);
 }
@@ -244,13 +232,18 @@ static inline void front_content_type(route_out *o, const char *type)
     front_bytes(o, head, sizeof head);
 }
 
+static inline uint32_t route_uint(uint8_t *to, uint64_t n)
+{
+    uint32_t size = 0;
+    for (; n > 127; n >>= 7) to[size++] = (uint8_t) (n & 127) | 128;
+    to[size++] = (uint8_t) n;
+    return size;
+}
+
 static inline void front_uint(route_out *o, uint64_t n)
 {
     uint8_t bytes[10];
-    uint32_t size = 0;
-    for (; n > 127; n >>= 7) bytes[size++] = (uint8_t) (n & 127) | 128;
-    bytes[size++] = (uint8_t) n;
-    front_bytes(o, bytes, size);
+    front_bytes(o, bytes, route_uint(bytes, n));
 }
 
 static inline void front_bare_way(route_out *o, const route_way *w)
@@ -273,29 +266,60 @@ static inline void front_section(route_out *o, int form, uint64_t rest)
     if (form < (int) ROUTE_FORMS) front_content_type(o, route_type_of[form]);
 }
 
+/* BARE has the tracing context behind the payload: those of all messages wrapped here, behind `rest`.  False: out of memory. */
+static inline bool route_tails(route_run *r)
+{
+    uint8_t head[16];
+    size_t all = 0;
+    for (uint32_t i = 0; i < r->layers; i++) {
+        const route_level *l = &r->level[r->layer[i].level];
+        bool traced = r->layer[i].form == ROUTE_BARE && l->tracing;
+        all += r->layer[i].tail = traced ? 1 + route_uint(head, l->tracing_size) + l->tracing_size : 0;
+    }
+    if (!all) return true;
+    uint8_t *to = route_room(r, r->rest_size + all);
+    if (!to) return false;
+    memcpy(to, r->rest, r->rest_size);
+    r->rest = to;
+    to += r->rest_size;
+    r->rest_size += all;
+    for (uint32_t i = 0; i < r->layers; i++) {
+        const route_level *l = &r->level[r->layer[i].level];
+        if (!r->layer[i].tail) continue;
+        *to++ = 1;
+        to += route_uint(to, l->tracing_size);
+        memcpy(to, l->tracing, l->tracing_size);
+        to += l->tracing_size;
+    }
+    return true;
+}
+
 /* The beginning in front of `rest`, from message-annotations on. */
 static inline void route_write(const route_run *r, route_out *o, route_text_out *t, route_first *first)
 {
     int pending = r->bare_data ? (int) ROUTE_FORMS : -1;
+    uint64_t rest = r->rest_size;                                           /* and what stands behind it */
+    for (uint32_t i = 0; i < r->layers; i++) rest -= r->layer[i].tail;
     for (uint32_t i = 0; i < r->layers; i++) {
         const route_level *l = &r->level[r->layer[i].level];
         uint8_t form = r->layer[i].form;
-        if (form != ROUTE_BARE) front_section(o, pending, r->rest_size);
-        if (form != ROUTE_AMQP) front_uint(o, o->used + r->rest_size);
+        if (form != ROUTE_BARE) front_section(o, pending, rest);
+        if (form != ROUTE_AMQP) front_uint(o, o->used + rest);
         if (form == ROUTE_PAYLOAD) {
             front_bytes(o, "\0", 1);
         } else if (form == ROUTE_BARE) {
             front_bare_way(o, &l->returning);
             front_bare_way(o, &l->onward);
-            front_bytes(o, "\1", 1);
+            front_bytes(o, l->tracing ? "\2" : "\1", 1);
         } else {
             text_level(t, l, false, first);
             front_bytes(o, t->bytes, t->used);
             o->failed |= t->failed;
         }
+        rest += r->layer[i].tail;
         pending = form;
     }
-    front_section(o, pending, r->rest_size);
+    front_section(o, pending, rest);
     text_level(t, &r->level[r->depth], true, first);
     front_bytes(o, t->bytes, t->used);
     o->failed |= t->failed;

@@ -7,6 +7,8 @@
 | `x-opt-route.state` | symbol | complete, partial, none |
 | `x-opt-route.meta` | map | metadata |
 | `x-opt-route.nesting` | ubyte | wrappers around the payload; absent: none |
+| `x-opt-route.tracing` | string | tracing context |
+| `x-opt-route.reply` | symbol | of a reply: the state of the return route that it goes by |
 
 Values are plain Python: str for strings and symbols, int, bytes, list, dict, as any AMQP library has them.
 """
@@ -24,6 +26,7 @@ from core.source_routes.message import (
     MetaValue,
     State,
     check_limits,
+    check_usable,
 )
 from core.source_routes.refusal import Reason, RefusedError
 
@@ -34,6 +37,9 @@ HOPS: Final = PREFIX + "hops"
 STATE: Final = PREFIX + "state"
 META: Final = PREFIX + "meta"
 NESTING: Final = PREFIX + "nesting"
+TRACING: Final = PREFIX + "tracing"
+REPLY: Final = PREFIX + "reply"
+MOST_TRACING: Final = 4096  # octets
 SCHEME: Final = "route:"  # of a `to` that holds a whole route
 _DEEPEST = 4  # values of metadata inside each other
 
@@ -50,6 +56,8 @@ def to_annotations(message: Message) -> dict[str, Any]:
         found[NESTING] = message.nesting
     if message.meta:
         found[META] = {key: _listed(value) for key, value in message.meta.items()}
+    if message.tracing is not None:
+        found[TRACING] = message.tracing
     return found
 
 
@@ -80,6 +88,7 @@ def from_annotations(
     empty. Without a state it is complete if there is a return route. Raises RefusedError.
     """
     named = {str(key): value for key, value in annotations.items() if _is_ours(key)}
+    _check_reply(named.get(REPLY))
     onward = _given(named, ONWARD, limits.onward, Reason.ONWARD)
     if onward is None:
         onward = _by_name(to or target or "")
@@ -94,6 +103,7 @@ def from_annotations(
         hops=_count(named, HOPS),
         nesting=_count(named, NESTING),
         meta=_meta(named.get(META), limits),
+        tracing=_tracing(named.get(TRACING)),
     )
     message.first  # noqa: B018  an empty route is refused here, where the sender is still known
     return check_limits(message, limits)
@@ -145,6 +155,29 @@ def _state(value: object, returning: Route) -> State:
         return State(str(value))
     except ValueError:
         raise _wrong(STATE, "is none of complete, partial, none") from None
+
+
+def _check_reply(value: object) -> None:
+    """A reply says what the return route is that it goes by."""
+    if value is None:
+        return
+    try:
+        state = State(str(value))
+    except ValueError:
+        raise _wrong(REPLY, "is none of complete, partial, none") from None
+    check_usable(state)
+
+
+def _tracing(value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _wrong(TRACING, "is no text")
+    if (octets := len(value.encode())) > MOST_TRACING:
+        raise RefusedError(
+            Reason.METADATA, f"the tracing context has {octets} octets; {MOST_TRACING} are allowed"
+        )
+    return str(value)
 
 
 def _count(named: Mapping[str, Any], key: str) -> int:

@@ -74,14 +74,19 @@ def reply_to(message: Message, me: Address, payload: bytes, *, any_state: bool =
     """
     if not message.returning:
         raise RefusedError(Reason.UNUSABLE_RETURN, "there is no return route to reply over", str(me))
-    if message.state is not State.COMPLETE and not any_state:
-        why = "a change of scope on the way was neither traced nor wrapped"
-        if message.state is State.NONE:
-            why = "the first sender gave none"
-        raise RefusedError(
-            Reason.UNUSABLE_RETURN, f"the return route is {message.state.value}: {why}", str(me)
-        )
+    if not any_state:
+        check_usable(message.state, str(me))
     return new_message(message.returning, (me,), payload)
+
+
+def check_usable(state: State, where: str = "") -> None:
+    """Raises RefusedError if a return route is not complete."""
+    if state is State.COMPLETE:
+        return
+    why = "a change of scope on the way was neither traced nor wrapped"
+    if state is State.NONE:
+        why = "the first sender gave none"
+    raise RefusedError(Reason.UNUSABLE_RETURN, f"the return route is {state.value}: {why}", where)
 
 
 def check_limits(message: Message, limits: Limits, where: str = "") -> Message:

@@ -11,7 +11,15 @@ from typing import Any, Final, Literal
 
 from core.network import wire
 from core.source_routes import bare
-from core.source_routes.annotations import HOPS, META, NESTING, STATE, from_annotations, to_annotations
+from core.source_routes.annotations import (
+    HOPS,
+    META,
+    NESTING,
+    STATE,
+    TRACING,
+    from_annotations,
+    to_annotations,
+)
 from core.source_routes.bare import wrong
 from core.source_routes.message import Limits, Message
 from core.source_routes.refusal import Reason, RefusedError
@@ -34,6 +42,8 @@ def _annotation(key: str, value: Any) -> bytes:
         return _ubyte(value)
     if key == STATE:
         return wire.symbol(value)
+    if key == TRACING:
+        return wire.string(value)
     if key == META:
         return wire.mapping((_key(name), _value(one)) for name, one in value.items())
     return wire.sequence(

@@ -23,6 +23,8 @@ def encoded(message: Model, **properties: Any) -> bytes:
         symbol("x-opt-route.state"): symbol(message.state.value),
         symbol("x-opt-own"): "kept",
     }
+    if message.tracing is not None:
+        made.annotations[symbol("x-opt-route.tracing")] = message.tracing
     if message.meta:
         meta = {symbol(k): list(v) if isinstance(v, tuple) else v for k, v in message.meta.items()}
         made.annotations[symbol("x-opt-route.meta")] = meta
@@ -53,12 +55,13 @@ def said(octets: bytes) -> tuple[Any, ...]:
         int(there["x-opt-route.hops"]),
         int(there.get("x-opt-route.nesting", 0)),
         {str(key): plain(value) for key, value in there.get("x-opt-route.meta", {}).items()},
+        there.get("x-opt-route.tracing"),
     )
 
 
 def shown(message: Model) -> tuple[Any, ...]:
     routes = show_route(message.onward), show_route(message.returning)
-    return (*routes, message.state.value, message.hops, message.nesting, plain_meta(message))
+    return (*routes, message.state.value, message.hops, message.nesting, plain_meta(message), message.tracing)
 
 
 def plain_meta(message: Model) -> dict[str, Any]:

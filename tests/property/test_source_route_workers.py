@@ -134,6 +134,7 @@ def messages(draw: Any) -> Model:
         draw(ways(6, 1)),
         draw(ways(4)),
         BODY,
+        tracing=draw(st.sampled_from([None, None, "context", "\u00e9" * 70])),
         state=draw(st.sampled_from(list(State))),
         hops=draw(st.integers(0, 3)),
         meta=draw(metas),
