@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from routerd.config.ockam_rules import ockam_setup
 from routerd.config.peers import failover_places
 from routerd.config.transport import Connector, SslProfile, port_number
 from routerd.listeners import numbers
@@ -81,6 +82,7 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
         policy_vhost=connector.policy_vhost or "",
         open_properties=connector.open_properties or {},
         logged_parts=components(connector.message_logging_components),
+        ockam=ockam_setup(connector),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from routerd.config.ockam_rules import ockam_setup
 from routerd.config.peers import failover_places
 from routerd.config.policy import Policy, Vhost
 from routerd.config.router import Log, Router
@@ -251,6 +252,7 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         table=(listener.table or "") if listener.protocol == "rmr" else "",
         advertised=advertised(listener),
         replies=listener.replies,
+        ockam=ockam_setup(listener),
     )
 
 

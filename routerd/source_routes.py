@@ -11,6 +11,7 @@ from routerd.config import Config
 from routerd.config.attribute import Entity
 from routerd.config.route_workers import place_of
 from routerd.config.source_routes import RouteWorker, SourceRoutes
+from routerd.config.transport import Connector, Listener
 from routerd.identities import Identities
 from shm.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
 
@@ -40,7 +41,7 @@ def source_routes(config: Config, identities: Identities) -> SourceRoutesSetup:
     place = place_of("", entities)
     limits = place.rules.limits
     return SourceRoutesSetup(
-        on=any(isinstance(one, RouteWorker | SourceRoutes) for one in entities),
+        on=any(_asks(one) for one in (*entities, *config.listeners)),
         workers=worker_setups(place, named),
         hops=limits.hops,
         onward=limits.onward,
@@ -52,6 +53,13 @@ def source_routes(config: Config, identities: Identities) -> SourceRoutesSetup:
         meta_octets=limits.meta_octets,
         classes={key: kind.value for key, kind in place.rules.classes.of.items()},
     )
+
+
+def _asks(one: Entity) -> bool:
+    """Whether an entity needs source routes."""
+    if isinstance(one, Listener | Connector):
+        return one.protocol == "ockam"
+    return isinstance(one, RouteWorker | SourceRoutes)
 
 
 def worker_setups(place: Place, identities: dict[str, str]) -> list[RouteWorkerSetup]:

@@ -7,6 +7,7 @@ import msgspec
 
 from shm.flow_setup import FlowSetup, SetFlow
 from shm.management import Management, Splice
+from shm.ockam import OckamSetup
 from shm.routing import NetworkSetup, Routing
 from shm.security import PolicySetup, ServiceSetup, TlsSetup
 from shm.source_routes import SourceRoutesSetup
@@ -62,6 +63,7 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     table: str = ""  # RMR is spoken here, and this route table has the messages; empty: AMQP
     advertised: str = ""  # host:port that RMR applications reach it by; host alone: with the port that it has
     replies: bool = False  # only what replies to messages of this router comes here
+    ockam: OckamSetup | None = None  # Ockam's TCP transport is spoken here
     websockets: bool = False  # the last of fds is an end of the pair by which connections are handed over
 
 
@@ -95,6 +97,7 @@ class ConnectorSetup(msgspec.Struct, frozen=True):
     policy_vhost: str = ""
     open_properties: dict[str, Any] = {}
     logged_parts: list[str] = []
+    ockam: OckamSetup | None = None  # Ockam's TCP transport is spoken, not AMQP
 
     def __repr__(self) -> str:
         return f"ConnectorSetup({self.name!r})"  # a password is never shown

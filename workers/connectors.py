@@ -52,6 +52,14 @@ class Owner(Protocol):
     def connector_cost(self, name: Name, connector: ConnectorSetup) -> None: ...
 
 
+class Others(Protocol):
+    """Who makes connections that are not AMQP: workers.ockam.Ockam."""
+
+    def speak(self, place: int, one: ConnectorSetup) -> None: ...
+    def dial(self, place: int, fd: int, setup: ConnectorSetup, host: str) -> Name | None: ...
+    def number(self, name: Name) -> int: ...
+
+
 class Protection(Protocol):
     """What is asked of workers.guard.Guard."""
 
@@ -75,7 +83,9 @@ class Connector:
 
 
 class Connectors:
-    """All connectors of this worker. ``clock`` is monotonic, in seconds."""
+    """All connectors of this worker. ``clock`` is monotonic, in seconds; ``others`` make what is not AMQP."""
+
+    others: Others
 
     def __init__(
         self,
@@ -112,7 +122,7 @@ class Connectors:
     def _keep(self, connector: Connector, setup: ConnectorSetup) -> None:
         """A connection stays open while its cost changes."""
         changed, connector.setup = connector.setup != setup, setup
-        if changed and connector.connection is not None:
+        if changed and connector.connection is not None and setup.ockam is None:
             self._owner.connector_cost(connector.connection, setup)
 
     def _add(self, setup: ConnectorSetup) -> None:
@@ -125,6 +135,8 @@ class Connectors:
         connector = self._connectors[setup.number] = Connector(setup, place, self._clock())
         try:
             self._guard.protect(place, setup)
+            if setup.ockam is not None:
+                self.others.speak(place, setup)
         except CertificateError as error:
             self._failed(connector, str(error))
         else:
@@ -182,13 +194,18 @@ class Connectors:
         except (OSError, PasswordError, CertificateError) as error:
             self._failed(connector, str(error))
             return
-        name = self._dialler.dial(connector.place, fd, split(host)[0], setup.sasl_username, password)
+        shown = ":".join(_shown(host))
+        if setup.ockam is not None:
+            name = self.others.dial(connector.place, fd, setup, shown)
+        else:
+            name = self._dialler.dial(connector.place, fd, split(host)[0], setup.sasl_username, password)
         if name is None:
             os.close(fd)
             self._failed(connector, "this worker has no room for another connection")
             return
         connector.connection = name
-        connector.number = self._owner.dialled(name, setup, ":".join(_shown(host)))
+        ockam = setup.ockam is not None
+        connector.number = self.others.number(name) if ockam else self._owner.dialled(name, setup, shown)
 
     # ---- what becomes of a connection ----
 

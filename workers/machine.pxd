@@ -49,12 +49,23 @@ cdef extern from "loop.h" nogil:
         uint32_t number
         const char *why
         const plain_protocol *speaks
+        uint8_t *name
+        uint16_t name_length
+        uint8_t name_type
     ctypedef struct plain_protocol:
         uint8_t number
     ctypedef struct plain_terms:
         const plain_protocol *speaks
         uint32_t most
     const plain_protocol rmr_protocol
+    const plain_protocol ockam_protocol
+    ctypedef struct ockam_terms:
+        plain_terms plain
+        uint8_t framing
+        uint32_t reach_count
+        uint8_t *reach
+    uint8_t OCKAM_CBOR, OCKAM_BARE
+    void ockam_greet(native_pump *, wconn *)
     ctypedef struct rmr_terms:
         plain_terms plain
         char address[1024]

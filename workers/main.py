@@ -34,6 +34,7 @@ from workers.guard import Guard
 from workers.handler import Handler
 from workers.listeners import Listeners
 from workers.message_log import MessageLog
+from workers.ockam import Ockam
 from workers.relays import Relays
 from workers.rmr import Rmr
 from workers.senders import Senders
@@ -64,6 +65,7 @@ class Worker:
         from workers.pump import (  # noqa: PLC0415 - the engine must be loaded first
             Coupler,
             Dialler,
+            OckamTransport,
             Pump,
             Relayer,
             RmrTransport,
@@ -92,7 +94,9 @@ class Worker:
         handler.guard = self._guard = Guard(setup.policy, security, stats, self._segments.core_stats())
         self._rmr = Rmr(setup.segments, setup.tables, handler.listeners, setup.link_capacity)
         self._rmr.serve(RmrTransport(self._pump, self._rmr), security, handler)
-        handler.others = self._rmr.take
+        self._ockam = Ockam()
+        self._ockam.serve(OckamTransport(self._pump, self._ockam), security, handler)
+        handler.others = lambda message: self._rmr.take(message) or self._ockam.take(message)
         trace = Trace(self._pump)
         handler.tracing = self._tracing = Tracing(trace, MessageLog(trace, handler.number))
         self._tracing.follow_log()
@@ -106,6 +110,8 @@ class Worker:
         self._relays.change(setup.listeners)
         self._senders = Senders(Routes(self._pump), handler)
         handler.senders = self._senders
+        self._ockam.senders, self._ockam.connectors = self._senders, self._connectors
+        self._connectors.others = self._ockam
         self._senders.configure(setup.source_routes)
         self._listeners = Listeners(self._pump, handler.listeners, self._protect)
         for listener in setup.listeners:
@@ -185,6 +191,7 @@ class Worker:
         self._guard.protect(place, listener)
         self._relays.serve(place, listener)
         self._rmr.listen(place, listener)
+        self._ockam.speak(place, listener)
 
     def _look(self, now: int) -> None:
         """Once in a while: which receivers have credit."""

@@ -61,6 +61,9 @@ typedef struct plain_conn {
     uint64_t gathered_size;
     struct rmr_sid *sids;
     uint32_t sids_kept;
+    uint8_t *name;                     /* its address in routes, for whom it has one (ockam.h) */
+    uint16_t name_length;
+    uint8_t name_type;
 } plain_conn;
 
 static inline const plain_terms *plain_terms_of(const pump *p, const wconn *c) { return p->listeners[c->listener].plain; }
@@ -210,6 +213,16 @@ static inline void plain_input(pump *p, wconn *c)
     else plain_read_on(p, c, !x->waiting && !x->ended);
 }
 
+/* All of the buffer was taken; one that had to grow for a long frame is small again. */
+static inline void plain_buffer_empty(plain_conn *x)
+{
+    x->first = x->end = 0;
+    uint8_t *in = x->room > PLAIN_BUFFER ? (uint8_t *) realloc(x->in, PLAIN_BUFFER) : NULL;
+    if (!in) return;
+    x->in = in;
+    x->room = PLAIN_BUFFER;
+}
+
 /* Read once; true if there may be more. */
 static inline bool plain_read(pump *p, wconn *c)
 {
@@ -220,7 +233,7 @@ static inline bool plain_read(pump *p, wconn *c)
     if (direct && !(to = plain_room(p, c, &room))) { x->waiting = true; plain_read_on(p, c, false); return false; }
     if (direct && room > x->left) room = (uint32_t) x->left;
     if (!direct) {
-        if (x->first == x->end) x->first = x->end = 0;
+        if (x->first == x->end) plain_buffer_empty(x);
         else if (x->room - x->end < PLAIN_READ_MIN) {
             memmove(x->in, x->in + x->first, x->end - x->first);
             x->end -= x->first;

@@ -1,13 +1,16 @@
 """Connections without an engine (plain.h): what Python is told of them, and what it asks of all of them."""
 
 
-cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c) except -1:
+cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *k) except -1:
     """Tell the protocol's handler. False: the event is like that of others."""
     handler = pump.plain[c.plain.speaks.number]
     if event == EV_PLAIN_OPEN:
         if not pump.p.away:   # otherwise it is told with the others: tell_all()
             c.known = True
             handler.opened(index, c.slot.generation)
+        return True
+    if event == EV_ROUTE_SENDER:
+        handler.asked(index, pool_index(&pump.p.links, k), k.slot.generation)
         return True
     if event == EV_CONNECTION_GONE:
         handler.gone(index, c.slot.generation, c.opened, text(c.plain.why))

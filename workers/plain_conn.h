@@ -18,6 +18,7 @@ static void plain_free(plain_conn *x)
     free(x->rest);
     free(x->gathered);
     free(x->sids);
+    free(x->name);
     free(x);
 }
 

@@ -12,6 +12,7 @@ from workers import (
     listeners,
     message_log,
     neighbours,
+    ockam,
     relays,
     rmr,
     senders,
@@ -48,5 +49,6 @@ Dialler: Callable[[NativePump], NativeDialler]
 Routes: Callable[[NativePump], senders.Engine]
 Security: Callable[[NativePump], guard.Connections]
 RmrTransport: Callable[[NativePump, rmr.Rmr], rmr.Transport]
+OckamTransport: Callable[[NativePump, ockam.Ockam], ockam.Transport]
 Coupler: Callable[[NativePump], couplings.Coupler]
 Relayer: Callable[[NativePump, relays.Relays], relays.Relayer]

@@ -19,22 +19,12 @@ from typing import Final, Protocol
 import msgspec
 
 from shm.control import ListenerSetup
-from shm.payloads import (
-    C_ATTACH,
-    C_CONNECTION_CLOSED,
-    C_CONNECTION_OPENED,
-    C_ENDPOINT,
-    Attach,
-    Attached,
-    Close,
-    ConnectionClosed,
-    ConnectionOpened,
-    Detach,
-    Endpoint,
-)
+from shm.payloads import C_ENDPOINT, ConnectionOpened, Endpoint
 from shm.tables import TableSetup
+from workers import plain
 from workers.endpoints import Endpoints
-from workers.neighbours import Ends, Name
+from workers.neighbours import Name
+from workers.plain import BACK, DATA, OTHER, OUT, Peer, PlainConnections
 
 SERVER = logging.getLogger("SERVER")
 
@@ -42,11 +32,9 @@ ROLE: Final = "rmr"
 CONTROL: Final = "$rm"  # where messages about tables go, behind the table's address
 CONNECTIONS: Final = "$conn"
 REPLIES: Final = {"transparent": 0, "proxied": 1, "sameConnection": 2}
-DATA, OTHER, OUT, BACK = range(4)  # the links of a connection
-NAMES: Final = ("data", "other", "endpoint", "back")
 
 
-class Transport(Protocol):
+class Transport(plain.Transport, Protocol):
     """What is asked of workers.pump.RmrTransport."""
 
     def add_place(self, capacity: int) -> int: ...
@@ -62,39 +50,13 @@ class Transport(Protocol):
         reply: int,
         replies: bool,
     ) -> None: ...
-    def dial(self, place: int, fd: int) -> Name | None: ...
-    def attach(self, index: int, number: int, which: int) -> tuple[int, int, int] | None: ...
-    def link_open(self, index: int, generation: int, keyed: bool) -> None: ...
-    def close(self, index: int, generation: int) -> None: ...
-    def end_round(self) -> None: ...
 
 
-class Owner(Protocol):
-    """What is asked of workers.handler.Handler."""
-
-    peers: dict[int, str]
-    numbers: dict[int, int]
-
-    def number(self, index: int) -> int: ...
-    def post(self, kind: int, message: msgspec.Struct, **names: int) -> None: ...
-
-
-class Peer(msgspec.Struct):
-    """A connection. ``endpoint`` is its address in the table, empty if it was accepted; ``name`` is the
-    host:port that it was asked for by, or the peer's."""
-
-    generation: int
-    number: int
-    host: str
-    table: str
-    listener: str
-    endpoint: str
-    name: str
-    links: dict[int, Attach] = {}
-
-
-class Rmr:
+class Rmr(PlainConnections):
     """All RMR connections of this worker. ``listeners`` are the router's by number, as they are now."""
+
+    role = ROLE
+    _transport: Transport
 
     def __init__(
         self,
@@ -104,6 +66,7 @@ class Rmr:
         capacity: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__()
         self._instance = instance
         self._tables = {one.name: one for one in tables}
         self._listeners = listeners
@@ -114,15 +77,7 @@ class Rmr:
         ] = {}  # in the pump -> table, number of the listener; -1: none
         self._dialled: dict[str, int] = {}  # table -> place of the connections that are made for it
         self._ports: dict[int, int] = {}  # listener -> the port that it really has
-        self._peers: dict[int, Peer] = {}  # by connection
-        self._links: dict[tuple[int, int], int] = {}  # by index and generation of the link -> connection
         self.endpoints = Endpoints(self._connect, self._hang_up, self._not_there, clock)
-
-    def serve(self, transport: Transport, security: Ends, owner: Owner) -> None:
-        """Whom this works with, once they are there."""
-        self._transport = transport
-        self._security = security
-        self._owner = owner
 
     # ---- listeners and tables ----
 
@@ -176,126 +131,43 @@ class Rmr:
 
     def opened(self, index: int, generation: int) -> None:
         """A connection is open: attach its links."""
-        table, number = self._places[self._security.listener_of(index)]
+        name, number = self._places[self._security.listener_of(index)]
+        table, listener = self._tables.get(name), self._listeners.get(number)
         endpoint = self.endpoints.opened((index, generation))
-        listener = self._listeners.get(number)
-        peer = self._peers[index] = Peer(
-            generation,
-            self._owner.number(index),
-            self._security.peer(index),
-            table,
-            listener.name if listener else "",
-            endpoint.address if endpoint else "",
-            endpoint.host_port if endpoint else self._security.peer(index),
-        )
-        self._owner.peers[index] = peer.host
-        SERVER.info(
-            "[C%d] connection %s %s opened, RMR", peer.number, "to" if endpoint else "from", peer.name
-        )
-        self._present(index, peer)
-        for which in (DATA, OTHER, OUT, BACK) if endpoint else (DATA, OTHER, BACK):
-            if not self._attach(index, peer, which):
-                SERVER.error("[C%d] closed: this worker has no room for its links", peer.number)
-                self._transport.close(index, generation)
-                return
-
-    def _present(self, index: int, peer: Peer, restored: bool = False) -> None:
+        if table is None:
+            SERVER.error("connection closed: there is no route table %s any more", name)
+            self._transport.close(index, generation)
+            return
+        host = self._security.peer(index)
         opened = ConnectionOpened(
             index,
-            peer.generation,
-            peer.name,
-            peer.host,
+            generation,
+            endpoint.host_port if endpoint else host,
+            host,
             role=ROLE,
-            listener=peer.listener,
-            connector=peer.endpoint,
-            number=peer.number,
-            restored=restored,
+            listener=listener.name if listener else "",
+            connector=endpoint.address if endpoint else "",
+            number=self._owner.number(index),
         )
-        self._owner.post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=peer.generation)
+        way = "to" if endpoint else "from"
+        SERVER.info("[C%d] connection %s %s opened, RMR", opened.number, way, opened.container)
+        leads: dict[int, str | None] = {DATA: table.address, OTHER: None}
+        if endpoint:
+            leads[OUT] = endpoint.address
+        leads[BACK] = f"{table.address}/{CONNECTIONS}/{opened.number}"
+        self.begin(Peer(opened, leads))
 
-    def _attach(self, index: int, peer: Peer, which: int) -> bool:
-        table = self._tables.get(peer.table)
-        made = self._transport.attach(index, peer.number, which)
-        if made is None or table is None:
-            return False
-        link, generation, capacity = made
-        back = f"{table.address}/{CONNECTIONS}/{peer.number}"
-        address = (table.address, None, peer.endpoint, back)[which]
-        attach = Attach(
-            link, generation, index, f"rmr-{NAMES[which]}", which >= OUT, address, capacity=capacity
-        )
-        peer.links[link] = attach
-        self._links[link, generation] = index
-        self._owner.post(C_ATTACH, attach, link=link, link_generation=generation)
-        return True
-
-    def present(self, index: int, generation: int) -> None:
-        """Tell a new core of a connection."""
-        if index in self._peers:
-            self._present(index, self._peers[index], restored=True)
-        else:
-            self.opened(index, generation)
-
-    def link_present(self, link: int) -> None:
-        """Tell a new core of a link that an earlier one has let in."""
-        for peer in self._peers.values():
-            if link in peer.links:
-                attach = msgspec.structs.replace(peer.links[link], restored=True)
-                self._owner.post(C_ATTACH, attach, link=link, link_generation=attach.generation)
-
-    def gone(self, index: int, generation: int, opened: bool, why: str) -> None:
-        """A connection is lost, or was never there; its links have been reported lost."""
-        self._transport.end_round()
-        self.endpoints.ended((index, generation), why)
-        peer = self._peers.pop(index, None)
-        self._owner.numbers.pop(index, None)
-        self._owner.peers.pop(index, None)
-        if peer is None:
-            return
-        for link, attach in peer.links.items():
-            self._links.pop((link, attach.generation), None)
-        if why:
-            SERVER.info("[C%d] connection of %s ended: %s", peer.number, peer.host, why)
-        else:
-            SERVER.info("[C%d] connection of %s closed", peer.number, peer.host)
-        closed = ConnectionClosed(index, generation, why)
-        self._owner.post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
+    def ended(self, name: Name, opened: bool, why: str) -> None:
+        self.endpoints.ended(name, why)
 
     # ---- what the core wants ----
 
     def take(self, message: msgspec.Struct) -> bool:
-        """A control message of the core. False: it is not about RMR."""
-        match message:
-            case Endpoint():
-                self.endpoints.wish(message)
-                self._transport.end_round()
-            case Attached() if (message.link, message.generation) in self._links:
-                self._attached(message)
-            case Detach() if (message.link, message.generation) in self._links:
-                self._refused(message, message.error.description if message.error else "it is not wanted")
-            case Close() if self._generation(message.connection) == message.generation:
-                self._refused_connection(message.connection, message.error.description)
-            case _:
-                return False
+        if not isinstance(message, Endpoint):
+            return super().take(message)
+        self.endpoints.wish(message)
+        self._transport.end_round()
         return True
-
-    def _generation(self, connection: int) -> int | None:
-        peer = self._peers.get(connection)
-        return None if peer is None else peer.generation
-
-    def _attached(self, message: Attached) -> None:
-        if message.error is None:
-            self._transport.link_open(message.link, message.generation, message.keyed)
-        else:
-            self._refused(message, message.error.description or message.error.condition)
-
-    def _refused(self, message: Attached | Detach, why: str) -> None:
-        self._refused_connection(self._links[message.link, message.generation], why)
-
-    def _refused_connection(self, index: int, why: str) -> None:
-        peer = self._peers[index]
-        SERVER.warning("[C%d] connection of %s closed: %s", peer.number, peer.host, why)
-        self._transport.close(index, peer.generation)
 
     # ---- connections that are made ----
 

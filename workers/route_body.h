@@ -175,6 +175,16 @@ static inline enum route_result bare_way(route_run *r, route_bare *b, route_way 
     return ROUTE_DONE;
 }
 
+static inline enum route_result route_tracing(route_run *r, route_level *l, route_octets text, const char **why)
+{
+    if (text.size > ROUTE_TRACING_MOST)
+        return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size, ROUTE_TRACING_MOST);
+    if (!route_utf8(text.at, text.at + text.size)) *why = "a text is not UTF-8";
+    l->tracing = text.at;
+    l->tracing_size = text.size;
+    return ROUTE_DONE;
+}
+
 /* The message in `rest`, whose payload is `rest` from then on. */
 static inline enum route_result bare_message(route_run *r, route_level *l)
 {
@@ -190,11 +200,7 @@ static inline enum route_result bare_message(route_run *r, route_level *l)
         if (!b.why && flag > 1) b.why = "an optional value begins with neither 0 nor 1";
         if (!b.why && flag) {
             route_octets tracing = bare_data(&b);
-            if (!b.why && tracing.size > ROUTE_TRACING_MOST)
-                return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", tracing.size, ROUTE_TRACING_MOST);
-            if (!b.why && !route_utf8(tracing.at, tracing.at + tracing.size)) b.why = "a text is not UTF-8";
-            l->tracing = tracing.at;
-            l->tracing_size = tracing.size;
+            if (!b.why && route_tracing(r, l, tracing, &b.why) == ROUTE_REFUSED) return ROUTE_REFUSED;
         }
     }
     if (!b.why && b.at != b.end) b.why = "octets follow its end (trailing bytes)";

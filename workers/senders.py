@@ -123,6 +123,11 @@ class Senders:
         names = self._sources.numbers(peer.names(target))
         self._engine.sender(link, generation, peer.trunk, _address(target), names, peer.foreign, reach)
 
+    def uplink(self, link: int, generation: int, name: str) -> None:
+        """Of a link on which messages come from another network, by a listener or connector of that name."""
+        names = self._sources.numbers([f"uplink:{name}"])
+        self._engine.sender(link, generation, False, None, names, True, None)
+
     def reached(self, message: RouteReach) -> None:
         """The core says what an anonymous link under policy may reach."""
         self._reach[message.link, message.generation] = frozenset(message.addresses)

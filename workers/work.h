@@ -4,6 +4,7 @@
 
 #include "egress.h"
 #include "intake.h"
+#include "ockam_out.h"
 #include "plain_conn.h"
 #include "rmr_out.h"
 

@@ -15,6 +15,7 @@ from routerd.config.attribute import Entity
 from routerd.config.auth_service import check_auth_services
 from routerd.config.check import Checked, check
 from routerd.config.flow_rules import check_flow_log
+from routerd.config.ockam_rules import check_ockam
 from routerd.config.peers import check_peers
 from routerd.config.policy import Policy
 from routerd.config.policy_dir import policy_sections
@@ -97,6 +98,7 @@ def check_together(checked: list[Checked]) -> list[Mistake]:
         *check_peers(checked),
         *check_route_tables(checked),
         *check_rmr_listeners(checked),
+        *check_ockam(checked),
         *check_route_workers(checked),
         *check_flow_log(checked),
         *check_security(checked),

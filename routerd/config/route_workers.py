@@ -17,7 +17,7 @@ from routerd.config.attribute import Entity
 from routerd.config.check import Checked
 from routerd.config.source import Mistake, closest, shown
 from routerd.config.source_routes import RouteWorker, SourceRoutes
-from routerd.config.transport import Connector
+from routerd.config.transport import Connector, Listener
 
 
 class _Takes(NamedTuple):
@@ -52,7 +52,7 @@ _USE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 def check_route_workers(checked: list[Checked]) -> Iterator[Mistake]:
     """Every rule about workers and what holds for all of them."""
-    connectors = [at.entity.name for at in checked if isinstance(at.entity, Connector) and at.entity.name]
+    connectors = [at.entity.name for at in checked if _is_uplink(at.entity) and at.entity.name]
     seen: dict[Address, Checked] = {}
     sources: set[str] = set()
     for at in checked:
@@ -67,6 +67,11 @@ def check_route_workers(checked: list[Checked]) -> Iterator[Mistake]:
                 yield at.mistake("", text)
         elif isinstance(at.entity, SourceRoutes):
             yield from _keys(at, at.entity)
+
+
+def _is_uplink(one: Entity) -> bool:
+    """Whether messages from other networks come by it."""
+    return isinstance(one, Connector) or (isinstance(one, Listener) and one.protocol == "ockam")
 
 
 def _fits(at: Checked, worker: RouteWorker) -> Iterator[Mistake]:

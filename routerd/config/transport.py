@@ -12,7 +12,9 @@ Family = Literal["IPv4", "IPv6"]
 Role = Literal["normal", "inter-router", "route-container", "edge"]
 Strip = Literal["in", "out", "both", "no"]
 Form = Literal["auto", "section", "map", "skupper", "none"]
-Protocol = Literal["amqp", "rmr"]
+Protocol = Literal["amqp", "rmr", "ockam"]
+Out = Literal["amqp", "ockam"]
+Framing = Literal["cbor", "bare"]
 
 # What listeners and connectors have in common.
 MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
@@ -29,6 +31,21 @@ Annotations = Annotated[
     about("Form of router annotations on messages: the peer's product decides, or one form is forced."),
 ]
 MessageLogging = Annotated[str, about("Message parts written to the log.", old="logMessage")]
+OckamFraming = Annotated[
+    Framing,
+    about("With `protocol: ockam`: how messages are framed, today or before June 2024."),
+]
+Reach = Annotated[
+    str,
+    about(
+        "With `protocol: ockam`: addresses that may be reached from there, beside workers that allow it; "
+        "commas between, a star at the end for all that begin so.",
+        default="none",
+    ),
+]
+MaxMessageSize = Annotated[
+    int, about("With `protocol: ockam`: longest frame in bytes; BARE has 65535 at most.", ge=1, le=16777216)
+]
 OpenProperties = Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")]
 
 SERVICE_PORTS = {"amqp": 5672, "amqps": 5671}
@@ -43,7 +60,15 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         Annotated[Family, about("Use only addresses of this family.", old="protocolFamily")] | None
     ) = None
     role: Annotated[Role, about("What connects here: clients, routers or brokers.")] = "normal"
-    protocol: Annotated[Protocol, about("What is spoken here: AMQP, or RMR's own transport.")] = "amqp"
+    protocol: Annotated[
+        Protocol, about("What is spoken here: AMQP, RMR's own transport, or Ockam's TCP transport.")
+    ] = "amqp"
+    framing: OckamFraming = "cbor"
+    route_address: Annotated[
+        str, about("With `protocol: ockam`: what addresses of connections begin with in source routes.")
+    ] = "ockam"
+    reach: Reach | None = None
+    max_message_size: MaxMessageSize = 16777216
     table: (
         Annotated[str, about("With `protocol: rmr`: name of the routeTable that has its messages.")] | None
     ) = None
@@ -129,6 +154,13 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     port: Annotated[str, about("Port number or service name.", kind="port")] = "amqp"
     protocol_family: Annotated[Family, about("Use only addresses of this family.")] | None = None
     role: Annotated[Role, about("What is connected to: a client, a router or a broker.")] = "normal"
+    protocol: Annotated[Out, about("What is spoken there: AMQP, or Ockam's TCP transport.")] = "amqp"
+    framing: OckamFraming = "cbor"
+    route_address: (
+        Annotated[str, about("With `protocol: ockam`: address of the connection in source routes.")] | None
+    ) = None
+    reach: Reach | None = None
+    max_message_size: MaxMessageSize = 16777216
     cost: Annotated[int, about("Cost of links to that router.", ge=1, update=True)] = 1
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
     sasl_mechanisms: Annotated[str, about("SASL mechanisms accepted, separated by blanks.")] | None = None

@@ -87,7 +87,7 @@ class RunningRouter:
     @property
     def urls(self) -> list[str]:
         """Where clients connect to, in the order of the listeners."""
-        return re.findall(r"(?:amqp|rmr)://\S+", self.output)
+        return re.findall(r"(?:amqp|rmr|ockam)://\S+", self.output)
 
     @property
     def url(self) -> str:
@@ -156,6 +156,6 @@ class RunningRouter:
 
 def address_of(url: str) -> tuple[str, int]:
     """Host and port of an amqp URL."""
-    match = re.fullmatch(r"(?:amqp|rmr)://\[?([^]/]+?)\]?:(\d+)", url)
+    match = re.fullmatch(r"(?:amqp|rmr|ockam)://\[?([^]/]+?)\]?:(\d+)", url)
     assert match is not None, url
     return match[1], int(match[2])

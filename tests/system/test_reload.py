@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from proton import Delivery, Message
 from proton.utils import BlockingConnection
 from running import LONG, Configuration, RunningRouter, until
 
+NUMBERS = count()
 CLIENTS = "name: clients\n host: 127.0.0.1\n port: 0"
 
 
@@ -153,10 +155,20 @@ def test_new_links_get_the_new_capacity(reloading: Reloading) -> None:
     first = connection.create_sender("a.place")
     until_credit(connection, first.link, 250)
     reloading.reload("Reload: router changed: linkCapacity from 250 to 17", router="linkCapacity: 17")
-    second = connection.create_sender("a.place", name="second")
-    until_credit(connection, second.link, 17)
+    until(
+        lambda: capacity_of_another(connection) == 17, "the new capacity"
+    )  # its worker hears of it a moment later
     assert first.link.credit == 250
     connection.close()
+
+
+def capacity_of_another(connection: BlockingConnection) -> int:
+    """The credit that a new link gets."""
+    sender = connection.create_sender("a.place", name=f"another-{next(NUMBERS)}")
+    connection.wait(lambda: sender.link.credit > 0, timeout=LONG, msg="any credit")
+    credit = int(sender.link.credit)
+    sender.close()
+    return credit
 
 
 def until_credit(connection: BlockingConnection, link: object, credit: int) -> None:
