@@ -64,3 +64,7 @@ cdef class PlainTransport:
     def end_round(self):
         """Let `Pump.run` come back after this turn."""
         self.pump.p.woken = True
+
+
+include "rmr.pxi"
+include "ockam.pxi"
