@@ -46,8 +46,13 @@ copy (
 )
 @click.option("--job", "jobs", multiple=True, type=click.Choice(list(JOBS)), help="Only these.")
 @click.option("--memory", default="3g", show_default=True, help="Java's.")
+@click.option(
+    "--logs", type=click.Path(path_type=Path), help="Keep generated logs there, and use those that are there."
+)
 @click.option("--child", hidden=True)
-def main(records: tuple[str, ...], jobs: tuple[str, ...], memory: str, child: str | None) -> None:
+def main(
+    records: tuple[str, ...], jobs: tuple[str, ...], memory: str, logs: Path | None, child: str | None
+) -> None:
     """Generate logs of these sizes and measure the jobs on them."""
     if child is not None:
         job, log, output = child.split(" ")
@@ -56,17 +61,22 @@ def main(records: tuple[str, ...], jobs: tuple[str, ...], memory: str, child: st
     shown = Table("records", "job", "s", "of it start", "CPU s", "peak PSS MB", "rows out")
     for size in records:
         with tempfile.TemporaryDirectory(prefix="routerd-bench-") as folder:
-            directory = _generated(int(float(size)), Path(folder) / "log")
+            directory = _generated(int(float(size)), logs or Path(folder))
             for job in jobs or JOBS:
                 if job != "duckdb" or find_spec("duckdb"):
                     shown.add_row(f"{int(float(size)):,}", JOBS[job], *_run(job, directory, folder, memory))
     Console(width=140).print(shown)
 
 
-def _generated(records: int, directory: Path) -> Path:
+def _generated(records: int, logs: Path) -> Path:
+    """A log of that size in a directory of its own, made unless it is there."""
     from pipeline.generate.scenario import Scenario  # noqa: PLC0415  the rest runs without numpy
-    from pipeline.generate.write import generate  # noqa: PLC0415  the same
+    from pipeline.generate.write import TRUTH, generate  # noqa: PLC0415  the same
 
+    directory = logs / str(records)
+    if (directory / TRUTH).exists():  # it is written last
+        return directory
+    directory.parent.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     truth = generate(Scenario(records=records, days=1), directory)
     size = sum(file.stat().st_size for file in directory.rglob("*.parquet"))

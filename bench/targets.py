@@ -144,10 +144,16 @@ class Running:
 
 @contextmanager
 def started(
-    target: Target, settings: Mapping[str, str] = SETTINGS, routers: int = 1, *, rmr: bool = False
+    target: Target,
+    settings: Mapping[str, str] = SETTINGS,
+    routers: int = 1,
+    *,
+    rmr: bool = False,
+    sections: str = "",
 ) -> Iterator[Running]:
     """Runs the target, with these attributes of its router entity, as long as the context lasts; or a line
-    of several ``routers`` of the kind, each of which dials the one before; or one with a route table."""
+    of several ``routers`` of the kind, each of which dials the one before; or one with a route table.
+    ``sections``: what else each one's configuration says."""
     if not target.command:
         yield Running(free_port())
         return
@@ -163,15 +169,15 @@ def started(
         line: list[Running] = []
         dialled = None
         for number in range(1, routers + 1):
-            sections = ""
+            more = sections
             if dialled is not None:
-                sections += ROUTERS_CONNECTOR.format(port=dialled)
+                more += ROUTERS_CONNECTOR.format(port=dialled)
             if number < routers:
                 dialled = free_port()
-                sections += ROUTERS_LISTENER.format(port=dialled)
+                more += ROUTERS_LISTENER.format(port=dialled)
             mode = "standalone" if routers == 1 else "interior"
             name = "bench" if routers == 1 else f"bench-{number}"
-            line.append(stack.enter_context(_one(target, settings, mode, name, sections)))
+            line.append(stack.enter_context(_one(target, settings, mode, name, more)))
         yield replace(line[0], beyond=tuple(line[1:]))
 
 

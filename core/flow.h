@@ -334,6 +334,9 @@ static inline uint8_t flow_outcome(const core_out *out, uint32_t state, bool don
     }
 }
 
+/* Each process looks at the clock once a turn, so what came later may seem to have come before. */
+static inline uint64_t flow_later(uint64_t time, uint64_t than) { return time > than ? time : than; }
+
 /* A copy is over. */
 __attribute__((noinline)) static void flow_copy(core_router *c, const core_out *out, uint32_t state, uint8_t arena, uint32_t detail)
 {
@@ -347,10 +350,10 @@ __attribute__((noinline)) static void flow_copy(core_router *c, const core_out *
     bool heard = f->heard == pool_handle(out);
     r->outcome = flow_outcome(out, state, heard && f->done, f->dropped);
     r->presettled |= out->link->settles;
-    if (r->outcome <= FLOW_MODIFIED) r->settled = c->now;
+    if (heard && f->sent) r->sent = flow_later(f->sent, in->arrived);
+    if (r->outcome <= FLOW_MODIFIED) r->settled = flow_later(c->now, r->sent > in->arrived ? r->sent : in->arrived);
     if (r->outcome == FLOW_REJECTED && detail != ROUTERD_NIL) r->condition = flow_condition(c, f, arena, detail);
     if (!heard) return;
-    r->sent = f->sent;
     if (f->sent > in->arrived + f->writing) r->queued = f->sent - in->arrived - f->writing;
     r->starved = f->starved;
 }
@@ -367,7 +370,7 @@ __attribute__((noinline, cold)) static void flow_drop(core_router *c, const core
     r->kind = FLOW_DROP;
     r->to_link = to ? to->flow : 0;
     r->outcome = outcome;
-    if (!(in->flags & IN_PRESETTLED)) r->settled = c->now;
+    if (!(in->flags & IN_PRESETTLED)) r->settled = flow_later(c->now, in->arrived);
     if (detail != ROUTERD_NIL) r->condition = flow_condition(c, f, (uint8_t) c->workers, detail);
 }
 

@@ -38,7 +38,6 @@ RULES: Final = {
 # One machine: nothing listens for others, and there is no page.
 ALONE: Final = {
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "32",  # adaptive execution joins small ones
@@ -99,16 +98,17 @@ def _build(master: str | None, options: dict[str, str], scratch: Path) -> SparkS
     if not submitted:
         check_java()
         settings["spark.master"] = master or LOCAL
+        settings["spark.ui.showConsoleProgress"] = "false"
+        logging_file = Path(__file__).with_name("log4j2.properties")
+        settings["spark.driver.extraJavaOptions"] = " ".join(
+            (f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{logging_file}")
+        )
         if settings["spark.master"].startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not just any python3
             settings |= ALONE
             settings["spark.local.dir"] = str(scratch)
             settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
-            logging_file = Path(__file__).with_name("log4j2.properties")
-            settings["spark.driver.extraJavaOptions"] = " ".join(
-                (f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{logging_file}")
-            )
     extra = options.pop("spark.driver.extraJavaOptions", "")
     settings |= options
     if extra:

@@ -13,6 +13,7 @@ from bench.clients import ClientSpec, summary, worst
 from bench.line import figures as line_figures
 from bench.processes import ProcessGoneError, cpu_seconds, parse_pss, processes, pss_bytes, role_of, unique
 from bench.queries import Asking, figures
+from bench.recording import Pair, without_recorder
 from bench.report import HEADINGS, by_kind, markdown_table, medians, missed, row
 from bench.results import ClientResult, Latency, Outcome, Run
 from bench.run import plan
@@ -262,3 +263,11 @@ def test_scenario_names_are_unique() -> None:
     """Each can be chosen by its name."""
     assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)
     assert isinstance(ONE_TO_ONE.measurement, Transfer)
+
+
+def test_the_flow_log_costs_what_all_but_the_recorder_use() -> None:
+    """In the same pair of runs, message by message."""
+    off = Run(messages=10, router_cpu={"core": 0.5, "worker 0": 1.5})
+    on = Run(messages=10, router_cpu={"core": 0.6, "worker 0": 1.5, "recorder": 1.0})
+    assert without_recorder(on.router_cpu) == pytest.approx(2.1)
+    assert Pair(off, on, 10, 0).ratio == pytest.approx(1.05)

@@ -296,3 +296,22 @@ def test_a_full_disk_costs_rows_until_there_is_room(small_disk: Path) -> None:
     assert len(rows) + desk.count("flow_lost_no_space") == 24 * 16
     assert rows[-1]["seq"] == 24 * 16
     assert not list((small_disk / "raw").rglob(".*.tmp"))
+
+
+def test_a_turn_ends_however_fast_records_come(desk: Desk) -> None:
+    """It is heard from, files become complete, the next turn follows at once; the end reads everything."""
+    fed = 0
+
+    def feeding() -> int:
+        nonlocal fed
+        if fed < 20:
+            fed += 1
+            desk.bed.pass_on()
+        return 10**18
+
+    desk.recorder = Recorder(desk.bed.reader(), desk.bed.recorder, "me", lambda: desk.wall, feeding, 16)
+    desk.recorder.configure(desk.setup, 0)
+    assert desk.recorder.turn(0) == 0
+    assert fed < 20
+    desk.recorder.finish(1)
+    assert len(desk.rows()) == 20

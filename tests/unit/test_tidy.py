@@ -54,6 +54,7 @@ STARTED = {
     "bench.network": "a simulation of its own",
     "bench.annotations": "another one",
     "bench.pipeline": "another one",
+    "bench.recording": "another one",
 }
 
 

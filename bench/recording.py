@@ -1,0 +1,123 @@
+"""What the flow log costs the router, and whether it keeps up: two routers, one with a flow log, take turns.
+
+    python -m bench.recording
+
+Each pair of runs is one without and one with; the ratio is of the CPU that all processes but the recorder
+used for a message, and the recorder's own stands beside it. Dropped are records that had no room because
+the recorder was behind.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from bench.build import build_wire
+from bench.results import Run
+from bench.run import raise_descriptor_limit
+from bench.scenarios import Transfer
+from bench.targets import ROUTERD, BenchError, Running, started
+from shm.segment import attach, segment_prefix
+from shm.stats import COUNTERS
+
+LOG: Final = "flowLog {{\n    directory: {directory}\n    sampling: {sampling}\n    rollAge: 2\n}}\n"
+ROUTER: Final = "bench"  # its id
+
+
+class Pair(NamedTuple):
+    """A run without and one with a flow log; records made and dropped meanwhile."""
+
+    off: Run
+    on: Run
+    records: int
+    dropped: int
+
+    @property
+    def ratio(self) -> float:
+        """CPU of a message with the flow log by that without, the recorder's left out."""
+        return without_recorder(self.on.router_cpu) / without_recorder(self.off.router_cpu)
+
+
+def without_recorder(cpu: Mapping[str, float]) -> float:
+    """µs of a message in all other processes."""
+    return sum(spent for role, spent in cpu.items() if role != "recorder")
+
+
+def counted(running: Running) -> tuple[int, int]:
+    """Records that the core has made so far, and those that had no room."""
+    if running.process is None:
+        raise BenchError("there is no router")
+    with attach(segment_prefix(ROUTER, running.process.pid)) as segments:
+        page = segments.core_stats()
+        found = page.get(COUNTERS["flow_records"][0]), page.get(COUNTERS["flow_dropped"][0])
+        del page
+    return found
+
+
+def pair(measured: Transfer, off: Running, on: Running, *, kind: str, turned: bool) -> Pair:
+    """One run of each; ``turned``: that with the flow log first."""
+    before = counted(on)
+    runs = [measured.run(one, kind, 1.0) for one in ((on, off) if turned else (off, on))]
+    after = counted(on)
+    first, second = reversed(runs) if turned else runs
+    return Pair(first, second, after[0] - before[0], after[1] - before[1])
+
+
+@click.command(help=__doc__)
+@click.option("--count", default=600_000, show_default=True, help="Messages of 100 B in each run.")
+@click.option("--repeat", default=5, show_default=True, help="Pairs of runs.")
+@click.option("--senders", default=1, show_default=True, help="Senders, each to a receiver of its own.")
+@click.option("--presettled", is_flag=True, help="Sent settled.")
+@click.option("--sampling", default=1, show_default=True, help="One of how many deliveries is recorded.")
+@click.option("--workers", default=2, show_default=True, help="Of each router.")
+@click.option("--wire", is_flag=True, help="Use the hand-made client, which leaves the CPUs to the router.")
+def main(
+    *, count: int, repeat: int, senders: int, presettled: bool, sampling: int, workers: int, wire: bool
+) -> None:
+    """Exit status 1 when a measurement failed."""
+    raise_descriptor_limit()
+    measured = Transfer(count=count // senders, pairs=senders, presettled=presettled)
+    settings = {"workerThreads": str(workers)}
+    with tempfile.TemporaryDirectory(prefix="routerd-bench-") as folder:
+        log = LOG.format(directory=Path(folder, "flows"), sampling=sampling)
+        try:
+            build_wire()
+            with started(ROUTERD, settings) as off, started(ROUTERD, settings, sections=log) as on:
+                kind = "wire" if wire else "proton"
+                pairs = [
+                    pair(measured, off, on, kind=kind, turned=bool(number % 2)) for number in range(repeat)
+                ]
+        except BenchError as error:
+            raise click.ClickException(str(error)) from error
+    Console(width=140).print(shown(pairs))
+
+
+def shown(pairs: list[Pair]) -> Table:
+    """A line for each pair, and the median."""
+    table = Table(
+        "", "messages/s off", "on", "µs/msg off", "on", "ratio", "recorder µs", "records", "dropped"
+    )
+    for number, one in enumerate(pairs, 1):
+        table.add_row(
+            str(number),
+            *(f"{run.rate or 0:,.0f}" for run in (one.off, one.on)),
+            *(f"{without_recorder(run.router_cpu):.3f}" for run in (one.off, one.on)),
+            f"{one.ratio:.3f}",
+            f"{one.on.router_cpu.get('recorder', 0):.2f}",
+            f"{one.records:,}",
+            f"{one.dropped:,}",
+        )
+    median = statistics.median(one.ratio for one in pairs)
+    table.add_row(
+        "median", "", "", "", "", f"{median:.3f}", "", "", f"{sum(one.dropped for one in pairs):,} in all"
+    )
+    return table
+
+
+if __name__ == "__main__":
+    main()
