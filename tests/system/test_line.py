@@ -67,6 +67,21 @@ def test_settlement_end_to_end(net: Net, ends: tuple[Peer, Peer], name: str, sta
     assert net.settled(sent) == [state]
 
 
+@pytest.mark.parametrize("size", [10, 20_000])
+@pytest.mark.parametrize("leaves", ["link", "session", "connection"])
+def test_who_sends_presettled_and_leaves_has_lost_nothing(
+    net: Net, ends: tuple[Peer, Peer], name: str, leaves: str, size: int
+) -> None:
+    """All in one breath: transfers, and the end behind them."""
+    receiver = ends[1].receiver(name, credit=100)
+    sender = ends[0].ready_sender(name)
+    for number in range(100):
+        net.send(sender, Message(id=number, body=b"x" * size), settled=True)
+    {"link": sender, "session": sender.session, "connection": sender.connection}[leaves].close()
+    arrived = ends[1].take(receiver, 100)
+    assert [one.message.id for one in arrived] == list(range(100))
+
+
 def test_presettled(net: Net, ends: tuple[Peer, Peer], name: str) -> None:
     """In order, and nobody waits for an outcome."""
     receiver = ends[1].receiver(name, credit=100)
