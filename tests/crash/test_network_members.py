@@ -1,10 +1,13 @@
-"""A ring of four routers under load, whose members and processes die and come back one after the other.
+"""A ring of four routers under load, whose members and processes die and come back one after the other; then
+a mesh.
 
 ::
 
     a ─1─ b        Messages go from a to c: by b as long as it is there, by d otherwise.
     2     1
     d ─2─ c
+
+With a connection of cost 5 between a and c, and one of cost 3 between b and d, it is a mesh.
 """
 
 import os
@@ -108,13 +111,12 @@ def test_a_router_on_the_way_ends_and_comes_back(
         load.get_on()
 
 
-@pytest.mark.parametrize("name", ["a", "c"])
-def test_a_router_with_clients_ends_and_comes_back(ring: Network, name: str) -> None:
+def test_a_router_with_clients_ends_and_comes_back(ring: Network) -> None:
     """Its clients connect again, and find the others."""
     with Load(ring) as load:
         load.get_on()
-        ring[name].end(signal.SIGKILL)
-        ring[name].start()
+        ring["a"].end(signal.SIGKILL)
+        ring["a"].start()
         ring.converge()
         load.get_on()
 
@@ -128,6 +130,33 @@ def test_a_worker_with_a_router_connection_dies(ring: Network) -> None:
             load.get_on()
         ring.converge()
         way(ring, "a", "c", "b")
+
+
+def test_a_ring_becomes_a_mesh_of_mixed_costs(ring: Network) -> None:
+    """Each member ends and comes back under load; of the ways that are left the cheapest is taken."""
+    ring["c"].costs["a"], ring["d"].costs["b"] = 5, 3
+    with Load(ring) as load:
+        load.get_on()
+        ring["c"].end(signal.SIGKILL)
+        ring["c"].start()
+        ring.converge()
+        way(ring, "a", "c", "b")
+        load.get_on()
+        ring["b"].end(signal.SIGKILL)
+        way(ring, "a", "c", "d")
+        load.get_on()
+        ring["d"].end(signal.SIGTERM)
+        way(ring, "a", "c", None)
+        load.get_on()
+        for name in ("b", "d"):
+            ring[name].start()
+        ring.converge()
+        way(ring, "a", "c", "b")
+        load.get_on()
+        ring["a"].end(signal.SIGTERM)
+        ring["a"].start()
+        ring.converge()
+        load.get_on()
 
 
 def test_nobody_complained(ring: Network) -> None:

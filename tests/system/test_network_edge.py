@@ -157,6 +157,34 @@ def test_a_long_message_crosses(star: Network, net: Net) -> None:
     assert net.settled(sent) == [ACCEPTED]
 
 
+@pytest.mark.parametrize(
+    ("here", "there"), [("e1", "e2"), ("e3", "qe"), ("qe", "e3"), ("e1", "hub"), ("hub", "e1")]
+)
+def test_a_message_that_goes_on_holds_up_no_other(star: Network, net: Net, here: str, there: str) -> None:
+    """Two begin, and a third comes whole before they end, over the same edge connections."""
+    pair(star, here, there)
+    receiver_at, sender_at = net.peer(star[there].address), net.peer(star[here].address)
+    address = f"closest.{here}.{there}.stream"
+    receivers = [receiver_at.receiver(address, 10) for _ in range(3)]  # they take turns
+
+    def arrived() -> list[bool]:
+        return sorted(one.complete for link in receivers for one in receiver_at.inbox(link) if one.data)
+
+    data = Message(body=b"x" * 300_000).encode()
+    senders = [sender_at.ready_sender(address) for _ in range(3)]
+    begun = [net.begin(sender, data[:250_000]) for sender in senders[:2]]
+    net.until(lambda: arrived() == [False, False], "their beginnings")
+    whole = net.send(senders[2], Message(body="short"))
+    net.until(lambda: arrived() == [False, False, True], "the short one")
+    for sender in senders[:2]:
+        sender.stream(data[250_000:])
+        sender.advance()
+    net.until(lambda: arrived() == [True] * 3, "their ends")
+    for link in receivers:
+        receiver_at.take(link)[0].settle()
+    assert net.settled(whole, *begun) == [ACCEPTED] * 3
+
+
 @pytest.mark.parametrize(("here", "there"), [*itertools.permutations(("hub", "e1", "e2"), 2)])
 def test_each_is_managed_from_each(star: Network, here: str, there: str) -> None:
     (row,) = query(star[here], "router", ["id", "mode"], there)

@@ -98,6 +98,22 @@ def test_messages_and_outcomes_cross(network: Network, net: Net) -> None:
 
 
 @FAR
+def test_settled_messages_cross(network: Network, net: Net, here: str, there: str) -> None:
+    """Each once; nobody is told an outcome."""
+    pair(network, here, there)
+    address = f"closest.{here}.{there}.settled"
+    receiver_at, sender_at = net.peer(network[there].address), net.peer(network[here].address)
+    receiver = receiver_at.receiver(address, 250)
+    sender = sender_at.ready_sender(address)
+    for number in range(100):
+        net.until(lambda: sender.credit > 0, "credit")
+        net.send(sender, Message(id=number), settled=True)
+    got = receiver_at.take(receiver, 100)
+    assert sorted(one.message.id for one in got) == [*range(100)]
+    assert all(one.delivery.settled for one in got)
+
+
+@FAR
 def test_long_messages_cross(network: Network, net: Net, here: str, there: str) -> None:
     """A megabyte, byte for byte, and meanwhile others."""
     pair(network, here, there)
