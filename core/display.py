@@ -1,15 +1,17 @@
-"""What the core shows others on the board: the busiest addresses and the newest connections (shm/board.py).
+"""What the core shows others on the board: the busiest addresses and workers of
+source routes, and the newest connections (shm/board.py).
 
 Between two turns of the forwarder, at most once a second, in steps that no message notices.
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from core.addresses import Addresses
 from core.connections import Connections
 from core.forward import Busiest, Forwarder
 from shm import board
-from shm.board import AddressRow, ConnectionRow
+from shm.board import AddressRow, ConnectionRow, RouteWorkerRow
 
 PERIOD_NS: Final = 1_000_000_000
 STEP_NS: Final = (
@@ -27,12 +29,18 @@ class Display:
     """Keeps the board up to date. Time is an argument, nanoseconds."""
 
     def __init__(
-        self, forwarder: Forwarder, addresses: Addresses, connections: Connections, shown: Shown
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        connections: Connections,
+        shown: Shown,
+        route_workers: Callable[[], list[RouteWorkerRow]] = list,
     ) -> None:
         self._forwarder = forwarder
         self._addresses = addresses
         self._connections = connections
         self._shown = shown
+        self._route_workers = route_workers
         self._busiest = Busiest(forwarder)
         self._due = 0
         self._last = b""
@@ -58,6 +66,7 @@ class Display:
                     for worker, one in self._connections.newest(board.CONNECTIONS)
                 ],
                 len(self._connections),
+                self._route_workers(),
             )
         )
         self._due = now + PERIOD_NS

@@ -56,7 +56,7 @@ def run(setup: Setup, channel: Channel) -> None:
     seed, wake = secrets.token_bytes(32), segments.semaphore.release
     intake = Aside(wake)
     core = Core(setup, segments, seed, segments.names.semaphore, intake, _shelf(setup.segments))
-    display = Display(core.forwarder, core.addresses, core.connections, segments.board())
+    display = Display(core.forwarder, core.addresses, core.connections, segments.board(), core.stations.rows)
     segments.core_stats().own(os.getpid(), setup.generation)
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
     service = None if setup.management is None else Service(core, setup, segments, channel.send)

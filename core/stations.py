@@ -14,6 +14,8 @@ from core.addresses import Address, Addresses
 from core.link import Link
 from core.links import Links
 from core.local import Local
+from shm import board
+from shm.board import RouteWorkerRow
 from shm.payloads import C_ROUTE_REACH, RouteCounts, RouteReach
 from shm.source_routes import REASONS, RouteWorkerSetup, SourceRoutesSetup
 
@@ -46,6 +48,7 @@ class Stations:
         self._post = post
         self._held: dict[str, tuple[Address, int]] = {}  # by the text of an address: its link here
         self._counts: dict[str, Count] = {}
+        self._workers: list[RouteWorkerSetup] = []
 
     def configure(self, setup: SourceRoutesSetup) -> None:
         """These from now on. Links to the address of one that goes stay, and lead nowhere."""
@@ -60,6 +63,7 @@ class Stations:
                 address = self._addresses.resolve(text)
                 self._held[text] = address, self._local.refuse(address)
                 self._served(address, 1)
+        self._workers = setup.workers
         known = {worker.identity for worker in setup.workers}
         self._counts = {key: count for key, count in self._counts.items() if key in known}
         for one in self._links.entries():
@@ -86,6 +90,15 @@ class Stations:
             for reason, number in zip(REASONS, refused, strict=False):
                 if number:
                     count.refused[reason] = count.refused.get(reason, 0) + number
+
+    def rows(self) -> list[RouteWorkerRow]:
+        """The busiest workers."""
+        found = [(self.count(one.identity), one) for one in self._workers]
+        found.sort(key=lambda pair: -pair[0].came)
+        return [
+            RouteWorkerRow(board.short(one.address.text), one.kind, count.came, count.went, count.refused)
+            for count, one in found[: board.ROUTE_WORKERS]
+        ]
 
     def count(self, identity: str) -> Count:
         """Of one worker, by what management calls it."""

@@ -1,6 +1,6 @@
 """What the core shows everybody beside its counters: the board (board.h), replaced as a whole.
 
-Bounded: ``ADDRESSES`` rows and ``CONNECTIONS`` rows, each text cut to ``TEXT`` bytes.
+Bounded: ``ADDRESSES``, ``CONNECTIONS`` and ``ROUTE_WORKERS`` rows, each text cut to ``TEXT`` bytes.
 """
 
 import zlib
@@ -12,6 +12,7 @@ from shm.native import BOARD_ROOM
 
 ADDRESSES: Final = 50  # the busiest ones, each a label value in whatever stores the metrics
 CONNECTIONS: Final = 100
+ROUTE_WORKERS: Final = 50  # the busiest ones
 TEXT: Final = 160  # bytes
 
 
@@ -35,6 +36,16 @@ class ConnectionRow(msgspec.Struct, array_like=True, frozen=True):
     user: str
 
 
+class RouteWorkerRow(msgspec.Struct, array_like=True, frozen=True):
+    """A worker of source routes. ``refused``: by those reasons of shm/source_routes.py that there were."""
+
+    address: str
+    kind: str
+    came: int
+    went: int
+    refused: dict[str, int] = {}
+
+
 class Board(msgspec.Struct, array_like=True, frozen=True):
     """All of it. ``other`` counts deliveries to addresses while they were not among ``addresses``."""
 
@@ -42,6 +53,7 @@ class Board(msgspec.Struct, array_like=True, frozen=True):
     other: int = 0
     connections: list[ConnectionRow] = []
     open_connections: int = 0
+    route_workers: list[RouteWorkerRow] = []
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -59,11 +71,15 @@ def short(text: str) -> str:
 def encode(board: Board) -> bytes:
     """The board's bytes; rows that find no room are left out from the end."""
     while len(data := _encode(board)) > BOARD_ROOM:
+        last = not board.connections and not board.route_workers
         board = Board(
-            board.addresses if board.connections else board.addresses[: len(board.addresses) // 2],
+            board.addresses[: len(board.addresses) // 2] if last else board.addresses,
             board.other,
             board.connections[: len(board.connections) // 2],
             board.open_connections,
+            board.route_workers
+            if board.connections
+            else board.route_workers[: len(board.route_workers) // 2],
         )
     return data
 

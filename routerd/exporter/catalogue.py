@@ -237,6 +237,18 @@ ADDRESS_RECEIVERS: Final = _family(
 ADDRESS_SENDERS: Final = _family(
     "gauge", "address_senders", "Senders to one of the busiest addresses", "address"
 )
+WORKER_IN: Final = _family(
+    "counter", "route_worker_received_messages", "Messages that came to one of the busiest route workers",
+    "address", "kind",
+)  # fmt: skip
+WORKER_OUT: Final = _family(
+    "counter", "route_worker_sent_messages", "Messages that one of the busiest route workers sent on",
+    "address", "kind",
+)  # fmt: skip
+WORKER_REFUSED: Final = _family(
+    "counter", "route_worker_refused_messages", "Messages refused at one of the busiest route workers",
+    "address", "kind", "reason",
+)  # fmt: skip
 CONNECTION: Final = _family(
     "info", "connection", "One of the newest connections; only with ?connections=1",
     "process", "container", "host", "role", "user",
@@ -274,6 +286,7 @@ def catalogue() -> list[Metric]:
         BUILD, ROUTER, START, UPTIME, UP, RESTARTS, BORN, CPU, RESIDENT, SHARED, STALLED,
         *(number(name).metric for name in COUNTERS),
         BLOCKS, RING, RING_SIZE, LATENCY, SIZE, ADDRESS_DELIVERIES, ADDRESS_RECEIVERS, ADDRESS_SENDERS,
+        WORKER_IN, WORKER_OUT, WORKER_REFUSED,
         CONNECTION, HTTP_ANSWERS, HTTP_REFUSED, *(qdr(name) for name in QDR),
     ]  # fmt: skip
     return list({metric.name: metric for metric in named}.values())

@@ -103,6 +103,7 @@ class Collector:
         self._shared_memory(families)
         self._histograms(families)
         self._addresses(families)
+        self._route_workers(families)
         for code, count in self._answered.items():
             families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
         for reason, count in self._refused.items():
@@ -173,6 +174,14 @@ class Collector:
             families.add(catalogue.ADDRESS_RECEIVERS, sum(row.receivers for row in same), address=address)
             families.add(catalogue.ADDRESS_SENDERS, sum(row.senders for row in same), address=address)
         families.add(catalogue.ADDRESS_DELIVERIES, board.other, address=OTHER)
+
+    def _route_workers(self, families: Families) -> None:
+        for row in self._observer.board().route_workers:
+            names = {"address": row.address, "kind": row.kind}
+            families.add(catalogue.WORKER_IN, row.came, **names)
+            families.add(catalogue.WORKER_OUT, row.went, **names)
+            for reason, times in row.refused.items():
+                families.add(catalogue.WORKER_REFUSED, times, **names, reason=reason)
 
     def _newest(self, families: Families) -> None:
         for row in dict.fromkeys(self._observer.board().connections):

@@ -4,8 +4,10 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
+from network import NetworkRouter
 from ockam_node import Node, said
 from peer import ACCEPTED, REJECTED, Net, error_of
 from proton import Message, symbol
@@ -325,6 +327,54 @@ def test_a_slow_receiver_holds_its_node_up_and_nobody_else(net: Net, router: Run
             return got == number
 
         net.until(more, "all of them")
+
+
+class Joined(NetworkRouter):
+    """Another router, whose connector leads to the first one's listener."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        folder.mkdir()
+        host, port = address_of(url)
+        sections = (
+            f"connector {{\n name: first\n host: {host}\n port: {port}\n protocol: ockam\n"
+            " routeAddress: T\n}\n"
+            "routeWorker {\n kind: discovery\n address: D2\n inner: D2.in\n route: T=>far.D1\n format: bare\n"
+            " innerAllow: uplink:first\n}\n"
+        )
+        RunningRouter.__init__(self, folder, Configuration("workers: 1", sections=sections))
+
+
+def test_two_routers_joined_by_it(net: Net, router: RunningRouter, tmp_path: Path) -> None:
+    """There through a discovery worker, back by the return route, whoever accepted the connection."""
+    joined = Joined(tmp_path / "joined", router.urls[1])
+    try:
+        mine, far = net.peer(), net.peer(joined.address)
+        wrapped, end = mine.receiver("far.D1", credit=1), far.receiver("ann", credit=1)
+        gone = net.send(far.ready_sender("D2"), answer(["D2", "bob"], ["ann"], b"ping"))
+        (carried,) = mine.take(wrapped)
+        carried.settle()
+        assert net.settled(gone) == [ACCEPTED]
+        back = list(carried.message.annotations[RETURN])
+        inner = bytes(carried.message.body)
+        assert (len(back), back[0].partition("/")[0], inner.hex()) == (
+            1,
+            "today",
+            "01010003626f62010003616e6e0470696e67",
+        )
+        reply = bytes.fromhex("01010003616e6e010003626f6204706f6e67")
+        assert net.settled(net.send(mine.ready_sender(None), answer([*back, "D2.in"], [], reply))) == [
+            ACCEPTED
+        ]
+        (arrived,) = far.take(end)
+        arrived.settle()
+        assert (list(arrived.message.annotations[RETURN]), bytes(arrived.message.body)) == (
+            ["D2", "bob"],
+            b"pong",
+        )
+        for peer in (mine, far):
+            peer.connection.close()
+    finally:
+        joined.stop()
 
 
 UNFIT = [

@@ -1,6 +1,7 @@
 """Source routes through a running router: plain clients, lists in message annotations, workers inside."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from arrival import Arrived
 from peer import ACCEPTED, REJECTED, RELEASED, Net, error_of
-from proton import Message, symbol
+from proton import Endpoint, Message, symbol
 from running import Configuration, RunningRouter, until
 
 from routerd.client import Client, Place
@@ -311,6 +312,56 @@ def test_management_makes_workers_and_takes_them_away(net: Net, router: RunningR
         arrived.settle()
         assert net.settled(again) == [ACCEPTED], "its length of route is another now"
         client.call("DELETE", type=kind, identity="routeWorker/made")
+
+
+def test_the_file_adds_workers_and_takes_them_away(net: Net, router: RunningRouter) -> None:
+    """By a reload; a link to the address stays attached all the time, and so does every other."""
+    before = router.config.read_text()
+    peer = net.peer()
+    sender, end = peer.sender("filed"), peer.receiver("filed.end", credit=9)
+    others = peer.ready_sender("x")
+
+    def stray() -> list[int]:
+        """What becomes of a message that is not for a worker that it comes to: by that it is seen."""
+        return net.settled(net.send(sender, message(["another"])))
+
+    for kind in ("forward", "static"):
+        route = "route: filed.end" if kind == "static" else ""
+        router.config.write_text(f"{before}routeWorker {{\naddress: filed\nkind: {kind}\n{route}\n}}\n")
+        router.process.send_signal(signal.SIGHUP)
+        net.until(lambda: sender.credit > 0, "credit: it leads somewhere")
+        until(lambda: stray() == [REJECTED], "the worker")
+        delivery = net.send(sender, message(["filed", *(["filed.end"] if kind == "forward" else [])], ["me"]))
+        (arrived,) = peer.take(end)
+        arrived.settle()
+        assert net.settled(delivery) == [ACCEPTED]
+        router.config.write_text(before)
+        router.process.send_signal(signal.SIGHUP)
+        until(lambda: stray() == [RELEASED], "the end of the worker")
+    assert others.state & sender.state & Endpoint.REMOTE_ACTIVE, "both are still there"
+
+
+@pytest.mark.parametrize("state", ["partial", "none"])
+def test_a_reply_over_an_unusable_route_is_refused(net: Net, state: str) -> None:
+    """It says what the message that it answers said of its return route; over a complete one it goes."""
+    reply = message(["x", "me"], ["you"])
+    reply.annotations[symbol("x-opt-route.reply")] = symbol(state)
+    condition, text = refused(net, reply)
+    assert condition == "amqp:precondition-failed"
+    assert text is not None
+    assert text.startswith(f"the return route is {state}: ")
+    reply.annotations[symbol("x-opt-route.reply")] = symbol("complete")
+    arrived = passed(net, reply, None, "me").message.annotations
+    assert symbol("x-opt-route.reply") not in arrived
+
+
+def test_a_tracing_context_goes_along(net: Net) -> None:
+    """Through forwarders, and through BARE of version 2 and back."""
+    sent = message(["W7.C1", "S1.A1", "traced"], ["me"])
+    sent.annotations[symbol("x-opt-route.tracing")] = "context"
+    arrived = passed(net, sent, None, "traced").message.annotations
+    assert arrived[symbol("x-opt-route.tracing")] == "context"
+    assert list(arrived[RETURN]) == ["S1.A1", "W7.C2", "me"]
 
 
 def trace(router: RunningRouter, route: str) -> tuple[int, list[str]]:

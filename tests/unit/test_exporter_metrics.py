@@ -18,7 +18,7 @@ from routerd.exporter.observer import Observer
 from routerd.exporter.server import Answer, Request
 from routerd.exporter.site import Pages
 from shm import board, native, segment, stats
-from shm.board import AddressRow, Board, ConnectionRow
+from shm.board import AddressRow, Board, ConnectionRow, RouteWorkerRow
 from shm.onlooker import Histogram, Onlooker
 from shm.stats import COUNTERS
 
@@ -100,12 +100,32 @@ def test_a_new_counter_gets_a_name_by_itself(monkeypatch: pytest.MonkeyPatch) ->
 def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments) -> None:
     """And the other way round: the documentation is complete and has no ghosts."""
     segments.board().write(
-        board.encode(Board([AddressRow("a", "b", 1, 1, 1)], 1, [ConnectionRow(0, "c", "h", "r", "u")], 1))
+        board.encode(
+            Board(
+                [AddressRow("a", "b", 1, 1, 1)],
+                1,
+                [ConnectionRow(0, "c", "h", "r", "u")],
+                1,
+                [RouteWorkerRow("D1", "discovery", 3, 2, {"access": 1})],
+            )
+        )
     )
     segments.supervisor_stats().set(COUNTERS["certificate_expiry"][0], 1)
     segments.recorder_stats().own(1, 1)
     shown = {name.removesuffix("_info") for name in families(scrape(segments, connections=["1"]))}
     assert shown == {metric.name for metric in catalogue.catalogue()}
+
+
+def test_each_worker_of_source_routes(segments: segment.Segments) -> None:
+    """By address and kind: in, out, and refused by reason."""
+    rows = [RouteWorkerRow("D1", "discovery", 3, 2, {"access": 1}), RouteWorkerRow("64#x", "tee", 5, 5)]
+    segments.board().write(board.encode(Board(route_workers=rows)))
+    found = families(scrape(segments))
+    one = {"address": "D1", "kind": "discovery"}
+    assert value(found, "routerd_route_worker_received_messages_total", **one) == 3
+    assert value(found, "routerd_route_worker_sent_messages_total", **one) == 2
+    assert value(found, "routerd_route_worker_refused_messages_total", **one, reason="access") == 1
+    assert value(found, "routerd_route_worker_sent_messages_total", address="64#x", kind="tee") == 5
 
 
 def test_openmetrics_is_what_it_says(segments: segment.Segments) -> None:
