@@ -25,10 +25,12 @@ from workers.retry import Schedule, failover_hosts, split
 from workers.tls import CertificateError, PasswordError, password_of
 
 SERVER = logging.getLogger("SERVER")
+MANAGER = logging.getLogger("CONN_MGR")
 
 CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
+NEEDING_NONE: Final = frozenset({"ANONYMOUS", "EXTERNAL"})  # mechanisms without a password
 TELL_SECONDS: Final = 60.0  # the same failure is told once in so many
 LOOK_SECONDS: Final = 0.02  # while a name is looked up
 REMOVED: Final = ("amqp:connection:forced", "the connector was removed or changed")
@@ -189,7 +191,7 @@ class Connectors:
             if setup.tls is not None:
                 self._guard.protect(connector.place, setup)
                 self._guard.certificates_due(connector.place)
-            password = password_of(setup.sasl_password, of_key=False)
+            password = _password(setup)
             fd = begin(family, address)
         except (OSError, PasswordError, CertificateError) as error:
             self._failed(connector, str(error))
@@ -249,6 +251,18 @@ class Connectors:
         hosts = connector.schedule.urls
         connector.state = ConnectorState(connector.setup.name, status, message, hosts)
         self._owner.connector_state(connector.state)
+
+
+def _password(setup: ConnectorSetup) -> str:
+    """What a connector proves its user with. Empty where it cannot be found out and no mechanism goes without:
+    the peer's answer is known then, too. Raises PasswordError."""
+    try:
+        return password_of(setup.sasl_password, of_key=False)
+    except PasswordError as error:
+        MANAGER.error("connector %s: %s", setup.name, error)
+        if NEEDING_NONE.isdisjoint(setup.sasl_mechanisms.split()) and setup.sasl_mechanisms:
+            return ""
+        raise
 
 
 def _same_but_cost(one: ConnectorSetup, other: ConnectorSetup) -> bool:

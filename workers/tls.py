@@ -62,7 +62,7 @@ def password_of(text: str, *, of_key: bool = True) -> str:
         try:
             return Path(rest).read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
         except (OSError, UnicodeDecodeError) as error:
-            raise PasswordError(f"the file {rest} cannot be read ({_cause(error)})") from error
+            raise PasswordError(f"Unable to open password file {rest}, error: {_cause(error)}") from error
     return rest
 
 

@@ -4,11 +4,13 @@ import ipaddress
 import os
 from collections.abc import Iterator
 
+import msgspec
+
 from routerd.config.check import Checked
 from routerd.config.policy import Policy, Vhost
 from routerd.config.router import Router
 from routerd.config.source import Mistake, closest, shown
-from routerd.config.transport import Listener, SslProfile
+from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile
 from routerd.security import mechanisms, profile_setup, user_groups, words
 from workers import engine
 from workers.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
@@ -28,10 +30,11 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
     router = next((at.entity for at in checked if isinstance(at.entity, Router)), Router())
     policy = next((at.entity for at in checked if isinstance(at.entity, Policy)), Policy())
     vhosts = [at.entity for at in checked if isinstance(at.entity, Vhost)]
+    outgoing = _outgoing(checked)
     for at in checked:
         match at.entity:
-            case SslProfile():
-                yield from _profile(at, at.entity)
+            case SslProfile() as profile:
+                yield from (_of_outgoing(one, profile, outgoing) for one in _profile(at, profile))
             case Listener(http=False):
                 yield from _listener(at, at.entity, profiles.get(at.entity.ssl_profile))
                 yield from _sasl(at, at.entity, router)
@@ -47,6 +50,21 @@ def check_security(checked: list[Checked]) -> Iterator[Mistake]:
     yield from _vhost_names(checked)
     if policy.enable_vhost_name_patterns:
         yield from _vhost_patterns(checked)
+
+
+def _outgoing(checked: list[Checked]) -> set[str | None]:
+    """Profiles that are for nothing but connections that the router makes."""
+    entities = [at.entity for at in checked]
+    used = {one.ssl_profile for one in entities if isinstance(one, Connector | AuthServicePlugin)}
+    return used - {one.ssl_profile for one in entities if isinstance(one, Listener)}
+
+
+def _of_outgoing(mistake: Mistake, profile: SslProfile, outgoing: set[str | None]) -> Mistake:
+    """Who makes connections reads the files before each attempt: they may come later."""
+    if profile.name not in outgoing or mistake.warning:
+        return mistake
+    text = f"{mistake.text}; no connection is made with it until that is right"
+    return msgspec.structs.replace(mistake, text=text, warning=True)
 
 
 def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:

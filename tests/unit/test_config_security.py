@@ -50,7 +50,7 @@ PATTERNS = "policy {\nenableVhostNamePatterns: yes\n}\n"
         ({"password": "pass:wrong"}, "privateKeyFile: "),
         ({"password": ""}, "is a password needed?"),
         ({"password": "env:ROUTERD_NO_SUCH"}, "password: there is no environment variable ROUTERD_NO_SUCH"),
-        ({"password": "file:/no/such"}, "password: the file /no/such cannot be read"),
+        ({"password": "file:/no/such"}, "password: Unable to open password file /no/such, error: No such"),
         ({"certFile": "/no/such"}, "certFile: /no/such cannot be read (No such file or directory)"),
         ({"certFile": __file__}, "holds no certificate that can be used"),
         ({"privateKeyFile": __file__}, "holds no key that can be used"),
@@ -70,6 +70,18 @@ def test_files_of_a_profile(pair: tuple[Path, Path], change: dict[str, str], wha
         (mistake,) = mistakes
         assert what in mistake
         assert "wrong" not in mistake
+
+
+@pytest.mark.parametrize(
+    "user", ["connector {\nsslProfile: p\n}\n", "authServicePlugin {\nname: a\nhost: h\nsslProfile: p\n}\n"]
+)
+def test_files_of_connections_that_the_router_makes(user: str) -> None:
+    """They are read before each attempt, so the router starts; unless a listener needs them, too."""
+    missing = profile(caCertFile="/no/such")
+    (warning,) = parse(listener("") + missing + user, "f.conf").warnings
+    assert "/no/such cannot be read" in warning.text
+    with pytest.raises(ConfigError):
+        parse(listener("sslProfile: p") + missing + user, "f.conf")
 
 
 def test_a_key_of_another_certificate(pair: tuple[Path, Path], tmp_path: Path) -> None:

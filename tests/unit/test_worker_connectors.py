@@ -199,6 +199,18 @@ def test_what_cannot_be_dialled_is_told_and_tried_again(world: World, broken: st
     assert world.connectors.wait(60.0) == 5.0
 
 
+@pytest.mark.parametrize(("mechanisms", "dialled"), [("PLAIN", 1), ("PLAIN ANONYMOUS", 0), ("", 0)])
+def test_a_password_that_cannot_be_read(
+    world: World, caplog: pytest.LogCaptureFixture, mechanisms: str, dialled: int
+) -> None:
+    """Without it nobody goes in as somebody else: the peer is asked only where it needs one."""
+    one = setup(sasl_username="u", sasl_password="file:/no/such", sasl_mechanisms=mechanisms)  # noqa: S106 - there is none
+    world.connect(one)
+    world.resolve(("127.0.0.1", world.port))
+    assert len(world.dialled_hosts) == dialled
+    assert "c1: Unable to open password file /no/such, error: No such file or directory" in caplog.text
+
+
 def test_a_worker_that_stops_dials_nobody(world: World) -> None:
     world.connectors.change([setup()])
     world.connectors.stop()
