@@ -16,10 +16,12 @@ from routerd.config.attribute import Attribute
 from routerd.config.check import Checked, check
 from routerd.config.json_text import JsonText
 from routerd.config.load import assemble, check_together
+from routerd.config.policy import Vhost
 from routerd.config.relations import unusable_log
 from routerd.config.router import Log, Router
 from routerd.config.routing import Binding, Exchange
 from routerd.config.schema import EntityType, entity_type
+from routerd.config.security import conflicts
 from routerd.config.source import (
     Array,
     Block,
@@ -70,6 +72,7 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
     if request.operation == "CREATE":
         made = _made(kind, _block(kind, request, "create"), _next_place())
         _name_taken(config, made[0])
+        _policy_stands(made[0])
         return _together(config, [*everything, made[0]], CREATED, *made)
     at = _find(config, kind, request, identities)
     if at is None:
@@ -81,6 +84,7 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
     if request.operation == "DELETE":
         return _together(config, _without_bindings(everything, old), DELETED)
     made = _made(kind, _block(kind, request, "update", old), old.file, old)
+    _policy_stands(made[0])
     everything.insert(at, made[0])
     return _together(config, everything, UPDATED, *made)
 
@@ -93,6 +97,13 @@ def _name_taken(config: Config, made: Checked) -> None:
         if (at.type.name, at.entity.name) == (made.type.name, made.entity.name):
             where = f"{made.entity.name!r} stands already {at.where(made)}"
             raise ChangeError(BAD_REQUEST, f"Name conflicts with an existing entity: {where}; give another")
+
+
+def _policy_stands(made: Checked) -> None:
+    """A vhost whose groups contradict themselves: in qdrouterd's words. Raises ChangeError."""
+    if isinstance(made.entity, Vhost) and (wrong := list(conflicts(made.entity))):
+        text = f"PolicyError: Policy {made.entity.hostname!r} is invalid: {wrong[0]}"
+        raise ChangeError(INTERNAL, text)
 
 
 def _log_opens(request: ChangeRequest) -> None:

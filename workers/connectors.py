@@ -254,7 +254,7 @@ class Connectors:
 
 
 def _password(setup: ConnectorSetup) -> str:
-    """What a connector proves its user with. Empty where it cannot be found out and no mechanism goes without:
+    """What proves the user. Empty where that cannot be found out and no mechanism goes without:
     the peer's answer is known then, too. Raises PasswordError."""
     try:
         return password_of(setup.sasl_password, of_key=False)

@@ -13,6 +13,7 @@ from routerd.config.source import Mistake, closest, shown
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile
 from routerd.security import mechanisms, profile_setup, user_groups, words
 from workers import engine
+from workers.policy import USER
 from workers.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
 
 # Mechanisms of the IANA registry that Cyrus SASL has plugins for.
@@ -200,7 +201,25 @@ def _plain(pattern: str) -> tuple[str, ...]:
     return tuple(plain)
 
 
+def conflicts(vhost: Vhost) -> Iterator[str]:
+    """What groups say of addresses that qdrouterd refuses, too, in its words."""
+    for name, group in user_groups(vhost).items():
+        whose = f"Policy vhost {vhost.hostname!r} user group {name!r}"
+        for what, names, patterns in (
+            ("source", group.sources, group.source_pattern),
+            ("target", group.targets, group.target_pattern),
+        ):
+            if names is not None and patterns is not None:
+                both = f"'{what}s' and '{what}Pattern' attributes"
+                yield f"{whose} specifies conflicting {both}. Use only one or the other."
+            for word in words(patterns):
+                if USER in word and not word.startswith(USER) and not word.endswith(USER):
+                    where = f"policy key '{what}Pattern' item {word!r}"
+                    yield f"{whose} {where} may contain match pattern {USER!r} as a prefix or a suffix only."
+
+
 def _vhost(at: Checked, vhost: Vhost) -> Iterator[Mistake]:
+    yield from (at.mistake("groups", text) for text in conflicts(vhost))
     users: dict[str, str] = {}
     for name, group in user_groups(vhost).items():
         for user in words(group.users):

@@ -38,8 +38,7 @@ vhost {
         $default: {
             remoteHosts: *
             sources: own_${user}, list
-            targets: list
-            targetPattern: jobs.*.in
+            targetPattern: list, jobs.*.in
             allowAnonymousSender: yes
             maxFrameSize: 2048
             maxSessions: 3

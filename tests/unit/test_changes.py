@@ -1,5 +1,6 @@
 """Changes that management asks for: the configuration that results, or every reason why it cannot be."""
 
+import re
 from typing import Any
 
 import pytest
@@ -151,6 +152,26 @@ def test_what_is_unwise_is_said(running: Running) -> None:
     """It is made, with a remark."""
     running.ask("CREATE", "authServicePlugin", name="e", host="h")
     assert any("passwords travel to the service in the clear" in text for text in running.remarks)
+
+
+@pytest.mark.parametrize(
+    ("group", "why"),
+    [
+        ({"sources": "a", "sourcePattern": "b"}, "specifies conflicting 'sources' and 'sourcePattern'"),
+        ({"targets": "a", "targetPattern": ""}, "specifies conflicting 'targets' and 'targetPattern'"),
+        ({"sourcePattern": "a, b/${user}.c"}, "may contain match pattern '${user}' as a prefix or a suffix"),
+    ],
+)
+def test_a_policy_that_contradicts_itself(running: Running, group: dict[str, str], why: str) -> None:
+    """In qdrouterd's words, when it is made and when it is changed."""
+    running.ask("CREATE", "vhost", hostname="y", groups={"g": {"users": "ann", "sourcePattern": "${user}.#"}})
+    groups = {"g": {"users": "ann", **group}}
+    for name, ask in (("x", ("CREATE", "vhost")), ("y", ("UPDATE", "vhost", "vhost/y"))):
+        more = {"hostname": "x"} if name == "x" else {}
+        with pytest.raises(ChangeError, match=re.escape(why)) as error:
+            running.ask(*ask, groups=groups, **more)
+        assert error.value.status == 500
+        assert str(error.value).startswith(f"PolicyError: Policy '{name}' is invalid: ")
 
 
 def test_maps_may_be_text(running: Running) -> None:

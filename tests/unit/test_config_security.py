@@ -151,6 +151,14 @@ def test_http_clients_are_not_left_unauthenticated(pair: tuple[Path, Path], more
     assert mistake.startswith((f"listener {what}", what)), mistake
 
 
+def test_a_group_that_contradicts_itself() -> None:
+    """Names or patterns, not both."""
+    group = "groups: {\ng: {\nusers: a\nsources: x\nsourcePattern: y\ntargetPattern: a.${user}.b\n}\n}"
+    embedded, both = told(listener("") + f"vhost {{\nhostname: a\n{group}\n}}\n")
+    assert "conflicting 'sources' and 'sourcePattern'" in both
+    assert "'targetPattern' item 'a.${user}.b' may contain" in embedded
+
+
 @pytest.mark.parametrize("host", ["10.0.0.0/8", "10.0.0.9-10.0.0.1", "10.0.0.1-::1"])
 def test_ranges_that_are_none(host: str) -> None:
     text = f"vhost {{\nhostname: a\ngroups: {{\ng: {{\nremoteHosts: {host}\n}}\n}}\n}}\n"
