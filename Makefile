@@ -10,6 +10,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 RHEA := rhea@3.0.5 ws@8.18.0
 
+# A container may say otherwise, and then each of the processes of each router that is started compiles its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 NATIVE := $(wildcard */*.pyx */*.pxd */*.pxi */*.h)
 SYSTEM := $(VENV)/.system
 TOOLS := $(VENV)/.tools
@@ -30,8 +33,9 @@ lint: build $(SPARK)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Three at once on two CPUs, too: most tests wait most of the time.
 test: lint $(NODE)
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)
@@ -47,13 +51,13 @@ $(TOOLS): $(SYSTEM) constraints.txt
 	@touch $@
 
 # The AMQP engine is compiled here, with the libraries found above; one that an earlier machine state left
-# in pip's cache may lack them.
+# in pip's cache may lack them. Installing this project compiles its extensions.
 $(PACKAGES): $(TOOLS) constraints.txt pyproject.toml
 	$(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[test]'
 	$(BIN)/python -c 'import proton, sys; sys.exit(not proton.SASL.extended() or not proton.SSL.present())' || \
 	    $(PIP) install -q -c constraints.txt --no-build-isolation --no-deps --no-cache-dir --force-reinstall \
 	        --no-binary python-qpid-proton python-qpid-proton
-	@touch $@
+	@touch $@ $(COMPILED)
 
 $(COMPILED): $(PACKAGES) $(NATIVE)
 	$(BIN)/python -W ignore -c 'import setuptools; setuptools.setup()' -q build_ext --inplace

@@ -9,6 +9,8 @@ settings.register_profile("routerd", deadline=None)
 settings.load_profile("routerd")
 
 PIPELINE = "tests/pipeline"
+# longest files first
+FOLDERS = ["pipeline", "crash", "system", "fuzz", "native", "property", "simulation", "unit"]
 
 
 class Files(LoadFileScheduling):
@@ -16,6 +18,12 @@ class Files(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return PIPELINE if nodeid.startswith(f"{PIPELINE}/") else super()._split_scope(nodeid)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With several processes: what takes long begins early, so that all come to an end together."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: FOLDERS.index(item.nodeid.split("/")[1]))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Files:
