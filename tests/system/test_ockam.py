@@ -371,8 +371,8 @@ def test_two_routers_joined_by_it(net: Net, router: RunningRouter, tmp_path: Pat
             ["D2", "bob"],
             b"pong",
         )
-        for peer in (mine, far):
-            peer.connection.close()
+        far.connection.close()  # what it has settled goes before
+        net.until(lambda: far.closed, "the end of its connection")
     finally:
         joined.stop()
 
