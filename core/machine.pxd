@@ -152,6 +152,7 @@ cdef extern from "setup.h" nogil:
         uint64_t streams
         int64_t granted
         uint64_t deliveries, dry_since
+        uint64_t *origins
         uint32_t link, link_gen, stuck, flow, flow_address
         core_link_counts counts
     ctypedef struct core_stall:

@@ -88,6 +88,14 @@ cdef class Nodes:
             return {}
         return {bit: a.outstanding[bit] for bit in range(NODES) if a.outstanding[bit]}
 
+    def origins(self, uint32_t worker, uint32_t link, uint32_t generation) -> dict[int, int]:
+        """Deliveries to a receiver by bit of the router where they came in; those that came in here left out."""
+        self.forwarder.place_known(worker)
+        cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
+        if l is NULL or not l.outgoing or l.origins is NULL:
+            return {}
+        return {bit: l.origins[bit] for bit in range(NODES) if l.origins[bit]}
+
     # ---- neighbours ----
 
     def take_neighbour(self, uint64_t streams, bint abroad=False) -> int:

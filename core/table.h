@@ -194,7 +194,10 @@ typedef struct core_link {
     uint32_t flow, flow_address;   /* its number in the flow log, and where it leads if it has no address; 0: none */
     uint64_t dry_since;        /* incoming: when a look first found it without credit, nanoseconds; 0: it has some */
     struct core_text *text;    /* incoming: what the next router is told of its address, if the address has no text */
-    struct core_memo *memo;    /* incoming: where its last message had been */
+    union {
+        struct core_memo *memo;    /* incoming: where its last message had been */
+        uint64_t *origins;     /* outgoing: deliveries by bit of the router where they came in, if not here; NULL: none yet */
+    };
 } core_link;
 
 typedef struct {               /* stall.h: where the look at all links has got to, and what the last one found */

@@ -14,6 +14,7 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "-r", "--router", metavar="ID", help="Another router of the network than that at the URL."
         ),
+        click.option("-d", "--edge-router", metavar="ID", help="An edge router of the network."),
         click.option("-t", "--timeout", default=5.0, show_default=True, metavar="SECONDS"),
         click.option("--ssl-trustfile", metavar="FILE", help="Certificates that are trusted."),
         click.option("--ssl-certificate", metavar="FILE", help="Our certificate."),
@@ -27,6 +28,8 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
 
 def place_of(options: dict[str, Any]) -> Any:
     """The router that these options mean; the client is loaded when it is needed."""
+    if options["router"] and options["edge_router"]:
+        raise click.UsageError("--router and --edge-router name two routers; give one of them")
     client = import_module("routerd.client")
     return client.Place(
         options["bus"],
@@ -36,4 +39,5 @@ def place_of(options: dict[str, Any]) -> Any:
         options["ssl_certificate"],
         options["ssl_key"],
         options["sasl_mechanisms"],
+        options["edge_router"],
     )

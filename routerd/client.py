@@ -37,10 +37,13 @@ class Place(msgspec.Struct, frozen=True):
     certificate: str | None = None
     key: str | None = None
     mechanisms: str | None = None
+    edge: str | None = None  # an edge router
 
     @property
     def address(self) -> str:
         """Of the management agent."""
+        if self.edge:
+            return f"_edge/{self.edge}/$management"
         return f"_topo/0/{self.router}/$management" if self.router else "$management"
 
 

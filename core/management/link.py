@@ -33,6 +33,7 @@ class LinkRow(msgspec.Struct, frozen=True):
     undelivered: int = 0
     credit: int = 0
     dry: int = 0  # seconds without credit
+    origins: dict[int, int] = {}  # deliveries by index of the router where they came in, if not here
 
     def count(self, name: str) -> int:
         return self.info.get(name, 0)
@@ -57,8 +58,11 @@ def _priority(row: LinkRow) -> int:
 
 
 def _ingress(row: LinkRow) -> list[int] | None:
-    """Of a router that stands alone: all came in here."""
-    return [_deliveries(row)] if row.link.outgoing else None
+    """By index of the router; the first is this one."""
+    if not row.link.outgoing:
+        return None
+    here = _deliveries(row) - sum(row.origins.values())
+    return [here, *(row.origins.get(bit, 0) for bit in range(1, max(row.origins, default=0) + 1))]
 
 
 class Links(Table):
@@ -108,7 +112,7 @@ class Links(Table):
         _count("delayed_1", "deliveriesDelayed1Sec", "Deliveries settled after more than 1 s."),
         _count("delayed_10", "deliveriesDelayed10Sec", "Deliveries settled after more than 10 s."),
         _count("stuck", "deliveriesStuck", "Deliveries not settled for more than 10 s."),
-        Column("ingressHistogram", "list", "Deliveries by the router they came from.", _ingress),
+        Column("ingressHistogram", "list", "Deliveries by index of the router where they came in.", _ingress),
         Column(
             "priority", "integer", "Priority of a link between routers; else that of messages.", _priority
         ),
@@ -139,7 +143,14 @@ class Links(Table):
         if link.outgoing:
             queued, credit, since = self._seen.get(link.identity, (0, 0, 0))
         number = view.connection_number(link.worker, link.connection)
-        return LinkRow(link, info, number, queued, credit, view.seconds_since(since) if since else 0)
+        dry = view.seconds_since(since) if since else 0
+        return LinkRow(link, info, number, queued, credit, dry, self._origins(link))
+
+    def _origins(self, link: Link) -> dict[int, int]:
+        fabric = self._view.core.fabric
+        if fabric is None or not link.outgoing:
+            return {}
+        return fabric.nodes.origins(link.worker, link.link, link.generation)
 
     def update(self, request: Request) -> Response:
         """Detach the link."""

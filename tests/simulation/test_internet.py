@@ -75,6 +75,10 @@ def test_a_line_of_three() -> None:
         (1, "q", "0/A", ("0/A", "0/B")),
         (2, "q", "0/A", ("0/A", "0/B")),
     ]
+    for site in "BC":
+        sent(net, net[site], sender(net, site, "q"), Packet(3))
+    nodes = net["C"].fabric.nodes
+    assert sorted(nodes.origins(0, there.index, 1).values()) == [1, 2]  # from B, from A; not from C itself
     check_rest(net)
 
 

@@ -137,6 +137,13 @@ def test_short_numbers(number: int, text: str) -> None:
     assert short_number(number) == text
 
 
+def test_where_a_router_is_asked() -> None:
+    """The one at the URL, another one of the network, an edge router."""
+    assert Place().address == "$management"
+    assert Place(router="B").address == "_topo/0/B/$management"
+    assert Place(edge="E").address == "_edge/E/$management"
+
+
 def test_units() -> None:
     """Bytes and durations as people read them."""
     assert [short_bytes(n) for n in (5, 16384, 200 << 20, 3 << 30)] == ["5", "16.0K", "200M", "3.0G"]
