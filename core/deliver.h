@@ -160,20 +160,11 @@ __attribute__((noinline)) static core_out *deliver_between(core_router *c, core_
     return out;
 }
 
-/* Management is told where a receiver's deliveries came in. */
-__attribute__((noinline)) static void count_origin(core_router *c, core_link *from, core_link *to, const core_past *past)
-{
-    core_past read = *past;
-    past_read(c, from, &read);
-    if (read.origin <= 0 || !(to->origins || (to->origins = (uint64_t *) calloc(NODES, sizeof *to->origins)))) return;
-    to->origins[read.origin]++;
-}
-
 static inline core_out *deliver_here(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state, const core_past *past)
 {
     if (__builtin_expect(to->kind == LINK_EDGE, 0)) return deliver_between(c, in, a, to, priority, state, past);
     core_out *out = deliver_copy(c, in, to, priority, state, NULL);
-    if (__builtin_expect(link_trunk(in->link), 0) && out) count_origin(c, in->link, to, past);
+    if (__builtin_expect(link_trunk(in->link), 0) && out) past_count(c, in->link, to, past);
     return out;
 }
 

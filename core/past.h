@@ -90,4 +90,13 @@ static void past_read(core_router *c, core_link *l, core_past *past)
     memcpy(m->bytes, c->past, all);
 }
 
+/* Management is told where a receiver's deliveries came in. */
+__attribute__((noinline)) static void past_count(core_router *c, core_link *from, core_link *to, const core_past *past)
+{
+    core_past read = *past;
+    past_read(c, from, &read);
+    if (read.origin <= 0 || !(to->origins || (to->origins = (uint64_t *) calloc(NODES, sizeof *to->origins)))) return;
+    to->origins[read.origin]++;
+}
+
 #endif

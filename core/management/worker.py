@@ -20,7 +20,7 @@ class Workers(Table):
     DESCRIPTION = "A process of the router."
     COLUMNS = (
         _row("name", "name", "string", "core, supervisor, recorder or worker-<index>."),
-        _row("name", "identity", "string", "The same."),
+        Column("identity", "string", "worker/ and the name.", lambda r: f"worker/{r['name']}"),
         type_column("worker"),
         _row("role", "role", "string", "core, supervisor, recorder or worker."),
         _row("pid", "pid", "integer", "Process id; 0: not running."),
