@@ -133,7 +133,9 @@ class Core:
         self.routes.configure(setup.link_routes)
         self.dialling = Dialling(self.forwarder, self.plane, range(setup.workers))
         self.openings = Openings(self.plane, self.dialling)
-        self.liaisons = Liaisons(self.forwarder, self.local, self.links, self.plane, self.dialling, seed)
+        self.liaisons = Liaisons(
+            self.forwarder, self.local, self.links, self.plane, self.dialling, seed, setup.router_id
+        )
         self.set_tables(setup.tables)
         if self.fabric is not None:
             self.fabric.share(self.routes)

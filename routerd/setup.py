@@ -1,7 +1,9 @@
 """From the configuration to what each child is told: pure translation."""
 
+import secrets
 import socket
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -46,6 +48,8 @@ from workers.message_log import components
 
 FLOW = ("core", "worker", "recorder")  # whom the flow log concerns
 ROUTING = ("core", "worker")  # who has to do with messages
+
+SECRET: Final = secrets.token_bytes(16)  # of this life of the router
 
 
 class Blueprint(msgspec.Struct, frozen=True):
@@ -126,6 +130,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             source_routes=self.source_routes if role in ROUTING else SourceRoutesSetup(),
             flow=self.flow if role in FLOW else FlowSetup(),
             tables=list(self.tables) if role in ROUTING else [],
+            secret=SECRET if role == "worker" else b"",
             policy=policy_setup(self.policy, self.vhosts),
             sasl_config_dir=self.router.sasl_config_dir or "",
             sasl_config_name=self.router.sasl_config_name,

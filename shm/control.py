@@ -183,6 +183,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     resumable_link_routes: bool = True
     flow: FlowSetup = FlowSetup()
     tables: list[TableSetup] = []  # the core's and the workers'
+    secret: bytes = b""  # the workers': of what only they can have made, in one life of the router
 
     @property
     def places(self) -> int:

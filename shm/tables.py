@@ -1,5 +1,7 @@
 """What is configured about route tables, as core and workers are told: a ``routeTable`` entity each."""
 
+from typing import Final
+
 import msgspec
 
 
@@ -38,3 +40,12 @@ class TableSetup(msgspec.Struct, frozen=True):
     request_interval: int = 5
     applications: str = ""
     stash: str = ""
+
+
+CONNECTION: Final = "$conn/"  # what the addresses of connections begin with, behind their table's
+
+
+def connections(router_id: str) -> str:
+    """The same in full: behind it is a connection's number. A network has many routers with a table of that
+    address, each with connections of its own."""
+    return f"{CONNECTION}{router_id}/"

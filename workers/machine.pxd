@@ -74,6 +74,7 @@ cdef extern from "loop.h" nogil:
         uint32_t address_length, control_length, back_length
         char source[64]
         uint64_t nonce
+        uint8_t key[16]
         uint8_t reply
         bint replies
     uint32_t RMR_ADDRESS_MAX, RMR_NUMBER

@@ -92,7 +92,7 @@ class Worker:
         stats = self._segments.worker_stats(setup.index)
         security = Security(self._pump)
         handler.guard = self._guard = Guard(setup.policy, security, stats, self._segments.core_stats())
-        self._rmr = Rmr(setup.segments, setup.tables, handler.listeners, setup.link_capacity)
+        self._rmr = Rmr(setup.secret, setup.router_id, setup.tables, handler.listeners, setup.link_capacity)
         self._rmr.serve(RmrTransport(self._pump, self._rmr), security, handler)
         self._ockam = Ockam()
         self._ockam.serve(OckamTransport(self._pump, self._ockam), security, handler)

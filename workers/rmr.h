@@ -23,6 +23,7 @@ typedef struct {                       /* of a listener, or of the connections t
     char source[RMR_SOURCE_BYTES];     /* what replies are sent to */
     uint64_t nonce;
     uint8_t reply;                     /* enum rmr_reply */
+    uint8_t key[SIPHASH_KEY];          /* of tags that only this router can make */
     bool replies;                      /* a frame with a token that comes here is a reply, and never on its way by the table */
 } rmr_terms;
 
@@ -82,12 +83,14 @@ static inline enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, cons
 {
     static uint8_t front[RMR_FRONT_MAX];
     char to[RMR_ADDRESS_MAX], back[RMR_ADDRESS_MAX];
-    uint8_t source[RMR_SOURCE_BYTES];
+    uint8_t source[RMR_SOURCE_BYTES], call[RMR_CALL_TEXT];
+    rmr_asked asked = { .length = 0 };
     plain_conn *x = c->plain;
     const rmr_terms *t = rmr_terms_of(p, c);
     bool control = rmr_control(parts->mt);
     rmr_token token = rmr_token_read(header + RMR_SID, t->nonce);
     bool reply = !control && token.kind && (t->replies || rmr_answers_call(header));
+    if (__builtin_expect(reply && token.kind == TOKEN_ASKED, 0)) reply = (asked = rmr_ask_answered(t->key, header)).length;
     wlink *k = control || reply ? x->other : x->data;
     win *s;
     if (!plain_may(p, k)) return PLAIN_WAIT;
@@ -96,10 +99,18 @@ static inline enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, cons
     rmr_wanted want = { .reply_to = rmr_back_address(t, &itself, back) };
     if (control) want.conn = want.reply_to;
     if (control) want.to = (rmr_address) { t->control, t->control_length };
-    else if (reply) want.to = rmr_back_address(t, &token, to);
+    else if (asked.length) {
+        want.to = (rmr_address) { (const char *) asked.text, asked.length };
+        want.id = asked.id;
+        want.id_length = asked.id_length;
+    } else if (reply) want.to = rmr_back_address(t, &token, to);
     memcpy(source, header + RMR_SOURCE, RMR_SOURCE_BYTES);
-    if (reply && token.kind == TOKEN_ENDPOINT) memset(header + RMR_SID, 0, RMR_SID_BYTES);
+    if (reply && token.kind != TOKEN_CONNECTION) memset(header + RMR_SID, 0, RMR_SID_BYTES);
     else if (!reply && !control) rmr_sign(t, x, header);
+    if (__builtin_expect(header[RMR_FLAGS] & RMR_CALL && !control && !reply, 0)) {
+        rmr_call_put(call, header);
+        want.call = call;
+    }
     scan_found found;
     rmr_key key;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };

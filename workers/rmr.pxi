@@ -27,15 +27,17 @@ cdef class RmrTransport(PlainTransport):
         l.link_capacity = capacity
         return l - self.pump.p.listeners
 
-    def speak(self, int place, str address, str control, str back, str source, uint64_t nonce, uint32_t most, int reply, bint replies):
+    def speak(self, int place, str address, str control, str back, str source, uint64_t nonce, bytes key not None, uint32_t most, int reply, bint replies):
         """Connections of a place speak RMR, and their messages go to the route table at ``address``. Raises ValueError.
 
         ``control`` is where messages about tables go, ``back`` what addresses of connections begin with, ``source`` the host:port
-        that replies are to be sent to; ``reply`` as enum rmr_reply, ``replies`` as rmr_terms.
+        that replies are to be sent to, ``key`` (16 octets) and ``nonce`` make and tell tokens; ``reply`` as enum rmr_reply, ``replies`` as rmr_terms.
         """
         cdef wlistener *l = self.pump.listener(place)
         cdef bytes b = source.encode()
         cdef rmr_terms *terms
+        if len(key) != sizeof(terms.key):
+            raise ValueError(f"a key of {len(key)} octets, not {sizeof(terms.key)}")
         if len(b) > 63:
             raise ValueError(f"{source} is longer than the 63 octets that RMR has room for")
         if l.plain == NULL:
@@ -49,4 +51,5 @@ cdef class RmrTransport(PlainTransport):
         terms.back_length = put_address(terms.back, back)
         memset(terms.source, 0, 64)
         memcpy(terms.source, <const char *> b, len(b))
+        memcpy(terms.key, <const char *> key, sizeof(terms.key))
         terms.nonce, terms.reply, terms.replies = nonce, reply, replies

@@ -20,7 +20,7 @@ import msgspec
 
 from shm.control import ListenerSetup
 from shm.payloads import C_ENDPOINT, ConnectionOpened, Endpoint
-from shm.tables import TableSetup
+from shm.tables import TableSetup, connections
 from workers import plain
 from workers.endpoints import Endpoints
 from workers.neighbours import Name
@@ -30,7 +30,6 @@ SERVER = logging.getLogger("SERVER")
 
 ROLE: Final = "rmr"
 CONTROL: Final = "$rm"  # where messages about tables go, behind the table's address
-CONNECTIONS: Final = "$conn"
 REPLIES: Final = {"transparent": 0, "proxied": 1, "sameConnection": 2}
 
 
@@ -46,6 +45,7 @@ class Transport(plain.Transport, Protocol):
         back: str,
         source: str,
         nonce: int,
+        key: bytes,
         most: int,
         reply: int,
         replies: bool,
@@ -60,14 +60,16 @@ class Rmr(PlainConnections):
 
     def __init__(
         self,
-        instance: str,
+        secret: bytes,
+        router_id: str,
         tables: Iterable[TableSetup],
         listeners: Mapping[int, ListenerSetup],
         capacity: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
-        self._instance = instance
+        self._secret = secret
+        self._connections = connections(router_id)
         self._tables = {one.name: one for one in tables}
         self._listeners = listeners
         self._capacity = capacity
@@ -113,9 +115,9 @@ class Rmr(PlainConnections):
             place,
             table.address,
             f"{table.address}/{CONTROL}",
-            f"{table.address}/{CONNECTIONS}/",
+            f"{table.address}/{self._connections}",
             self._advertised((replies or mine)[0]) if mine else "",
-            nonce_of(self._instance, table.address),
+            *tokens(self._secret, table.address),
             table.max_frame_size,
             REPLIES[table.reply],
             at is None or (proxied and (at.replies or not replies)),
@@ -154,7 +156,7 @@ class Rmr(PlainConnections):
         leads: dict[int, str | None] = {DATA: table.address, OTHER: None}
         if endpoint:
             leads[OUT] = endpoint.address
-        leads[BACK] = f"{table.address}/{CONNECTIONS}/{opened.number}"
+        leads[BACK] = f"{table.address}/{self._connections}{opened.number}"
         self.begin(Peer(opened, leads))
 
     def ended(self, name: Name, opened: bool, why: str) -> None:
@@ -191,7 +193,8 @@ class Rmr(PlainConnections):
         self._transport.close(*name)
 
 
-def nonce_of(instance: str, address: str) -> int:
-    """What tells tokens of this run of the router, for this table, from all others."""
-    digest = hashlib.blake2b(f"{instance} {address}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+def tokens(secret: bytes, address: str) -> tuple[int, bytes]:
+    """What tells tokens of this run of the router, for this table, from all others: a number that stands in
+    them, and a key that nobody else has."""
+    digest = hashlib.blake2b(address.encode("utf-8", "surrogateescape"), key=secret, digest_size=24).digest()
+    return int.from_bytes(digest[:8], "little"), digest[8:]

@@ -1,7 +1,8 @@
 /* A frame as an AMQP message, and an AMQP message as a frame.
  *
  *   message-annotations      x-opt-rmr.header: binary, everything between the transport's header and the payload
- *   properties               to: of replies and of what is about tables; reply-to: the connection it came on
+ *   properties               to: of replies and of what is about tables; reply-to: the connection it came on; message-id and correlation-id: of
+ *                            blocking calls and of answers to clients (rmr_ask.h)
  *   application-properties   rmr.mt, rmr.sub-id: int; rmr.meid, rmr.source, rmr.conn: string, where there is one
  *   data                     the payload
  *
@@ -10,11 +11,11 @@
 #ifndef ROUTERD_WORKERS_RMR_AMQP_H
 #define ROUTERD_WORKERS_RMR_AMQP_H
 
-#include "rmr_frame.h"
+#include "rmr_ask.h"
 #include "rmr_key.h"
 
 #define RMR_ADDRESS_MAX 1024u          /* octets of an address of ours: of a table, with what goes on there */
-#define RMR_FRONT_MAX (RMR_HEAD_MAX + 4 * RMR_ADDRESS_MAX + 512u)     /* octets of a message in front of its payload */
+#define RMR_FRONT_MAX (RMR_HEAD_MAX + 4 * RMR_ADDRESS_MAX + 1536u)     /* octets of a message in front of its payload */
 
 static const char rmr_header_key[] = "x-opt-rmr.header";
 
@@ -25,6 +26,9 @@ typedef struct {
 
 typedef struct {                       /* what the message is to say beside its frame */
     rmr_address to, reply_to, conn;
+    const uint8_t *call;               /* message-id, RMR_CALL_TEXT long; NULL: none */
+    const uint8_t *id;                 /* correlation-id, as AMQP encodes it */
+    uint32_t id_length;                /* 0: none */
 } rmr_wanted;
 
 static inline uint8_t *rmr_put_long(uint8_t *p, uint8_t code, const void *bytes, uint32_t size)
@@ -59,19 +63,26 @@ static inline uint8_t *rmr_put_number(uint8_t *p, const char *key, uint32_t leng
     return p + 5;
 }
 
-static inline uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want)
+/* `to`: where its text stands. */
+static inline uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, uint8_t **to)
 {
     uint8_t *section = p;
     if (!want->to.length && !want->reply_to.length) return p;
     p += 12;
+    if (want->call) p = rmr_put_short(p, 0xa1, want->call, RMR_CALL_TEXT);
+    else *p++ = 0x40;
     *p++ = 0x40;
-    *p++ = 0x40;
+    *to = p + 5;
     if (want->to.length) p = rmr_put_long(p, 0xb1, want->to.text, want->to.length);
     else *p++ = 0x40;
     *p++ = 0x40;
     if (want->reply_to.length) p = rmr_put_long(p, 0xb1, want->reply_to.text, want->reply_to.length);
     else *p++ = 0x40;
-    rmr_section(section, SECTION_PROPERTIES, 0xd0, p, 5);
+    if (want->id_length) {
+        memcpy(p, want->id, want->id_length);
+        p += want->id_length;
+    }
+    rmr_section(section, SECTION_PROPERTIES, 0xd0, p, want->id_length ? 6 : 5);
     return p;
 }
 
@@ -79,7 +90,7 @@ static inline uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want)
  * the header as it came. */
 static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const rmr_parts *parts, const uint8_t *source, const rmr_wanted *want, scan_found *found, rmr_key *key)
 {
-    uint8_t *p = start + 12, *section;
+    uint8_t *p = start + 12, *section, *to = start;
     uint32_t count = 4, meid = rmr_text(header + RMR_MEID, RMR_MEID_BYTES), name = rmr_text(source, RMR_SOURCE_BYTES);
     scan_message(start, 0, false, found);
     found->message_annotations = 0;
@@ -88,9 +99,9 @@ static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const 
     rmr_section(start, SECTION_MESSAGE_ANNOTATIONS, 0xd1, p, 2);
     found->annotations_end = (uint32_t) (p - start);
     section = p;
-    p = rmr_put_properties(p, want);
+    p = rmr_put_properties(p, want, &to);
     if (p != section) found->properties = found->annotations_end;
-    if (want->to.length) { found->to = (uint32_t) (section - start) + 12 + 2 + 5; found->to_length = want->to.length; }
+    if (want->to.length) { found->to = (uint32_t) (to - start); found->to_length = want->to.length; }
     found->body = found->application_properties = (uint32_t) (p - start);
     *key = (rmr_key) { .found = RMR_KEY_MT | RMR_KEY_SID, .mt = parts->mt, .sid = parts->sid };
     section = p;
@@ -132,6 +143,7 @@ typedef struct {                       /* a frame in the making */
     uint32_t head_length;
     uint32_t payload, payload_length;  /* in the message */
     bool annotated;                    /* it has the header that it came with */
+    bool asks;                         /* trace data say where its answer goes */
 } rmr_frame;
 
 /* The body, where it is one data section or one value of octets: its place.  PIECES: there are several. */
@@ -186,6 +198,7 @@ static inline bool rmr_take_header(const uint8_t *start, size_t size, const scan
     rmr_parts parts;
     const uint8_t *header = found->message_annotations == SCAN_ABSENT ? NULL : rmr_annotation(start, found->message_annotations, size, &length);
     frame->annotated = header != NULL;
+    frame->asks = false;
     if (!header) {
         frame->head_length = rmr_new_header(frame->head);
         return true;
@@ -195,6 +208,25 @@ static inline bool rmr_take_header(const uint8_t *start, size_t size, const scan
     rmr_put32(frame->head + RMR_PAYLOAD, 0);
     frame->head_length = length;
     return rmr_measure(frame->head, length, &parts) && parts.head == length;
+}
+
+/* A header for a message without one, by its properties.  True: it answers a call, and so has a type. */
+static inline bool rmr_take_properties(const uint8_t *start, size_t size, const scan_found *found, rmr_frame *frame)
+{
+    const uint8_t *p = start + found->properties, *field[6];
+    size_t length[6];
+    if (found->properties == SCAN_ABSENT) return false;
+    p += p[1] == 0x53 ? 3 : 10;
+    rmr_ask_fields(p, scan_size(p, start + size, 0), field, length);
+    rmr_asked asked = rmr_ask_read(field, length);
+    if (rmr_call_take(frame->head, frame->head_length, field[5], field[5] ? length[5] : 0)) return true;
+    if (!asked.length) return false;
+    uint32_t trace = rmr_ask_put(frame->head + RMR_HEADER, &asked);
+    memset(frame->head + RMR_HEADER + trace, 0, 4);
+    rmr_put32(frame->head + RMR_LEN1, trace);
+    frame->head_length += trace;
+    frame->asks = true;
+    return false;
 }
 
 /* A frame from the first `size` of a message's `length` bytes.  What its properties say counts more than the header that it came with.
@@ -216,8 +248,9 @@ static inline enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_t
         p += p[1] == 0x53 ? 3 : 10;
         body = (uint64_t) (p - start) + scan_size(p, start + size, 0);
     }
+    bool answers = !frame->annotated && rmr_take_properties(start, size, &found, frame);
     if (key.found & RMR_KEY_MT) rmr_put32(frame->head + RMR_MT, (uint32_t) key.mt);
-    else if (!frame->annotated) return RMR_NO_TYPE;
+    else if (!frame->annotated && !answers) return RMR_NO_TYPE;
     if (key.found & RMR_KEY_SID) rmr_put32(frame->head + RMR_SUBID, (uint32_t) key.sid);
     if (!frame->annotated) {
         if (key.found & RMR_KEY_MEID) rmr_put_text(frame->head + RMR_MEID, RMR_MEID_BYTES, start + key.meid, key.meid_length);

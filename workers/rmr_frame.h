@@ -107,11 +107,12 @@ static inline uint32_t rmr_new_header(uint8_t *header)
  *
  *   of a connection   magic, 1, number of its saved sid + 1 (0: it was empty), nonce, number of the connection
  *   of an endpoint    magic, 2, length, two octets of the nonce, host:port (what it says of itself)
+ *   of a question     magic, 3, nonce; the rest is in the trace data (rmr_ask.h)
  */
 
 #define RMR_TOKEN_TEXT 24u
 
-enum rmr_token_kind { TOKEN_NONE = 0, TOKEN_CONNECTION = 1, TOKEN_ENDPOINT = 2 };
+enum rmr_token_kind { TOKEN_NONE = 0, TOKEN_CONNECTION = 1, TOKEN_ENDPOINT = 2, TOKEN_ASKED = 3 };
 
 typedef struct {
     uint8_t kind;                      /* enum rmr_token_kind */
@@ -145,6 +146,14 @@ static inline bool rmr_token_endpoint(uint8_t *sid, uint64_t nonce, const uint8_
     return true;
 }
 
+static inline void rmr_token_asked(uint8_t *sid, uint64_t nonce)
+{
+    memset(sid, 0, RMR_SID_BYTES);
+    memcpy(sid, rmr_token_magic, 4);
+    sid[4] = TOKEN_ASKED;
+    memcpy(sid + 16, &nonce, 8);
+}
+
 /* What a sid says; NONE: it is no token of this router. */
 static inline rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
 {
@@ -158,6 +167,8 @@ static inline rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
         token.kind = TOKEN_ENDPOINT;
         token.text = sid + 8;
         token.length = sid[5];
+    } else if (sid[4] == TOKEN_ASKED && !memcmp(sid + 16, &nonce, 8)) {
+        token.kind = TOKEN_ASKED;
     }
     return token;
 }

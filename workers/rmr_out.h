@@ -33,9 +33,12 @@ static inline void rmr_address_back(const pump *p, const wconn *c, const wout *o
         int32_t mt = (int32_t) scan_u32(frame->head + RMR_MT);
         rmr_unsign(t, x, frame->head);
         if (!rmr_control(mt)) frame->head[RMR_FLAGS] &= (uint8_t) ~RMR_CALL;
-    } else if (!frame->annotated && t->reply != REPLY_TRANSPARENT) {
+    } else if (!frame->annotated && (t->reply != REPLY_TRANSPARENT || (frame->asks && !frame->head[RMR_SOURCE]))) {
         uint8_t *source = frame->head + RMR_SOURCE;
-        if (!rmr_token_endpoint(frame->head + RMR_SID, t->nonce, source, rmr_text(source, RMR_SOURCE_BYTES))) memset(frame->head + RMR_SID, 0, RMR_SID_BYTES);
+        if (frame->asks) {
+            rmr_token_asked(frame->head + RMR_SID, t->nonce);
+            rmr_ask_sign(t->key, frame->head + RMR_HEADER, scan_u32(frame->head + RMR_LEN1));
+        } else if (!rmr_token_endpoint(frame->head + RMR_SID, t->nonce, source, rmr_text(source, RMR_SOURCE_BYTES))) memset(frame->head + RMR_SID, 0, RMR_SID_BYTES);
         memset(source, 0, RMR_SOURCE_BYTES);
         if (t->reply == REPLY_PROXIED) memcpy(source, t->source, RMR_SOURCE_BYTES);
     }

@@ -1,6 +1,6 @@
 """One table's dealings with Route Managers and applications: its control messages, and who they come from.
 
-Messages arrive at `<table>/$rm`. What is said on a connection goes to `<table>/$conn/<number>`; who
+Messages arrive at `<table>/$rm`. What is said on a connection goes to `<table>/$conn/<router>/<number>`; who
 receives there is the connection. One that we make is asked for as `<table>/$to/<host:port>`.
 """
 
@@ -19,6 +19,7 @@ from core.routes.server import Event, Server
 from core.routes.state import Installed
 from core.routes.stream import Stream
 from core.routes.table import MeidMap, Table
+from shm.tables import CONNECTION
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -278,7 +279,7 @@ class Liaison:
 
 
 def _address(number: int) -> str:
-    return f"$conn/{number}"
+    return f"{CONNECTION}{number}"
 
 
 def _host(text: str) -> str:

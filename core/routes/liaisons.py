@@ -20,7 +20,7 @@ from core.routes.table import MeidMap, Table
 from core.terminus import RMR
 from shm.payloads import ConnectionOpened
 from shm.stats import COUNTERS
-from shm.tables import TableSetup
+from shm.tables import CONNECTION, TableSetup, connections
 
 CONTROL: Final = "$rm"  # behind a table's address: where its control messages go
 REFUSED: Final = COUNTERS["tables_refused"][0]
@@ -40,7 +40,9 @@ class _Around:
         plane: Plane,
         plan: Plan,
         clock: Callable[[], float],
+        connections: str,
     ) -> None:
+        self._connections = connections
         self._forwarder = forwarder
         self._local = local
         self._dialling = dialling
@@ -53,6 +55,8 @@ class _Around:
         return int(self._clock())
 
     def _address(self, name: str) -> str:
+        if name.startswith(CONNECTION):
+            name = self._connections + name.removeprefix(CONNECTION)
         return self._plan.prefix + name
 
     def send(self, address: str, content: bytes) -> bool:
@@ -92,7 +96,8 @@ class _Around:
 
 
 class Liaisons:
-    """One for each table that is configured. ``seed`` is that of the core, another one in each life."""
+    """One for each table that is configured. ``seed`` is that of the core, another one in each life;
+    ``router_id`` is in the addresses of this router's connections."""
 
     def __init__(
         self,
@@ -102,12 +107,14 @@ class Liaisons:
         plane: Plane,
         dialling: Dialling,
         seed: bytes,
+        router_id: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._forwarder = forwarder
         self._local = local
         self._links = links
         self._clock = clock
+        self._connections = connections(router_id)
         self._plane = plane
         self._dialling = dialling
         self._instance = hashlib.blake2b(seed, digest_size=4).hexdigest()
@@ -138,7 +145,15 @@ class Liaisons:
 
     def _add(self, plan: Plan, known: Known) -> None:
         setup = plan.setup
-        around = _Around(self._forwarder, self._local, self._dialling, self._plane, plan, self._clock)
+        around = _Around(
+            self._forwarder,
+            self._local,
+            self._dialling,
+            self._plane,
+            plan,
+            self._clock,
+            self._connections,
+        )
         liaison = Liaison(setup.name, _settings(setup), self._instance, around, _use(plan))
         remembered = Remembered(setup.applications if setup.serve else "")
         self._liaisons[setup.name] = setup, liaison, remembered

@@ -84,7 +84,12 @@ static uint32_t message_of(const uint8_t *frame, const rmr_parts *parts, uint8_t
 {
     static const char names[] = "table/$conn/router/17";
     const rmr_address none = { NULL, 0 }, some = { names, sizeof names - 1 };
-    rmr_wanted want = { below(2) ? some : none, below(2) ? some : none, below(3) ? none : some };
+    static const uint8_t id[] = { 0xa1, 2, 'i', 'd' };
+    uint8_t call[RMR_CALL_TEXT];
+    rmr_wanted want = { .to = below(2) ? some : none, .reply_to = below(2) ? some : none, .conn = below(3) ? none : some };
+    rmr_call_put(call, frame);
+    if (!below(3)) want.call = call;
+    if (!below(3)) { want.id = id; want.id_length = sizeof id; }
     scan_found found, again;
     rmr_key key, other;
     uint8_t *front = malloc(RMR_FRONT_MAX);
@@ -136,10 +141,42 @@ static void tokens(void)
     rmr_token_read(sid, nonce);
 }
 
+/* A client's message with a reply-to as a frame, and that frame as its answer; with an octet changed it is none. */
+static void questions(void)
+{
+    static const char text[] = "amqp:/_topo/0/router/temp.0123456789";
+    static rmr_frame made;
+    uint8_t key[SIPHASH_KEY], message[256], number = (uint8_t) below(256);
+    rmr_parts parts;
+    for (uint32_t i = 0; i < sizeof key; i++) key[i] = (uint8_t) below(256);
+    uint8_t *p = message + 12;
+    *p++ = 0x53; *p++ = number;                                 /* message-id: smallulong */
+    *p++ = 0x40; *p++ = 0x40; *p++ = 0x40;
+    p = rmr_put_short(p, 0xa1, text, sizeof text - 1);
+    rmr_section(message, SECTION_PROPERTIES, 0xd0, p, 5);
+    uint8_t *section = p;
+    p = rmr_put_number(section + 12, "rmr.mt", 6, 1000);
+    rmr_section(section, SECTION_APPLICATION_PROPERTIES, 0xd1, p, 2);
+    uint32_t size = (uint32_t) (p - message);
+    CHECK(rmr_make(message, size, size, &made) == RMR_MADE && made.asks, "no question");
+    uint32_t trace = scan_u32(made.head + RMR_LEN1);
+    rmr_ask_sign(key, made.head + RMR_HEADER, trace);
+    CHECK(rmr_measure(made.head, made.head_length, &parts) && parts.head == made.head_length, "the head is not what it says");
+    rmr_asked asked = rmr_ask_answered(key, made.head);
+    CHECK(asked.length == sizeof text - 1 && !memcmp(asked.text, text, asked.length), "another reply-to");
+    CHECK(asked.id_length == 2 && asked.id[0] == 0x53 && asked.id[1] == number, "another id");
+    made.head[RMR_HEADER + below(trace)] ^= (uint8_t) (1 + below(255));
+    CHECK(!rmr_ask_answered(key, made.head).length, "a forged question is answered");
+}
+
 int main(int argc, char **argv)
 {
     static uint8_t frame[LONGEST], message[2 * LONGEST];
     CHECK(argc == 3, "arguments: seed, rounds");
+    uint8_t key[SIPHASH_KEY], fifteen[15];                      /* the example of the paper's appendix A */
+    for (uint8_t i = 0; i < sizeof key; i++) key[i] = i;
+    for (uint8_t i = 0; i < sizeof fifteen; i++) fifteen[i] = i;
+    CHECK(siphash(key, fifteen, sizeof fifteen) == 0xa129ca6149be45e5ull, "this is not SipHash-2-4");
     state = mix(strtoull(argv[1], NULL, 10) + 7) | 1;
     for (long rounds = atol(argv[2]); rounds; rounds--) {
         rmr_parts parts;
@@ -153,6 +190,7 @@ int main(int argc, char **argv)
         for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20)) make(message, cut, length, false, frame, &parts);
         make(message, length, length, false, frame, &parts);
         tokens();
+        questions();
     }
     return 0;
 }

@@ -78,7 +78,7 @@ class Bed:
         )
         self.say(C_CONNECTION_OPENED, what)
         self.say(C_ATTACH, Attach(2 * number, 1, number, "in", False, "routes/$rm"))
-        name = f"routes/$conn/{100 + number}"
+        name = f"routes/$conn/me/{100 + number}"
         self.say(C_ATTACH, Attach(2 * number + 1, 1, number, "out", True, name, capacity=100))
         self.told[number] = []
         self.run()

@@ -359,3 +359,42 @@ def test_frames_in_pieces(proxied: Pair, cut: int) -> None:
     assert [proxied.stage.b.take(lambda f: f.payload.startswith(text))[1].payload for _ in range(40)] == [
         text + b"%d" % i for i in range(40)
     ]
+
+
+def test_an_amqp_client_asks_as_amqp_clients_do(net: Net, pair: Pair) -> None:
+    """Its reply-to and its id go with the frame; what B returns to its sender is the reply."""
+    peer = net.peer()
+    replies = peer.receiver(None, 10)
+    asked = Message(body=b"how much", inferred=True, properties={"rmr.mt": 1000}, id=7)
+    asked.reply_to = replies.remote_source.address
+    sent = net.send(peer.ready_sender(pair.mode), asked)
+    assert net.settled(sent) == [ACCEPTED]
+    link, got = pair.arrives(1000, b"how much")
+    assert got.source == (pair.name if pair.mode == "proxied" else "")
+    link = Link.to(got.source) if got.source else link
+    forged = changed(got, trace=got.trace.replace(b"temp", b"tamp"), message_type=1004, payload=b"forged")
+    link.send(forged, changed(got, message_type=1001, payload=b"this much", source=pair.stage.b.name))
+    (arrived,) = peer.take(replies)
+    assert (bytes(arrived.message.body), arrived.message.correlation_id) == (b"this much", 7)
+    assert arrived.message.properties["rmr.mt"] == 1001
+    arrived.settle()
+    if pair.mode == "proxied":
+        link.close()
+
+
+def test_a_blocking_call_is_answered_as_amqp_clients_do(net: Net, pair: Pair) -> None:
+    """To its reply-to, with its message-id as correlation-id: nothing of RMR need be known for that."""
+    peer = net.peer()
+    receiver = peer.receiver(f"{pair.mode}/amqp:1", 10)
+    peer.round_trip()
+    call = {"transaction": b"T" * 32, "sid": b"own", "d1": b"\7\0\0\0", "meid": "ran-1", "flags": CALL}
+    pair.send(1004, b"call", subscription=5, **call)
+    (arrived,) = peer.take(receiver)
+    arrived.settle()
+    to, call_id = arrived.message.reply_to, arrived.message.id
+    answer = Message(b"told", inferred=True, address=to, correlation_id=call_id)
+    assert net.settled(net.send(peer.ready_sender(None), answer)) == [ACCEPTED]
+    (back,) = pair.a.receive()
+    assert (back.message_type, back.subscription, back.payload) == (1004, 5, b"told")
+    assert (back.flags, back.call, back.transaction) == (0, 7, b"T" * 32)
+    assert (back.sid, back.meid) == (b"own", "ran-1")

@@ -19,7 +19,7 @@ from shm.payloads import (
 from shm.tables import TableSetup
 from workers import endpoints
 from workers.lookup import Lookup
-from workers.rmr import Rmr, nonce_of
+from workers.rmr import Rmr, tokens
 
 
 class World:
@@ -38,7 +38,7 @@ class World:
             2: ListenerSetup("two", [], 2, table="t", advertised="router:4561"),
         }
         self.tables = [TableSetup("t", "addr", **table)]
-        self.rmr = Rmr("/segments", self.tables, self.listeners, 250, lambda: self.now)
+        self.rmr = Rmr(b"secret", "me", self.tables, self.listeners, 250, lambda: self.now)
         self.rmr.serve(self, self, self)  # type: ignore[arg-type] - it is all of them
         for place in (1, 2):
             self.rmr.listen(place, self.listeners[place])
@@ -94,7 +94,7 @@ def test_an_accepted_connection_has_three_links():
     opened = world.said[0]
     assert isinstance(opened, ConnectionOpened)
     assert (opened.role, opened.host, opened.number, opened.listener) == ("rmr", "10.0.0.9:5", 41, "one")
-    assert world.attaches() == [("addr", False), (None, False), ("addr/$conn/41", True)]
+    assert world.attaches() == [("addr", False), (None, False), ("addr/$conn/me/41", True)]
 
 
 def test_what_the_core_says_of_links():
@@ -148,8 +148,18 @@ def test_a_new_core_is_told():
 def test_terms_of_listeners(reply, number):
     """Sources name the first listener; tokens mean replies where that is the way of the table."""
     world = World(reply=reply, max_frame_size=5000)
-    nonce = nonce_of("/segments", "addr")
-    terms = ("addr", "addr/$rm", "addr/$conn/", "router:4560", nonce, 5000, number, reply == "proxied")
+    nonce, key = tokens(b"secret", "addr")
+    terms = (
+        "addr",
+        "addr/$rm",
+        "addr/$conn/me/",
+        "router:4560",
+        nonce,
+        key,
+        5000,
+        number,
+        reply == "proxied",
+    )
     assert world.asked[-1] == ("speak", 2, *terms)
 
 
@@ -159,7 +169,7 @@ def test_a_listener_for_replies():
     world.listeners[2] = ListenerSetup("two", [], 2, table="t", advertised="router:4561", replies=True)
     world.asked.clear()
     world.rmr.change_tables(world.tables)
-    assert [(one[1], one[5], one[9]) for one in world.asked] == [
+    assert [(one[1], one[5], one[10]) for one in world.asked] == [
         (1, "router:4561", False),
         (2, "router:4561", True),
     ]
@@ -184,7 +194,7 @@ def test_an_endpoint_is_connected_to_and_has_four_links():
         ("addr", False),
         (None, False),
         ("addr/127.0.0.1:1", True),
-        ("addr/$conn/47", True),
+        ("addr/$conn/me/47", True),
     ]
     opened = world.said[0]
     assert (opened.container, opened.host) == ("127.0.0.1:1", "10.0.0.9:5")
