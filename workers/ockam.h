@@ -139,7 +139,8 @@ static inline enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, u
     s->posted = true;
     s->complete = s->whole = !left;
     chain_publish(&p->arena, &s->writer, left ? CONTENT_RECEIVING : CONTENT_COMPLETE);
-    routerd_record *r = post_deliver(p, k, w.head, pool_handle(&p->ins, s), found.priority, w.written, left ? 0 : F_COMPLETE);
+    uint8_t flags = (uint8_t) ((left ? 0 : F_COMPLETE) | digest_chain(p, w.head, w.written, !left, &found));
+    routerd_record *r = post_deliver(p, k, w.head, pool_handle(&p->ins, s), found.priority, w.written, flags);
     r->state = DELIVER_OF_WORKER;
     k->credit--;
     if (left) { x->into = k; k->current = s; }

@@ -99,9 +99,10 @@ def publish(hidden: Path, path: Path) -> None:
         os.close(fd)
 
 
-def remove_unfinished(root: Path) -> int:
-    """What killed recorders left; how many files."""
-    found = [path for path in root.glob("date=*/hour=*/.*.tmp") if path.is_file()]
+def remove_unfinished(root: Path, router: str) -> int:
+    """What killed recorders of this router left; how many files. Others may be writing theirs beside it."""
+    own = file_name(router, "", 0).partition("--")[0]
+    found = [path for path in root.glob(f"date=*/hour=*/.{own}-*.tmp") if path.is_file()]
     for path in found:
         path.unlink()
     return len(found)

@@ -167,7 +167,7 @@ class Recorder:
 
     def _open(self, begun: datetime, now: float) -> File:
         if not self._number:
-            remove_unfinished(self.root)
+            remove_unfinished(self.root, self._router)
             self._number = next_number(self.root, self._router, self._boot)
         file = File(self.root, self._router, self._boot, self._number, begun, self._setup.sampling)
         self._number += 1

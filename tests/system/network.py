@@ -25,9 +25,9 @@ def connector(url: str, cost: int = 1) -> str:
 class NetworkRouter(RunningRouter):
     """An interior router with a listener for clients and one for routers; it dials some others."""
 
-    def __init__(self, folder: Path, *others: str, workers: int = 1) -> None:
+    def __init__(self, folder: Path, *others: str, workers: int = 1, more: str = "") -> None:
         folder.mkdir(exist_ok=True)
-        sections = LISTENERS + ADDRESSES + "".join(map(connector, others))
+        sections = LISTENERS + ADDRESSES + "".join(map(connector, others)) + more
         super().__init__(folder, Configuration(f"mode: interior\n workers: {workers}", sections=sections))
 
     @property

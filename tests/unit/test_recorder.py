@@ -140,15 +140,17 @@ def test_another_core_begins_another_file(desk: Desk) -> None:
 
 
 def test_a_killed_recorder_leaves_a_gap_and_nothing_to_stumble_over(desk: Desk) -> None:
-    """Its successor removes what is unfinished and goes on behind what was read."""
+    """Its successor removes what is unfinished of its own, and goes on behind what was read."""
     desk.bed.pass_on(20)
     desk.after(0)
-    assert list((desk.root / "raw").rglob(".*.tmp"))
+    (left,) = (desk.root / "raw").rglob(".*.tmp")
+    theirs = left.with_name(left.name.replace(".me-", ".me_too-"))
+    theirs.touch()
     desk.make()
     desk.bed.pass_on(3)
     desk.after(0)
     desk.recorder.finish(1)
-    assert not list((desk.root / "raw").rglob(".*.tmp"))
+    assert list((desk.root / "raw").rglob(".*.tmp")) == [theirs]
     assert [row["seq"] for row in desk.rows()] == [21, 22, 23]
 
 
