@@ -41,8 +41,9 @@ class Ledger:
     def send(self, net: Net) -> None:
         """Until the connection is lost."""
         self.pending.clear()
-        peer = net.peer()
-        sender = peer.ready_sender("rt")
+        peer = net.begin_peer()  # its worker may be gone before it answers: nothing is waited for here
+        peer.connection.open()
+        sender = peer.begin_sender("rt", peer.session())
         while not peer.closed and not list(net.errors()):
             while sender.credit > 0 and not self.stopped:
                 self.number += 1
