@@ -22,6 +22,7 @@ WALL = re.compile(
 # Who may know the time of day, and why.
 TELLS_IT = {
     "core/main.py": "routers tell each other when they started",
+    "core/management/node.py": "management tells when the network changed last",
     "core/management/route_managers.py": "management tells since when an application runs its table",
     "core/routes/plane.py": "management is told when a table was taken into use",
     "routerd/certificates.py": "certificates expire by it",
