@@ -17,6 +17,7 @@ from core.local import Local, RefusedError
 from core.network.complaints import Complaints
 from core.network.message import BadMessageError
 from core.streams import Streams
+from core.trunks import dialect
 from shm.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error, LinkRefused
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -48,6 +49,11 @@ class Edge(msgspec.Struct):
     told: set[str] = msgspec.field(default_factory=set)  # keys with receivers beyond it
     senders: Counter[str] = msgspec.field(default_factory=Counter)  # its links, by key
     receivers: Counter[str] = msgspec.field(default_factory=Counter)
+
+    @property
+    def skupper(self) -> bool:
+        """Whether it spells addresses as skupper-router does."""
+        return dialect(self.opened) == "skupper"
 
 
 class Heart(msgspec.Struct):
@@ -221,7 +227,7 @@ class Downlinks:
             if reached == (key in edge.told):
                 continue
             (edge.told.add if reached else edge.told.discard)(key)
-            self._local.send(edge.tracked_at, words.tracking(key, reached))
+            self._local.send(edge.tracked_at, words.tracking(key, reached, edge.skupper))
 
     def _asked(self, content: bytes, _: int) -> None:
         try:

@@ -76,6 +76,11 @@ class Interior(msgspec.Struct):
     streams: int = 0  # handle of its links for streams; 0: it knows none
 
     @property
+    def skupper(self) -> bool:
+        """Whether it spells addresses as skupper-router does."""
+        return dialect(self.opened) == "skupper"
+
+    @property
     def peer(self) -> str:
         """For the log."""
         return f"{self.opened.container} at {self.opened.host}"
@@ -189,7 +194,7 @@ class Uplink:
         self._open(False, self._me.router_id, Place(), [DOWNLINK])
         self._open(False, TRACKING, Place(heard, heard.handle), capacity=TRACKING_CREDIT)
         self._open(True, HEARTBEAT, Place(beaten, beaten.handle))
-        if dialect(interior.opened) != "skupper":  # those know neither questions nor link routes
+        if not interior.skupper:  # those know neither questions nor link routes
             asked, ordered = self._addresses.resolve(ASKED_AT), self._addresses.resolve(ORDERED_AT)
             self._open(True, LOOKUP, Place(asked, asked.handle))
             self._open(True, "$management", Place(ordered, ordered.handle))
@@ -348,7 +353,8 @@ class Uplink:
 
     def _heard(self, content: bytes, _: int) -> None:
         try:
-            key, reached = words.tracked(content)
+            skupper = self.active is not None and self.active.skupper
+            key, reached = words.tracked(content, skupper)
         except BadMessageError as error:
             LOGGER.warning("what the interior router says of an address cannot be read: %s", error)
             return

@@ -6,6 +6,7 @@ import msgspec
 
 from core.network import wire
 from core.network.message import BadMessageError, sections
+from core.network.skupper import from_skupper, to_skupper
 
 _HEADER: Final = 0x70
 _PROPERTIES: Final = 0x73
@@ -50,16 +51,18 @@ def _header() -> bytes:
     return wire.section(_HEADER, wire.sequence([wire.FALSE]))
 
 
-def tracking(key: str, reached: bool) -> bytes:
-    """An address has receivers beyond the edge router, or has none any more."""
+def tracking(key: str, reached: bool, skupper: bool = False) -> bytes:
+    """An address has receivers beyond the edge router, or has none any more; as ``skupper`` says it."""
+    if skupper:
+        key = to_skupper(key) or key
     return _header() + wire.section(_VALUE, wire.sequence([wire.string(key), _truth(reached)]))
 
 
-def tracked(content: bytes) -> tuple[str, bool]:
+def tracked(content: bytes, skupper: bool = False) -> tuple[str, bool]:
     """What ``tracking`` says. Raises BadMessageError."""
     match _body(content):
         case [str(key), bool(reached)]:
-            return key, reached
+            return (from_skupper(key) or key) if skupper else key, reached
     raise BadMessageError("it is no list of an address and whether it has receivers")
 
 

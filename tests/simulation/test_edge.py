@@ -6,6 +6,7 @@ import pytest
 from internet import Internet, cut, join
 from sites import Packet, Site, SiteLink
 
+from core.edge import words
 from core.network import wire
 from shm import native as n
 
@@ -127,6 +128,21 @@ def test_an_edge_router_is_told_of_receivers_before_its_interior_router_sleeps()
     assert core.restless
     core.tick(net.now)
     assert not core.restless
+
+
+def test_routers_of_the_other_dialect_are_told_of_addresses_in_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its keys have no phase; what is told is understood."""
+    net = Internet("A", "edge1")
+    join(net["edge1"], net["A"], role="edge", product="skupper-router")
+    net.run(6)
+    told = []
+    tracked = words.tracked
+    monkeypatch.setattr(words, "tracked", lambda *said: told.append(tracked(said[0])) or tracked(*said))
+    attached(net, "A", True, "orders")
+    assert send(net, "edge1", "orders", 1, True) == [[n.S_ACCEPTED]]
+    assert told == [("Morders", True)]
 
 
 def test_a_receiver_of_its_own_is_not_beyond() -> None:

@@ -1,10 +1,10 @@
-"""Edge routers on interior ones, of ours and of qdrouterd's: everybody reaches everybody."""
+"""Edge routers on interior ones, of ours, of qdrouterd's and of skrouterd's: everybody reaches everybody."""
 
 import itertools
 from collections.abc import Iterator
 
 import pytest
-from members import DISPATCH, OURS, Member, Network, program, query
+from members import DISPATCH, OURS, SKUPPER, Member, Network, program, query
 from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
 from proton import Message
 from running import until
@@ -12,9 +12,13 @@ from running import until
 STATES = [ACCEPTED, REJECTED, RELEASED, MODIFIED]
 
 
-def available() -> bool:
+# Of other makes: an interior router, its edge router of ours, and an edge router of it on ours.
+OTHERS = {DISPATCH: ("qd", "e3", "qe"), SKUPPER: ("sk", "e4", "se")}
+
+
+def available(kind: str) -> bool:
     try:
-        program(DISPATCH)
+        program(kind)
     except pytest.skip.Exception:
         return False
     return True
@@ -22,17 +26,17 @@ def available() -> bool:
 
 @pytest.fixture(scope="module")
 def star(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    """Two edge routers on an interior one; with qdrouterd, one of its edge routers too, and a third one
-    of ours on an interior router of its."""
+    """Two edge routers on an interior one; with other makes, one of their edge routers too, and a further one
+    of ours on an interior router of theirs."""
     network = Network(tmp_path_factory.mktemp("star"))
     network.add("hub")
-    if available():
-        network.add("qd", DISPATCH, {"hub": 1})
     network.add("e1", OURS, {"hub": 1}, mode="edge")
     network.add("e2", OURS, {"hub": 1}, mode="edge")
-    if available():
-        network.add("qe", DISPATCH, {"hub": 1}, mode="edge")
-        network.add("e3", OURS, {"qd": 1}, mode="edge")
+    for kind, (interior, ours, theirs) in OTHERS.items():
+        if available(kind):
+            network.add(interior, kind, {"hub": 1})
+            network.add(ours, OURS, {interior: 1}, mode="edge")
+            network.add(theirs, kind, {"hub": 1}, mode="edge")
     try:
         network.start()
         for name in network.members:
@@ -73,12 +77,21 @@ MIXED = [
     ("hub", "qe"),
     ("qd", "e3"),
     ("e3", "qd"),
+    ("se", "e1"),
+    ("e1", "se"),
+    ("e4", "se"),
+    ("se", "e4"),
+    ("hub", "e4"),
+    ("e4", "hub"),
+    ("e4", "qe"),
+    ("qe", "se"),
 ]
 
 
 def pair(star: Network, *names: str) -> None:
-    if not set(names) <= set(star.members):
-        program(DISPATCH)
+    for kind, others in OTHERS.items():
+        if set(names) & set(others):
+            program(kind)
 
 
 @pytest.mark.parametrize(("here", "there"), PAIRS + MIXED)
