@@ -4,8 +4,8 @@
 
 Lookups are timed in CPU time over random keys of the whole table, so a large one misses the caches; the slot
 of the third next key is fetched ahead, as the forwarder does. "settle" is the longest time that the core's
-thread spends in one go on a table that takes another's place. The first line is what a worker pays to find a
-message's key.
+thread spends in one go on a table that takes another's place. The first lines are what a message pays in all:
+a scan without its key, with it, and with the lookup, batch by batch as in a router.
 """
 
 import random
@@ -16,6 +16,7 @@ import tempfile
 import time
 from array import array
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -98,28 +99,32 @@ def measure(sizes: list[int]) -> Iterator[str]:
         )
 
 
-def scan_ns() -> tuple[float, float]:
-    """CPU time of the scan of a message, nanoseconds: without looking for its key, and with that."""
+def together_ns(sizes: list[int]) -> Iterator[str]:
+    """A line for each size: what a table costs a message, by one program (rmr_key.c), in CPU time."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise BenchError("no C compiler (cc) is installed; install one: apt install gcc")
+    yield f"{'entries':>9}  {'scan':>8}  {'with key':>8}  {'and lookup':>10}"
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "rmr_key")
         include = [f"-I{ROOT / part}" for part in ("workers", "shm")]
         flags = ["-std=gnu11", "-O2", *include]
         source = str(ROOT / "bench" / "rmr_key.c")
         subprocess.run([compiler, *flags, source, "-o", str(program)], check=True)  # noqa: S603 - ours
-        done = subprocess.run(  # noqa: S603 - ours
-            [str(program), str(LOOKUPS)], check=True, capture_output=True, text=True
-        )
-    plain, keyed = map(float, done.stdout.split())
-    return plain, keyed
+        for entries in sizes:
+            best = [float("inf")] * 3
+            for _ in range(ROUNDS):
+                done = subprocess.run(  # noqa: S603 - ours
+                    [str(program), str(LOOKUPS), str(entries)], check=True, capture_output=True, text=True
+                )
+                best = list(map(min, best, map(float, done.stdout.split())))
+            scan, keyed, both = best
+            yield f"{entries:>9}  {scan:5.0f} ns  {keyed:5.0f} ns  {both:7.0f} ns"
 
 
 def main() -> None:
-    plain, keyed = scan_ns()
-    print(f"scan of a message {plain:.0f} ns, with its key {keyed:.0f} ns", flush=True)
-    for line in measure([int(one) for one in sys.argv[1:]] or list(SIZES)):
+    sizes = [int(one) for one in sys.argv[1:]] or list(SIZES)
+    for line in chain(together_ns(sizes), measure(sizes)):
         print(line, flush=True)
 
 
