@@ -30,7 +30,6 @@ MANAGER = logging.getLogger("CONN_MGR")
 CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
-NEEDING_NONE: Final = frozenset({"ANONYMOUS", "EXTERNAL"})  # mechanisms without a password
 TELL_SECONDS: Final = 60.0  # the same failure is told once in so many
 LOOK_SECONDS: Final = 0.02  # while a name is looked up
 REMOVED: Final = ("amqp:connection:forced", "the connector was removed or changed")
@@ -140,7 +139,7 @@ class Connectors:
             if setup.ockam is not None:
                 self.others.speak(place, setup)
         except CertificateError as error:
-            self._failed(connector, str(error))
+            self._unprotected(connector, str(error))
         else:
             self._owner.connector_state(connector.state)
 
@@ -193,7 +192,10 @@ class Connectors:
                 self._guard.certificates_due(connector.place)
             password = _password(setup)
             fd = begin(family, address)
-        except (OSError, PasswordError, CertificateError) as error:
+        except CertificateError as error:
+            self._unprotected(connector, str(error))
+            return
+        except (OSError, PasswordError) as error:
             self._failed(connector, str(error))
             return
         shown = ":".join(_shown(host))
@@ -233,6 +235,12 @@ class Connectors:
         why = " ".join(error) if error else "no answer in time" if not opened else "closed by the peer"
         self._failed(connector, why)
 
+    def _unprotected(self, connector: Connector, why: str) -> None:
+        """Its TLS cannot be set up: in qdrouterd's words, for those that look for them."""
+        what, host = "CA" if ": caCertFile: " in why else "local", ":".join(_shown(connector.schedule.host))
+        SERVER.error("SSL %s configuration failed for connector %s to %s", what, connector.setup.name, host)
+        self._failed(connector, why)
+
     def _failed(self, connector: Connector, why: str) -> None:
         host = ":".join(_shown(connector.schedule.host))
         text = f"Connection to {host} failed: {why}"
@@ -254,14 +262,11 @@ class Connectors:
 
 
 def _password(setup: ConnectorSetup) -> str:
-    """What proves the user. Empty where that cannot be found out and no mechanism goes without:
-    the peer's answer is known then, too. Raises PasswordError."""
+    """What proves the user. Raises PasswordError: nobody goes anywhere without it."""
     try:
         return password_of(setup.sasl_password, of_key=False)
     except PasswordError as error:
         MANAGER.error("connector %s: %s", setup.name, error)
-        if NEEDING_NONE.isdisjoint(setup.sasl_mechanisms.split()) and setup.sasl_mechanisms:
-            return ""
         raise
 
 
