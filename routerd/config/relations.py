@@ -219,7 +219,19 @@ def _repeated(
         return
     text = f"{shown(given)} is as {first.where(at)}; remove one of them"
     harmless = at.line > 0 and _without_place(first.entity) == _without_place(at.entity)
+    if isinstance(named, LinkRoute) and isinstance(first.entity, LinkRoute):
+        harmless = _changes(named) == _changes(first.entity)  # then it may be for another broker
+        if harmless and _brokers(named) != _brokers(first.entity):
+            return
     yield at.mistake(attribute, text, warning=harmless)
+
+
+def _changes(route: LinkRoute) -> tuple[str | None, str | None]:
+    return route.add_external_prefix, route.del_external_prefix
+
+
+def _brokers(route: LinkRoute) -> tuple[str | None, str | None]:
+    return route.container_id, route.connection
 
 
 def _without_place(entity: Entity) -> Entity:

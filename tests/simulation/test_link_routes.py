@@ -10,7 +10,8 @@ from sites import SiteLink
 from core.edge import words
 from core.edge.uplink import Uplink
 from core.network.message import BadMessageError
-from shm.payloads import C_ATTACH
+from shm.control import LinkRouteSetup
+from shm.payloads import C_ATTACH, C_CONNECTION_OPENED, ConnectionOpened
 
 ROLE = "edge"
 
@@ -160,3 +161,28 @@ def test_an_attach_of_a_router_whose_route_has_gone_meanwhile_is_refused(at: str
     net.settle()
     assert link.error == "qd:no-route-to-dest"
     assert site.core.addresses.known("M0bank.counter") is None
+
+
+def test_a_route_that_two_brokers_are_configured_for_takes_turns() -> None:
+    """By its connection, or by its container id; one of them is forgotten, the other one stays."""
+    net = star("A")
+    site = routed(net, "A")
+    setups = [LinkRouteSetup(False, "bank", None, *by) for by in ((None, "broker"), ("teller", None))]
+    site.core.routes.configure(setups)
+    first = site.broker()
+    site.connect(role="route-container", connector="other")
+    net.settle()
+    (route,) = site.core.routes.entries()
+    assert len(route.hosts) == 1
+    teller = site.connections = site.connections + 1
+    site.control(C_CONNECTION_OPENED, ConnectionOpened(teller, 1, "teller", "host:1", role="route-container"))
+    site.brokers[teller] = []
+    net.settle()
+    assert len(route.hosts) == 2
+    for number in range(4):
+        assert attach(net, "A", False, f"bank.{number}").open
+    assert [len(site.brokers[one]) for one in (first, teller)] == [2, 2]
+    site.core.routes.configure(setups[1:])
+    assert list(route.hosts) == [(0, teller)]
+    assert attach(net, "A", False).open
+    assert len(site.brokers[teller]) == 3
