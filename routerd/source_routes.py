@@ -27,11 +27,12 @@ _KINDS: dict[type[Worker], str] = {
     workers.Unwrap: "unwrap",
     workers.Tee: "tee",
     workers.Discovery: "discovery",
+    workers.Transform: "transform",
 }
 
 
 def source_routes(config: Config, identities: Identities) -> SourceRoutesSetup:
-    """What messages with a source route find in the router. Transforms run outside."""
+    """What messages with a source route find in the router."""
     entities: list[Entity] = [*config.addresses, *config.entities]
     named = {
         str(parse_address(one.address)): identity
@@ -97,6 +98,7 @@ def _setup(worker: Worker, access: Access, identity: str) -> RouteWorkerSetup:
         allow=_listed(access, worker.address),
         inner_allow=None if inner is None else _listed(access, inner),
         send_to=None if send_to is None else _stops(sorted(send_to)),
+        use=getattr(worker, "use", ""),
     )
 
 

@@ -7,13 +7,13 @@ import msgspec
 # Kinds as worker processes number them: workers/route_table.h, enum route_kind.
 KINDS: Final = (
     "forward", "static", "proxy", "extend", "collapse", "payload-wrap", "payload-unwrap", "wrap", "unwrap",
-    "tee", "discovery",
+    "tee", "discovery", "transform",
 )  # fmt: skip
 # Reasons of refusals: enum route_reason.
 REASONS: Final = (
     "empty-route", "not-mine", "no-next", "surplus-route", "bad-address", "bad-annotation", "bad-encoding",
     "hops", "onward", "return", "address-octets", "route-octets", "nesting", "metadata", "message-octets",
-    "access", "not-implemented", "unusable-return",
+    "access", "not-implemented", "unusable-return", "transform",
 )  # fmt: skip
 
 
@@ -29,6 +29,7 @@ class RouteWorkerSetup(msgspec.Struct, array_like=True, frozen=True):
     """One worker. ``strip`` is count, scopes, marker or empty, ``metadata`` hide, copy, keys, restore, merge.
 
     ``pattern``: a regular expression that tells scopes, empty: the digits at the end of a name do.
+    ``use``: a transform's function, as module:function.
     ``allow`` and ``inner_allow`` are names of sources (docs/source-routes.md), None: all but uplinks;
     ``send_to`` None: it may send to all.
     """
@@ -53,6 +54,7 @@ class RouteWorkerSetup(msgspec.Struct, array_like=True, frozen=True):
     allow: list[str] | None = None
     inner_allow: list[str] | None = None
     send_to: list[Stop] | None = None
+    use: str = ""
 
 
 class SourceRoutesSetup(msgspec.Struct, array_like=True, frozen=True):

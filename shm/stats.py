@@ -122,6 +122,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "ockam_refused": (156, "counter", "Ockam frames refused: the reason is among those of source routes"),
     "ockam_undelivered": (157, "counter", "Ockam frames that no receiver accepted"),
     "ockam_unfit": (158, "counter", "messages to Ockam nodes that make no frame, rejected"),
+    "route_refused_transform": (159, "counter", "messages refused because a transform failed"),
     # core: route tables, with Route Managers and applications
     "table_requests_sent": (121, "counter", "requests for a route table sent to Route Managers"),
     "table_requests": (122, "counter", "requests for a route table by applications"),

@@ -121,7 +121,7 @@ cdef extern from "loop.h" nogil:
     ctypedef struct route_worker:
         uint64_t in_ "in"
         uint64_t out
-        uint64_t refused[18]
+        uint64_t refused[19]
     ctypedef struct route_table:
         uint32_t worker_count, entry_count
         route_worker *worker
@@ -135,6 +135,7 @@ cdef extern from "loop.h" nogil:
         route_table *table
         void *self
         int (*scope)(void *, uint32_t, const route_stop *, uint8_t *, uint32_t) noexcept
+        uint8_t *(*change)(void *, uint32_t, const uint8_t *, size_t, size_t *) noexcept
     bint route_engine_open(route_engine *)
     void route_engine_close(route_engine *)
     void route_engine_set(route_engine *, route_table *)

@@ -63,6 +63,18 @@ static inline int64_t sections_take(route_sections *s, const uint8_t *from, size
 
 static inline bool sections_over(const route_sections *s) { return !s->left && !s->have; }
 
+static inline void text_u32(uint8_t *to, uint32_t n)
+{
+    const uint8_t bytes[4] = { (uint8_t) (n >> 24), (uint8_t) (n >> 16), (uint8_t) (n >> 8), (uint8_t) n };
+    memcpy(to, bytes, 4);
+}
+
+static inline void route_data_head(uint8_t *to, uint32_t size)
+{
+    memcpy(to, "\0\x53\x75\xb0", 4);
+    text_u32(to + 4, size);
+}
+
 /* ---- the body of the message at hand ---- */
 
 /* Where properties end and the body begins.  `plain`: properties may say no more than BARE can leave out. */

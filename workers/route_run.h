@@ -16,6 +16,8 @@
 #define ROUTE_VISITS 512u              /* workers that one message and its copies may pass here */
 #define ROUTE_COPIES 32u
 #define ROUTE_WHOLE (1u << 20)         /* octets of a message that must be there as a whole */
+#define ROUTE_CHANGED_MOST (16u << 20) /* octets that a transform may make of a payload */
+#define ROUTE_DATA_HEAD 8u             /* octets in front of each data section */
 #define ROUTE_DETAIL 384u
 #define ROUTE_TRACING_MOST 4096u       /* octets of a tracing context */
 #define ROUTE_PASSED UINT8_MAX
@@ -70,7 +72,8 @@ typedef struct { uint32_t worker; uint8_t reason; } route_visit;           /* re
 
 typedef struct route_run {
     route_table *table;
-    void *self;                        /* who tells scopes: route_scope_of */
+    void *self;                        /* who tells scopes and runs transforms */
+    uint8_t *(*change)(void *self, uint32_t worker, const uint8_t *data, size_t size, size_t *changed);    /* memory for free(); NULL: it failed */
     route_level *level;                /* ROUTE_DEPTH + 1; the one at hand is number `depth` */
     uint32_t depth, layers;
     route_layer layer[ROUTE_DEPTH];    /* put around it here, the innermost first */
@@ -100,7 +103,7 @@ static const char *const route_condition[ROUTE_REASONS] = {
     "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:decode-error",
     "amqp:decode-error", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded",
     "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded",
-    "amqp:resource-limit-exceeded", "amqp:unauthorized-access", "amqp:not-implemented", "amqp:precondition-failed"
+    "amqp:resource-limit-exceeded", "amqp:unauthorized-access", "amqp:not-implemented", "amqp:precondition-failed", "amqp:not-allowed"
 };
 
 /* What the log is told of each reason, once in a while. */
@@ -110,7 +113,8 @@ static const char *const route_why[ROUTE_REASONS] = {
     "what a worker should unwrap makes no sense", "it has passed more workers than allowed", "its onward route is too long",
     "its return route is too long", "an address of its routes is too long", "its routes have too many octets",
     "there are too many wrappers around it", "it has too much metadata", "it is too long for a worker that needs the whole of it",
-    "it may not go where its route leads", "a worker cannot wrap such a message", "it is a reply over a return route that is not complete"
+    "it may not go where its route leads", "a worker cannot wrap such a message", "it is a reply over a return route that is not complete",
+    "a transform failed"
 };
 
 /* ---- refusing ---- */

@@ -213,6 +213,32 @@ static inline enum route_result step_discovery(route_run *r, const route_worker 
     return ROUTE_DONE;
 }
 
+/* The data of the body becomes what a function makes of it; everything else of the message stays. */
+static inline enum route_result step_transform(route_run *r, const route_worker *w)
+{
+    const uint8_t *body = r->rest;
+    bool bare = r->bare_data;
+    route_sections s;
+    if (r->layers) return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "a transform cannot follow a wrapper of the same router");
+    enum route_result done = body_whole(r);
+    if (done == ROUTE_DONE && !bare) done = body_begin(r, &body, r->rest + r->rest_size, false);
+    if (done != ROUTE_DONE) return done;
+    const uint8_t *front = r->rest;
+    if ((done = body_gather(r, false, &s)) != ROUTE_DONE) return done;
+    size_t before = bare ? 0 : (size_t) (body - front), size = 0;
+    uint8_t *changed = r->change ? r->change(r->self, w->number, r->rest, r->rest_size, &size) : NULL;
+    uint8_t *to = changed && size <= ROUTE_CHANGED_MOST ? route_room(r, before + ROUTE_DATA_HEAD + size) : NULL;
+    if (to) {
+        if (before) memcpy(to, front, before);
+        route_data_head(to + before, (uint32_t) size);
+        if (size) memcpy(to + before + ROUTE_DATA_HEAD, changed, size);
+        r->rest = to;
+        r->rest_size = before + ROUTE_DATA_HEAD + size;
+    }
+    free(changed);
+    return to ? route_moved(r, w, route_traced(w)) : route_refuse(r, ROUTE_TRANSFORM_FAILED, NULL, "the transform failed; the router's log says why");
+}
+
 /* A copy has half of the hops that are left, so copies of copies end before they are many.  False: there is none. */
 static inline bool run_copy(route_run *r, const route_worker *w)
 {
@@ -260,6 +286,7 @@ static inline enum route_result step_kind(route_run *r, const route_worker *w, c
         if ((done = route_open(r, w->form, w->metadata == ROUTE_META_MERGE)) != ROUTE_DONE) return done;
         break;
     case ROUTE_TEE: return step_tee(r, w);
+    case ROUTE_TRANSFORM: return step_transform(r, w);
     case ROUTE_DISCOVERY: return step_discovery(r, w, at, scope);
     default: break;
     }

@@ -25,6 +25,7 @@ typedef struct {
     uint32_t epoch;
     void *self;
     route_scope scope;
+    uint8_t *(*change)(void *self, uint32_t worker, const uint8_t *data, size_t size, size_t *changed);
     route_level *level;
     route_out out;
     route_text_out text;
@@ -154,6 +155,7 @@ static inline void route_begin(route_engine *e, const route_sender *s, const uin
     memset(r, 0, offsetof(route_run, detail));
     r->table = e->table;
     r->self = e->self;
+    r->change = e->change;
     r->level = e->level;
     r->rest = start + found->annotations_end;
     r->rest_size = size - found->annotations_end;

@@ -11,8 +11,6 @@
 #include "annotations_in.h"
 #include "route_meta.h"
 
-#define ROUTE_DATA_HEAD 8u             /* octets in front of each data section */
-
 typedef struct {                       /* grows to the front: what is written stands at the end of its room */
     uint8_t *bytes;
     size_t room, used;
@@ -65,12 +63,6 @@ static inline void text_bytes(route_text_out *t, const void *bytes, size_t size)
 {
     uint8_t *to = text_room(t, size);
     if (to && size) memcpy(to, bytes, size);
-}
-
-static inline void text_u32(uint8_t *to, uint32_t n)
-{
-    const uint8_t bytes[4] = { (uint8_t) (n >> 24), (uint8_t) (n >> 16), (uint8_t) (n >> 8), (uint8_t) n };
-    memcpy(to, bytes, 4);
 }
 
 /* ---- values ---- */
@@ -206,12 +198,6 @@ static inline void text_level(route_text_out *t, const route_level *l, bool oute
 }
 
 /* ---- payloads ---- */
-
-static inline void route_data_head(uint8_t *to, uint32_t size)
-{
-    memcpy(to, "\0\x53\x75\xb0", 4);
-    text_u32(to + 4, size);
-}
 
 static inline void front_data(route_out *o, uint64_t size)
 {

@@ -21,6 +21,28 @@ cdef int scope_of(void *self, uint32_t worker, const route_stop *s, uint8_t *sco
     return <int> len(found)
 
 
+cdef uint8_t *change_of(void *self, uint32_t worker, const uint8_t *data, size_t size, size_t *changed) noexcept with gil:
+    """Python changes the data of a message."""
+    cdef Pump pump = <Pump> self
+    cdef bytes made
+    cdef uint8_t *memory
+    try:
+        answer = pump.handler.senders.change(worker, PyBytes_FromStringAndSize(<const char *> data, size))
+    except BaseException as error:   # carried to the caller of run(), as in on_event
+        if pump.error is None:
+            pump.error = error
+        pump.p.woken = True
+        return NULL
+    if answer is None:
+        return NULL
+    made = answer
+    memory = <uint8_t *> malloc(len(made) + 1)
+    if memory != NULL:
+        memcpy(memory, <const char *> made, len(made))
+        changed[0] = len(made)
+    return memory
+
+
 cdef class Routes:
     """The workers of one pump, which must outlive this."""
 
@@ -33,6 +55,7 @@ cdef class Routes:
             raise MemoryError("no memory for workers of source routes")
         self.engine.self = <void *> pump
         self.engine.scope = scope_of
+        self.engine.change = change_of
 
     def __dealloc__(self):
         route_engine_close(&self.engine)

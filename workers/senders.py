@@ -16,6 +16,7 @@ from workers.guard import Passed
 from workers.neighbours import Described
 from workers.opening import OF_ROUTERS, Terms, tenant_of
 from workers.route_table import Sources, compiled, entries
+from workers.transform import Transform
 
 LOGGER = logging.getLogger("ROUTER")
 
@@ -102,6 +103,7 @@ class Senders:
         self._sources = Sources(())
         self._patterns: dict[int, re.Pattern[str]] = {}
         self._reach: dict[tuple[int, int], frozenset[str]] = {}
+        self._changes: dict[int, Transform] = {}
 
     def configure(self, setup: SourceRoutesSetup) -> None:
         """These workers from now on."""
@@ -109,6 +111,7 @@ class Senders:
         sources = Sources(setup.workers)
         self._engine.set(compiled(setup, sources) if setup.on else None)
         self._setup, self._sources = setup, sources
+        self._changes = {i: Transform(one.use) for i, one in enumerate(setup.workers) if one.use}
         self._patterns = {i: re.compile(one.pattern) for i, one in enumerate(setup.workers) if one.pattern}
 
     def asked(self, connection: int, link: int, generation: int, ours: bool, target: str | None) -> None:
@@ -141,6 +144,10 @@ class Senders:
         """The scope that a worker's pattern finds in an address."""
         match = self._patterns[worker].search(name.decode("utf-8", "replace"))
         return None if match is None or match[1] is None else match[1].encode()
+
+    def change(self, worker: int, data: bytes) -> bytes | None:
+        """What a transform makes of the data of a message; None: it failed."""
+        return self._changes[worker](data)
 
     def report(self) -> None:
         """Tell the core what was counted."""

@@ -100,6 +100,7 @@ class Transform(Tracer, frozen=True, kw_only=True):
     """`F;x / r / p` -> `x / r / change(p)`."""
 
     change: Callable[[bytes], bytes]
+    use: str = ""  # where the router finds it, as module:function
 
 
 class PayloadWrap(Tracer, frozen=True, kw_only=True):

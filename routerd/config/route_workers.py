@@ -76,12 +76,6 @@ def _is_uplink(one: Entity) -> bool:
 
 def _fits(at: Checked, worker: RouteWorker) -> Iterator[Mistake]:
     takes = _TAKES[worker.kind]
-    if worker.kind == "transform":
-        text = (
-            "transform: the router runs no code of others, and no message is changed by it; let a client "
-            "receive from its address, and send on"
-        )
-        yield at.mistake("kind", text, warning=True)
     for name in takes.needs:
         if name not in at.lines:
             yield at.mistake("", f"of kind {worker.kind} needs {name}; give it")
@@ -317,7 +311,7 @@ _MAKE: dict[str, Callable[[RouteWorker], Worker]] = {
     ),
     "extend": lambda given: workers.Extend(**_tracer(given), **_routed(given), marker=given.marker),
     "collapse": lambda given: workers.Collapse(**_tracer(given), strip=_strip(given)),
-    "transform": lambda given: workers.Transform(**_tracer(given), change=bytes),
+    "transform": lambda given: workers.Transform(**_tracer(given), change=bytes, use=given.use or ""),
     "payload-wrap": lambda given: workers.PayloadWrap(**_tracer(given), **_routed(given)),
     "payload-unwrap": lambda given: workers.PayloadUnwrap(**_tracer(given)),
     "wrap": _wrap,

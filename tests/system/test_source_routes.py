@@ -4,13 +4,14 @@ import json
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import pytest
-from arrival import Arrived
-from peer import ACCEPTED, REJECTED, RELEASED, Net, error_of
+from peer import ACCEPTED, REJECTED, RELEASED, Net
 from proton import Endpoint, Message, symbol
+from routed_messages import RETURN, bare, message, passed, refused, routes
 from running import Configuration, RunningRouter, until
 
 from routerd.client import Client, Place
@@ -19,7 +20,6 @@ VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "unit" / "source_route_vectors.json").read_text()
 )
 CASES = {case["case"].split()[0]: case["steps"] for case in VECTORS["route_cases"]}
-ONWARD, RETURN = symbol("x-opt-route.onward"), symbol("x-opt-route.return")
 
 # The workers of each case; its addresses have its name in front.
 WORKERS = {
@@ -83,48 +83,14 @@ def configuration() -> Configuration:
         + "routeWorker {\naddress: wheel\nkind: discovery\nroute: wheel=>x\ninner: wheel.in\n}\n"
         + "routeWorker {\naddress: guarded\nkind: forward\nallow: worker:gate\n}\n"
         + "routeWorker {\naddress: gate\nkind: forward\nsendTo: guarded\n}\n"
+        + "routeWorker {\naddress: enc\nkind: transform\nuse: base64:b64encode\ntrace: yes\n}\n"
+        + "routeWorker {\naddress: odd\nkind: transform\nuse: json:loads\n}\n"
         + "routeWorker {\naddress: tee\nkind: tee\nroute: audit\n}\n"
         + "routeWorker {\naddress: wl\nkind: wrap\nroute: carry=>u\n}\n"
         + "routeWorker {\naddress: x\nkind: forward\n}\nrouteWorker {\naddress: y\nkind: forward\n}\n"
-        + "routeWorker {\naddress: u\nkind: unwrap\ntrace: yes\n}\n"
+        + "routeWorker {\naddress: u\nkind: unwrap\ntrace: yes\n}\n",
+        expected="transform json:loads failed on a message: JSONDecodeError",
     )
-
-
-def message(
-    onward: list[Any] | None = None, returning: list[Any] | None = None, **properties: Any
-) -> Message:
-    made = Message(body=b"ping", inferred=True, **properties)
-    annotations = {ONWARD: onward, RETURN: returning}
-    made.annotations = {key: value for key, value in annotations.items() if value is not None}
-    return made
-
-
-def routes(message: Message) -> tuple[list[str], list[str]]:
-    annotations = message.annotations or {}
-    return list(annotations[ONWARD]), list(annotations[RETURN])
-
-
-def passed(net: Net, sent: Message, target: str | None, at: str) -> Arrived:
-    """What arrives at an address of a message that is sent, and accepted there."""
-    peer = net.peer()
-    receiver = peer.receiver(at, credit=1)
-    delivery = net.send(peer.ready_sender(target), sent)
-    (arrived,) = peer.take(receiver)
-    arrived.settle()
-    assert net.settled(delivery) == [ACCEPTED]
-    return arrived
-
-
-def bare(octets: Any) -> bytes:
-    """The bare message: from the properties on."""
-    octets = bytes(octets)
-    return octets[octets.index(b"\x00Ss") :]
-
-
-def refused(net: Net, sent: Message, target: str | None = None) -> tuple[str, str | None]:
-    delivery = net.send(net.peer().ready_sender(target), sent)
-    assert net.settled(delivery) == [REJECTED]
-    return error_of(delivery)
 
 
 # Case, first row and last row of a way through all workers between, and where the last one arrives.
@@ -231,6 +197,32 @@ def test_the_bare_message_stays_as_it_is(net: Net) -> None:
     arrived = passed(net, sent, None, "same")
     assert bare(arrived.data) == bare(sent.encode())
     assert arrived.message.annotations["x-own"] == "kept"
+
+
+@pytest.mark.parametrize("size", [0, 4, 700, 40_000])
+def test_a_transform_changes_the_payload(net: Net, size: int) -> None:
+    """Of any number of data sections; properties stay."""
+    sent = message(["enc", "enc", "coded"], ["me"], subject="s")
+    sent.body = b"x" * size
+    octets = bytes(sent.encode()) + b"\x00\x53\x75\xa0\x04more"
+    peer = net.peer()
+    receiver = peer.receiver("coded", credit=1)
+    delivery = net.send(peer.ready_sender(None), octets)
+    (arrived,) = peer.take(receiver)
+    arrived.settle()
+    assert net.settled(delivery) == [ACCEPTED]
+    assert routes(arrived.message) == (["coded"], ["enc", "enc", "me"])
+    assert b64decode(b64decode(bytes(arrived.message.body))) == b"x" * size + b"more"
+    assert arrived.message.subject == "s"
+
+
+def test_a_transform_that_fails_refuses(net: Net) -> None:
+    """With that reason, and nothing else is disturbed."""
+    condition, text = refused(net, message(["odd", "end"]))
+    assert (condition, text) == ("amqp:not-allowed", "odd: the transform failed; the router's log says why")
+    assert passed(net, message(["x", "well"]), None, "well").body == b"ping"
+    condition, text = refused(net, Message(body="text", address="route:enc=>end"))
+    assert (condition, (text or "")[:26]) == ("amqp:decode-error", "enc: the encoding is wrong")
 
 
 def test_a_tee_copies(net: Net) -> None:
