@@ -15,7 +15,8 @@ from shm.control import CloseConnections, Exit, StopAccepting
 
 DRAIN_SECONDS = 3.0  # the most that is granted to open deliveries, whatever the configuration says
 CLOSE_SECONDS = 1.0
-EXIT_SECONDS = 0.5
+EXIT_SECONDS = 1.5  # as much as a busy machine needs for it; less after a long stop
+LEAST_EXIT_SECONDS = 0.5
 HURRY_SECONDS = 0.2
 
 
@@ -41,6 +42,7 @@ class Stopping:
     def __init__(self, now: float, grace: float, workers: set[int]) -> None:
         self._workers = set(workers)
         self._hurry = False
+        self._over = now + DRAIN_SECONDS + CLOSE_SECONDS + LEAST_EXIT_SECONDS
         self.awaited: set[int] = set()
         self.phase = Phase.DRAINING
         self.deadline = now
@@ -70,7 +72,8 @@ class Stopping:
             return self._enter(Phase.CLOSING, now, CLOSE_SECONDS)
         if self.phase is Phase.EXITING:
             return self._enter(Phase.KILLING, now, 0.0)
-        return self._enter(Phase.EXITING, now, HURRY_SECONDS if self._hurry else EXIT_SECONDS)
+        left = max(LEAST_EXIT_SECONDS, min(EXIT_SECONDS, self._over - now))
+        return self._enter(Phase.EXITING, now, HURRY_SECONDS if self._hurry else left)
 
     def _enter(self, phase: Phase, now: float, seconds: float) -> Phase:
         self.phase, self.deadline = phase, now + seconds

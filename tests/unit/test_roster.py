@@ -6,6 +6,7 @@ from household import FakeChild, Home, blueprint
 from routerd import family as family_module
 from routerd.pinning import Pinning
 from routerd.roster import PAUSE, RECLAIM_SECONDS, REMOVED
+from routerd.stopping import EXIT_SECONDS
 from shm.control import (
     Closed,
     CoreGone,
@@ -83,7 +84,7 @@ def test_one_that_does_not_drain_is_closed_after_the_grace_and_killed_in_the_end
     child = home.child(home.workers[1])
     due = home.family.next_step(1.0)
     assert due == 3.0
-    for now in (3.0, 4.0, 4.5):
+    for now in (3.0, 4.0, 4.0 + EXIT_SECONDS):
         home.family.step(now)
     assert child.sent == [StopAccepting(), REMOVED, Exit()]
     assert child.killed == "did not exit in time"
