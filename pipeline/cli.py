@@ -27,12 +27,25 @@ def _plainly(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **options)
         except PipelineError as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            raise click.ClickException(str(error)) from error
         except ModuleNotFoundError as error:
             if error.name and error.name.split(".")[0] in ("pyspark", "pyarrow", "numpy"):
                 raise click.ClickException(f"{INSTALL} ({error.name} is missing)") from error
             raise
+        except Exception as error:
+            if type(error).__module__.split(".")[0] in ("py4j", "pyspark"):
+                raise click.ClickException(f"Spark failed: {_cause(error)}") from error
+            raise
 
     return run
+
+
+def _cause(error: Exception) -> str:
+    """What is behind an error of Spark: the innermost cause that its text names."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines)[-1 if causes else 0].strip()
 
 
 def _on_spark(command: Callable[..., None]) -> Callable[..., None]:
