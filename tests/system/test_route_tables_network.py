@@ -7,7 +7,11 @@ import pytest
 from network import LISTENERS, NetworkRouter, connector
 from peer import ACCEPTED, CHUNK, CREDIT, REJECTED, RELEASED, Net, Peer, error_of
 from proton import Message, Receiver, symbol
-from running import Configuration, RunningRouter
+from rmr import Application, Link
+from rmr_stage import changed
+from running import Configuration, RunningRouter, address_of
+
+from core.routes.frames import CALL
 
 TABLE = """newrt|start|net
 mse|1000|-1|near:1
@@ -24,23 +28,60 @@ meid_map|end|1
 PLACES = ["near", "far"]
 
 
-class Side(NetworkRouter):
-    """A router with a table, if it is given one."""
+CALLS = """newrt|start|calls
+mse|2000|-1|{application}
+mse|2001|-1|amqp:1
+newrt|end|2
+"""
+NEAR = """
+routeTable {{
+ name: ric
+ seed: {seed}
+ connect: no
+}}
+routeTable {{
+ name: calls
+ seed: {calls}
+}}
+listener {{
+ host: 127.0.0.1
+ port: 0
+ protocol: rmr
+ table: calls
+}}
+"""
 
-    def __init__(self, folder: Path, table: str, *others: str) -> None:
+
+class Side(NetworkRouter):
+    """A router with tables, if it is given some."""
+
+    def __init__(self, folder: Path, tables: str, *others: str) -> None:
         folder.mkdir()
-        sections = LISTENERS + "".join(map(connector, others)) + table
-        configuration = Configuration("mode: interior\n workers: 1", sections=sections)
+        sections = LISTENERS + "".join(map(connector, others)) + tables
+        configuration = Configuration(
+            "mode: interior\n workers: 1",
+            sections=sections,
+            expected="endpoint .*: (host |Connection re|closed)",
+        )
         RunningRouter.__init__(self, folder, configuration)
 
 
 @pytest.fixture(scope="module")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    """The first has the table."""
+def application() -> Iterator[Application]:
+    """On RMR, at the router with the tables."""
+    with Application() as application:
+        yield application
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory, application: Application) -> Iterator[tuple[Side, Side]]:
+    """The first has the tables."""
     folder = tmp_path_factory.mktemp("sides")
     seed = folder / "seed"
     seed.write_text(TABLE)
-    near = Side(folder / "near", f"routeTable {{\n name: ric\n seed: {seed}\n connect: no\n}}\n")
+    calls = folder / "calls"
+    calls.write_text(CALLS.format(application=application.name))
+    near = Side(folder / "near", NEAR.format(seed=seed, calls=calls))
     try:
         far = Side(folder / "far", "", near.routers_url)
         try:
@@ -161,3 +202,43 @@ def test_senders_far_away_have_credit(net: Net, sides: tuple[Side, Side]) -> Non
     """The address of a table leads somewhere."""
     sender = net.peer(sides[1].address).ready_sender("ric")
     net.until(lambda: sender.credit == CREDIT, "credit")
+
+
+def test_a_client_far_away_asks_an_rmr_application(
+    net: Net, sides: tuple[Side, Side], application: Application
+) -> None:
+    """Its reply-to is an address of its own router."""
+    peer = net.peer(sides[1].address)
+    replies = peer.receiver(None, 10)
+    asked = Message(b"ask", inferred=True, correlation_id="mine", properties={"rmr.mt": 2000})
+    asked.reply_to = replies.remote_source.address
+    sent = net.send(peer.ready_sender("calls"), asked)
+    assert net.settled(sent) == [ACCEPTED]
+    _, got = application.take(lambda frame: frame.payload == b"ask")
+    link = Link.to(got.source)
+    link.send(changed(got, payload=b"told", source=application.name))
+    (arrived,) = peer.take(replies)
+    assert (bytes(arrived.message.body), arrived.message.correlation_id) == (b"told", "mine")
+    arrived.settle()
+    link.close()
+
+
+def test_a_client_far_away_answers_a_blocking_call(
+    net: Net, sides: tuple[Side, Side], application: Application
+) -> None:
+    """The address of the caller's connection is known everywhere."""
+    peer, probe = net.peer(sides[1].address), net.peer()
+    receiver = peer.receiver("calls/amqp:1", 10)
+    probe.close_link(probe.ready_sender("calls/amqp:1"))
+    link = application.connect(address_of(sides[0].urls[2]))
+    application.send_on(link, 2001, b"call", transaction=b"T" * 32, d1=b"\2\0\0\0", flags=CALL)
+    (arrived,) = peer.take(receiver)
+    arrived.settle()
+    to, call_id = arrived.message.reply_to, arrived.message.id
+    sender = peer.ready_sender(to)
+    assert net.settled(net.send(sender, Message(b"told", inferred=True, correlation_id=call_id))) == [
+        ACCEPTED
+    ]
+    (back,) = link.receive()
+    assert (back.payload, back.call, back.flags, back.transaction) == (b"told", 2, 0, b"T" * 32)
+    link.close()
