@@ -110,6 +110,7 @@ class Judge:
         self.tls = tls
         self.ends: queue.Queue[str] = queue.Queue()
         self.asked: list[Asked] = []
+        self.names: list[str | None] = []  # that TLS was asked for
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.listening.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()

@@ -86,6 +86,7 @@ def by_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Judge, di
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.certificate, certificate.key)
     judge = Judge(judgement, tls=context)
+    context.sni_callback = lambda _, name, __: judge.names.append(name)
     yield judge, authorities
     judge.close()
 
@@ -255,12 +256,16 @@ def test_a_client_that_makes_no_sense_is_refused(
     told(router, before, 0, 1, 0)
 
 
-def test_a_service_by_tls_proves_its_name(router: RunningRouter) -> None:
-    """A stranger's authority does not vouch for it, and no password goes there."""
+def test_a_service_by_tls_proves_its_name(
+    router: RunningRouter, by_tls: tuple[Judge, dict[str, Authority]]
+) -> None:
+    """A stranger's authority does not vouch for it: no password goes there. It hears which name is meant."""
     before = counts(router)
     assert attempt(router.urls[4], plain("alice", "secret")).opened
     assert not attempt(router.urls[5], plain("alice", "secret")).opened
     told(router, before, 1, 0, 1)
+    assert set(by_tls[0].names) == {"localhost"}
+    assert [asked.user for asked in by_tls[0].asked] == ["alice"]
     assert re.search(r"service stranger \(\S+\): .*certificate verify failed", router.log)
 
 

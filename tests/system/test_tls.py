@@ -3,13 +3,14 @@
 import os
 import re
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from certificates import Authority, Certificate
-from running import Configuration, RunningRouter, until
+from running import LONG, Configuration, RunningRouter, address_of, until
 from secured import Credentials, attempt, urls_of
 
 PASSWORD = "top secret"  # noqa: S105 - of this test
@@ -37,6 +38,7 @@ def profile(files: Files) -> str:
     caCertFile: {files.authority.certificate}
     uidFormat: on
     protocols: TLSv1.2 TLSv1.3
+    ciphers: ECDHE+AESGCM
 }}
 """
 
@@ -75,6 +77,25 @@ def test_tls_where_it_is_wanted_and_plain_where_it_may_be(files: Files, router: 
     assert attempt(urls_of(router.output)[0], client(files)).opened
     assert attempt(urls_of(router.output)[2], client(files)).opened
     assert attempt(urls_of(router.output)[2]).opened
+    place = address_of(urls_of(router.output)[0].replace("amqps", "amqp"))
+    assert cipher(files, place, "ECDHE-ECDSA-AES128-GCM-SHA256") == "ECDHE-ECDSA-AES128-GCM-SHA256"
+    assert cipher(files, place, "ECDHE-ECDSA-CHACHA20-POLY1305") is None  # not among those of the profile
+
+
+def cipher(files: Files, place: tuple[str, int], ciphers: str) -> str | None:
+    """The cipher that a client of TLS 1.2 comes to; None: it is refused."""
+    context = ssl.create_default_context(cafile=str(files.authority.certificate))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(ciphers)
+    try:
+        with (
+            socket.create_connection(place, LONG) as sock,
+            context.wrap_socket(sock, server_hostname="localhost") as wrapped,
+        ):
+            found = wrapped.cipher()
+            return found[0] if found else None
+    except ssl.SSLError:
+        return None
 
 
 def test_a_certificate_makes_a_user(files: Files, router: RunningRouter) -> None:
