@@ -26,9 +26,11 @@ class Routed:
         if running.process is None:
             raise BenchError("there is nobody to pass messages on")
         with management.Client(management.Place(f"amqp://127.0.0.1:{running.port}")) as client:
+            there = list(client.query("router.config.routeWorker", ["address"]))
             for worker in workers():
                 body = {"type": "router.config.routeWorker", **worker}
-                client.call("CREATE", body, type="router.config.routeWorker")
+                if not any(have["address"] == worker["address"] for have in there):  # of a run before
+                    client.call("CREATE", body, type="router.config.routeWorker")
         count = max(1, round(self.count * scale))
         runs = {}
         for length in (CHAINS[-1], *CHAINS):  # the first time to warm up
