@@ -41,21 +41,8 @@ class HurtRouter(RunningRouter):
         return {name: os.stat(DIRECTORY / name).st_size for name in self.left_in_shared_memory}
 
     @property
-    def free_blocks(self) -> list[tuple[int, int]]:
-        return [(worker["small_free"], worker["large_free"]) for worker in self.workers]
-
-    @property
     def all_serve(self) -> bool:
         return all(worker["accepting"] for worker in self.workers)
-
-    def all_blocks(self) -> list[tuple[int, int]]:
-        """Free blocks of each worker, once all have counted; before any client came: all there are."""
-        until(lambda: all(small and large for small, large in self.free_blocks), "count of the free blocks")
-        return self.free_blocks
-
-    def count_like(self, other: "HurtRouter") -> None:
-        """Started with clients at its door, it has as many blocks as one like it."""
-        self._blocks = other._blocks
 
     def hit(self, role: str) -> None:
         os.kill(self.children[role], signal.SIGKILL)

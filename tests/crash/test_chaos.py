@@ -84,7 +84,7 @@ def test_chaos(router: ChaoticRouter) -> None:
     """Nothing accepted is missing, nobody waits for ever, and what was taken is given back."""
     until(lambda: router.complete, "start")
     until(lambda: router.has_spare, "the spare")
-    blocks, memory = router.all_blocks(), router.segments
+    memory = router.segments
     descriptors = psutil.Process(router.process.pid).num_fds()
     chaos = Chaos(router, SEED)
     print(f"CHAOS_SEED={SEED}")
@@ -106,7 +106,7 @@ def test_chaos(router: ChaoticRouter) -> None:
     until(lambda: router.counted("connections") == 0, "end of the connections")
     until(lambda: router.counted("links") == router.counted("unsettled") == 0, "end of links and deliveries")
     until(lambda: router.core["live_deliveries"] == 0, "end of the core's deliveries")
-    until(lambda: router.free_blocks == blocks, f"return of all blocks ({blocks})")
+    until(lambda: router.free_blocks == router.blocks, f"return of all blocks ({router.blocks})")
     assert router.segments == memory
     until(
         lambda: psutil.Process(router.process.pid).num_fds() == descriptors,

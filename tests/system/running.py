@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from shm import stats
+from shm import native, stats
 from shm.segment import DIRECTORY, Segments, attach, segment_prefix
 
 LONG = 20.0  # far beyond what anything here takes; it only ends a broken test
@@ -70,11 +70,10 @@ class RunningRouter:
             until(lambda: "Ctrl-C stops it." in self.output or self.process.poll() is not None, "start")
             assert self.process.poll() is None, self.log
             self._segments = attach(segment_prefix(self.id, self.process.pid))
-            until(lambda: all(small for small, _ in self._free_blocks()), "first count of blocks")
+            until(lambda: all(small for small, _ in self.free_blocks), "first count of blocks")
         except BaseException:
             self.kill()
             raise
-        self._blocks = self._free_blocks()
 
     @property
     def output(self) -> str:
@@ -113,8 +112,16 @@ class RunningRouter:
         """A counter of the workers, summed."""
         return sum(worker[name] for worker in self.workers)
 
-    def _free_blocks(self) -> list[tuple[int, int]]:
+    @property
+    def free_blocks(self) -> list[tuple[int, int]]:
+        """Small and large ones of each worker."""
         return [(worker["small_free"], worker["large_free"]) for worker in self.workers]
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """All that each worker has; at the start some may be in use: clients, endpoints are there already."""
+        assert self._segments is not None
+        return [native.Arena(arena).blocks for arena in self._segments.arenas[: self._segments.workers]]
 
     @property
     def left_in_shared_memory(self) -> list[str]:
@@ -126,7 +133,8 @@ class RunningRouter:
         until(lambda: self.counted("connections") == 0, "end of the connections")
         until(lambda: self.counted("links") == self.counted("unsettled") == 0, "end of links and deliveries")
         until(lambda: self.core["live_deliveries"] == 0, "end of the core's deliveries")
-        until(lambda: self._free_blocks() == self._blocks, "return of the blocks")
+        all_free = f"return of all blocks ({self.blocks})"
+        until(lambda: self.free_blocks == self.blocks, all_free)
         assert self.counted("bad_records") == self.core["bad_records"] == 0
 
     def stop(self) -> None:
