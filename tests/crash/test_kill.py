@@ -24,6 +24,7 @@ ROLES = [
     ["send=balanced", "send=closest", "receive=balanced", "receive=multicast"],
     ["send=multicast", "receive=closest", "receive=multicast", "receive=balanced"],
 ]
+SENDERS = sum(role.startswith("send") for roles in ROLES for role in roles)
 
 
 @pytest.fixture
@@ -40,6 +41,12 @@ def get_on(router: HurtRouter) -> None:
     """Wait until some more messages have been delivered."""
     before = router.counted("deliveries_out")
     until(lambda: router.counted("deliveries_out") > before + 10, "deliveries")
+
+
+def served(clients: Clients) -> int:
+    """How many messages have been accepted to the sender with the fewest."""
+    counts = clients.accepted()
+    return min(counts.values()) if len(counts) == SENDERS else 0
 
 
 def test_a_worker_is_killed_every_second(router: HurtRouter) -> None:
@@ -81,7 +88,7 @@ def test_the_supervisor_is_killed(router: HurtRouter, tmp_path: Path) -> None:
         try:
             assert router.segments == {}
             until(lambda: successor.all_serve, "start")
-            get_on(successor)
+            until(lambda: served(clients) >= 10, "messages of each sender")
             check(clients.finish(), at_least=10)
             successor.come_to_rest()
             successor.stop()

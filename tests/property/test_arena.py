@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from shm import native
 
 SMALL, LARGE = 12, 3
-CONTENT_HEADER = 112
+CONTENT_HEADER = 152
 SMALL_REST, LARGE_REST = 496, 16368  # bytes in a block that is no head
 SMALL_HEAD, LARGE_HEAD = SMALL_REST - CONTENT_HEADER, LARGE_REST - CONTENT_HEADER
 SIZES = st.one_of(

@@ -259,7 +259,7 @@ def test_a_killed_supervisor_takes_its_children_along_and_the_next_start_sweeps(
     router.wait()
     psutil.wait_procs(children, timeout=20)
     assert not any(child.is_running() for child in children)
-    assert set(router.segments) == left
+    assert set(router.segments) <= left  # another router's start may have swept already
     router.start()
     assert left.isdisjoint(router.segments)
     router.signal(signal.SIGTERM)
