@@ -22,22 +22,10 @@
 
 static inline wlink *link_new(pump *p, wconn *c, pn_link_t *engine)
 {
-    wlink *k = (wlink *) pool_take(&p->links);
+    wlink *k = link_begin(p, c, pn_link_is_sender(engine));
     if (!k) return NULL;
     k->engine = engine;
-    k->conn = c;
-    k->outgoing = pn_link_is_sender(engine);
-    k->capacity = p->listeners[c->listener].link_capacity;
-    k->on_list = -1;
-    k->order = p->attached++;
-    k->previous = ROUTERD_NIL;
-    k->next = c->link_first;
-    if (k->next != ROUTERD_NIL) ((wlink *) pool_at(&p->links, k->next))->previous = pool_index(&p->links, k);
-    c->link_first = pool_index(&p->links, k);
-    if (k->outgoing) c->links_out++;
-    else c->links_in++;
     pn_link_set_context(engine, k);
-    stats_set(p->stats, N_LINKS, p->links.used);
     return k;
 }
 

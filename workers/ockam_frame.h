@@ -86,13 +86,7 @@ static inline enum route_result cbor_message(route_run *r, route_level *l)
         route_octets tracing = cbor_octets(&b, CBOR_TEXT);
         if (!b.why && route_tracing(r, l, tracing, &b.why) == ROUTE_REFUSED) return ROUTE_REFUSED;
     }
-    if (!b.why && b.at != b.end) b.why = "octets follow its end (trailing bytes)";
-    if (b.why) return route_wrong(r, b.why);
-    l->state = l->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;
-    r->rest = payload.at;
-    r->rest_size = payload.size;
-    r->bare_data = true;
-    return ROUTE_DONE;
+    return route_read_to_end(r, l, &b, payload);
 }
 
 /* The content of a frame as the message that workers see, with `own`, where it has come in, in front of its return route.  PASS: it is a

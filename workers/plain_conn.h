@@ -111,22 +111,10 @@ static inline void plain_sweep(pump *p, wconn *c)
 /* NULL: no room. */
 static inline wlink *plain_link(pump *p, wconn *c, bool outgoing)
 {
-    wlink *k = (wlink *) pool_take(&p->links);
+    wlink *k = link_begin(p, c, outgoing);
     if (!k) return NULL;
     k->plain = true;
-    k->conn = c;
-    k->outgoing = outgoing;
-    k->capacity = p->listeners[c->listener].link_capacity;
-    k->on_list = -1;
-    k->order = p->attached++;
-    k->previous = ROUTERD_NIL;
-    k->next = c->link_first;
-    if (k->next != ROUTERD_NIL) ((wlink *) pool_at(&p->links, k->next))->previous = pool_index(&p->links, k);
-    c->link_first = pool_index(&p->links, k);
-    if (outgoing) c->links_out++;
-    else c->links_in++;
     k->known = true;
-    stats_set(p->stats, N_LINKS, p->links.used);
     return k;
 }
 

@@ -286,6 +286,26 @@ static inline void kept_change(const pump *p, wlink *k, const uint32_t before[2]
     }
 }
 
+/* A link of a connection, with the listener's terms.  NULL: no room. */
+static inline wlink *link_begin(pump *p, wconn *c, bool outgoing)
+{
+    wlink *k = (wlink *) pool_take(&p->links);
+    if (!k) return NULL;
+    k->conn = c;
+    k->outgoing = outgoing;
+    k->capacity = p->listeners[c->listener].link_capacity;
+    k->on_list = -1;
+    k->order = p->attached++;
+    k->previous = ROUTERD_NIL;
+    k->next = c->link_first;
+    if (k->next != ROUTERD_NIL) ((wlink *) pool_at(&p->links, k->next))->previous = pool_index(&p->links, k);
+    c->link_first = pool_index(&p->links, k);
+    if (outgoing) c->links_out++;
+    else c->links_in++;
+    stats_set(p->stats, N_LINKS, p->links.used);
+    return k;
+}
+
 /* Whose message a chain is stands in its head block. */
 static inline void note_link(pump *p, const wlink *k, uint32_t head)
 {

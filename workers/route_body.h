@@ -197,6 +197,18 @@ static inline enum route_result route_tracing(route_run *r, route_level *l, rout
     return ROUTE_DONE;
 }
 
+/* All of a message has been read: its payload is `rest` from then on. */
+static inline enum route_result route_read_to_end(route_run *r, route_level *l, const route_bare *b, route_octets payload)
+{
+    const char *why = !b->why && b->at != b->end ? "octets follow its end (trailing bytes)" : b->why;
+    if (why) return route_wrong(r, why);
+    l->state = l->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;
+    r->rest = payload.at;
+    r->rest_size = payload.size;
+    r->bare_data = true;
+    return ROUTE_DONE;
+}
+
 /* The message in `rest`, whose payload is `rest` from then on. */
 static inline enum route_result bare_message(route_run *r, route_level *l)
 {
@@ -215,13 +227,7 @@ static inline enum route_result bare_message(route_run *r, route_level *l)
             if (!b.why && route_tracing(r, l, tracing, &b.why) == ROUTE_REFUSED) return ROUTE_REFUSED;
         }
     }
-    if (!b.why && b.at != b.end) b.why = "octets follow its end (trailing bytes)";
-    if (b.why) return route_wrong(r, b.why);
-    l->state = l->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;
-    r->rest = payload.at;
-    r->rest_size = payload.size;
-    r->bare_data = true;
-    return ROUTE_DONE;
+    return route_read_to_end(r, l, &b, payload);
 }
 
 /* ---- opening ---- */
