@@ -138,8 +138,11 @@ class JsonText:
         text = match[0]
         if len(text) > _NO_NUMBER_LONGER_THAN:
             raise self._mistake(f"the number {shown(text)} is too long; give one that fits 64 bits")
+        try:
+            value: Value = json.loads(text)
+        except ValueError:
+            raise self._mistake(f"{shown(text)} is no number; write it without zeros in front") from None
         self._position = match.end()
-        value: Value = json.loads(text)
         return value
 
     def _bare_value(self) -> str:

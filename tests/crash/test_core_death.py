@@ -83,6 +83,7 @@ class Pair:
     def check(self) -> None:
         """All credit is there, and as many messages as that arrive."""
         self.receiver.flow(2 * CREDIT)
+        self.net.round_trips(self.at)  # a new core that has not heard of the receiver yet releases what comes
         self.net.until(lambda: self.sender.credit == CREDIT, "all credit")
         sent = [self.net.send(self.sender, Message(body=i)) for i in range(CREDIT)]
         for got in self.at.take(self.receiver, CREDIT):

@@ -259,6 +259,7 @@ def test_malformed_conf(text: str, expected: list[str]) -> None:
         ('[["router", {}]\n["log", {}]]', "f.json:2: "),
         ("[]\n[]", "f.json:2: '[]' stands after the end"),
         ('["a\n"]', "f.json:1: this text in quotes"),
+        ('[["router", {"workers": 01e9}]]', "f.json:1: '01e9' is no number"),
         ('{"router": 5}', "f.json:1: 'router' is 5"),
         ("7", "f.json:1: 7 is no configuration"),
         ("[" * 5000, "f.json:1: blocks are nested"),
