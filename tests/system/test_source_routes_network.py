@@ -145,7 +145,6 @@ def test_a_hundred_megabytes_are_wrapped_carried_and_unwrapped(net: Net, sides: 
     here, there = net.peer(), net.peer(sides[1].address)
     bob = there.receiver("B2", credit=1)
     known(here, "F1")
-    free = [large_free(side) for side in sides]
     sender = here.ready_sender("D1")
     piece = bytes(range(256)) * (CHUNK // 256)
     head = bytes(message(["D1", "B2"], ["A1"], b"").encode())
@@ -158,9 +157,7 @@ def test_a_hundred_megabytes_are_wrapped_carried_and_unwrapped(net: Net, sides: 
         left -= len(part)
         net.until(lambda: sender.session.outgoing_bytes < CHUNK, "the router's readiness for more")
         got += emptied(inbox)
-        held = max(
-            held, *((before - large_free(side)) * BLOCK for before, side in zip(free, sides, strict=True))
-        )
+        held = max(held, *(large_in_use(side) * BLOCK for side in sides))
     sender.advance()
     net.until(lambda: inbox and inbox[0].complete, "the end")
     got += emptied(inbox)
@@ -168,11 +165,13 @@ def test_a_hundred_megabytes_are_wrapped_carried_and_unwrapped(net: Net, sides: 
     assert held < MOST
     inbox[0].settle()
     assert net.settled(delivery) == [ACCEPTED]
-    until(lambda: [large_free(side) for side in sides] == free, "return of the blocks")
+    until(lambda: not any(map(large_in_use, sides)), "return of the blocks")
 
 
-def large_free(side: Side) -> int:
-    return sum(worker["large_free"] for worker in side.workers)
+def large_in_use(side: Side) -> int:
+    """Large blocks of all its workers that hold something."""
+    pairs = zip(side.blocks, side.free_blocks, strict=True)
+    return sum(there - free for (_, there), (_, free) in pairs)
 
 
 def emptied(inbox: list[Any]) -> int:
