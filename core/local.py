@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from core.addresses import Address, Addresses
+from core.complaints import Complaints
 from core.forward import Forwarder, Nodes
 from shm import native as n
 
@@ -83,6 +84,7 @@ class Local:
         self._sender: int | None = None
         self.source: tuple[int, int, int] | None = None  # the link of the message being received, if known
         self._nodes = Nodes(forwarder)
+        self._complaints = Complaints()
 
     def __len__(self) -> int:
         """Messages coming or going."""
@@ -126,11 +128,15 @@ class Local:
         if not waiting and (sent := self._try(text, content)) is not None:
             return sent
         if self._waiting_bytes + len(content) > WAITING_BYTES:
-            LOGGER.warning("a message of the core's own to %r was dropped: its receiver takes none", text)
+            self._dropped(text)
             return False
         self._waiting.setdefault(text, deque()).append(content)
         self._waiting_bytes += len(content)
         return True
+
+    def _dropped(self, text: str) -> None:
+        who, what = f"a message of the core's own to {text!r}", "was dropped: its receiver takes none"
+        self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9)
 
     def reaches(self, text: str) -> bool:
         """Whether somebody receives from an address."""

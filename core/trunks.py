@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from core.complaints import Complaints
 from core.forward import CONTROL_LINK, DATA_LINK, ROUTED_LINK, STREAM_LINK, Forwarder, Nodes
 from core.names import Names
 from core.streams import Streams
@@ -114,6 +115,7 @@ class Trunks:
         self._by_place: dict[int, Trunk] = {}
         self._by_request: dict[int, tuple[Trunk, int]] = {}  # with the kind of link
         self._encode = msgspec.msgpack.Encoder().encode
+        self._complaints = Complaints()
         self._number = 0
 
     def greeted(self, worker: int, opened: ConnectionOpened) -> bool:
@@ -212,7 +214,11 @@ class Trunks:
         trunk.asked.discard(refused.request)
         error = refused.error
         if error is not None:
-            LOGGER.warning("router %s refused a link: %s: %s", trunk.peer, error.condition, error.description)
+            self._complain(trunk, "refused a link: ", f"{error.condition}: {error.description}")
+
+    def _complain(self, trunk: Trunk, what: str, detail: str = "") -> None:
+        now = self._forwarder.now / 1e9
+        self._complaints.say(LOGGER, logging.WARNING, f"router {trunk.peer}", what, now, detail)
 
     # ---- links ----
 
@@ -292,7 +298,7 @@ class Trunks:
         for trunk in list(self._trunks.values()):
             if trunk.dials and not trunk.whole and now - trunk.since > SET_UP_NS:
                 trunk.since = now
-                LOGGER.warning("router connection to %s is incomplete and closed", trunk.peer)
+                self._complain(trunk, "does not set up all links: its connection is closed")
                 self._close(trunk.worker, trunk.opened, INCOMPLETE)
 
     def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 
 from core.addresses import Addresses, strip_spelling
+from core.complaints import Complaints
 from core.edge import words
 from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key, Place, shared
 from core.forward import Forwarder
 from core.link import Link
 from core.linkroutes.routes import Routes
 from core.local import Local, RefusedError
-from core.network.complaints import Complaints
 from core.network.message import BadMessageError
 from core.streams import Streams
 from core.trunks import dialect

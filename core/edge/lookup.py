@@ -7,7 +7,6 @@ An attach of a client whose address no link route here has a broker for is asked
     no answer within 3 s, or the uplink is lost, or does not take questions: decided here
 """
 
-import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -15,12 +14,10 @@ import msgspec
 
 from core.addresses import Identity
 from core.edge import words
-from core.edge.place import LOOKUP
+from core.edge.place import LOOKUP, Complain
 from core.local import Local
 from core.network.message import BadMessageError
 from shm.payloads import Attach, ConnectionOpened, Detach
-
-LOGGER = logging.getLogger("ROUTER_CORE")
 
 ASKED_AT: Final = f"_local/{LOOKUP}"
 ANSWERS: Final = "_$qd.edge_lookup_answers"
@@ -54,8 +51,11 @@ class Decide(Protocol):
 class Lookup:
     """All questions of this router that have no answer yet."""
 
-    def __init__(self, local: Local, me: Identity, clock: Callable[[], int], decide: Decide) -> None:
+    def __init__(
+        self, local: Local, me: Identity, clock: Callable[[], int], decide: Decide, complain: Complain
+    ) -> None:
         self._local = local
+        self._complain = complain
         self._clock = clock
         self._reply_to = f"amqp:/_edge/{me.router_id}/{ANSWERS}"
         self._way: tuple[int, ConnectionOpened] | None = None  # of the uplink, while it takes questions
@@ -90,7 +90,7 @@ class Lookup:
         try:
             answer = words.answered(content)
         except BadMessageError as error:
-            LOGGER.warning("the answer to a question about an address cannot be read: %s", error)
+            self._complain("answered a question about an address with what cannot be read: ", str(error))
             return
         one = self._waiting.pop(answer.correlation, None)
         if one is not None:
@@ -120,5 +120,5 @@ class Lookup:
             if now - one.since < PATIENCE_NS:
                 return
             del self._waiting[number]
-            LOGGER.info("the interior router did not answer a question about an address")
+            self._complain("did not answer a question about an address")
             self._decide(one.worker, one.attach, one.connection, None, False)

@@ -1,6 +1,6 @@
 """What both ends of an edge connection know: names of its links, and where such a link leads."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -22,6 +22,12 @@ MANAGEMENT: Final = "_$qd.edge_management"  # what an edge router calls its inte
 OWN: Final = ("M0$management", "M0_$qd.")  # each router's own, by the beginning of the key
 
 Key = tuple[int, int]  # worker, index of the connection in it
+
+
+class Complain(Protocol):
+    """Say what the interior router does that it should not: once per minute, whatever the detail."""
+
+    def __call__(self, what: str, detail: str = "") -> None: ...
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ import msgspec
 
 from core.addresses import Identity
 from core.edge import orders
-from core.edge.place import MANAGEMENT
+from core.edge.place import MANAGEMENT, Complain
 from core.linkroutes.routes import OUTWARD
 from core.local import Local
 from core.network.message import BadMessageError
@@ -46,8 +46,9 @@ class Proxy(msgspec.Struct):
 class RouteProxies:
     """All link routes of this router that have a broker."""
 
-    def __init__(self, local: Local, me: Identity) -> None:
+    def __init__(self, local: Local, me: Identity, complain: Complain) -> None:
         self._local = local
+        self._complain = complain
         self._me = me
         self._reply_to = f"amqp:/_edge/{me.router_id}/{REPLIES}"
         self._proxies: dict[str, Proxy] = {}  # by key
@@ -117,7 +118,7 @@ class RouteProxies:
         try:
             reply = orders.replied(content)
         except BadMessageError as error:
-            LOGGER.warning("an answer about a link route cannot be read: %s", error)
+            self._complain("answered about a link route what cannot be read: ", str(error))
             return
         proxy = self._orders.pop(reply.correlation, None)
         if proxy is None:
@@ -129,9 +130,8 @@ class RouteProxies:
         elif reply.status in GONE and proxy.identity:
             proxy.identity = ""
         else:
-            LOGGER.error(
-                "link route %s is not known beyond the uplink: %d %s", proxy.key, reply.status, reply.text
-            )
+            what = f"{proxy.key}: {reply.status} {reply.text}"
+            self._complain("does not make a link route known: ", what)
             del self._proxies[proxy.key]  # until it is offered anew
             return
         self._check(proxy)

@@ -20,6 +20,7 @@ import msgspec
 
 from core.addresses import BEYOND, TREATMENTS, Addresses, Identity
 from core.addresses import FALLBACK as FALLBACK_PHASE
+from core.complaints import Complaints
 from core.edge import words
 from core.edge.lookup import ASKED_AT, Decide, Lookup
 from core.edge.place import (
@@ -122,8 +123,9 @@ class Uplink:
         self._by_name: dict[str, Proxy] = {}
         self._here: Counter[Side] = Counter()  # links of clients: receivers (incoming proxy), senders
         self._beyond: set[str] = set()  # keys with receivers there
-        self.lookup = Lookup(local, me, lambda: forwarder.now, decide)
-        self.route_proxies = RouteProxies(local, me)
+        self._complaints = Complaints()
+        self.lookup = Lookup(local, me, lambda: forwarder.now, decide, self._complain)
+        self.route_proxies = RouteProxies(local, me, self._complain)
         self._number = self._beats = 0
         self._beaten = 0
         self._exit = addresses.of_key(BEYOND)
@@ -257,9 +259,7 @@ class Uplink:
         if isinstance(what, Proxy):
             self._forget(what)
         if (error := refused.error) is not None:
-            LOGGER.warning(
-                "router %s refused a link: %s: %s", self.active.peer, error.condition, error.description
-            )
+            self._complain("refused a link: ", f"{error.condition}: {error.description}")
 
     def attached(self, link: Link) -> None:
         """A link has come: of the uplink, or of a client."""
@@ -349,6 +349,10 @@ class Uplink:
         """A client's link is gone. False: it was not asked about."""
         return self.lookup.cancel(worker, detach)
 
+    def _complain(self, what: str, detail: str = "") -> None:
+        who = "the interior router" if self.active is None else f"router {self.active.peer}"
+        self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9, detail)
+
     # ---- what is beyond ----
 
     def _heard(self, content: bytes, _: int) -> None:
@@ -356,7 +360,7 @@ class Uplink:
             skupper = self.active is not None and self.active.skupper
             key, reached = words.tracked(content, skupper)
         except BadMessageError as error:
-            LOGGER.warning("what the interior router says of an address cannot be read: %s", error)
+            self._complain("says of an address what cannot be read: ", str(error))
             return
         LOGGER.debug("address %s has %s beyond the uplink", key, "receivers" if reached else "no receivers")
         proxy = self._proxies.get((key, True))

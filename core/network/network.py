@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from core.addresses import Identity
+from core.complaints import Complaints
 from core.network import advertisement, dispatch, hello, linkstate, mobile, skupper
 from core.network.advertisement import Advertisement, Schedule
-from core.network.complaints import Complaints
 from core.network.hello import Greeter, Hello
 from core.network.linkstate import LinkStateRequest, LinkStateUpdate
 from core.network.message import (

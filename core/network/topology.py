@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from core.complaints import Complaints
 from core.network import paths
-from core.network.complaints import Complaints
 from core.network.linkstate import LinkStateUpdate
 from core.network.neighbours import Neighbour
 from core.network.nodes import MOST_ROUTERS, UNREACHABLE, Node, Nodes

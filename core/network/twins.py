@@ -8,7 +8,7 @@ it is a twin.
 import logging
 from typing import Final
 
-from core.network.complaints import Complaints
+from core.complaints import Complaints
 from core.network.hello import Hello
 from core.network.neighbours import Neighbour, Neighbours
 from core.network.nodes import Node

@@ -286,6 +286,34 @@ def test_a_question_that_makes_no_sense_is_rejected(caplog: pytest.LogCaptureFix
     at_rest(net)
 
 
+def test_an_interior_router_that_cannot_be_read_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of what it says of addresses, and answers about them and link routes; a minute later again."""
+    net = star("A")
+    monkeypatch.setattr(words, "tracking", lambda *_: wire.section(0x77, wire.string("nonsense")))
+    attached(net, "A", True, "shared")
+    wrong = attached(net, "A", False, None)
+    numbers = iter(range(100))
+
+    def lie() -> list[str]:
+        link = net["edge1"].attach(False, "shared")
+        for kind in ("lookup", "management"):
+            address = f"_edge/edge1/_$qd.edge_{kind}_{'answers' if kind == 'lookup' else 'replies'}"
+            net["A"].send(wrong, Packet(next(numbers), to=address, payload=b"\0Sw@"))
+        net.settle()
+        net["edge1"].detach(link)
+        net.settle()
+        return [record.getMessage() for record in caplog.records if "cannot be read" in record.message]
+
+    said = [lie() for _ in range(10)][-1]
+    assert len(said) == len(set(said)) == 3
+    assert all(line.startswith("router A at ") for line in said)
+    net.run(60)
+    assert [line.endswith("(9 more in between)") for line in lie()] == [False] * 3 + [True] * 3
+    at_rest(net)
+
+
 def test_proxies_go_with_the_last_client() -> None:
     net = star("A")
     before = len(net["A"].core.links)

@@ -194,12 +194,13 @@ def test_its_receiver_goes(bed: Bed) -> None:
     bed.at_rest()
 
 
-def test_a_receiver_that_takes_nothing(bed: Bed) -> None:
-    """It is lent a few messages and no more; what waits for it is bounded, and goes with it."""
+def test_a_receiver_that_takes_nothing(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    """It is lent a few messages and no more; what waits for it is bounded, goes with it, and is said once."""
     size = 100_000
     fit = LENT_TO_ONE + WAITING_BYTES // size
     results = [bed.core.local.send("there", b"x" * size) for _ in range(fit + 3)]
     assert results == [True] * fit + [False] * 3
+    assert caplog.text.count("a message of the core's own to 'there' was dropped") == 1
     assert sum(record["type"] == n.W_SEND for record in bed.step()) == LENT_TO_ONE
     bed.core.forwarder.remove_link(0, 1, 1)
     bed.at_rest()
