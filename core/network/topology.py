@@ -23,6 +23,7 @@ ORIGINS_INTERVAL: Final = 1.0
 # How long a router may be without link state and unmentioned by others before it is forgotten.
 UNREFERENCED: Final = 3.0
 MOST_SAID: Final = 10
+MOST_REASONS: Final = 3
 _NOT_YET: Final = float("-inf")
 
 
@@ -45,6 +46,7 @@ class Topology:
         self.on_flush: Callable[[Node], None] = lambda node: None
         self._own_changed = False
         self._changed = False
+        self._reasons: dict[str, None] = {}  # why the ways may be others, in the order in which it was heard
         self._in_flux = False
         self._origins_stale = False
         self._origins_at = _NOT_YET
@@ -85,9 +87,13 @@ class Topology:
         node.born = now
         node.forget_state()
         self.wanted.add(node.router)
-        self._changed = True
+        self._change(f"router {node.router} restarted")
         self.on_flush(node)
         LOGGER.info("router %s restarted", node.router)
+
+    def _change(self, reason: str) -> None:
+        self._changed = True
+        self._reasons[reason] = None
 
     def set_link(self, node: Node, neighbour: Neighbour | None) -> None:
         """The connection to use to a neighbour; None: it is no neighbour any more."""
@@ -116,7 +122,7 @@ class Topology:
         self._in_flux = True
         if node.peers != peers:
             node.peers = peers
-            self._changed = True
+            self._change(f"router {node.router} has other links")
         for peer in peers:
             if peer != self._me:
                 self.learn(peer, now, heard=False)
@@ -142,13 +148,19 @@ class Topology:
         own, self._own_changed = self._own_changed, False
         if own:
             self.ls_seq += 1
-            LOGGER.info("neighbours are now %s", ", ".join(sorted(self.peers)) or "none")
+            names = (
+                name if cost == 1 else f"{name} at cost {cost}" for name, cost in sorted(self.peers.items())
+            )
+            what = f"neighbours are now {', '.join(names) or 'none'}"
+            LOGGER.info(what)
+            self._reasons[what] = None
         if own or self._changed or self._in_flux:
             self.last_change = round(now)
             self.changed_at = now
         if own or self._changed:
             self._compute(now)
         self._changed = self._in_flux = False
+        self._reasons.clear()
         if self._origins_stale and self._origins_due(now):
             self._compute(now)
         return own
@@ -161,7 +173,7 @@ class Topology:
         for node in self.nodes:
             if node.peers and now - node.seen > self._settings.remote_ls_max_age:
                 node.forget_state()
-                self._changed = True
+                self._change(f"router {node.router} has been silent for too long")
                 LOGGER.info(
                     "the links of router %s are unknown: it has been silent for too long", node.router
                 )
@@ -199,14 +211,14 @@ class Topology:
             if self._set_way(node, way, valid, now):
                 changed.append(node)
         if changed:
-            _log_ways(changed)
+            _log_ways(changed, list(self._reasons))
 
     def _set_way(self, node: Node, way: paths.Route | None, origins: frozenset[str], now: float) -> bool:
-        """True: messages to it take another way now."""
+        """True: messages to it take another way now, or the same at another cost."""
         next_hop = "" if way is None else way.next_hop
         cost = 0 if way is None else way.cost
-        turned = next_hop != node.next_hop
-        if turned:
+        other = (next_hop, cost) != (node.next_hop, node.cost)
+        if next_hop != node.next_hop:
             node.unreachable_since = None if next_hop else now
         elif cost == node.cost and origins == node.origins:
             return False
@@ -219,11 +231,11 @@ class Topology:
             cost,
             frozenset(origin.bit for origin in bits if origin is not None),
         )
-        return turned
+        return other
 
 
-def _log_ways(changed: list[Node]) -> None:
-    """One line, however many."""
+def _log_ways(changed: list[Node], reasons: list[str]) -> None:
+    """One line, however many, and why."""
     ways = [
         f"{node.router} by {node.next_hop} at cost {node.cost}"
         if node.reachable
@@ -231,4 +243,5 @@ def _log_ways(changed: list[Node]) -> None:
         for node in changed[:MOST_SAID]
     ]
     more = f" and {len(changed) - MOST_SAID} more" if len(changed) > MOST_SAID else ""
-    LOGGER.info("other ways: %s%s", ", ".join(ways), more)
+    why = "; ".join(reasons[:MOST_REASONS]) + (" and more" if len(reasons) > MOST_REASONS else "")
+    LOGGER.info("other ways: %s%s (%s)", ", ".join(ways), more, why)

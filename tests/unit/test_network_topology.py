@@ -51,6 +51,31 @@ def test_routers_behind_a_neighbour() -> None:
     assert alone.outlet.radius == 3
 
 
+def test_each_change_of_the_ways_is_one_line_that_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    """Another next hop, another cost, no way at all."""
+    caplog.set_level(logging.INFO, "ROUTER_LS")
+    alone = Alone()
+    alone.meet("B")
+    alone.meet("C", neighbour=2, cost=5)
+    alone.lsu("B", 2, {"A": 1, "C": 1})
+    alone.lsu("C", 2, {"A": 5, "B": 1})
+    alone.lsu("B", 3, {"A": 1})
+    alone.lsu("C", 3, {"A": 5})
+    alone.network.neighbour_cost(2, 7)
+    alone.tick()
+    alone.network.neighbour_lost(2)
+    alone.tick()
+    said = [record.getMessage() for record in caplog.records if "other ways" in record.message]
+    assert said == [
+        "other ways: B by B at cost 1 (neighbours are now B)",
+        "other ways: C by C at cost 5 (neighbours are now B, C at cost 5)",
+        "other ways: C by B at cost 2 (router B has other links)",
+        "other ways: C by C at cost 5 (router B has other links)",
+        "other ways: C by C at cost 7 (neighbours are now B, C at cost 7)",
+        "other ways: C not at all (neighbours are now B)",
+    ]
+
+
 def test_valid_origins_are_pushed() -> None:
     """In a line C - A - B messages from C to B are ours to send on."""
     alone = Alone()
