@@ -52,6 +52,7 @@ def source_routes(config: Config, identities: Identities) -> SourceRoutesSetup:
         address_octets=limits.address_octets,
         route_octets=limits.route_octets,
         meta_octets=limits.meta_octets,
+        lenient_tail=limits.lenient_tail,
         classes={key: kind.value for key, kind in place.rules.classes.of.items()},
     )
 

@@ -73,4 +73,5 @@ class SourceRoutesSetup(msgspec.Struct, array_like=True, frozen=True):
     address_octets: int = 255
     route_octets: int = 4096
     meta_octets: int = 1024
+    lenient_tail: bool = False
     classes: dict[str, str] = {}

@@ -173,6 +173,7 @@ static inline void intake_aborted(pump *p, wlink *k, win *s)
 static inline enum scan_result intake_known(pump *p, wlink *k, win *s, bool complete, scan_found *found, rmr_key *key)
 {
     if (k->routed) return routed_scan(p, s, complete, found);
+    if (__builtin_expect(s->wants_whole, 0) && !complete && s->writer.written < ROUTE_WHOLE) return SCAN_MORE;
     if (__builtin_expect(s->passed && s->origin, 0)) return route_rescan(p, s->writer.head, s->writer.written, complete, found);
     enum scan_result result = intake_scan(p, s, complete, found, key);
     return result != SCAN_DONE || k->keyed || __builtin_expect(!p->routes, 1) ? result : route_streamed(p, k, s, complete, found);

@@ -141,6 +141,7 @@ typedef struct win {
     bool posted, settled, complete, discard, refund, grown;
     bool told;                     /* its sender knows an outcome and is to settle */
     bool passed;                   /* workers of source routes have had it */
+    bool wants_whole;              /* one of them has to see all of it */
     uint8_t origin;                /* enum deliver_origin (record.h); 0: none */
     route_first to;                /* where its next address stands, if that is not 0 */
     route_body *body;              /* how the rest of its payload is opened or wrapped; NULL: it goes as it comes */

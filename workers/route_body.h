@@ -131,7 +131,7 @@ static inline enum route_result body_gather(route_run *r, bool plain, route_sect
 static inline enum route_result body_whole(route_run *r)
 {
     if (r->complete) return ROUTE_DONE;
-    if (r->whole < ROUTE_WHOLE) return ROUTE_MORE;
+    if (r->whole < ROUTE_WHOLE) { r->wants_whole = true; return ROUTE_MORE; }
     return route_over(r, ROUTE_LONG_MESSAGE, NULL, "it has more than %u octets, and must be held whole here; %u are allowed", ROUTE_WHOLE, ROUTE_WHOLE);
 }
 
@@ -227,6 +227,7 @@ static inline enum route_result bare_message(route_run *r, route_level *l)
             if (!b.why && route_tracing(r, l, tracing, &b.why) == ROUTE_REFUSED) return ROUTE_REFUSED;
         }
     }
+    if (version == 1 && r->table->limits.lenient_tail && b.end - b.at == 1 && !*b.at) b.at++;
     return route_read_to_end(r, l, &b, payload);
 }
 

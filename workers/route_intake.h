@@ -244,7 +244,7 @@ static inline enum scan_result route_streamed(pump *p, wlink *k, win *s, bool co
     }
     switch (route_take(e, &k->sender, c, bytes, size, complete, &there)) {
     case ROUTE_PASS: s->passed = true; break;
-    case ROUTE_MORE: result = SCAN_MORE; route_forget(p, c); break;
+    case ROUTE_MORE: result = SCAN_MORE; s->wants_whole = e->run.wants_whole; route_forget(p, c); break;
     case ROUTE_REFUSED: result = route_rejected(p, found); break;
     case ROUTE_DONE: result = route_rewritten(p, k, s, complete, bytes, &there, found);
     }

@@ -84,6 +84,7 @@ typedef struct route_run {
     bool bare_data;                    /* `rest` is data without a section around it */
     bool complete;                     /* there will be no more of it */
     uint64_t whole;                    /* octets of the message that are there */
+    bool wants_whole;                  /* MORE: nothing is known before all of it is there */
     route_source source;
     uint32_t sender;                   /* the worker it comes from; ROUTE_NOBODY: none yet */
     bool by_text;                      /* its onward route stands in no annotation */

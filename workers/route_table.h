@@ -68,6 +68,7 @@ typedef struct { uint8_t class; route_stop key; } route_key;
 typedef struct {
     uint8_t hops, onward, returning, nesting, meta_keys;
     uint16_t address_octets, route_octets, meta_octets;
+    bool lenient_tail;                 /* a zero octet may follow a BARE message of version 1 */
 } route_limits;
 
 typedef struct route_table {
@@ -238,6 +239,7 @@ static inline void route_get_limits(route_reader *r, route_limits *l)
     l->address_octets = (uint16_t) route_get(r, 2);
     l->route_octets = (uint16_t) route_get(r, 2);
     l->meta_octets = (uint16_t) route_get(r, 2);
+    l->lenient_tail = route_get_below(r, 2);
 }
 
 static inline void route_table_free(route_table *t)

@@ -48,7 +48,7 @@ def _named(worker: RouteWorkerSetup) -> list[str]:
 def compiled(setup: SourceRoutesSetup, sources: Sources) -> bytes:
     """The table."""
     limits = struct.pack(
-        "<BBBBBHHH",
+        "<BBBBBHHHB",
         setup.hops,
         setup.onward,
         setup.returning,
@@ -57,6 +57,7 @@ def compiled(setup: SourceRoutesSetup, sources: Sources) -> bytes:
         setup.address_octets,
         setup.route_octets,
         setup.meta_octets,
+        setup.lenient_tail,
     )
     counts = struct.pack("<HH", len(setup.classes), len(setup.workers))
     keys = b"".join(bytes((CLASSES.index(kind),)) + _text(key) for key, kind in setup.classes.items())

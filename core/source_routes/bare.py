@@ -67,11 +67,8 @@ def encode(message: Message, version: int = 0) -> bytes:
     return octets + (b"\x00" if message.tracing is None else b"\x01" + string(message.tracing))
 
 
-def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS, *, lenient_v1_tail: bool = False) -> Message:
-    """The message. `lenient_v1_tail` takes the one zero that another encoder puts behind version 1.
-
-    Raises RefusedError.
-    """
+def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
+    """The message. Raises RefusedError."""
     if not octets:
         raise wrong("it is empty")
     if len(octets) > limits.message_octets:
@@ -85,7 +82,7 @@ def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS, *, lenient_v1_tail: b
     returning = reader.route(limits.returning, limits, Reason.RETURN)
     payload = reader.data()
     tracing = reader.optional_string() if version == 2 else None
-    if version == 1 and lenient_v1_tail and reader.rest == b"\x00":
+    if version == 1 and limits.lenient_tail and reader.rest == b"\x00":
         reader.octet()
     reader.end()
     return new_message(onward, returning, payload, tracing)

@@ -46,7 +46,10 @@ class Message(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What one message may have; octets of a route are those of its addresses, without their lengths."""
+    """What one message may have; octets of a route are those of its addresses, without their lengths.
+
+    `lenient_tail`: the encoder of another implementation ends version 1 with a zero octet.
+    """
 
     hops: int = 64
     onward: int = 32
@@ -57,6 +60,7 @@ class Limits(NamedTuple):
     meta_keys: int = 16
     meta_octets: int = 1024
     message_octets: int = 16 * 1024 * 1024  # of one encoded message that is held whole
+    lenient_tail: bool = False  # a zero octet may follow a BARE message of version 1
 
 
 DEFAULT_LIMITS = Limits()

@@ -236,6 +236,7 @@ def _rules(given: SourceRoutes) -> Rules:
         nesting=given.nesting,
         meta_keys=given.metadata_keys,
         meta_octets=given.metadata_octets,
+        lenient_tail=given.lenient_tail,
     )
     kinds = {"appendKeys": MetaClass.APPEND, "localKeys": MetaClass.LOCAL, "sealedKeys": MetaClass.SEALED}
     classes = {key: kinds[attribute] for attribute, keys in _classes(given) for key in keys}

@@ -114,6 +114,9 @@ class SourceRoutes(
     nesting: Annotated[int, about("Wrappers around each other.", ge=0, le=255)] = 8
     metadata_keys: Annotated[int, about("Keys of metadata.", ge=0, le=255)] = 16
     metadata_octets: Annotated[int, about("Octets of metadata.", ge=0, le=65535)] = 1024
+    lenient_tail: Annotated[
+        bool, about("Whether a zero octet may follow a BARE message of version 1, as some encoders write it.")
+    ] = False
     append_keys: Annotated[str, about("Keys to which workers may append.")] = "trace"
     local_keys: Annotated[str, about("Keys that do not leave their scope.")] | None = None
     sealed_keys: Annotated[str, about("Keys that a wrapper always hides.")] | None = None

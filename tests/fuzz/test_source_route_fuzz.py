@@ -18,7 +18,7 @@ from core.source_routes.refusal import RefusedError
 Decode = Callable[[bytes], Message]
 DECODERS: dict[str, Decode] = {
     "bare": bare.decode,
-    "lenient": lambda octets: bare.decode(octets, lenient_v1_tail=True),
+    "lenient": lambda octets: bare.decode(octets, DEFAULT_LIMITS._replace(lenient_tail=True)),
     "cbor": cbor.decode,
     "amqp": lambda octets: wrapped.decode(octets, "amqp", DEFAULT_LIMITS),
 }

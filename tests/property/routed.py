@@ -152,6 +152,7 @@ def setup_of(place: Place) -> SourceRoutesSetup:
         address_octets=limits.address_octets,
         route_octets=limits.route_octets,
         meta_octets=limits.meta_octets,
+        lenient_tail=limits.lenient_tail,
         classes={key: kind.value for key, kind in place.rules.classes.of.items()},
     )
 

@@ -1,14 +1,8 @@
 """Workers of source routes: wrapped messages in pieces of any size, tables, counts."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from proton import Message, symbol
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from routed import DONE, MORE, PASS, RefusedError, Router, build, setup_of
+from routed import DONE, MORE, PASS, RefusedError, Router, setup_of
 from routed_model import BODY, encoded, said
 
 from core.source_routes.address import local
@@ -16,12 +10,6 @@ from core.source_routes.explain import Place
 from core.source_routes.message import new_message
 from core.source_routes.workers import Forward, Unwrap, Worker, Wrap
 from workers.route_table import Sources, compiled
-
-
-@pytest.fixture(scope="module")
-def router(tmp_path_factory: pytest.TempPathFactory) -> Router:
-    return build(tmp_path_factory.mktemp("routed"))
-
 
 LONG = bytes(range(256)) * 20
 

@@ -83,3 +83,10 @@ def test_against_wrapping_the_payload_a_map_saves_a_length() -> None:
         wrapped_payload = bare.data(bare.data(b"") + bare.data(b"") + body)
         generic = bare.mapping({"k" * 5: b"", "k" * 8: b""}) + body
         assert len(generic) - len(wrapped_payload) == 16 - saved
+
+
+def test_against_a_field_of_its_own_a_key_costs_its_name_and_a_length() -> None:
+    """A number in front of a message by position, and the same under a key beside the message."""
+    message = bare.data(bytes(16))
+    assert len(bare.uint(1) + message) == 18
+    assert len(bare.mapping({"index": bare.uint(1)}) + message) == 18 + overhead(["index"]) + 1
