@@ -1,6 +1,5 @@
 """TLS, SASL and vhost policy as workers are told: pure translation, but for the addresses of hosts."""
 
-import ipaddress
 import logging
 import re
 import socket
@@ -12,6 +11,7 @@ import msgspec
 from routerd.config.policy import Policy, UserGroup, Vhost
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from shm.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
+from workers.lookup import is_address
 
 LOGGER = logging.getLogger("POLICY")
 
@@ -163,9 +163,9 @@ def _hosts(text: str | None) -> list[tuple[str, str]] | None:
 def host_ranges(word: str) -> tuple[tuple[str, str], ...]:
     """An address, ``first-last`` of two, or a name, which is looked up once; none if nobody knows it."""
     first, dash, last = word.partition("-")
-    if dash and _is_address(first) and _is_address(last):
+    if dash and is_address(first) and is_address(last):
         return ((first, last),)
-    if _is_address(word):
+    if is_address(word):
         return ((word, word),)
     try:
         found = {str(entry[4][0]) for entry in socket.getaddrinfo(word, None, type=socket.SOCK_STREAM)}
@@ -173,11 +173,3 @@ def host_ranges(word: str) -> tuple[tuple[str, str], ...]:
         LOGGER.warning("remoteHosts: nobody knows the host %r (%s): it lets nobody in", word, error)
         return ()
     return tuple((address, address) for address in sorted(found))
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

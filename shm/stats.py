@@ -95,6 +95,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "refused_links": (82, "counter", "links beyond the limit of their connection"),
     "refused_addresses": (83, "counter", "links to addresses, or of kinds, that the policy does not allow"),
     "refused_messages": (84, "counter", "anonymous senders' messages to addresses they may not use"),
+    "refused_requests": (128, "counter", "requests to the management agent that were not served"),
     # authentication services: workers
     "auth_service_accepted": (111, "counter", "clients that an authentication service has let in"),
     "auth_service_refused": (112, "counter", "clients that an authentication service has refused"),

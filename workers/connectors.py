@@ -19,7 +19,7 @@ import msgspec
 from shm.control import ConnectorSetup
 from shm.payloads import ConnectorState
 from workers.listeners import Terms, terms
-from workers.lookup import Address, Lookup, begin
+from workers.lookup import Address, Lookup, begin, is_address
 from workers.neighbours import AmqpError, Name
 from workers.retry import Schedule, failover_hosts, split
 from workers.tls import CertificateError, PasswordError, password_of
@@ -31,6 +31,7 @@ CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
 TELL_SECONDS: Final = 60.0  # the same failure is told once in so many
+UNVERIFIED: Final = "certificate verify failed"  # how OpenSSL says it
 LOOK_SECONDS: Final = 0.02  # while a name is looked up
 REMOVED: Final = ("amqp:connection:forced", "the connector was removed or changed")
 
@@ -233,7 +234,7 @@ class Connectors:
             return
         self._dialler.end_round()
         why = " ".join(error) if error else "no answer in time" if not opened else "closed by the peer"
-        self._failed(connector, why)
+        self._failed(connector, why + _advice(connector.setup, connector.schedule.host, why))
 
     def _unprotected(self, connector: Connector, why: str) -> None:
         """Its TLS cannot be set up: in qdrouterd's words, for those that look for them."""
@@ -246,19 +247,28 @@ class Connectors:
         text = f"Connection to {host} failed: {why}"
         now = self._clock()
         delay = connector.schedule.ended(now)
+        number = f"[C{connector.number}] " if connector.number else ""
         said, when = connector.told
+        SERVER.info("%s%s", number, text)  # each time, in qdrouterd's words
         if said != text or now >= when + TELL_SECONDS:
             connector.told = text, now
             SERVER.warning("connector %s: %s; next attempt in %g s", connector.setup.name, text, delay)
-        else:
-            SERVER.info("connector %s: %s", connector.setup.name, text)
-        number = f"[C{connector.number}] " if connector.number else ""
         self._now(connector, CONNECTING, number + text)
 
     def _now(self, connector: Connector, status: str, message: str) -> None:
         hosts = connector.schedule.urls
         connector.state = ConnectorState(connector.setup.name, status, message, hosts)
         self._owner.connector_state(connector.state)
+
+
+def _advice(setup: ConnectorSetup, host: str, why: str) -> str:
+    """What the engine does not say: it compares the host with the names of a certificate only."""
+    if setup.tls is None or not setup.tls.verify or UNVERIFIED not in why or not is_address(split(host)[0]):
+        return ""
+    return (
+        "; where the certificate must name an address, its names and its common name count, "
+        "not its addresses (iPAddress): give the connector a host name, or verifyHostname: no"
+    )
 
 
 def _password(setup: ConnectorSetup) -> str:

@@ -1,5 +1,6 @@
 """Where a host is, found out beside the worker's loop, which goes on meanwhile; and connecting to it."""
 
+import ipaddress
 import socket
 import threading
 from contextlib import suppress
@@ -36,6 +37,15 @@ class Lookup:
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
             self.error = f"host {host} is not known: {why}"
         self.done = True
+
+
+def is_address(host: str) -> bool:
+    """Whether that is an IP address, and no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def begin(family: socket.AddressFamily, address: Any) -> int:

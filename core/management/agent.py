@@ -49,6 +49,9 @@ from shm.management import Management, Splice
 
 LOGGER = logging.getLogger("AGENT")
 
+LONGEST_NAME = 100  # characters of a name in the log
+LONGEST_TEXT = 4000  # and of a reason
+
 _CRUD = ("CREATE", "READ", "UPDATE", "DELETE")
 
 
@@ -108,15 +111,17 @@ class Agent:
 
     def handle(self, request: Request) -> Response:
         """The response to a request; it always has one."""
-        LOGGER.debug("%s of %s", request.properties.get("operation", request.operation), _about(request))
+        LOGGER.debug("%s of %s", _short(str(request.properties.get("operation", ""))), _about(request))
         self._view.requester = request.requester
         try:
             return self._respond(request)
         except ManagementError as error:
-            LOGGER.error("%s of %s refused: %s", request.operation, _about(request), error.text)
-            return Response(error.status, {}, error.text)
+            what, who = _short(request.operation), request.requester.peer
+            text = _short(error.text, LONGEST_TEXT)
+            LOGGER.error("%s of %s by %s refused: %s", what, _about(request), who, text)
+            return Response(error.status, {}, text)
         except Exception as error:
-            LOGGER.exception("%s of %s failed", request.operation, _about(request))
+            LOGGER.exception("%s of %s failed", _short(request.operation), _about(request))
             return Response(INTERNAL, {}, f"{type(error).__name__}: {error}")
 
     def _respond(self, request: Request) -> Response:
@@ -196,4 +201,10 @@ class Agent:
 
 def _about(request: Request) -> str:
     parts = {"type": request.type or request.entity_type, "name": request.name, "identity": request.identity}
-    return " ".join(f"{key} {value!r}" for key, value in parts.items() if value is not None) or "the agent"
+    shown = [f"{key} {_short(value)!r}" for key, value in parts.items() if value is not None]
+    return " ".join(shown) or "the agent"
+
+
+def _short(text: str, length: int = LONGEST_NAME) -> str:
+    """What a requester made up is as long as it likes; answers and the log are not."""
+    return text if len(text) <= length else f"{text[:length]}…"

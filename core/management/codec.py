@@ -6,12 +6,14 @@ Imported with the first request: a router that nobody asks does without the engi
 from typing import Any
 
 import msgspec
-from proton import Message, ProtonException
+from proton import Data, Message, ProtonException
 
 from core.management.request import BAD_REQUEST, TEXTS, ManagementError, Request, Response, request_of
 
 # TypeError: a map with a key that Python's have no place for
 _UNDECODABLE = (ProtonException, TypeError, ValueError, RecursionError)
+_PROPERTIES = 0x73  # descriptor of that section (AMQP 3.2.4)
+_CORRELATION_ID = 5  # its place in it
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -43,11 +45,33 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
     if not envelope.reply_to:
         raise NoReplyError("it has no reply-to")
     try:
+        if correlation is None and _has_correlation(content):
+            text = "correlation-id must be a ulong, a uuid, binary or a string"
+            return envelope, ManagementError(BAD_REQUEST, text)
         return envelope, request_of(_kept(message.properties), message.body)
     except ManagementError as error:
         return envelope, error
     except _UNDECODABLE as error:
         return envelope, ManagementError(BAD_REQUEST, f"the request cannot be decoded: {error}")
+
+
+def _has_correlation(content: bytes) -> bool:
+    """Whether a message has a correlation-id; one of a wrong type the engine takes for none."""
+    data = Data()
+    while content:
+        data.clear()
+        size = data.decode(content)
+        data.rewind()
+        data.next()
+        data.enter()  # the section's descriptor and value
+        data.next()
+        if data.type() == Data.ULONG and data.get_ulong() == _PROPERTIES:
+            data.next()
+            data.enter()
+            fields = [data.type() for _ in range(_CORRELATION_ID + 1) if data.next() is not None]
+            return len(fields) > _CORRELATION_ID and fields[_CORRELATION_ID] != Data.NULL
+        content = content[size:]
+    return False
 
 
 def _kept(properties: Any) -> Any:

@@ -44,6 +44,7 @@ class Requester(msgspec.Struct, frozen=True):
     may_route_links: bool = True
     host: tuple[int, int] | None = None  # worker, index of the connection in it
     container: str = ""
+    peer: str = "somebody who is gone"  # address:port, for the log
 
     def check(self) -> None:
         """Raises ManagementError for one who may not change the adminStatus of anything."""

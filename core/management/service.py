@@ -28,8 +28,11 @@ from shm.control import ChangeReply, ChangeRequest, Setup
 from shm.management import Management, Splice
 from shm.payloads import C_LOOK, Look, Seen
 from shm.segment import Segments
+from shm.stats import COUNTERS
 
 LOGGER = logging.getLogger("AGENT")
+
+REFUSED: Final = COUNTERS["refused_requests"][0]
 
 ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management is the second
 LOOK_SECONDS: Final = 0.5  # of the workers; a busy one answers within a turn
@@ -92,7 +95,9 @@ class Service:
         """A request has come."""
         requester = self._requester(self._core.local.source)
         if self._requests.qsize() >= WAITING:
-            LOGGER.warning("a management request was dropped: %d wait already", WAITING)
+            self._core.forwarder.count(REFUSED)
+            who = requester.peer
+            LOGGER.warning("a management request of %s was dropped: %d wait already", who, WAITING)
             return
         self._requests.put((content, requester))
         if self._thread is None:
@@ -108,10 +113,10 @@ class Service:
         connection = self._core.connections.find(link.worker, link.connection)
         granted = link.guarded is None or link.guarded.admission.allow_admin_status_update
         may_route = link.guarded is None or link.guarded.admission.allow_dynamic_link_routes
-        host = None if connection is None else (link.worker, link.connection)
-        container = "" if connection is None else connection.container
-        number = None if connection is None else connection.number
-        return Requester(number, granted, may_route, host, container)
+        if connection is None:
+            return Requester(None, granted, may_route)
+        host = link.worker, link.connection
+        return Requester(connection.number, granted, may_route, host, connection.container, connection.host)
 
     def set_management(self, management: Management) -> None:
         """The configuration has been read again: what it says stands for what was there, entity by entity."""
@@ -156,13 +161,20 @@ class Service:
             try:
                 envelope, request = codec.decode(content)
             except codec.NoReplyError as error:
-                LOGGER.info("a management request was dropped: %s", error)
+                LOGGER.info("a management request of %s was dropped: %s", requester.peer, error)
+                self._post(_Command(self._refused))
                 continue
             if isinstance(request, ManagementError):
+                LOGGER.error("a management request of %s refused: %s", requester.peer, request.text)
                 response = Response(request.status, {}, request.text)
             else:
                 response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
+            if response.status >= BAD_REQUEST:
+                self._post(_Command(self._refused))
             self._post((envelope.reply_to, self._encoded(codec, envelope, response)))
+
+    def _refused(self) -> None:
+        self._core.forwarder.count(REFUSED)
 
     def _encoded(self, codec: Any, envelope: Any, response: Response) -> bytes:
         try:

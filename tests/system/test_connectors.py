@@ -133,14 +133,18 @@ def test_another_router_is_connected_to_and_both_show_it(start: Callable[..., Ro
 def test_tls_is_spoken_only_with_whom_the_certificate_names(
     start: Callable[..., Router], tmp_path: Path
 ) -> None:
-    """A name that is not in the certificate is refused, unless names are not verified; so is a stranger's."""
+    """A name that is not in the certificate is refused, unless names are not verified; so is a stranger's,
+    and one that is not valid any more. Addresses are no names, which is told."""
     authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
-    server = authority.issue("server", "/CN=localhost", names="DNS:localhost")
+    server = authority.issue("server", "/CN=localhost", names="DNS:localhost,IP:127.0.0.1")
+    expired = authority.issue("expired", "/CN=localhost", expired=True)
     client = authority.issue("client", "/CN=near")
     far = start(
         "far",
         f"sslProfile {{\n name: s\n certFile: {server.certificate}\n privateKeyFile: {server.key}\n"
-        f" caCertFile: {authority.certificate}\n}}\n",
+        f" caCertFile: {authority.certificate}\n}}\n"
+        f"sslProfile {{\n name: e\n certFile: {expired.certificate}\n privateKeyFile: {expired.key}\n}}\n"
+        "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: e\n requireSsl: yes\n}\n",
         listener="host: 127.0.0.1\n port: 0\n sslProfile: s\n requireSsl: yes\n saslMechanisms: EXTERNAL\n"
         " authenticatePeer: yes",
     )
@@ -149,19 +153,23 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
         f" privateKeyFile: {client.key}\n}}\n"
         f"sslProfile {{\n name: w\n caCertFile: {stranger.certificate}\n}}\n"
     )
-    port = int(re.search(r"amqps://\S+:(\d+)", far.output)[1])  # type: ignore[index]  # it listens
+    port, late = map(int, re.findall(r"amqps://\S+:(\d+)", far.output))
     near = start(
         "near",
         profiles
         + connector("right", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: c")
         + connector("wrong", port, "host: 127.0.0.1\n sslProfile: c")
         + connector("unverified", port, "host: 127.0.0.1\n sslProfile: c\n verifyHostname: no")
-        + connector("stranger", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: w"),
+        + connector("stranger", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: w")
+        + connector("expired", late, "host: localhost\n protocolFamily: IPv4\n sslProfile: c"),
     )
     near.reaches("right", "SUCCESS", "auth=EXTERNAL.*encrypted=TLS")
     near.reaches("unverified", "SUCCESS")
-    near.reaches("wrong", "CONNECTING", "failed: .*certificate")
-    near.reaches("stranger", "CONNECTING", "failed: .*certificate")
+    near.reaches("wrong", "CONNECTING", "failed: .*certificate .*not its addresses")
+    for name in ("stranger", "expired"):
+        near.reaches(name, "CONNECTING", "failed: .*certificate")
+        assert re.search(rf"connector {name}: Connection to localhost:\d+ failed: .*certificate", near.log)
+    near.reaches("right", "SUCCESS")
 
 
 @needs_cyrus

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -101,6 +103,40 @@ def test_a_flood_of_clients_is_bounded(router: RunningRouter, net: Net) -> None:
     found = series(get(site(router) + "/metrics").body)
     assert sum(count for name, count in found.items() if name.startswith("routerd_http_refused_total")) > 0
     until(lambda: process.num_fds() < 30, "end of the clients")
+
+
+def test_clients_that_send_an_octet_a_second(router: RunningRouter, net: Net) -> None:
+    """More than there is room for: messages pass, scrapes are answered, and it is counted and told who goes.
+
+    It takes the five seconds that a client has for its request."""
+    host, port = site(router).removeprefix("http://").split(":")
+    receiving, sending = net.peer(), net.peer()
+    receiver, sender = receiving.receiver("unhurt", credit=100), sending.ready_sender("unhurt")
+    before = refused_for_being_slow(router)
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(socket.create_connection((host, int(port)), 20)) for _ in range(140)]
+        names = {"{}:{}".format(*client.getsockname()) for client in crowd}
+        due = time.monotonic()
+
+        def dropped() -> bool:
+            nonlocal due
+            if time.monotonic() >= due:
+                due += 1.0
+                for client in crowd:
+                    with suppress(OSError):  # its time is over
+                        client.send(b"G")
+            sent = net.send(sender, Message(body=b"x"))
+            receiving.take(receiver)[0].settle()
+            assert net.settled(sent) == [Delivery.ACCEPTED]
+            receiver.flow(1)
+            return refused_for_being_slow(router) > before
+
+        net.until(dropped, "the first that is dropped for being slow")
+    until(lambda: names & set(re.findall(r"HTTP client (\S+) refused: ", router.log)), "the line in the log")
+
+
+def refused_for_being_slow(router: RunningRouter) -> float:
+    return series(get(site(router) + "/metrics").body)['routerd_http_refused_total{reason="slow"}']
 
 
 def test_it_is_small(router: RunningRouter) -> None:

@@ -1,10 +1,12 @@
 """A running router asked and changed by ordinary clients of the management protocol, and by our own tool."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from peer import ACCEPTED, REJECTED, RELEASED, Net, is_open
@@ -189,6 +191,41 @@ def test_pages_over_many_links(router: RunningRouter, client: Client, net: Net) 
     with pytest.raises(RefusedError, match="offset and count") as refused:
         client.call("QUERY", big, **NODE, entityType="org.apache.qpid.dispatch.router.link")
     assert refused.value.status == 400
+
+
+def test_what_makes_no_sense(router: RunningRouter, client: Client, net: Net) -> None:
+    """Wrong types, unknown attributes, missing names, huge maps: the status says whose fault it is, the log
+    who it was, a counter how many; everybody else is served."""
+    address = {"type": "org.apache.qpid.dispatch.router.config.address"}
+    huge: dict[Any, Any] = {f"attribute{i}": "x" * 50 for i in range(10_000)}
+    wrong: list[tuple[int, str, dict[str, Any], Any]] = [
+        (400, "QUERY", {"offset": "first"} | NODE, {}),
+        (400, "QUERY", NODE, [1, 2]),
+        (400, "CREATE", address, {"prefix": 7}),
+        (400, "CREATE", address, {"prefix": "a", "colour": "red"}),
+        (400, "CREATE", {"name": "nameless"}, {"prefix": "a"}),
+        (404, "READ", address | {"name": "nobody"}, {}),
+        (400, "READ", address | {"identity": {"a": 1}}, {}),
+        (501, "NONSENSE", NODE, {}),
+        (400, "CREATE", address, huge),
+        (404, "QUERY", NODE, huge | {"attributeNames": list(huge)}),
+        (404, "READ", address | {"name": "n" * 100_000}, {}),
+        (501, "N" * 100_000, NODE, {}),
+        (400, "CREATE", address, {i: i for i in range(10_000)}),
+    ]
+    before = router.core["refused_requests"]
+    for status, operation, properties, body in wrong:
+        with pytest.raises(RefusedError) as refused:
+            client.call(operation, body, **properties)
+        assert refused.value.status == status, (operation, properties)
+        assert len(str(refused.value)) < 5000
+    until(lambda: router.core["refused_requests"] == before + len(wrong), "the count")
+    told = re.findall(r"AGENT \(error\) .* (?:by|of) 127\.0\.0\.1:\d+ refused: .*", router.log)
+    assert len(told) >= len(wrong)
+    assert max(map(len, told)) < 5000
+    assert list(client.query("router"))
+    net.peer().receiver("unimpressed")
+    net.peer().ready_sender("unimpressed")
 
 
 def test_nobody_waits_for_the_reply(router: RunningRouter, client: Client) -> None:

@@ -225,6 +225,28 @@ def test_a_new_core_is_told_of_all(world: World) -> None:
     assert [state.name for state in world.said] == ["c1", "c2"]
 
 
+@pytest.mark.parametrize(
+    ("host", "verify", "why", "advised"),
+    [
+        ("127.0.0.1", True, "SSL routines::certificate verify failed", True),
+        ("127.0.0.1", False, "SSL routines::certificate verify failed", False),
+        ("here.example", True, "SSL routines::certificate verify failed", False),
+        ("127.0.0.1", True, "Connection refused", False),
+    ],
+)
+def test_addresses_in_certificates_are_not_looked_at(
+    world: World, caplog: pytest.LogCaptureFixture, host: str, verify: bool, why: str, advised: bool
+) -> None:
+    """Where that may be what is wrong, what to do is told; each attempt has its line in qdrouterd's words."""
+    caplog.set_level("INFO", "SERVER")
+    world.connect(setup(1, f"{host}:5671", tls=TlsSetup("p", client=True, verify=verify)))
+    world.resolve(("127.0.0.1", world.port))
+    world.connectors.ended(1, (1, 1), False, ("amqp:connection:framing-error", why))
+    assert ("iPAddress" in world.said[-1].message) is advised
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
+    assert any(line.startswith(f"[C41] Connection to {host}:") and why in line for line in lines), lines
+
+
 def test_an_address_needs_no_thread() -> None:
     """It is there at once; a family that it is not of is an error in the end."""
     assert Lookup("127.0.0.1", "80").addresses == [(socket.AF_INET, ("127.0.0.1", 80))]
