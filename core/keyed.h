@@ -26,14 +26,19 @@ typedef struct {
     uint8_t text[ROUTE_NAME];
 } keyed_source;
 
-/* The slot that a later message of this worker, as likely as not to the same table, will need. */
+/* The slot that a later message of this worker, as likely as not to the same table, will need, and what is read of the message. */
 static inline void keyed_ahead(const core_router *c, const core_link *l, const route_table *t)
 {
     const routerd_consumer *k = &c->worker[l->worker].actions;
     uint64_t at = k->next + KEYED_AHEAD;
     if (!k->ring || at >= k->head_seen) return;
     const routerd_record *r = &k->ring->slot[at & (k->capacity - 1)];
-    if (r->type == A_DELIVER && r->state == KEY_FOUND) route_prefetch(t, (int32_t) r->delivery, (int32_t) (r->delivery >> 32));
+    if (r->type != A_DELIVER || r->state != KEY_FOUND) return;
+    route_prefetch(t, (int32_t) r->delivery, (int32_t) (r->delivery >> 32));
+    const arena_block *b = arena_at(&c->arena[l->worker], r->block);
+    if (!b || r->credit >= ARENA_LARGE_BYTES / 2) return;
+    __builtin_prefetch(b->data);                                /* how long the message is, and whom it names as its source */
+    __builtin_prefetch(b->data + sizeof(arena_content) + r->credit);
 }
 
 typedef struct {               /* a message as a route table sees it; its texts are in its content, and not trusted */

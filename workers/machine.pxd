@@ -277,6 +277,11 @@ cdef extern from "loop.h" nogil:
         bint sent
         uint32_t length
         uint8_t *bytes
+    ctypedef struct frame_seen:
+        bint sent
+        uint32_t length, head_length, payload_length
+        const uint8_t *head
+        const uint8_t *payload
     void trace_all(native_pump *, bint)
     void trace_apply(native_pump *, wconn *)
     void stats_set(stats_page *, uint32_t, uint64_t)

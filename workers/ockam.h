@@ -139,6 +139,7 @@ static inline enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, u
     s->posted = true;
     s->complete = s->whole = !left;
     chain_publish(&p->arena, &s->writer, left ? CONTENT_RECEIVING : CONTENT_COMPLETE);
+    message_log(p, k, &p->arena.view, w.head, false);
     uint8_t flags = (uint8_t) ((left ? 0 : F_COMPLETE) | digest_chain(p, w.head, w.written, !left, &found));
     routerd_record *r = post_deliver(p, k, w.head, pool_handle(&p->ins, s), found.priority, w.written, flags);
     r->state = DELIVER_OF_WORKER;
@@ -173,6 +174,9 @@ static inline enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, 
     const ockam_terms *t = ockam_terms_of(p, c);
     const route_stop own = { x->name, x->name_length, x->name_type };
     stats_add(p->stats, N_OCKAM_FRAMES_IN, 1);
+    if (__builtin_expect(c->tracer != NULL, 0)) {
+        trace_frame(c, &(frame_seen) { .length = width + length, .head_length = width, .payload_length = length, .head = at, .payload = at + width });
+    }
     if (!e || !route_sender_known(p, x->other)) { x->first += width + length; stats_add(p->stats, N_OCKAM_REFUSED, 1); return PLAIN_ON; }
     enum route_result done = ockam_read(e, &x->other->sender, t->framing, at + width, length, &own);
     if (done == ROUTE_PASS) {

@@ -93,7 +93,9 @@ class Ockam(PlainConnections):
             "[C%d] connection %s %s opened, Ockam, address %s", number, way, opened.container, address.text
         )
         self._transport.greet(index, address.type, address.name)
-        self.begin(Peer(opened, {OTHER: None, BACK: address.text}))
+        peer = Peer(opened, {OTHER: None, BACK: address.text})
+        self.begin(peer)
+        self.log_messages(peer, one.logged_parts)
         if dialled:
             text = f"address {address.text}"
             self.connectors.opened(dialled[0].number, (index, generation), {}, text)

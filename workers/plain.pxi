@@ -1,8 +1,10 @@
 """Connections without an engine (plain.h): what Python is told of them, and what it asks of all of them."""
 
 
-cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *k) except -1:
+cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *k, void *obj) except -1:
     """Tell the protocol's handler. False: the event is like that of others."""
+    cdef frame_seen *seen
+    cdef message_seen *message
     handler = pump.plain[c.plain.speaks.number]
     if event == EV_PLAIN_OPEN:
         if not pump.p.away:   # otherwise it is told with the others: tell_all()
@@ -15,12 +17,22 @@ cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *
     if event == EV_CONNECTION_GONE:
         handler.gone(index, c.slot.generation, c.opened, text(c.plain.why))
         return True
+    if event == EV_TRACE:
+        seen = <frame_seen *> obj
+        handler.frame(index, seen.sent, seen.length, seen.head[:seen.head_length], seen.payload[:seen.payload_length], c.trace == TRACE_ON)
+        return True
+    if event == EV_MESSAGE:
+        message = <message_seen *> obj
+        handler.message(index, pool_index(&pump.p.links, k), message.sent, message.bytes[:message.length])
+        return True
     return False
 
 
 cdef class PlainTransport:
     """The native side of one pump's connections of one protocol. ``handler`` is told ``opened(index, generation)``, ``gone(index,
-    generation, opened, why)``, and of what a new core is to be told: ``present(index, generation)``, then ``link_present(link)``."""
+    generation, opened, why)``, and of what a new core is to be told: ``present(index, generation)``, then ``link_present(link)``. What is to be
+    logged comes as ``frame(index, sent, length, head, payload, asked)``, of the payload its beginning, and as ``message(index, link, sent,
+    beginning)``."""
 
     cdef Pump pump
 

@@ -20,8 +20,10 @@ from shm.payloads import (
     ConnectionClosed,
     ConnectionOpened,
     Detach,
+    Trace,
 )
 from workers.neighbours import Ends, Name
+from workers.trace import Tracing, line, quoted
 
 SERVER = logging.getLogger("SERVER")
 
@@ -44,6 +46,7 @@ class Owner(Protocol):
 
     peers: dict[int, str]
     numbers: dict[int, int]
+    tracing: Tracing
 
     def number(self, index: int) -> int: ...
     def post(self, kind: int, message: msgspec.Struct, **names: int) -> None: ...
@@ -149,6 +152,27 @@ class PlainConnections:
         closed = ConnectionClosed(index, generation, why)
         self._owner.post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
 
+    # ---- what the log wants ----
+
+    def log_messages(self, peer: Peer, parts: list[str]) -> None:
+        """These parts of a connection's messages are to be logged."""
+        if parts:
+            self._owner.tracing.messages.opened(peer.opened.connection, peer.opened.generation, parts)
+
+    def message(self, index: int, link: int, sent: bool, beginning: bytes) -> None:
+        """A message has come, or is being sent."""
+        peer = self._peers.get(index)
+        if peer and link in peer.links:
+            self._owner.tracing.messages.seen(index, peer.links[link].name, sent, beginning)
+
+    def frame(self, index: int, sent: bool, length: int, head: bytes, payload: bytes, asked: bool) -> None:
+        """A frame of a traced connection has come or goes: of its payload only the beginning is there."""
+        line(self._owner.number(index), self.described(sent, length, head, payload), asked)
+
+    def described(self, sent: bool, length: int, head: bytes, payload: bytes) -> str:
+        """A frame, for the trace."""
+        return f"{self.role.upper()}: {'->' if sent else '<-'} ({length}) {quoted(head + payload)}"
+
     # ---- what the core wants ----
 
     def take(self, message: msgspec.Struct) -> bool:
@@ -158,6 +182,8 @@ class PlainConnections:
                 self._attached(message)
             case Detach() if (message.link, message.generation) in self._links:
                 self._refused(message, message.error.description if message.error else "it is not wanted")
+            case Trace() if self._generation(message.connection) == message.generation:
+                self._trace(message)
             case Close() if self._generation(message.connection) == message.generation:
                 self._refused_connection(message.connection, message.error.description)
             case _:
@@ -167,6 +193,11 @@ class PlainConnections:
     def _generation(self, connection: int) -> int | None:
         peer = self._peers.get(connection)
         return None if peer is None else peer.opened.generation
+
+    def _trace(self, message: Trace) -> None:
+        peer = self._peers[message.connection]
+        peer.opened = msgspec.structs.replace(peer.opened, trace=message.on)
+        self._owner.tracing.wish(message.connection, message.generation, message.on)
 
     def _attached(self, message: Attached) -> None:
         if message.error is None:

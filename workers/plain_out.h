@@ -14,8 +14,8 @@
 #include "egress.h"
 #include "plain.h"
 
-#define PLAIN_BATCH 32u                /* frames of one system call */
-#define PLAIN_PIECES_MAX 64u           /* pieces of memory that they may consist of */
+#define PLAIN_BATCH 128u               /* frames of one system call */
+#define PLAIN_PIECES_MAX 288u          /* pieces of memory that they may consist of: a head and a payload, and some are in two blocks */
 #define PLAIN_FRONT_MAX (128u << 10)   /* octets of a message that are not its payload, where that is gathered */
 #define PLAIN_TURNS 16                 /* system calls of one connection before others get their turn */
 
@@ -204,12 +204,27 @@ static inline enum plain_put plain_put(pump *p, wconn *c, wout *o, plain_batch *
 
 /* ---- writing ---- */
 
+/* The kernel has begun with a frame: to the log, if anybody asked for that. */
+static inline void plain_begun(pump *p, wconn *c, const plain_batch *b, uint32_t frame)
+{
+    const wout *o = b->out[frame];
+    const struct iovec *piece = &b->piece[b->first[frame]];
+    if (__builtin_expect(c->tracer != NULL, 0)) {
+        uint32_t last = frame + 1 < b->frames ? b->first[frame + 1] : b->pieces;
+        bool more = b->first[frame] + 1 < last;
+        trace_frame(c, &(frame_seen) { .sent = true, .length = b->size[frame], .head_length = (uint32_t) piece->iov_len, .head = (const uint8_t *) piece->iov_base,
+                                       .payload_length = more ? (uint32_t) piece[1].iov_len : 0, .payload = more ? (const uint8_t *) piece[1].iov_base : NULL });
+    }
+    message_log(p, o->link, &p->views[o->arena], o->reader.head, true);
+}
+
 /* Some of this frame is in the kernel: keep the rest of it. */
 static inline void plain_keep_rest(pump *p, wconn *c, const plain_batch *b, uint32_t frame, size_t sent)
 {
     plain_conn *x = c->plain;
     uint32_t last = frame + 1 < b->frames ? b->first[frame + 1] : b->pieces;
     size_t at = 0;
+    plain_begun(p, c, b, frame);
     x->rest = (uint8_t *) malloc(b->size[frame]);
     x->rest_first = sent;
     x->rest_size = b->size[frame];
@@ -270,6 +285,7 @@ static inline bool plain_write(pump *p, wconn *c, const plain_batch *b)
             return false;
         }
         left -= b->size[i];
+        plain_begun(p, c, b, i);
         plain_sent(p, b->out[i]);
     }
     return true;

@@ -178,7 +178,7 @@ cdef class Pump(AnnotatingPump):
 
     cdef dispatch(self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
         cdef uint32_t index = pool_index(&self.p.conns, c) if c != NULL else 0
-        if c != NULL and c.plain != NULL and plain_dispatch(self, event, index, c, k): return
+        if c != NULL and c.plain != NULL and plain_dispatch(self, event, index, c, k, obj): return
         if c != NULL and c.relay != NULL and relay_dispatch(self, event, index, c): return
         if event == EV_CONTROL:
             payload = self.payload(r)

@@ -36,7 +36,14 @@ static inline const rmr_terms *rmr_terms_of(const pump *p, const wconn *c) { ret
 /* Where a reply goes that has this token. */
 static inline rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, char *room)
 {
-    if (token->kind == TOKEN_CONNECTION) return (rmr_address) { room, (uint32_t) snprintf(room, RMR_ADDRESS_MAX, "%s%u", t->back, token->number) };
+    if (token->kind == TOKEN_CONNECTION) {
+        char digits[RMR_NUMBER];
+        uint32_t at = RMR_NUMBER, number = token->number;
+        do digits[--at] = (char) ('0' + number % 10); while ((number /= 10));
+        memcpy(room, t->back, t->back_length);
+        memcpy(room + t->back_length, digits + at, RMR_NUMBER - at);
+        return (rmr_address) { room, t->back_length + RMR_NUMBER - at };
+    }
     return (rmr_address) { room, (uint32_t) snprintf(room, RMR_ADDRESS_MAX, "%s/%.*s", t->address, (int) token->length, (const char *) token->text) };
 }
 
@@ -124,6 +131,7 @@ static inline enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, cons
     s->posted = true;
     s->complete = s->whole = here == parts->payload;
     chain_publish(&p->arena, &s->writer, s->complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
+    message_log(p, k, &p->arena.view, s->writer.head, false);
     uint8_t flags = (uint8_t) ((s->complete ? F_COMPLETE : 0) | digest_chain(p, s->writer.head, s->writer.written, s->complete, &found));
     routerd_record *r = post_deliver(p, k, s->writer.head, pool_handle(&p->ins, s), 4, s->writer.written, flags);
     if (k->keyed) rmr_key_post(&key, r);
@@ -134,6 +142,23 @@ static inline enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, cons
     x->into = k;
     k->current = s;
     return PLAIN_ON;
+}
+
+/* A frame that has come, as it came. */
+static inline void rmr_trace(wconn *c, const uint8_t *frame, uint32_t length, uint32_t head, uint32_t here)
+{
+    trace_frame(c, &(frame_seen) { .length = length, .head_length = head, .payload_length = here, .head = frame, .payload = frame + head });
+}
+
+/* The same of one that is told to the log, if its time has come: before replies are led back here. */
+static enum plain_step rmr_begin_traced(pump *p, wconn *c, uint8_t *frame, uint32_t length, const rmr_parts *parts, uint32_t here)
+{
+    static uint8_t as_it_came[RMR_TRANSPORT + RMR_HEAD_MAX + FRAME_SEEN_PAYLOAD];
+    uint32_t head = RMR_TRANSPORT + parts->head, told = here < FRAME_SEEN_PAYLOAD ? here : FRAME_SEEN_PAYLOAD;
+    memcpy(as_it_came, frame, head + told);
+    enum plain_step step = rmr_begin(p, c, frame + RMR_TRANSPORT, parts, here);
+    if (step == PLAIN_ON) rmr_trace(c, as_it_came, length, head, told);
+    return step;
 }
 
 /* The frame at the front of the buffer. */
@@ -156,14 +181,16 @@ static enum plain_step rmr_frame_next(pump *p, wconn *c)
     }
     uint32_t head = RMR_TRANSPORT + parts.head, behind = length - head - parts.payload;
     if (there < head) return PLAIN_MORE;
+    uint32_t here = there - head < parts.payload ? there - head : parts.payload;
     if (parts.mt >= 0 && parts.mt < RMR_RESERVED && !rmr_control(parts.mt)) {
+        if (__builtin_expect(c->tracer != NULL, 0)) rmr_trace(c, frame, length, head, here);
         stats_add(p->stats, N_RMR_RESERVED, 1);
         x->skip = length;
         if (intake_complains(p, rmr_reserved)) p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, (void *) (uintptr_t) rmr_reserved, NULL);
         return PLAIN_ON;
     }
-    uint32_t here = there - head < parts.payload ? there - head : parts.payload;
-    enum plain_step step = rmr_begin(p, c, frame + RMR_TRANSPORT, &parts, here);
+    enum plain_step step = __builtin_expect(c->tracer != NULL, 0) ? rmr_begin_traced(p, c, frame, length, &parts, here)
+                                                                  : rmr_begin(p, c, frame + RMR_TRANSPORT, &parts, here);
     if (step == PLAIN_WAIT) return PLAIN_WAIT;
     x->first += head + here;
     x->skip = behind;

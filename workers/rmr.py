@@ -25,6 +25,7 @@ from workers import plain
 from workers.endpoints import Endpoints
 from workers.neighbours import Name
 from workers.plain import BACK, DATA, OTHER, OUT, Peer, PlainConnections
+from workers.rmr_trace import described
 
 SERVER = logging.getLogger("SERVER")
 
@@ -157,7 +158,16 @@ class Rmr(PlainConnections):
         if endpoint:
             leads[OUT] = endpoint.address
         leads[BACK] = f"{table.address}/{self._connections}{opened.number}"
-        self.begin(Peer(opened, leads))
+        peer = Peer(opened, leads)
+        self.begin(peer)
+        self.log_messages(peer, listener.logged_parts if listener else self._logged(name))
+
+    def _logged(self, table: str) -> list[str]:
+        """What the first listener of a table says of messages: those to endpoints, too."""
+        return next((one.logged_parts for one in self._listeners.values() if one.table == table), [])
+
+    def described(self, sent: bool, length: int, head: bytes, payload: bytes) -> str:
+        return described(sent, head, payload)
 
     def ended(self, name: Name, opened: bool, why: str) -> None:
         self.endpoints.ended(name, why)

@@ -229,9 +229,45 @@ static inline bool rmr_take_properties(const uint8_t *start, size_t size, const 
     return false;
 }
 
-/* A frame from the first `size` of a message's `length` bytes.  What its properties say counts more than the header that it came with.
- * PIECES: everything in front of the body, or the body, lies in pieces: gather them and come again. */
-static inline enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
+enum { RMR_NAMED = 12 + 2 + sizeof rmr_header_key - 1 + 5, RMR_NUMBERS = 42 };     /* where rmr_compose puts a header; octets of properties with both numbers */
+
+static inline bool rmr_begins(const uint8_t *p, const void *with, size_t size) { return !memcmp(p, with, size); }
+
+/* A message just as rmr_compose makes it, which is what most are: read at the places where that has put everything, without a scan.  False: it is
+ * another one. */
+static inline bool rmr_recognise(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
+{
+    static const uint8_t type[] = { 0xa1, 6, 'r', 'm', 'r', '.', 'm', 't', 0x71 }, subscription[] = { 0xa1, 10, 'r', 'm', 'r', '.', 's', 'u', 'b', '-', 'i', 'd', 0x71 };
+    static const uint8_t annotations[] = { 0x00, 0x53, SECTION_MESSAGE_ANNOTATIONS, 0xd1 }, properties[] = { 0x00, 0x53, SECTION_PROPERTIES, 0xd0 };
+    static const uint8_t application[] = { 0x00, 0x53, SECTION_APPLICATION_PROPERTIES, 0xd1 }, data[] = { 0x00, 0x53, SECTION_DATA, 0xb0 };
+    rmr_parts parts;
+    if (size < RMR_NAMED || !rmr_begins(start, annotations, 4) || scan_u32(start + 8) != 2) return false;
+    if (start[12] != 0xa3 || start[13] != sizeof rmr_header_key - 1 || !rmr_begins(start + 14, rmr_header_key, sizeof rmr_header_key - 1)) return false;
+    uint64_t head = scan_u32(start + RMR_NAMED - 4), at = RMR_NAMED + head;
+    if (start[RMR_NAMED - 5] != 0xb0 || head < RMR_HEADER_OLD || head > RMR_HEAD_MAX || 8 + (uint64_t) scan_u32(start + 4) != at) return false;
+    if (at + 8 <= size && rmr_begins(start + at, properties, 4)) at += 8 + (uint64_t) scan_u32(start + at + 4);
+    if (at + RMR_NUMBERS > size || !rmr_begins(start + at, application, 4)) return false;
+    if (!rmr_begins(start + at + 12, type, sizeof type) || !rmr_begins(start + at + 25, subscription, sizeof subscription)) return false;
+    uint64_t body = at + 8 + scan_u32(start + at + 4);
+    int32_t mt = (int32_t) scan_u32(start + at + 21);
+    if (body < at + RMR_NUMBERS || body + 8 > size || !rmr_begins(start + body, data, 4) || (mt >= 0 && mt < RMR_RESERVED)) return false;
+    frame->payload = (uint32_t) body + 8;
+    frame->payload_length = scan_u32(start + body + 4);
+    if ((uint64_t) frame->payload + frame->payload_length != length) return false;
+    memcpy(frame->head, start + RMR_NAMED, head);
+    rmr_put32(frame->head + RMR_PAYLOAD, 0);
+    if (!rmr_measure(frame->head, (uint32_t) head, &parts) || parts.head != head) return false;
+    rmr_put32(frame->head + RMR_MT, (uint32_t) mt);
+    rmr_put32(frame->head + RMR_SUBID, scan_u32(start + at + 38));
+    rmr_put32(frame->head + RMR_PAYLOAD, frame->payload_length);
+    frame->head_length = (uint32_t) head;
+    frame->annotated = true;
+    frame->asks = false;
+    return true;
+}
+
+/* The same of any message. */
+static inline enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
     scan_found found;
     rmr_key key;
@@ -259,6 +295,13 @@ static inline enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_t
     enum rmr_made made = rmr_body(start, body, size, length, frame);
     if (made == RMR_MADE) rmr_put32(frame->head + RMR_PAYLOAD, frame->payload_length);
     return made;
+}
+
+/* A frame from the first `size` of a message's `length` bytes.  What its properties say counts more than the header that it came with.
+ * PIECES: everything in front of the body, or the body, lies in pieces: gather them and come again. */
+static inline enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
+{
+    return rmr_recognise(start, size, length, frame) ? RMR_MADE : rmr_make_scanned(start, size, length, frame);
 }
 
 /* The data sections of a gathered message moved together, from the place of its body on.  False: there is something else between them. */

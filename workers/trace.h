@@ -1,7 +1,7 @@
 /* Protocol trace: the engine describes each frame of a traced connection in a line, and Python logs it.
  *
  * A connection follows the log's level of the module PROTOCOL (pump.tracing) unless it was told itself.  The engine has no
- * tracer, and looks at one flag per frame, while a connection is not traced.
+ * tracer, and looks at one flag per frame, while a connection is not traced.  One without an engine hands over the frame itself.
  */
 #ifndef ROUTERD_WORKERS_TRACE_H
 #define ROUTERD_WORKERS_TRACE_H
@@ -25,8 +25,9 @@ static inline void trace_line(pn_transport_t *transport, const char *line)
 static inline void trace_apply(pump *p, wconn *c)
 {
     bool wanted = trace_wanted(p, c);
-    if (!c->transport || wanted == (c->tracer != NULL)) return;
+    if ((!c->transport && !c->plain) || wanted == (c->tracer != NULL)) return;
     c->tracer = wanted ? p : NULL;
+    if (c->plain) return;                                       /* plain_seen() looks at it */
     if (wanted) {
         pn_transport_set_context(c->transport, c);
         pn_transport_set_tracer(c->transport, trace_line);
@@ -43,6 +44,20 @@ static inline void trace_all(pump *p, bool tracing)
         wconn *c = (wconn *) pool_at(&p->conns, i);
         if (c->slot.next_free == SLOT_USED) trace_apply(p, c);
     }
+}
+
+#define FRAME_SEEN_PAYLOAD 256u        /* octets of a payload that are told */
+
+typedef struct {                       /* a frame of a connection without an engine */
+    bool sent;
+    uint32_t length, head_length, payload_length;              /* of all of it; of what stands around the payload, of what is there of that */
+    const uint8_t *head, *payload;
+} frame_seen;
+
+static inline void trace_frame(wconn *c, frame_seen *seen)
+{
+    if (seen->payload_length > FRAME_SEEN_PAYLOAD) seen->payload_length = FRAME_SEEN_PAYLOAD;
+    c->tracer->on_event(c->tracer->self, EV_TRACE, c, NULL, seen, NULL);
 }
 
 /* Nobody is left to say whose frames these are. */

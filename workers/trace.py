@@ -12,6 +12,11 @@ from workers.message_log import MessageLog
 
 PROTOCOL = logging.getLogger("PROTOCOL")
 
+_SHOWN: Final = [
+    "\\" + chr(one) if chr(one) in '"\\' else chr(one) if 32 <= one < 127 else f"\\x{one:02x}"
+    for one in range(256)
+]
+
 _SASL: Final = "@sasl-"
 _SECRET: Final = re.compile(r'\b(initial-response|response|challenge|additional-data)=b?".*"')
 
@@ -47,6 +52,11 @@ def line(number: int, text: str, asked: bool) -> None:
     message, extra = f"[C{number}]:{text.rstrip()}", {"always": asked}
     record = PROTOCOL.makeRecord("PROTOCOL", TRACE, source, at, message, (), None, extra=extra)
     PROTOCOL.handle(record)
+
+
+def quoted(octets: bytes) -> str:
+    """Octets as a frame's line shows them: text as it is, everything else by its number."""
+    return '"' + "".join(_SHOWN[one] for one in octets) + '"'
 
 
 def hidden(text: str) -> str:

@@ -107,6 +107,15 @@ static uint32_t message_of(const uint8_t *frame, const rmr_parts *parts, uint8_t
     return length;
 }
 
+/* What is read at the places where a frame's message has everything is what a scan of it finds. */
+static void same_by_scan(const uint8_t *message, uint32_t size, uint32_t length, const rmr_frame *made)
+{
+    static rmr_frame other;
+    if (rmr_make_scanned(message, size, length, &other) != RMR_MADE) return;
+    CHECK(other.head_length == made->head_length && !memcmp(other.head, made->head, made->head_length), "another header by a scan");
+    CHECK(other.payload == made->payload && other.payload_length == made->payload_length && other.annotated == made->annotated && other.asks == made->asks, "another payload by a scan");
+}
+
 static void make(const uint8_t *message, uint32_t size, uint32_t length, bool whole, const uint8_t *frame, const rmr_parts *parts)
 {
     static rmr_frame made;
@@ -115,10 +124,12 @@ static void make(const uint8_t *message, uint32_t size, uint32_t length, bool wh
     if (result == RMR_MADE) {
         CHECK((uint64_t) made.payload + made.payload_length <= length, "the payload lies outside");
         CHECK(scan_u32(made.head + RMR_PAYLOAD) == made.payload_length, "the payload's length is another one");
+        same_by_scan(copy, size, length, &made);
     }
     if (result == RMR_PIECES && size == length && rmr_join(copy, size, &made)) CHECK((uint64_t) made.payload + made.payload_length <= size, "joined too much");
     if (whole && result != RMR_PIECES) {
         CHECK(result == RMR_MADE, "a frame's message makes none: %d", result);
+        CHECK(rmr_recognise(copy, size, length, &made), "a frame's message is not recognised");
         CHECK(made.head_length == parts->head && !memcmp(made.head, frame, parts->head), "another header");
         CHECK(made.payload_length == parts->payload && !memcmp(message + made.payload, frame + parts->head, parts->payload), "another payload");
     }

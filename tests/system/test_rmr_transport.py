@@ -1,14 +1,19 @@
-"""RMR's transport at a listener: frames as AMQP messages, wrong frames, credit, large frames."""
+"""RMR's transport at a listener: frames as AMQP messages, wrong frames, credit, large frames, the log."""
 
+import re
 import socket
 import struct
 
 import pytest
+from proton import Message
+from proton.utils import BlockingConnection
 from rmr import Link
-from running import Configuration, RunningRouter, address_of, until
+from running import LONG, Configuration, RunningRouter, address_of, until
 
 from core.routes import frames
 from core.routes.frames import Frame
+from routerd.client import Client, Place
+from shm.tables import connections
 
 MOST = 1 << 20  # maxFrameSize of the table
 
@@ -27,6 +32,7 @@ listener {{
  port: 0
  protocol: rmr
  table: rt
+ messageLoggingComponents: app-properties
 }}
 """,
     )
@@ -86,3 +92,36 @@ def test_a_connection_that_ends_inside_a_frame(router: RunningRouter, link: Link
     link.socket.sendall(frames.encode(Frame(1000, b"x" * 50))[:200])
     link.close()
     until(lambda: f"connection of {me} ended: it ended inside a frame" in router.log, "the log")
+
+
+def test_frames_and_messages_of_one_connection_in_the_log(router: RunningRouter, link: Link) -> None:
+    """Frames of one connection, as they came and as they go; of messages what its listener says."""
+    until(lambda: re.search(rf"connection from {link.name} opened, RMR", router.log), "the connection")
+    found = re.search(rf"\[C(\d+)\] connection from {link.name} opened, RMR", router.log)
+    assert found is not None
+    number = found[1]
+    link.send(Frame(1000, b"not traced"))
+    until(lambda: f"[C{number}] Received Message" in router.log, "the first message")
+    with Client(Place(router.url)) as client:
+        connection = {"type": "connection", "identity": number}
+        client.call("UPDATE", {"enableProtocolTrace": True}, **connection)
+        assert client.call("READ", **connection)["enableProtocolTrace"] is True
+        link.send(Frame(1000, b'say "it"', meid="gnb1", source="app:9", sid=b"mine"))
+        came = 'sub-id=-1, source="app:9", address="", meid="gnb1", sid="mine"] (8) "say \\"it\\""'
+        until(
+            lambda: f"PROTOCOL (trace) [C{number}]:RMR: <- @1000 [{came}" in router.log, "a frame that comes"
+        )
+        amqp = BlockingConnection(router.url, timeout=LONG)
+        sender = amqp.create_sender(f"rt/{connections(router.id)}{number}")
+        sender.send(Message(body=b"back", inferred=True, properties={"rmr.mt": 1001}))
+        amqp.close()
+        assert link.receive()[0].payload == b"back"
+        until(lambda: f"[C{number}]:RMR: -> @1001 [sub-id=-1," in router.log, "a frame that goes")
+        sent = f"[C{number}] Sent Message{{app-properties={{\"rmr.mt\"=1001}}}} on link 'rmr-back'"
+        until(lambda: sent in router.log, "a message that goes")
+        client.call("UPDATE", {"enableProtocolTrace": False}, **connection)
+        link.send(Frame(1000, b"no more"))
+        until(lambda: router.log.count(f"[C{number}] Received Message{{app-prop") == 3, "the third message")
+    link.close()
+    assert "not traced" not in router.log
+    assert "no more" not in router.log

@@ -1,8 +1,10 @@
 """RMR connections of a worker: their links, what the core is told, endpoints that are tried again."""
 
 import socket
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from shm.control import ListenerSetup
@@ -15,6 +17,7 @@ from shm.payloads import (
     Detach,
     Endpoint,
     Error,
+    Trace,
 )
 from shm.tables import TableSetup
 from workers import endpoints
@@ -83,6 +86,20 @@ class World:
     def post(self, kind: int, message: Any, **names: int) -> None:
         self.said.append(message)
 
+    @property
+    def tracing(self) -> Any:
+        return self
+
+    @property
+    def messages(self) -> Any:
+        return SimpleNamespace(opened=self.log_messages)
+
+    def log_messages(self, *what: Any) -> None:
+        self.asked.append(("log", *what))
+
+    def wish(self, *what: Any) -> None:
+        self.asked.append(("trace", *what))
+
     def attaches(self) -> list[tuple[str | None, bool]]:
         return [(one.address, one.outgoing) for one in self.said if isinstance(one, Attach)]
 
@@ -142,6 +159,32 @@ def test_a_new_core_is_told():
     world.rmr.present(2, 8)
     assert not world.said[2].restored
     assert len(world.attaches()) == 4
+
+
+def test_a_connection_that_is_traced():
+    """By wish of the core, and a new core is told that it is."""
+    world = World()
+    world.rmr.opened(1, 3)
+    assert world.rmr.take(Trace(1, 3, on=True))
+    assert not world.rmr.take(Trace(1, 4, on=True))
+    assert ("trace", 1, 3, True) in world.asked
+    world.rmr.present(1, 3)
+    assert (world.said[-1].trace, world.said[-1].restored) == (True, True)
+
+
+def test_whose_messages_are_logged():
+    """Those of a listener that wants it; to endpoints: those of a table whose first listener does."""
+    world = World()
+    world.listeners[1] = msgspec.structs.replace(world.listeners[1], logged_parts=["app-properties"])
+    world.rmr.opened(1, 3)
+    world.rmr.opened(2, 3)
+    world.rmr.take(wanted(world))
+    world.rmr.endpoints.step()
+    world.rmr.opened(7, 1)
+    assert [one for one in world.asked if one[0] == "log"] == [
+        ("log", 1, 3, ["app-properties"]),
+        ("log", 7, 1, ["app-properties"]),
+    ]
 
 
 @pytest.mark.parametrize(("reply", "number"), [("transparent", 0), ("proxied", 1), ("sameConnection", 2)])
