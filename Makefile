@@ -33,9 +33,12 @@ lint: build $(SPARK)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Three at once on two CPUs, too: most tests wait most of the time.
-test: lint $(NODE)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Three at once on two CPUs, too: most tests wait most of the time. So types are checked beside them, and told of behind them.
+test: build $(SPARK) $(NODE)
+	$(BIN)/ruff check .
+	@$(BIN)/mypy >$(VENV)/.types 2>&1 & types=$$!; \
+	    $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder; status=$$?; \
+	    wait $$types || status=1; cat $(VENV)/.types; exit $$status
 
 bench: build
 	$(BIN)/python -m bench.run $(ARGS)
@@ -59,14 +62,18 @@ $(PACKAGES): $(TOOLS) constraints.txt pyproject.toml
 	        --no-binary python-qpid-proton python-qpid-proton
 	@touch $@ $(COMPILED)
 
+# Not what has just been compiled by being installed.
 $(COMPILED): $(PACKAGES) $(NATIVE)
-	$(BIN)/python -W ignore -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
+	test -z "$$(find $(NATIVE) -newer $@ 2>&1)" || \
+	    $(BIN)/python -W ignore -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
 	@touch $@
 
-# What the data pipeline needs. PySpark comes as a source archive, of which pip makes a wheel and keeps it.
+# What the data pipeline needs, without this project itself: its extensions would be compiled anew. PySpark comes
+# as a source archive, of which pip makes a wheel and keeps it.
+WANTED := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["pipeline"])
 $(SPARK): $(PACKAGES)
 	.ci/system-packages test $(PYTHON)
-	$(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[pipeline]'
+	$(PIP) install -q -c constraints.txt --no-build-isolation $$($(BIN)/python -c '$(WANTED)')
 	@touch $@
 
 # Another engine's client for the system tests.

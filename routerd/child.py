@@ -102,10 +102,10 @@ class Child:
     def is_ready(self, now: float) -> None:
         self.ready, self.kill_at = now, None
 
-    def hang_up(self, now: float, why: str) -> None:
-        """Nothing more will be heard of it: it exits by itself soon, or is killed."""
+    def hang_up(self, now: float | None, why: str) -> None:
+        """Nothing more will be heard of it: it exits by itself soon, or is killed; None: by somebody else."""
         self.close_channel()
-        if not self._killed_for:
+        if not self._killed_for and now is not None:
             self.kill_at, self.why = now + CLOSING_SECONDS, why
 
     def kill(self, why: str) -> None:

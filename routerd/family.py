@@ -236,6 +236,11 @@ class Family:
             return True
         return self.rolling is not None and self.rolling.answered(place, phase)
 
+    def hung_up(self, place: Place, why: str, now: float) -> None:
+        """A child has closed its control socket. In a stop it has the time that all have to exit."""
+        if place.child is not None:
+            place.child.hang_up(now if self.stopping is None else None, why)
+
     def died(self, place: Place, now: float) -> None:
         """A child's pidfd became readable."""
         assert place.child is not None

@@ -15,7 +15,7 @@ from shm.control import CloseConnections, Exit, StopAccepting
 
 DRAIN_SECONDS = 3.0  # the most that is granted to open deliveries, whatever the configuration says
 CLOSE_SECONDS = 1.0
-EXIT_SECONDS = 1.5  # as much as a busy machine needs for it; less after a long stop
+EXIT_SECONDS = 2.5  # as much as a busy machine needs for it; less after a long stop
 LEAST_EXIT_SECONDS = 0.5
 HURRY_SECONDS = 0.2
 

@@ -298,7 +298,7 @@ class Supervisor:
             try:
                 message = place.child.receive()
             except ChannelClosedError as error:
-                place.child.hang_up(self._clock(), str(error))
+                self._family.hung_up(place, str(error), self._clock())
                 return
             if message is None:
                 return

@@ -1,11 +1,13 @@
 """What holds for every test."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-# A busy machine is no counterexample.
-settings.register_profile("routerd", deadline=None)
+# A busy machine is no counterexample. The examples of a test are the same in every run, until it changes;
+# `--hypothesis-profile=others` looks for others.
+settings.register_profile("others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("routerd", settings.get_profile("others"), derandomize=True)
 settings.load_profile("routerd")
 
 PIPELINE = "tests/pipeline"

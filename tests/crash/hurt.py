@@ -3,8 +3,7 @@
 import os
 import signal
 
-import psutil
-from running import LONG, RunningRouter, until
+from running import LONG, RunningRouter, roles, until
 
 from shm.segment import DIRECTORY
 
@@ -15,25 +14,13 @@ class HurtRouter(RunningRouter):
     @property
     def children(self) -> dict[str, int]:
         """Process ids by role, as the command lines tell: ``core``, ``worker 0``, …; a spare has none yet."""
-        return {role: pid for role, pid in self._processes.items() if not role.startswith("spare")}
+        found = roles(self.process.pid)
+        return {role: process.pid for role, process in found.items() if not role.startswith("spare")}
 
     @property
     def has_spare(self) -> bool:
         """Whether one waits to take the place of a core or worker."""
-        return any(role.startswith("spare") for role in self._processes)
-
-    @property
-    def _processes(self) -> dict[str, int]:
-        found = {}
-        for process in psutil.Process(self.process.pid).children():
-            try:
-                words = process.cmdline()
-            except psutil.NoSuchProcess:
-                continue
-            if "routerd.process" in words:
-                role = words[words.index("routerd.process") + 1 : words.index("--control-fd")]
-                found[" ".join(role)] = process.pid
-        return found
+        return any(role.startswith("spare") for role in roles(self.process.pid))
 
     @property
     def segments(self) -> dict[str, int]:
@@ -45,13 +32,26 @@ class HurtRouter(RunningRouter):
         return all(worker["accepting"] for worker in self.workers)
 
     def hit(self, role: str) -> None:
+        """Kill a process, which may be about to come."""
+        until(lambda: role in self.children, role)
         os.kill(self.children[role], signal.SIGKILL)
+
+    @property
+    def core_lives(self) -> int:
+        return self.log.count(") core serves ")
+
+    def next_core(self) -> None:
+        """Kill the core, and wait until the next one has heard of all connections. Links may come later."""
+        lives = self.core_lives
+        self.hit("core")
+        until(lambda: self.core_lives > lives, "next core")
+        until(lambda: self.core["connections_admitted"] == self.counted("connections"), "its connections")
 
     def come_to_rest(self) -> None:
         """Without clients nothing is left of them."""
         super().come_to_rest()
         until(lambda: self.all_serve, "all workers back")
-        assert len(self.children) == len(self.workers) + 1
+        until(lambda: len(self.children) == len(self.workers) + 1, "nobody else")
 
     def stop(self) -> None:
         """SIGTERM: status 0, and nothing left in /dev/shm."""

@@ -20,7 +20,7 @@ from running import Configuration, until
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "20"))
 SEED = int(os.environ.get("CHAOS_SEED", str(random.SystemRandom().randrange(1 << 32))))
-SERVED_SECONDS = 60.0  # far beyond what anything here takes, hung processes included
+SERVED_SECONDS = 120.0  # far beyond what anything here takes, hung processes included
 WORKERS = 3
 CONFIGURATION = Configuration(
     router=f"workers: {WORKERS}\n arenaSize: 8",

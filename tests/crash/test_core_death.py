@@ -33,16 +33,6 @@ ROLES = [
 class Orphaned(HurtRouter):
     """A router whose core dies."""
 
-    def next_core(self) -> None:
-        """The core is dead, or about to be: wait until the next one has heard of everything."""
-        serving = self.core_lives
-        self.hit("core")
-        until(lambda: self.core_lives > serving, "next core")
-
-    @property
-    def core_lives(self) -> int:
-        return self.log.count(") core serves ")
-
     def freeze(self) -> None:
         """The core hears nothing more; what is said to it is lost."""
         os.kill(self.children["core"], signal.SIGSTOP)
@@ -110,7 +100,7 @@ def test_everything_goes_on_under_load(router: Orphaned) -> None:
             time.sleep(random.random())  # noqa: S311 - no secret
             router.next_core()
         ledgers = clients.finish()
-    check(ledgers, at_least=int(10 * SECONDS))
+    check(ledgers, at_least=int(SECONDS))
     assert [ledger["counts"].get("reconnects", 0) for ledger in ledgers] == [0, 0]
     assert sum(ledger["counts"].get("modified", 0) for ledger in ledgers) > 0
     router.come_to_rest()
@@ -184,7 +174,8 @@ def test_credit_follows_destinations_as_before(net: Net, router: Orphaned) -> No
     router.next_core()
     net.until(lambda: receiver.credit == 0, "answer to the drain")
     net.round_trips(at, to)
-    assert (waiting.credit, anonymous.credit) == (0, CREDIT)
+    assert waiting.credit == 0
+    net.until(lambda: anonymous.credit == CREDIT, "all credit")
     later = at.receiver("later", 1)
     net.until(lambda: waiting.credit == CREDIT, "credit")
     for sender, address in ((waiting, None), (anonymous, "later")):
@@ -202,6 +193,7 @@ def test_dynamic_addresses_stay_valid(net: Net, router: Orphaned) -> None:
     router.next_core()
     router.next_core()
     anonymous = to.ready_sender(None)
+    net.round_trips(at)  # now the core knows of the receiver, too
     sent = [
         net.send(sender, Message(body="known")),
         net.send(anonymous, Message(address=replies.remote_source.address)),
@@ -226,6 +218,7 @@ def test_attaches_and_detaches_meanwhile(net: Net, router: Orphaned) -> None:
     router.next_core()
     net.until(lambda: newcomer.credit == CREDIT, "credit")
     other = stranger.ready_sender("b")
+    net.round_trips(one.at)  # one of its receivers is known, and the other one forgotten
     sent = [net.send(newcomer, Message(body=1)), net.send(other, Message(body=2))]
     another.flow(1)
     one.at.take(one.receiver)[0].settle()

@@ -42,19 +42,12 @@ def router(tmp_path: Path) -> Iterator[HurtRouter]:
         router.kill()
 
 
-def next_core(router: HurtRouter) -> None:
-    """Kill the core; the next one has heard of everything when it serves."""
-    before = router.log.count(") core serves ")
-    router.hit("core")
-    until(lambda: router.log.count(") core serves ") > before, "next core")
-
-
 def test_what_was_let_in_is_counted_on(router: HurtRouter) -> None:
     """Connections and links of before fill the limits of after; one that goes makes room for one."""
     with Net(router.address) as net:
         one, other = net.peer(hostname="narrow"), net.peer(hostname="narrow")
         receiver, sender = one.receiver("own", 5), one.ready_sender("own")
-        next_core(router)
+        router.next_core()
         sent = net.send(sender, Message(body="x"))
         one.take(receiver)[0].settle()
         assert net.settled(sent) == [ACCEPTED]
@@ -64,10 +57,10 @@ def test_what_was_let_in_is_counted_on(router: HurtRouter) -> None:
         for link in (other.begin_sender("foreign"), other.begin_receiver("foreign")):
             net.until(lambda link=link: link.remote_condition is not None, "refusal")
             assert link.remote_condition.name == "amqp:unauthorized-access"
-        assert attempt(router.url, NARROW, [("receiver", "own")], seconds=3.0).error == TOO_MANY
+        assert attempt(router.url, NARROW, [("receiver", "own")]).error == TOO_MANY
         assert router.core["refused_connections"] == 1
         other.drop()
-        until(lambda: attempt(router.url, NARROW, [("receiver", "own")], seconds=3.0).error == "", "room")
+        until(lambda: attempt(router.url, NARROW, [("receiver", "own")]).error == "", "room")
         assert not errors_of(one)
     router.stop()
 
@@ -78,6 +71,6 @@ def test_a_connection_that_was_denied_stays_denied(router: HurtRouter) -> None:
         net.peer(hostname="narrow")
         net.peer(hostname="narrow")
         for _ in range(3):
-            assert attempt(router.url, NARROW, [("receiver", "own")], seconds=3.0).error == TOO_MANY
-            next_core(router)
+            assert attempt(router.url, NARROW, [("receiver", "own")]).error == TOO_MANY
+            router.next_core()
     router.stop()

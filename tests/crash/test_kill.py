@@ -11,7 +11,7 @@ import psutil
 import pytest
 from hurt import HurtRouter
 from ledger import Clients, check
-from running import Configuration, until
+from running import LONG, Configuration, until
 
 SECONDS = float(os.environ.get("CRASH_SECONDS", "30"))
 WORKERS = 3
@@ -62,11 +62,11 @@ def test_a_worker_is_killed_every_second(router: HurtRouter) -> None:
             kills += 1
             get_on(router)
             time.sleep(1.0)
-        check(clients.finish(), at_least=int(10 * SECONDS))
+        check(clients.finish(), at_least=int(SECONDS))
     until(lambda: router.all_serve, "all workers back")
     router.come_to_rest()
     assert router.children["core"] == core
-    assert router.core["workers_reclaimed"] == kills
+    until(lambda: router.core["workers_reclaimed"] == kills, "return of what each victim held")
     assert router.segments == memory
     router.stop()
 
@@ -79,7 +79,7 @@ def test_the_supervisor_is_killed(router: HurtRouter, tmp_path: Path) -> None:
         left = router.segments
         router.process.kill()
         router.process.wait()
-        assert psutil.wait_procs(children, timeout=10)[1] == []
+        assert psutil.wait_procs(children, timeout=LONG)[1] == []
         assert router.segments.keys() <= left.keys()  # another router's start may have swept already
         folder = tmp_path / "next"
         folder.mkdir()

@@ -54,7 +54,7 @@ def get_on(senders: list[Clients]) -> None:
             now = clients.accepted()
             return all(now.get(name, 0) >= count + GET_ON for name, count in before.items())
 
-        until(more, "more messages accepted", 40.0)
+        until(more, "more messages accepted")
 
 
 def test_the_active_interior_router_dies_and_comes_back(network: Network) -> None:

@@ -52,7 +52,7 @@ class Load:
             now = self.senders.accepted()
             return all(now.get(name, 0) >= count + GET_ON for name, count in before.items())
 
-        until(more, "more messages accepted", 40.0)
+        until(more, "more messages accepted")
 
     def __enter__(self) -> "Load":
         return self
@@ -83,7 +83,7 @@ def way(ring: Network, here: str, there: str, hop: str | None) -> None:
         rows = [row for row in nodes(ring[here]) if row["id"] == there]
         return any(row["nextHop"] == hop for row in rows) if rows else hop is None
 
-    until(so, f"{here} reaches {there} by {hop}", 40.0)
+    until(so, f"{here} reaches {there} by {hop}")
 
 
 def test_the_cheapest_way_is_taken(ring: Network) -> None:

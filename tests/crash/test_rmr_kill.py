@@ -155,7 +155,9 @@ def test_the_core_is_killed_under_load(router: HurtRouter, endpoints: list[Appli
             router.hit("core")
             # all workers know by then: what is sent to one that does not goes to the dead core
             until(lambda core=core: router.children.get("core", core) != core, "the next core")
+            end = time.monotonic() + LONG
             while len(ledger.accepted) <= before + 100:
+                assert time.monotonic() < end, "more"
                 sent.add(-len(sent) - 1)
                 application.send(Frame(1000, b"%d" % -len(sent)))
                 time.sleep(0.01)

@@ -77,6 +77,7 @@ def test_the_core_dies(router: HurtRouter) -> None:
         until(lambda: router.log.count("Route table ric: table pushed") == 2, "the table in the next core")
         assert router.log.count("Route table ric: table seed") == 1
         assert net.settled(*doubtful) == [MODIFIED] * 4
+        net.round_trips(*(peer for peer, _ in ends))  # now the core knows of both
         net.until(lambda: sender.credit > COUNT, "credit")
         flow(net, sender, *ends)
 

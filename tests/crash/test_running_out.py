@@ -17,6 +17,7 @@ from peer import ACCEPTED, Net
 from proton import Message
 from running import Configuration, address_of, until
 
+OUT_OF_MEMORY = "cannot accept connections: out of file descriptors or memory"
 HTTP = "listener {\n host: 127.0.0.1\n port: 0\n http: yes\n}\n"
 
 
@@ -72,7 +73,8 @@ def test_a_full_disk_costs_log_lines_only(router: Limited) -> None:
     for _ in range(3):
         router.serves()
     assert len(router.log) == before
-    assert "cannot be written: File too large; lines are lost until it can" in router.log_file.read_text()
+    said = "cannot be written: File too large; lines are lost until it can"
+    until(lambda: said in router.log_file.read_text(), "the complaint")
     for role in roles:
         router.limit(role, resource.RLIMIT_FSIZE, None)
     router.serves()
@@ -123,11 +125,14 @@ def test_without_memory_new_clients_wait(router: Limited) -> None:
     with Net(router.address) as net:
         at, to = net.peer(), net.peer()
         receiver, sender = at.receiver("a", 1), to.ready_sender("a")
-        while "cannot accept connections: out of file descriptors or memory" not in router.log:
+        while OUT_OF_MEMORY not in router.log:
             assert len(clients) < 2000, "that many fit into 16 MiB"
             clients.append(socket.create_connection(router.address))
             clients[-1].sendall(b"AMQP\0\1\0\0")
-            time.sleep(0.001)
+            until(
+                lambda: router.counted("connections") > len(clients) or OUT_OF_MEMORY in router.log,
+                "its turn",
+            )
         sent = net.send(sender, Message(body="x"))
         at.take(receiver)[0].settle()
         assert net.settled(sent) == [ACCEPTED]

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "system"))  # routers and clients
 
 from pyspark.sql import DataFrame, SparkSession
+from small_spark import SMALL
 
 from pipeline import batch
 from pipeline.capacity import Costs
@@ -22,11 +23,6 @@ from pipeline.session import session
 from pipeline.storage import Results, read_log
 from pipeline.survey import survey
 
-SMALL = {
-    "spark.driver.memory": "600m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "2",
-}
 SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)
 
 

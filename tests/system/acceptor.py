@@ -3,8 +3,9 @@
 import socket
 from typing import Any, Self
 
-from peer import LONG, Net, Peer
+from peer import Net, Peer
 from proton import Endpoint, Event, Link, Terminus, Transport
+from running import LONG
 
 
 class Acceptor:

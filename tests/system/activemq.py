@@ -10,12 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rabbit import free_port
-from running import until
+from running import free_port, until
 
 VARIABLE = "ROUTERD_TEST_ACTIVEMQ"
 MAIN = "org.apache.activemq.console.command.ShellCommand"
-START = 60.0  # seconds; a Java machine takes a few
+START = 120.0  # seconds; a Java machine takes a few
 
 
 class ActiveMQ:

@@ -26,7 +26,7 @@ ExecStart=/opt/routerd/bin/python /opt/test/systemd_driver.py /opt/result
 ExecStopPost=/bin/systemctl --no-block --force poweroff
 StandardOutput=file:/opt/result/output
 StandardError=file:/opt/result/output
-TimeoutStartSec=90
+TimeoutStartSec=300
 """
 WRAPPER = '#!/bin/sh\nPYTHONPATH=/opt/routerd/source:/opt/routerd/packages exec {python} {arguments} "$@"\n'
 
@@ -82,6 +82,6 @@ def boot(folder: Path, drop_in: str) -> tuple[Path, str]:
         "systemd.mask=systemd-networkd-wait-online.service", "systemd.mask=network-online.target",
     ]  # fmt: skip
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=150, check=False, stdin=subprocess.DEVNULL
+        command, capture_output=True, text=True, timeout=330, check=False, stdin=subprocess.DEVNULL
     )
     return result, done.stdout + done.stderr

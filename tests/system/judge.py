@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 from proton import UNDESCRIBED, Array, Data, symbol, ubyte
-from wire import AMQP_HEADER, CLOSE, LONG, OPEN, Frame, described, frame, parse
+from running import LONG
+from wire import AMQP_HEADER, CLOSE, OPEN, Frame, described, exactly, frame, parse
 
 SASL_HEADER = b"AMQP\3\1\0\0"
 MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
@@ -49,13 +50,7 @@ class SaslWire:
         self.socket.close()
 
     def exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            part = self.socket.recv(size - len(data))
-            if not part:
-                raise EOFError
-            data += part
-        return data
+        return exactly(self.socket, size)
 
     def read(self) -> Frame:
         """The next frame that is no heartbeat. EOFError at the end."""

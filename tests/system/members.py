@@ -16,7 +16,7 @@ import psutil
 import pytest
 from peer import Net
 from proton import Message
-from running import until
+from running import LONG, free_port, roles, until
 
 OURS: Final = "routerd"
 DISPATCH: Final = "qdrouterd"
@@ -37,7 +37,6 @@ TREATMENTS: Final = "".join(
     section("address", f"prefix: {name}", f"distribution: {name}")
     for name in ("closest", "balanced", "multicast")
 )
-CONVERGED: Final = 40.0  # far beyond all timers of the protocol
 
 
 def program(kind: str) -> str:
@@ -50,13 +49,6 @@ def program(kind: str) -> str:
     if not found or Path(found).resolve() == ours.resolve():
         pytest.skip(f"install {package}, or name its {kind} in {variable}, to test a network with it")
     return found
-
-
-def free_port() -> int:
-    """A port that a router can have again after a restart."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
 
 
 class Member:
@@ -130,11 +122,9 @@ class Member:
     def child(self, *role: str) -> psutil.Process:
         """One of the processes of a router of ours."""
         assert self.process is not None
-        for child in psutil.Process(self.process.pid).children():
-            words = child.cmdline()
-            if words[words.index("routerd.process") + 1 :][: len(role)] == list(role):
-                return child
-        raise AssertionError(f"{self.name} has no {role}")
+        supervisor, name = self.process.pid, " ".join(role)
+        until(lambda: name in roles(supervisor), f"{self.name} has {name}")
+        return roles(supervisor)[name]
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it: all at once with SIGKILL, in good order otherwise."""
@@ -146,11 +136,11 @@ class Member:
         else:
             self.process.send_signal(how)
         try:
-            self.process.wait(10)
+            self.process.wait(LONG)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            psutil.wait_procs(children, 10)  # its ports are free then
+            psutil.wait_procs(children, LONG)  # its ports are free then
 
     def complaints(self) -> list[str]:
         """What it says of others, or of itself, that is wrong; lost connections are not."""
@@ -194,7 +184,7 @@ class Network:
     def converge(self, *names: str) -> None:
         """Wait until these routers (all) can reach each other."""
         for name in names or self.members:
-            until(self.members[name].serving, f"{name} serves", CONVERGED)
+            until(self.members[name].serving, f"{name} serves")
         interiors = tuple(name for name, one in self.members.items() if one.mode == "interior")
         for name in names or interiors:
             self.knows(name, names or interiors)
@@ -207,7 +197,7 @@ class Network:
             known = {row["id"] for row in nodes(self.members[name]) if row["cost"]}
             return known >= set(names) - {name}
 
-        until(there, f"{name} knows {names}", CONVERGED)
+        until(there, f"{name} knows {names}")
 
     def end(self) -> None:
         for member in self.members.values():

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from running import Configuration, RunningRouter, address_of, until
+from running import LONG, Configuration, RunningRouter, address_of, until
 
 LISTENERS = "listener {\n host: 127.0.0.1\n port: 0\n role: inter-router\n}\n"
 ADDRESSES = "".join(
@@ -73,7 +73,7 @@ class NetworkRouter(RunningRouter):
         """As `stop`, whatever is on its way."""
         try:
             self.process.terminate()
-            assert self.process.wait(timeout=5) == 0, self.log
+            assert self.process.wait(timeout=LONG) == 0, self.log
             assert self.left_in_shared_memory == []
         finally:
             self.kill()

@@ -6,11 +6,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from running import LONG
+
 from core.source_routes.address import parse_route, show_route
 from core.source_routes.framing import Framing, Unframer, frame
 from core.source_routes.message import Message, new_message
-
-LONG = 20.0
 
 
 class Node:

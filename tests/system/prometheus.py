@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import urllib.parse
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import until
+from running import LONG, free_port, until
 from web import get
 
 CACHE = Path(sys.prefix) / "prometheus"  # in the virtual environment: it goes when that goes
@@ -73,8 +72,7 @@ def scraping(folder: Path, target: str, rules: Path) -> Iterator[Prometheus]:
         "scrape_configs:\n"
         f"  - {{job_name: routerd, static_configs: [{{targets: ['{target}']}}]}}\n"
     )
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [
         tool("prometheus"),
         f"--config.file={config}",
@@ -89,7 +87,7 @@ def scraping(folder: Path, target: str, rules: Path) -> Iterator[Prometheus]:
         yield server
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=LONG)
 
 
 def _ready(server: Prometheus) -> bool:

@@ -3,22 +3,15 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
-from running import until
+from running import free_port, until
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # the one on PATH changes the user
 PLUGIN = "rabbitmq_amqp1_0"
-START = 60.0  # seconds; an Erlang node takes a few
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
+START = 120.0  # seconds; an Erlang node takes a few
 
 
 class Rabbit:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from running import LONG
+
 from core.routes import frames
 from core.routes.frames import Frame
-
-LONG = 20.0
 
 
 class Link:
@@ -31,7 +31,7 @@ class Link:
     def to(cls, host_port: str) -> Self:
         """A connection to what a frame names as its source."""
         host, _, port = host_port.rpartition(":")
-        return cls(socket.create_connection((host, int(port))))
+        return cls(socket.create_connection((host, int(port)), timeout=LONG))
 
     def fileno(self) -> int:
         return self.socket.fileno()
@@ -94,7 +94,7 @@ class Application:
 
     def connect(self, router: tuple[str, int]) -> Link:
         """A connection to a router's listener."""
-        return Link(socket.create_connection(router))
+        return Link(socket.create_connection(router, timeout=LONG))
 
     def accept(self) -> None:
         """Take whoever wants to connect now."""

@@ -1,21 +1,27 @@
 """A router as users run it, on free ports, with an eye on what it says and leaves behind."""
 
+import fcntl
 import os
+import random
 import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from shm import native, stats
 from shm.segment import DIRECTORY, Segments, attach, segment_prefix
 
-LONG = 20.0  # far beyond what anything here takes; it only ends a broken test
-STOP = 5.0  # a signal stops a router within this, whatever its clients do
+LONG = 60.0  # far beyond what anything here takes on a busy machine; it only ends a broken test
+STOP = 20.0  # a signal stops a router within 5 s, whatever its clients do, if it gets a CPU
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = LONG) -> None:
@@ -26,11 +32,51 @@ def until(condition: Callable[[], object], what: str, seconds: float = LONG) -> 
         time.sleep(0.01)
 
 
+PORTS = range(20_000, 32_000)  # below those that the system gives to whoever does not ask for one
+_taken: list[int] = []
+
+
 def free_port() -> int:
-    """A port that nobody listens on just now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """A port that nobody listens on. It is this process's until its end: no other test gets it, and the
+    system gives it to nobody, so a router may take it, lose it and take it again.
+    """
+    if not _taken:
+        _taken.append(
+            os.open(f"{tempfile.gettempdir()}/routerd-test-ports-{os.getuid()}", os.O_CREAT | os.O_RDWR)
+        )
+    for port in random.sample(PORTS, len(PORTS)):
+        if port not in _taken[1:] and _is_free(_taken[0], port):
+            _taken.append(port)
+            return port
+    raise AssertionError("no port is free")
+
+
+def _is_free(ledger: int, port: int) -> bool:
+    """Whether the port is nobody's; then its byte of the ledger is locked."""
+    with suppress(OSError), socket.socket() as sock:
+        fcntl.lockf(ledger, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        sock.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
+def roles(supervisor: int) -> dict[str, psutil.Process]:
+    """A router's processes by role, as their command lines tell: ``core``, ``worker 0``. One that begins or
+    ends just now has none.
+    """
+    found = {}
+    for process in psutil.Process(supervisor).children():
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            if "routerd.process" in words and "--control-fd" in words:
+                role = words[words.index("routerd.process") + 1 : words.index("--control-fd")]
+                found[" ".join(role)] = process
+    return found
+
+
+def own_lines(log: str) -> list[str]:
+    """Lines of a log but for those about what other tests have killed."""
+    return [line for line in log.splitlines() if "Removed what a killed router left" not in line]
 
 
 @dataclass(frozen=True)
@@ -138,7 +184,7 @@ class RunningRouter:
         assert self.counted("bad_records") == self.core["bad_records"] == 0
 
     def stop(self) -> None:
-        """SIGTERM: status 0 within 5 s, nothing in /dev/shm, no complaint in the log."""
+        """SIGTERM: status 0, soon, nothing in /dev/shm, no complaint in the log."""
         try:
             self.come_to_rest()
             self.process.send_signal(signal.SIGTERM)

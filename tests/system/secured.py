@@ -7,6 +7,7 @@ from typing import Any
 from proton import Message, SSLDomain
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
+from running import LONG
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,11 @@ class Client(MessagingHandler):
         credentials: Credentials,
         links: list[tuple[str, str | None]],
         message: Message,
-        seconds: float,
+        sends: bool,
     ) -> None:
         super().__init__(prefetch=0)
         self.url = url.replace("amqps://", "amqp://").removeprefix("amqp://")
-        self.credentials, self.links, self.message, self.seconds = credentials, links, message, seconds
+        self.credentials, self.links, self.message, self.sends = credentials, links, message, sends
         self.outcome = Outcome()
         self.open_links = 0
         self.decided = 0
@@ -64,7 +65,7 @@ class Client(MessagingHandler):
             domain.set_peer_authentication(SSLDomain.VERIFY_PEER)
             if it.certificate:
                 domain.set_credentials(it.certificate, it.key, None)
-        self.timeout = event.container.schedule(self.seconds, self)
+        self.timeout = event.container.schedule(LONG, self)
         self.connection = event.container.connect(
             ("amqps://" if domain else "amqp://") + self.url,
             ssl_domain=domain,
@@ -97,11 +98,13 @@ class Client(MessagingHandler):
                 event.container.create_sender(event.connection, address, name=f"link-{number}")
 
     def on_link_opened(self, event: Any) -> None:
-        if event.receiver and (event.link.remote_source.address or event.link.remote_source.dynamic):
+        link, source = event.link, event.link.remote_source
+        decides = (source.address or source.dynamic) if event.receiver else not self.sends
+        if decides and (event.receiver or link.remote_target.address):
             self.decide(event)
 
     def on_sendable(self, event: Any) -> None:
-        if not getattr(event.sender, "sent", False):
+        if self.sends and not getattr(event.sender, "sent", False):
             event.sender.sent = True
             event.sender.send(self.message)
 
@@ -145,10 +148,13 @@ def attempt(
     credentials: Credentials = Credentials(),
     links: list[tuple[str, str | None]] | None = None,
     message: Message | None = None,
-    seconds: float = 10.0,
+    sends: bool = True,
 ) -> Outcome:
-    """What becomes of a client that connects so. ``links``: (sender|receiver|dynamic, address or None)."""
-    client = Client(url, credentials, links or [], message or Message(body="x"), seconds)
+    """What becomes of a client that connects so. ``links``: (sender|receiver|dynamic, address or None).
+
+    It sends a message on each sender, and waits for its outcome; without ``sends`` an open link will do.
+    """
+    client = Client(url, credentials, links or [], message or Message(body="x"), sends)
     container = Container(client)
     container.start()
     container.timeout = 0.05

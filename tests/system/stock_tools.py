@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from running import LONG
+
 MISSING = (
     "qdstat and qdmanage of qpid-dispatch 1.19 are not here: install them, or set "
     "QPID_DISPATCH_HOME to a source tree of qpid-dispatch (its folders python and tools are used)"
@@ -37,7 +39,7 @@ class StockTools:
         return cls({name: [sys.executable, str(path)] for name, path in tools.items()}, environment, url)
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        command = [*self._commands[tool], *arguments, "-b", self._bus, "-t", "20"]
+        command = [*self._commands[tool], *arguments, "-b", self._bus, "-t", f"{LONG:.0f}"]
         return subprocess.run(
             command,
             env=self._environment,
@@ -45,5 +47,5 @@ class StockTools:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=LONG,
         )

@@ -28,7 +28,7 @@ def shown(name: str) -> str:
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.02)

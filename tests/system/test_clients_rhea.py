@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from certificates import Authority
-from running import Configuration, RunningRouter
+from running import LONG, Configuration, RunningRouter
 
 HERE = Path(__file__).parent
 MODULES = HERE.parents[1] / ".venv" / "node" / "node_modules"
@@ -50,7 +50,7 @@ def run(node: str, router: RunningRouter, scenario: str, address: str = "", url:
         env={**os.environ, "NODE_PATH": str(MODULES)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LONG,
         check=False,
     )
     assert done.returncode == 0, done.stderr

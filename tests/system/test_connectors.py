@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import proton
-import psutil
 import pytest
 import sasl_users
 from acceptor import Acceptor
 from certificates import Authority
 from peer import Net
-from running import Configuration, RunningRouter, address_of, until
+from running import Configuration, RunningRouter, address_of, roles, until
 
 from routerd.client import Client, Place
 
@@ -45,10 +44,7 @@ class Router(RunningRouter):
             return list(client.query("connection", [*CONNECTION]))
 
     def kill_child(self, *role: str) -> None:
-        for child in psutil.Process(self.process.pid).children():
-            words = child.cmdline()
-            if words[words.index("routerd.process") + 1 :][: len(role)] == list(role):
-                child.kill()
+        roles(self.process.pid)[" ".join(role)].kill()
 
     def reaches(self, name: str, status: str, text: str = "") -> dict[str, Any]:
         """Wait until a connector is in a state and says something that fits; then all of it."""
@@ -125,6 +121,7 @@ def test_another_router_is_connected_to_and_both_show_it(start: Callable[..., Ro
         f"localhost:{port_of(far.urls[1])}",
     )
     assert out["properties"]["qd.inter-router-cost"] == 4
+    until(lambda: any(row["role"] == "inter-router" for row in far.connections()), "the other side")
     (back,) = [row for row in far.connections() if row["role"] == "inter-router"]
     assert (back["dir"], back["container"]) == ("in", near.id)
 

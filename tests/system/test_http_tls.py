@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority, Certificate
+from running import LONG
 
 from routerd.exporter.folder import file_answer
 from routerd.exporter.server import Answer, Door, Server
@@ -62,7 +63,7 @@ class Served:
         self.server.close()
 
     def ask(self, context: ssl.SSLContext | None) -> bytes:
-        with socket.create_connection(self.address, timeout=20) as sock:
+        with socket.create_connection(self.address, timeout=LONG) as sock:
             talking = context.wrap_socket(sock, server_hostname="localhost") if context else sock
             talking.sendall(b"GET /here HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answer = b""

@@ -94,7 +94,7 @@ def test_presettled(net: Net, ends: tuple[Peer, Peer], name: str) -> None:
 def test_what_routers_say_to_each_other_is_no_traffic(line: list[NetworkRouter]) -> None:
     """It is settled, and comes all the time."""
     before = line[1].core
-    until(lambda: line[1].core["received"] >= before["received"] + 3, "what others say", 10)
+    until(lambda: line[1].core["received"] >= before["received"] + 3, "what others say")
     assert line[1].core["presettled"] == before["presettled"]
 
 

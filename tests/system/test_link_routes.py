@@ -4,7 +4,7 @@ import pytest
 from broker import Broker, is_coordinator
 from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, error_of, is_closed, is_open
 from proton import Condition, Link, Message, Terminus, symbol
-from running import Configuration, RunningRouter, address_of
+from running import Configuration, RunningRouter, address_of, until
 
 ROUTES = (
     """
@@ -29,9 +29,9 @@ def configuration() -> Configuration:
 
 @pytest.fixture
 def broker(net: Net, router: RunningRouter) -> Broker:
-    """Connected to the listener for containers."""
-    broker = Broker(net, address_of(router.urls[1])).open()
-    broker.round_trip()
+    """Connected to the listener for containers, when nobody's route leads to another test's any more."""
+    until(lambda: router.core["connections_admitted"] == 0, "end of earlier connections")
+    (broker := Broker(net, address_of(router.urls[1])).open()).round_trip()
     return broker
 
 

@@ -77,7 +77,7 @@ def test_counts_are_of_all_processes(router: RunningRouter, client: Client) -> N
     with Net(router.address) as net:
         for _ in range(4):
             net.peer()
-    assert opened() >= before + 4
+    until(lambda: opened() >= before + 4, "four more")
     assert len(list(client.query("logStats"))) == 17
 
 
@@ -134,7 +134,7 @@ def test_another_file_and_the_source(router: RunningRouter, client: Client, tmp_
     with Net(router.address) as net:
         for _ in range(4):
             net.peer()
-    until(lambda: path.read_text().count("closed process=worker") == 4, "lines of both workers")
+    until(lambda: path.read_text().count("closed process=worker") >= 4, "lines of both workers")
     assert all(line.startswith("SERVER (") and line.endswith(")") for line in path.read_text().splitlines())
     assert "(handler.py:" in path.read_text()
     with pytest.raises(RefusedError, match="there is no directory"):
@@ -179,7 +179,7 @@ def test_a_traced_connection_stays_so_over_the_death_of_the_core(tmp_path: Path)
             peer.receiver("later")
             with Client(Place(router.url)) as client:
                 assert client.call("READ", **connection)["enableProtocolTrace"] is True
-                assert attaches(client, "later") == 2
+                until(lambda: attaches(client, "later") == 2, "its frames")
     finally:
         router.kill()
 

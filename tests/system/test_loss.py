@@ -1,7 +1,7 @@
 """Links and connections that go away with deliveries under way: every sender gets a true answer."""
 
 import pytest
-from peer import ACCEPTED, MODIFIED, RELEASED, Net, Peer
+from peer import ACCEPTED, CHUNK, MODIFIED, RELEASED, Net, Peer
 from proton import Delivery, Message, Receiver, Sender
 from running import RunningRouter, until
 from wire import Wire
@@ -81,12 +81,13 @@ def test_what_a_lost_receiver_had_settled_stays_settled(net: Net, name: str, los
 
 def stream_until(net: Net, sender: Sender, sent: Delivery, state: int) -> None:
     """Go on with a message until its sender hears what became of it."""
-    for _ in range(100):
-        sender.stream(HALF)
-        net.turn(0.01)
-        if sent.remote_state == state:
-            return
-    raise AssertionError("the outcome of a message that is still being sent is not told")
+
+    def told() -> bool:
+        if sender.session.outgoing_bytes < CHUNK:
+            sender.stream(HALF)
+        return sent.remote_state == state
+
+    net.until(told, "the outcome of a message that is still being sent")
 
 
 def test_a_message_lost_half_way_to_its_receiver_is_modified(net: Net, name: str) -> None:

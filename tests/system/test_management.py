@@ -12,7 +12,7 @@ import pytest
 from peer import ACCEPTED, REJECTED, RELEASED, Net, is_open
 from proton import ConnectionException, Message
 from proton.utils import BlockingConnection
-from running import Configuration, RunningRouter, until
+from running import LONG, Configuration, RunningRouter, until
 
 from routerd.client import NODE, Client, Place, RefusedError
 
@@ -34,14 +34,14 @@ def client(router: RunningRouter) -> Iterator[Client]:
 
 def tool(router: RunningRouter, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("routerd")), *arguments, "--bus", router.url]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
 
 
 @pytest.mark.parametrize("name", [*NAMES, None])
 def test_the_agent_has_several_addresses(router: RunningRouter, name: str | None) -> None:
     """Of the router one is connected to, and of the router by its id."""
     address = name or f"_topo/0/{router.id}/$management"
-    connection = BlockingConnection(router.url, timeout=20)
+    connection = BlockingConnection(router.url, timeout=LONG)
     receiver = connection.create_receiver(None, dynamic=True)
     request = Message(
         address=address if name is None else None,
@@ -161,7 +161,7 @@ def test_rules_change_at_run_time(client: Client) -> None:
 
 def test_a_connection_is_closed(router: RunningRouter, client: Client) -> None:
     """Its client is told so, others are not."""
-    victim = BlockingConnection(router.url, timeout=20)
+    victim = BlockingConnection(router.url, timeout=LONG)
     container = victim.container.container_id
     (row,) = [r for r in client.query("connection") if r["container"] == container]
     answer = client.call(
@@ -172,7 +172,7 @@ def test_a_connection_is_closed(router: RunningRouter, client: Client) -> None:
     )
     assert answer["operStatus"] == "closing"
     with pytest.raises(ConnectionException, match="forced"):
-        victim.wait(lambda: False, timeout=20)
+        victim.wait(lambda: False, timeout=LONG)
     until(
         lambda: container not in {r["container"] for r in client.query("connection")}, "the connection's end"
     )
@@ -231,7 +231,7 @@ def test_what_makes_no_sense(router: RunningRouter, client: Client, net: Net) ->
 def test_nobody_waits_for_the_reply(router: RunningRouter, client: Client) -> None:
     """Requesters that go before they are answered, or never take an answer, leave nothing and stop nobody."""
     for _ in range(20):
-        connection = BlockingConnection(router.url, timeout=20)
+        connection = BlockingConnection(router.url, timeout=LONG)
         receiver = connection.create_receiver(None, dynamic=True, credit=0)
         sender = connection.create_sender("$management")
         for _ in range(30):
@@ -264,6 +264,6 @@ def test_the_tool_shows_and_changes(router: RunningRouter) -> None:
 def test_a_router_that_is_not_there() -> None:
     """What is wrong and what to do, in one line."""
     command = [str(Path(sys.executable).with_name("routerd")), "stat", "--bus", "amqp://127.0.0.1:1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
     assert done.returncode == 1
     assert "is the router running?" in done.stderr

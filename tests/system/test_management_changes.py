@@ -14,7 +14,7 @@ from certificates import Authority
 from proton import Message
 from proton.reactor import AtMostOnce
 from proton.utils import BlockingConnection, LinkDetached
-from running import Configuration, RunningRouter, free_port, until
+from running import LONG, Configuration, RunningRouter, free_port, until
 
 from routerd.client import Client, Place, RefusedError
 
@@ -36,7 +36,7 @@ def client(router: RunningRouter) -> Iterator[Client]:
 
 def refuses(port: int) -> bool:
     try:
-        create_connection(("127.0.0.1", port), timeout=5).close()
+        create_connection(("127.0.0.1", port), timeout=LONG).close()
     except ConnectionRefusedError:
         return True
     return False
@@ -51,12 +51,12 @@ def test_a_listener_comes_and_goes(client: Client) -> None:
     port = free_port()
     made = client.call("CREATE", listener(port), type="listener", name="extra")
     assert (made["port"], made["role"]) == (str(port), "normal")
-    connection = BlockingConnection(f"amqp://127.0.0.1:{port}", timeout=20)
+    connection = BlockingConnection(f"amqp://127.0.0.1:{port}", timeout=LONG)
     receiver = connection.create_receiver("there")
     client.call("DELETE", type="listener", name="extra")
     until(lambda: refuses(port), "the end of the listener")
     connection.create_sender("there", options=AtMostOnce()).send(Message(body="x"))
-    assert receiver.receive(timeout=20).body == "x"
+    assert receiver.receive(timeout=LONG).body == "x"
     connection.close()
     assert "extra" not in {row["name"] for row in client.query("listener")}
 
@@ -77,7 +77,7 @@ def test_a_listener_that_cannot_be(router: RunningRouter, client: Client) -> Non
 
 def refused(router: RunningRouter, address: str) -> bool:
     """Whether nobody may receive from an address."""
-    connection = BlockingConnection(router.url, timeout=20)
+    connection = BlockingConnection(router.url, timeout=LONG)
     try:
         connection.create_receiver(address)
     except LinkDetached:
@@ -113,7 +113,7 @@ def test_what_was_made_outlives_the_core_and_a_reload(tmp_path: Path, configurat
 def presented(port: int, authority: Path) -> bytes | None:
     context = ssl.create_default_context(cafile=str(authority))
     with (
-        create_connection(("127.0.0.1", port), timeout=20) as sock,
+        create_connection(("127.0.0.1", port), timeout=LONG) as sock,
         context.wrap_socket(sock, server_hostname="localhost") as secure,
     ):
         return secure.getpeercert(binary_form=True)
@@ -168,7 +168,7 @@ def test_a_log_level_is_changed(router: RunningRouter, client: Client) -> None:
     """In every process, at once."""
     row = client.call("UPDATE", {"enable": "debug+"}, type="log", identity="log/ROUTER_CORE")
     assert row["enable"] == "debug+"
-    BlockingConnection(router.url, timeout=20).close()
+    BlockingConnection(router.url, timeout=LONG).close()
     until(lambda: "ROUTER_CORE (debug)" in router.log, "a line of the level asked for")
     with pytest.raises(RefusedError, match="enable"):
         client.call("UPDATE", {"enable": "loud"}, type="log", identity="log/ROUTER_CORE")
@@ -179,7 +179,7 @@ def test_a_check_shows_no_secret(tmp_path: Path) -> None:
     config = tmp_path / "check.conf"
     config.write_text("sslProfile {\n name: s\n password: top\x07hidden\n}\n")
     command = [Path(sys.executable).with_name("routerd"), "check", config]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
     assert done.returncode == 1
     assert "sslProfile password: its value does not fit" in done.stderr
     assert "hidden" not in done.stdout + done.stderr

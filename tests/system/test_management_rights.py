@@ -6,7 +6,7 @@ import pytest
 from proton import Message
 from proton.reactor import AtMostOnce
 from proton.utils import BlockingConnection, LinkDetached
-from running import Configuration, RunningRouter
+from running import LONG, Configuration, RunningRouter
 
 from routerd.client import Client, Place, RefusedError
 
@@ -86,7 +86,7 @@ def test_a_connection_is_closed_only_by_who_may(router: RunningRouter, trusted: 
                 identity=link,
             )
         assert refused.value.status == 403
-    victim = BlockingConnection(router.url, timeout=20)
+    victim = BlockingConnection(router.url, timeout=LONG)
     mine = victim.container.container_id
     (row,) = [row for row in trusted.query("connection") if row["container"] == mine]
     kind = "org.apache.qpid.dispatch.connection"
@@ -95,7 +95,7 @@ def test_a_connection_is_closed_only_by_who_may(router: RunningRouter, trusted: 
 
 def test_who_asks_without_a_trace_has_no_right(router: RunningRouter) -> None:
     """A settled request of an anonymous sender cannot be traced back to its connection."""
-    connection = BlockingConnection(router.url, timeout=20)
+    connection = BlockingConnection(router.url, timeout=LONG)
     receiver = connection.create_receiver(None, dynamic=True)
     request = Message(
         address="$management",
@@ -104,13 +104,13 @@ def test_who_asks_without_a_trace_has_no_right(router: RunningRouter) -> None:
         body={"adminStatus": "deleted"},
     )
     connection.create_sender(None, options=AtMostOnce()).send(request)
-    assert receiver.receive(timeout=20).properties["statusCode"] in (403, 404)
+    assert receiver.receive(timeout=LONG).properties["statusCode"] in (403, 404)
     connection.close()
 
 
 def test_who_may_not_send_there_asks_nothing(router: RunningRouter) -> None:
     """The address is one like any other for the policy."""
-    connection = BlockingConnection(router.url, timeout=20, virtual_host="kept.out")
+    connection = BlockingConnection(router.url, timeout=LONG, virtual_host="kept.out")
     with pytest.raises(LinkDetached):
         connection.create_sender("$management")
     connection.close()

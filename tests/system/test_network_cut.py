@@ -14,7 +14,7 @@ from running import until
 IP = shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 IDLE = 2  # seconds until a silent connection is given up: as long as the protocol waits for a greeting
 SPACE = f"routerd-{os.getpid()}"
-NUMBER = os.getpid() % 250
+NUMBER, PART = os.getpid() % 250, 4 * (os.getpid() // 250 % 62)  # a network of four addresses in each
 CABLE, CLIENTS = f"198.18.{NUMBER}", f"198.19.{NUMBER}"
 
 pytestmark = [
@@ -34,8 +34,8 @@ def lay(name: str, net: str) -> None:
     here, there = f"{name}{os.getpid()}", f"{name}x{os.getpid()}"
     assert ip("link", "add", here, "type", "veth", "peer", "name", there)
     assert ip("link", "set", there, "netns", SPACE)
-    assert ip("addr", "add", f"{net}.1/30", "dev", here)
-    assert ip("-n", SPACE, "addr", "add", f"{net}.2/30", "dev", there)
+    assert ip("addr", "add", f"{net}.{PART + 1}/30", "dev", here)
+    assert ip("-n", SPACE, "addr", "add", f"{net}.{PART + 2}/30", "dev", there)
     assert ip("link", "set", here, "up")
     assert ip("-n", SPACE, "link", "set", there, "up")
 
@@ -51,7 +51,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         lay("rc", CLIENTS)
         assert ip("-n", SPACE, "link", "set", "lo", "up")
         far = network.add("far")
-        far.host, far.trunk_host = f"{CLIENTS}.2", f"{CABLE}.2"
+        far.host, far.trunk_host = f"{CLIENTS}.{PART + 2}", f"{CABLE}.{PART + 2}"
         far.command[:0] = [str(IP), "netns", "exec", SPACE]
         far.trunk = network.add("near", costs={"far": 1}).trunk = f"idleTimeoutSeconds: {IDLE}"
         network.start()

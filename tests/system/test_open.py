@@ -8,7 +8,7 @@ from proton import symbol
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
 from proton.utils import BlockingConnection
-from running import Configuration, RunningRouter
+from running import LONG, Configuration, RunningRouter
 
 from routerd.client import Client, Place
 
@@ -78,7 +78,7 @@ def test_the_routers_capabilities_do_not_depend_on_the_peers(router: RunningRout
 
 
 def test_a_clients_properties_are_shown_as_it_sent_them(router: RunningRouter) -> None:
-    connection = BlockingConnection(router.url, timeout=20, properties=ADDED)
+    connection = BlockingConnection(router.url, timeout=LONG, properties=ADDED)
     with Client(Place(router.url)) as client:
         assert ADDED in [row["properties"] for row in client.query("connection")]
     connection.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from peer import Net
 from proton import Message
-from running import Configuration, RunningRouter, until
+from running import LONG, Configuration, RunningRouter, until
 from web import get, site
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -34,9 +34,9 @@ def dom(browser: str, url: str, folder: Path) -> str:
     command = [
         browser, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}",
         *(["--no-sandbox"] if os.getuid() == 0 else []),
-        "--virtual-time-budget=3000", "--timeout=20000", "--dump-dom", url,
+        "--virtual-time-budget=3000", "--timeout=60000", "--dump-dom", url,
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * LONG, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

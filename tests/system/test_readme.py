@@ -5,10 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from running import RunningRouter
+from running import LONG, RunningRouter
 
 README = Path(__file__).parents[2] / "README.md"
-LONG = 60.0  # ends a client that waits for ever
 
 
 def test_the_first_message_arrives(router: RunningRouter) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from running import LONG, own_lines
 
 from shm.segment import DIRECTORY
 
 ROUTERD = Path(sys.executable).with_name("routerd")
-LONG = 60.0  # ends a router that did start
 LISTENER = "listener {\n host: 127.0.0.1\n port: 0\n}\n"
 
 MISTAKES = {
@@ -63,7 +63,7 @@ def refused(file: Path) -> str:
     assert [pid for pid in psutil.pids() if session(pid) == process.pid] == []
     family = f"-{process.pid}-"
     assert [name for name in set(os.listdir(DIRECTORY)) - before if family in name] == []
-    (line,) = err.splitlines()
+    (line,) = own_lines(err)
     return line
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from proton import Delivery, Message
 from proton.utils import BlockingConnection
-from running import LONG, Configuration, RunningRouter, until
+from running import LONG, Configuration, RunningRouter, free_port, until
 
 NUMBERS = count()
 CLIENTS = "name: clients\n host: 127.0.0.1\n port: 0"
@@ -45,8 +45,7 @@ def reloading(tmp_path: Path) -> Iterator[Reloading]:
 
 @pytest.fixture
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
+    return free_port()
 
 
 class Pair:

@@ -6,7 +6,6 @@ The library is looked for on this machine: ROUTERD_TEST_RMR is the path of librm
 import ctypes.util
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,18 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import Configuration, RunningRouter, address_of, until
+from running import Configuration, RunningRouter, address_of, free_port, until
 
 LIBRARY = os.environ.get("ROUTERD_TEST_RMR") or ctypes.util.find_library("rmr_si")
 pytestmark = pytest.mark.skipif(
     not LIBRARY, reason="the RMR library is not on this machine: give its path as ROUTERD_TEST_RMR"
 )
 MODES = ("proxied", "transparent", "sameConnection")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +92,7 @@ def answerer(
     """The one endpoint, that the router has connected to for each table."""
     program = Program(tmp_path_factory.mktemp("answers"), "127.0.0.1:1", answering, "answer", 1000)
     opened = f"connection to 127.0.0.1:{answering} opened"
-    until(lambda: router.log.count(opened) == len(MODES), "the endpoint", 40)
+    until(lambda: router.log.count(opened) == len(MODES), "the endpoint")
     program.go()
     yield program
     program.end()

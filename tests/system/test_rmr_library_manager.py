@@ -2,7 +2,6 @@
 
 import ctypes.util
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from rmr import Link
-from running import Configuration, RunningRouter, address_of, until
+from running import Configuration, RunningRouter, address_of, free_port, until
 
 from core.routes.frames import Frame
 from routerd.client import Client, Place
@@ -48,11 +47,6 @@ listener {{
 """,
         expected="Route table|endpoint .*: ",
     )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 class Program:

@@ -52,7 +52,8 @@ def test_a_wrong_password_is_refused(router: RunningRouter, user: str, password:
     outcome = attempt(router.urls[0], Credentials(user=user, password=password, mechanisms=mechanism))
     assert not outcome.opened
     until(lambda: router.counted("refused_authentication") == 1, "count")
-    assert re.search(r"connection of 127\.0\.0\.1:\d+ refused: .*[Aa]uthenticat", router.log)
+    told = r"connection of 127\.0\.0\.1:\d+ refused: .*[Aa]uthenticat"
+    until(lambda: re.search(told, router.log), "the log line")
 
 
 @pytest.mark.parametrize("credentials", [Credentials(mechanisms="ANONYMOUS"), Credentials(sasl=False)])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from peer import ACCEPTED, Net
 from proton import Described, Message, uint, ulong
-from running import Configuration, RunningRouter, until
+from running import LONG, Configuration, RunningRouter, until
 from wire import (
     AMQP_HEADER,
     ATTACH,
@@ -92,7 +92,7 @@ def test_thousands_of_idle_connections(router: RunningRouter, net: Net) -> None:
         idle.append(connection)
         if i % 500 == 0:
             net.turn(0)
-    net.until(lambda: router.counted("links") == links + CONNECTIONS, "links", seconds=60)
+    net.until(lambda: router.counted("links") == links + CONNECTIONS, "links")
     net.until(lambda: router.core["addresses"] > CONNECTIONS, "addresses")
     assert (memory(router) - before) / CONNECTIONS <= EACH
     shares = [worker["connections"] for worker in router.workers]
@@ -113,7 +113,7 @@ def test_thousands_of_idle_connections(router: RunningRouter, net: Net) -> None:
     net.until(came, "message to an idle one")
     for connection in idle:
         connection.close()
-    net.until(lambda: router.counted("connections") == 2, "end of the connections", seconds=60)
+    net.until(lambda: router.counted("connections") == 2, "end of the connections")
 
 
 # ---- a very long message --------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_a_message_of_two_gigabytes(router: RunningRouter) -> None:
                 peak = max(peak, memory(router))
         assert receiving.position == LENGTH
         receiving.accept()
-        thread.join(timeout=20)
+        thread.join(timeout=LONG)
         assert sending.failed is None
         state = sending.outcome[4]
         assert isinstance(state, Described)

@@ -38,7 +38,11 @@ def router(code: Path, tmp_path: Path) -> Iterator[RunningRouter]:
 
 def restart(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [ROUTERD, "restart", "--rolling", *arguments], capture_output=True, text=True, timeout=60, check=False
+        [ROUTERD, "restart", "--rolling", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=2 * LONG,
+        check=False,
     )
 
 

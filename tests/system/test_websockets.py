@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from peer import ACCEPTED, Net, Peer
 from proton import Message
-from running import Configuration, RunningRouter
+from running import LONG, Configuration, RunningRouter
 from websocket import ACCEPT, CLOSE, PING, PONG, WebSocket, ask, frame
 
 AMQP = b"AMQP\x03\x01\x00\x00"
@@ -81,7 +81,7 @@ def test_the_peer_is_who_it_is(net: Net, places: list[tuple[str, int]], router: 
 
 def heard(sock: WebSocket, number: int) -> list[tuple[int, bytes]]:
     """So many control frames, or those before the end."""
-    sock.settimeout(20)
+    sock.settimeout(LONG)
     while len(sock.heard) < number:
         try:
             if not sock.recv(1000):

@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 from typing import NamedTuple
 
-from running import RunningRouter
+from running import LONG, RunningRouter
 
 
 class Got(NamedTuple):
@@ -24,7 +24,7 @@ def site(router: RunningRouter, number: int = 0) -> str:
 def get(url: str, **headers: str) -> Got:
     """Ask once, for as long as it takes."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=20) as answer:  # noqa: S310  our own http URL
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=LONG) as answer:  # noqa: S310  our own http URL
             return Got(answer.status, answer.headers["Content-Type"], answer.read().decode())
     except urllib.error.HTTPError as error:
         return Got(error.code, error.headers["Content-Type"], error.read().decode())

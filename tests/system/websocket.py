@@ -5,6 +5,8 @@ import select
 import socket
 from typing import Any
 
+from running import LONG
+
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="  # and what is to be answered: RFC 6455, 1.3
 ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 BINARY, CLOSE, PING, PONG = 2, 8, 9, 10
@@ -22,7 +24,7 @@ def ask(address: tuple[str, int], **headers: str | None) -> tuple[socket.socket,
     }
     wanted |= {name.replace("_", "-"): value for name, value in headers.items()}
     lines = [f"{name}: {value}" for name, value in wanted.items() if value is not None]
-    sock = socket.create_connection(address, timeout=20)
+    sock = socket.create_connection(address, timeout=LONG)
     sock.sendall("\r\n".join(["GET / HTTP/1.1", *lines, "", ""]).encode())
     answer = b""
     while not answer.endswith(b"\r\n\r\n") and (byte := sock.recv(1)):
@@ -64,7 +66,7 @@ class WebSocket(socket.socket):
     def put(self, rest: bytes) -> None:
         """Bytes as they are."""
         while rest:
-            select.select([], [self], [], 20)
+            select.select([], [self], [], LONG)
             sent = super().send(rest[: self.piece or len(rest)])
             rest = rest[sent:]
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from peer import Net
 from proton import Data, Described, uint, ulong, ushort
-
-LONG = 20.0  # far beyond what anything here takes; it only ends a broken test
+from running import LONG
 
 AMQP_HEADER = b"AMQP\0\1\0\0"
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
@@ -63,6 +62,17 @@ def parse(data: bytes) -> Frame | None:
     return Frame(int(performative.descriptor), fields, len(data))
 
 
+def exactly(sock: socket.socket, size: int) -> bytes:
+    """So many bytes. EOFError at the end."""
+    data = b""
+    while len(data) < size:
+        part = sock.recv(size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
 class Wire:
     """A connection without SASL and one session, opened; what the router says is read frame by frame."""
 
@@ -90,13 +100,7 @@ class Wire:
         self.socket.sendall(data)
 
     def exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            part = self.socket.recv(size - len(data))
-            if not part:
-                raise EOFError
-            data += part
-        return data
+        return exactly(self.socket, size)
 
     def read(self) -> Frame | None:
         """The next frame; None: a heartbeat. EOFError at the end."""

@@ -40,6 +40,9 @@ class FakeChild:
         self.sent.append(message)
         self.got = list(descriptors)
 
+    def hang_up(self, now: float | None, why: str) -> None:
+        self.kill_at, self.why = now, why
+
     def kill(self, why: str) -> None:
         self.killed = self.killed or why
 

@@ -288,3 +288,17 @@ def test_a_death_without_a_word_has_a_reason_all_the_same(
     home.family.died(home.workers[0], 40.0)
     (line,) = [record.getMessage() for record in caplog.records if "worker 0 died" in record.getMessage()]
     assert all(part in line for part in (how, why, "restart at once")), line
+
+
+def test_who_hangs_up_is_killed_if_it_does_not_exit_and_in_a_stop_with_the_others(home: Home) -> None:
+    """On a busy machine a process takes its time to exit: a stop has that."""
+    home.up()
+    one, other = home.workers
+    home.family.hung_up(one, "closed", 3.0)
+    assert home.child(one).kill_at == 3.0
+    home.family.stop(4.0, grace=2.0)
+    home.family.hung_up(other, "closed", 4.1)
+    assert home.child(other).kill_at is None
+    for now in (6.0, 7.0, 8.5):
+        home.family.step(now)
+    assert home.child(other).killed == "did not exit in time"

@@ -84,7 +84,7 @@ def test_what_time_is_left_is_there_for_the_exit() -> None:
     """A process that is only slow is not killed while the stop is young, and no stop gets old for it."""
     quick = Stopping(0.0, 2.0, set())
     assert phases(quick, 0.0) == [Phase.CLOSING, Phase.EXITING]
-    assert quick.deadline == 1.5
+    assert quick.deadline == 2.5
     slow = Stopping(0.0, 60.0, {0})
     assert [*phases(slow, 3.0), *phases(slow, 4.0)] == [Phase.CLOSING, Phase.EXITING]
     assert slow.deadline == 4.5
