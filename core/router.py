@@ -48,6 +48,7 @@ from shm.payloads import (
     Endpoint,
     Error,
     LinkRefused,
+    Presented,
     RouteCounts,
     Seen,
 )
@@ -143,7 +144,7 @@ class Core:
             Callable[[], None]
         ] = []  # what others have to do in the core's thread, between turns
         self.seen: Callable[[Seen], None] = lambda _: None  # who asked the workers for a look
-        self._recovery = Recovery(self.forwarder, self.links, self.connections)
+        self._recovery = Recovery(self.forwarder, self.links, self.connections, setup.presenting)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
 
     def _edges(self, mode: str, me: Identity, names: Names) -> "Uplink | Downlinks | None":
@@ -216,6 +217,7 @@ class Core:
 
     def tick(self, now: int) -> None:
         """What is due at a time; of a lot of work, a part."""
+        self._recovery.step(now)
         self.addresses.settle()
         self.plane.step()
         self.liaisons.step(now)
@@ -323,6 +325,8 @@ class Core:
                 self.ends.refused(message)
             case Denied():
                 self.admissions.denied(message)
+            case Presented():
+                self._recovery.presented(worker)
             case RouteCounts():
                 self.stations.counted(message)
             case Seen():

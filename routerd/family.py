@@ -19,6 +19,8 @@ import logging
 from collections.abc import Iterator
 from typing import Protocol
 
+import msgspec
+
 from routerd.child import Child, Command, Place, guess
 from routerd.log import NOTICE, event
 from routerd.pinning import Pinning, repin
@@ -340,6 +342,9 @@ class Family:
         setup = self._blueprint.setup(
             place.role, place.index, place.generation, place.cpus, self._memory.prefix, len(self.workers)
         )
+        if place is self.core:
+            outlived = [worker.index for worker in self.workers if worker.child is not None and worker.quiet]
+            setup = msgspec.structs.replace(setup, presenting=outlived)
         argv, fds = self._command(place.role, place.index), self._blueprint.inherited(setup)
         self._spare_due = now + SPARE_AFTER
         if place.role in ("core", "worker") and self.spare.child is not None and self.rolling is None:

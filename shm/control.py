@@ -183,6 +183,9 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     resumable_link_routes: bool = True
     flow: FlowSetup = FlowSetup()
     tables: list[TableSetup] = []  # the core's and the workers'
+    presenting: list[
+        int
+    ] = []  # the core's: workers that have outlived the one before, and tell of their links
     secret: bytes = b""  # the workers': of what only they can have made, in one life of the router
 
     @property

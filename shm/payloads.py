@@ -281,6 +281,11 @@ class RouteCounts(msgspec.Struct, array_like=True, frozen=True):
     workers: dict[str, tuple[int, int, list[int]]]
 
 
+class Presented(msgspec.Struct, array_like=True, frozen=True):
+    """C_PRESENTED. Of a worker: the new core has been told of all its connections and links. Of the core: it
+    has heard of those of every worker, and messages may be passed on."""
+
+
 C_CONNECTION_OPENED: Final = 1
 C_CONNECTION_CLOSED: Final = 2
 C_ATTACH: Final = 3
@@ -298,6 +303,7 @@ C_COST: Final = 14
 C_ENDPOINT: Final = 16
 C_ROUTE_REACH: Final = 24
 C_ROUTE_COUNTS: Final = 25
+C_PRESENTED: Final = 29
 
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_CONNECTION_OPENED: ConnectionOpened,
@@ -316,5 +322,6 @@ PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
     C_COST: Cost,
     C_ROUTE_REACH: RouteReach,
     C_ROUTE_COUNTS: RouteCounts,
+    C_PRESENTED: Presented,
     C_ENDPOINT: Endpoint,
 }

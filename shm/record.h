@@ -129,7 +129,8 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_COST = 14,               /* worker -> core: the way to another router costs something else */
     C_ENDPOINT = 16,           /* core -> worker: keep a connection to an endpoint of a route table, or do so no longer */
     C_ROUTE_REACH = 24,        /* core -> worker: which workers of source routes a link under vhost policy may send to */
-    C_ROUTE_COUNTS = 25        /* worker -> core: what workers of source routes have counted */
+    C_ROUTE_COUNTS = 25,       /* worker -> core: what workers of source routes have counted */
+    C_PRESENTED = 29           /* worker -> core: a new core has heard of all its links; core -> worker: of those of all, messages flow */
 };
 
 /* AMQP 1.0 part 3.4: the delivery states the router looks at. */

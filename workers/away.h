@@ -4,10 +4,11 @@
  *
  *   away      nobody reads what is posted; no ring and no block of anybody is touched; incoming messages wait in the
  *             engine, attaches are not answered, no credit is given; detaches and closes happen at once
- *   telling   a new core is there, and learns of the connections and links one by one; incoming messages still wait
+ *   telling   a new core is there, and learns of the connections and links one by one; incoming messages still wait until it has
+ *             heard of those of all workers: whoever is to receive them may be another's
  *
  * Prohibited: reading a block in `away` (its owner takes all of its blocks back when every worker is away), and passing a
- * message on in `telling` (the core would not know its link).
+ * message on in `telling` (the core would not know its link, or have nobody for it).
  */
 #ifndef ROUTERD_WORKERS_AWAY_H
 #define ROUTERD_WORKERS_AWAY_H
@@ -111,10 +112,15 @@ static inline void away_told(pump *p, wlink *k)
     post_link(p, A_DRAIN, k);
 }
 
-/* The core knows all: messages flow. */
+/* The core knows all: messages flow, and the credit that was kept meanwhile goes out. */
 static inline void pump_present(pump *p)
 {
+    if (p->away || !p->resting) return;                        /* it has died meanwhile */
     p->resting = false;
+    for (uint32_t i = 0; i < p->links.high; i++) {
+        wlink *k = (wlink *) pool_at(&p->links, i);
+        if (k->slot.next_free == SLOT_USED && !k->outgoing && k->owed) credit_owed(p, k, 0);
+    }
     work_unstall(p);
 }
 

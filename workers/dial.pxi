@@ -2,7 +2,7 @@
 
 
 cdef bint tell_all(Pump pump) except -1:
-    """Tell a new core of connections, then of links. False: blocks ran out."""
+    """Tell a new core of connections, then of links. False: blocks ran out, or as good as."""
     cdef uint32_t i
     cdef wconn *c
     cdef wlink *k
@@ -29,8 +29,7 @@ cdef bint tell_all(Pump pump) except -1:
             continue
         pump.tell(k)
         away_told(&pump.p, k)
-    pump_present(&pump.p)
-    return True
+    return blocks_left(&pump.p)       # for one who says that this was all
 
 
 cdef enum:

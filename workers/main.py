@@ -5,6 +5,8 @@ import os
 import time
 from typing import Protocol
 
+from msgspec import Struct
+
 from shm import placement, segment
 from shm.control import (
     CloseConnections,
@@ -27,6 +29,7 @@ from shm.control import (
     ToChild,
 )
 from shm.flow_setup import FlowSetup, SetFlow
+from shm.payloads import C_PRESENTED, Presented
 from workers import engine
 from workers.connectors import Connectors
 from workers.couplings import Couplings
@@ -77,7 +80,7 @@ class Worker:
         self._channel = channel
         self._segments = segment.attach(setup.segments)
         place_arena(self._segments, setup)
-        handler = Handler(setup)
+        handler = self._handler = Handler(setup)
         self._pump = Pump(
             self._segments,
             handler,
@@ -96,7 +99,7 @@ class Worker:
         self._rmr.serve(RmrTransport(self._pump, self._rmr), security, handler)
         self._ockam = Ockam()
         self._ockam.serve(OckamTransport(self._pump, self._ockam), security, handler)
-        handler.others = lambda message: self._rmr.take(message) or self._ockam.take(message)
+        handler.others = self._take
         trace = Trace(self._pump)
         handler.tracing = self._tracing = Tracing(trace, MessageLog(trace, handler.number))
         self._tracing.follow_log()
@@ -164,6 +167,13 @@ class Worker:
             case _:
                 self._reconfigure(message)
 
+    def _take(self, message: Struct) -> bool:
+        """What the core says that is not for the handler."""
+        if isinstance(message, Presented):
+            self._pump.go_on()
+            return True
+        return self._rmr.take(message) or self._ockam.take(message)
+
     def _reconfigure(self, message: ToChild) -> None:
         match message:
             case SetListeners(listeners):
@@ -205,6 +215,7 @@ class Worker:
             self._telling = not self._pump.present()
             if not self._telling:
                 self._connectors.tell()
+                self._handler.post(C_PRESENTED, Presented())
         if self._draining and self._pump.unsettled == 0:
             self._draining = False
             self._channel.send(Drained())

@@ -37,20 +37,17 @@ cdef class Pump(AnnotatingPump):
 
     ``handler`` is called for everything that is not per message: ``connection_open(connection, generation)``,
     ``connection_close(…)``, ``connection_gone(connection, generation, opened, error, host)``, ``attach(…)``,
-    ``link_lost(connection, link, generation, error)``, ``control(kind, payload)`` and ``accept_failed(listener)``.
-    ``segments`` is a shm.segment.Segments and must outlive the pump.
+    ``link_lost(connection, link, generation, error)``, ``control(kind, payload)`` and ``accept_failed(listener)``. ``segments`` is a
+    shm.segment.Segments and must outlive the pump.
     """
 
-    cdef object handler, relays
+    cdef object handler, relays, segments, error
     cdef list plain
-    cdef object segments
     cdef layout_control *control
-    cdef object error
 
     def __cinit__(self, segments, handler, int index, int workers, int doorbell_fd, int wake_fd, int busy_poll_us):
         cdef uintptr_t control = segments.address("control")
-        cdef uintptr_t rings = segments.address("rings")
-        cdef uintptr_t base
+        cdef uintptr_t rings = segments.address("rings"), base
         cdef size_t size
         cdef epoll_event e
         memset(&self.p, 0, sizeof(self.p))
@@ -253,6 +250,10 @@ cdef class Pump(AnnotatingPump):
         done = tell_all(self)
         publish_actions(&self.p)
         return done
+
+    def go_on(self) -> None:
+        """The new core knows the links of all workers: messages flow."""
+        pump_present(&self.p)
 
     cdef tell(self, wlink *k):
         """Ask the core for an attach; of a link that is open: say what it is. Of a link that we asked for, the terminus at the peer

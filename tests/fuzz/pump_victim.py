@@ -95,6 +95,7 @@ class World:
         self.pump.come_back()
         while not self.pump.present():
             self.turn()
+        self.pump.go_on()
 
     def start(self) -> None:
         self.handler = Handler(self.setup)

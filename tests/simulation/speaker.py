@@ -76,6 +76,7 @@ class Speaker:
         self.incoming: dict[int, Incoming] = {}
         self.handles = FIRST_GENERATION * generation
         self.generations = 0
+        self.resting = False  # between two cores: no message is passed on
         self.begin()
 
     def begin(self) -> None:

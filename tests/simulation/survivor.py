@@ -3,11 +3,12 @@
 from worker import Worker
 
 from shm import native as n
-from shm.payloads import C_CONNECTION_OPENED, ConnectionOpened
+from shm.payloads import C_CONNECTION_OPENED, C_PRESENTED, ConnectionOpened, Presented
 
 
 def leave(worker: Worker) -> None:
-    """Whatever was on its way through the core is over."""
+    """Whatever was on its way is over, and nothing is passed on before the next core knows all links."""
+    worker.resting = True
     for delivery in worker.incoming.values():
         message = delivery.message
         if delivery.writer is not None:  # its rest is thrown away, and the credit comes back from here
@@ -35,3 +36,4 @@ def come_back(worker: Worker) -> None:
         if link.drains:
             link.drains = 0
             worker.drain(link)
+    worker.control(C_PRESENTED, Presented())

@@ -42,7 +42,7 @@ def replay(log: list[tuple[Any, ...]], memory: Memory, seed: int) -> list[tuple[
             work[what[0]].give_back()
         elif kind == "core":
             memory.reset()
-            core = Core(setup(memory.workers), memory, core_seed(seed, what[0]))
+            core = Core(setup(memory.workers, what[1]), memory, core_seed(seed, what[0]))
             actions, work = ends()
         else:
             index, generation, now = what

@@ -11,6 +11,7 @@ from shm.payloads import (
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
     C_DETACH,
+    C_PRESENTED,
     Attach,
     Attached,
     ConnectionClosed,
@@ -101,8 +102,7 @@ class Worker(Speaker):
         link.credit -= 1
         if handle:
             self.incoming[handle] = Incoming(message, link, handle, writer)
-        if message.presettled:
-            message.alive = False
+        message.alive = not message.presettled
         self.post(
             type=n.A_DELIVER,
             flags=flags,
@@ -142,9 +142,8 @@ class Worker(Speaker):
 
     def abort(self, delivery: Incoming) -> None:
         delivery.writer.publish(n.CONTENT_ABORTED)
-        self.post(
-            type=n.A_CONTINUE, flags=n.F_ABORTED, length=delivery.writer.written, **self._name(delivery)
-        )
+        name = self._name(delivery)
+        self.post(type=n.A_CONTINUE, flags=n.F_ABORTED, length=delivery.writer.written, **name)
         delivery.message.alive = False
         delivery.writer = None
         self.incoming.pop(delivery.handle)
@@ -317,6 +316,9 @@ class Worker(Speaker):
     def _control(self, r: dict[str, int], _: Link | None) -> None:
         payload = self.views[r["arena"]].read(r["block"])
         self.post(type=n.A_FREE, arena=r["arena"], block=r["block"])
+        if r["state"] == C_PRESENTED:
+            self.resting = False
+            return
         if r["state"] != C_ATTACHED:
             raise AssertionError(f"control {r['state']} was not expected")
         attached = msgspec.msgpack.decode(payload, type=Attached)

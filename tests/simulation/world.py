@@ -1,7 +1,7 @@
 """A whole router without processes: the core, model workers, and a seeded random schedule of events."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from memory import Memory
@@ -25,8 +25,20 @@ SPELLINGS: Final = ["{}", "/{}", "amqp:/{}", "amqp://host:1/{}", "{}/"]
 TERMINAL: Final = [n.S_ACCEPTED] * 5 + [n.S_REJECTED, n.S_RELEASED, n.S_MODIFIED]
 
 
-def setup(workers: int) -> Setup:
-    return Setup("core", workers, 1, "/none", "me", "0", workers, [-1] * workers, addresses=RULES)
+def setup(workers: int, presenting: Sequence[int] = ()) -> Setup:
+    doorbells = [-1] * workers
+    return Setup(
+        "core",
+        workers,
+        1,
+        "/none",
+        "me",
+        "0",
+        workers,
+        doorbells,
+        addresses=RULES,
+        presenting=list(presenting),
+    )
 
 
 def core_seed(seed: int, generation: int) -> bytes:
@@ -124,7 +136,7 @@ class World:
         worker.attach(connection, outgoing, address, capacity, outgoing and self.random.random() < 0.2)
 
     def send(self) -> None:
-        ready = [(w, link) for w, link in self.links(False) if link.credit > 0]
+        ready = [(w, link) for w, link in self.links(False) if link.credit > 0 and not w.resting]
         if not ready:
             return
         worker, link = self.random.choice(ready)
@@ -252,10 +264,12 @@ class World:
                 leave(worker)
             self.memory.reset()
             self.cores += 1
-            self.log.append(("core", self.cores))
-            self.core = Core(setup(len(self.workers)), self.memory, core_seed(self.seed, self.cores))
+            living = [worker.index for worker in self.workers if self.random.random() >= 0.1]
+            self.log.append(("core", self.cores, living))
+            known = setup(len(self.workers), living)
+            self.core = Core(known, self.memory, core_seed(self.seed, self.cores))
             for i, worker in enumerate(self.workers):
-                if self.random.random() < 0.1:
+                if worker.index not in living:
                     worker.killed()
                     self.workers[i] = self._born(i, worker.generation + 1)
                 else:

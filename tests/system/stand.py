@@ -70,6 +70,7 @@ class Stand(Net):
         self.take_up()
         self.pump.come_back()
         assert self.pump.present()
+        self.pump.go_on()
 
     def turn(self, seconds: float) -> None:
         self.connectors.step()

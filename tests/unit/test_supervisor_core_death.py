@@ -15,6 +15,19 @@ from shm.control import (
 )
 
 
+def presenting(home: Home) -> list[int]:
+    """The workers that the core waits for."""
+    setup = home.child(home.core).setup
+    assert setup is not None
+    return setup.presenting
+
+
+def test_the_first_core_waits_for_nobody(home: Home) -> None:
+    """There are no workers yet."""
+    home.up()
+    assert presenting(home) == []
+
+
 def test_a_dead_core_is_replaced_when_every_worker_has_let_go(home: Home) -> None:
     """The workers live on; memory is reset when nobody uses it, and the next core is made known to them."""
     home.up()
@@ -29,6 +42,7 @@ def test_a_dead_core_is_replaced_when_every_worker_has_let_go(home: Home) -> Non
     home.family.step(40.02)
     assert home.memory.done == ["reset"]
     assert home.child(home.core).generation == 2
+    assert presenting(home) == [0, 1]
     assert home.child(home.workers[0]).sent == [CoreGone(1)]
     home.ready(home.core, 40.2)
     home.family.step(40.2)
@@ -75,6 +89,7 @@ def test_a_worker_that_dies_without_a_core_starts_with_the_next(home: Home) -> N
         home.family.said(worker, Quiesced(1), 40.0)
     home.family.died(home.workers[0], 40.0)
     home.family.step(40.0)
+    assert presenting(home) == [1]
     home.family.died(home.workers[1], 40.1)
     home.ready(home.core, 40.2)
     assert home.child(home.core).sent == [WorkerGone(1, 1)]
