@@ -1,13 +1,15 @@
 """Connectors: which worker makes the connection of each, and what it is told.
 
 A connector belongs to one worker for as long as it stands in the configuration. When that worker dies, the
-next generation in its place connects again; when the core dies, nothing changes for it.
+next generation in its place connects again, or another worker if that one does not get so far; when the core
+dies, nothing changes for it.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
+from routerd.child import Place
 from routerd.config.ockam_rules import ockam_setup
 from routerd.config.peers import failover_places
 from routerd.config.transport import Connector, SslProfile, port_number
@@ -43,6 +45,25 @@ def assign(connecting: Sequence[Connecting], wanted: Sequence[Connector], worker
         worker = load.index(min(load))
         load[worker] += 1
         found.append(Connecting(connector, next(numbers), worker))
+    return found
+
+
+def taken_over(connecting: Sequence[Connecting], workers: Sequence[Place]) -> list[Connecting] | None:
+    """What it is when workers that died before they served leave theirs to others; None: as it was."""
+    absent = {one.index for one in workers if not one.serving and one.lives and one.lives[-1].ready is None}
+    load = {one.index: 0 for one in workers if one.serving and one.leaving is None}
+    if not load or not any(one.worker in absent for one in connecting):
+        return None
+    for one in connecting:
+        if one.worker in load:
+            load[one.worker] += 1
+    found: list[Connecting] = []
+    for one in connecting:
+        worker = one.worker
+        if worker in absent:
+            worker = min(load, key=lambda index: load[index])
+            load[worker] += 1
+        found.append(msgspec.structs.replace(one, worker=worker))
     return found
 
 

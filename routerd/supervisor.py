@@ -29,7 +29,7 @@ from routerd.config.router import MAX_WORKERS
 from routerd.config.routing import LinkRoute
 from routerd.config.source import Mistake
 from routerd.config.transport import AuthServicePlugin, SslProfile
-from routerd.connecting import Connecting, assign
+from routerd.connecting import Connecting, assign, taken_over
 from routerd.family import Family
 from routerd.flow_log import flow_setup
 from routerd.identities import Identities
@@ -266,6 +266,9 @@ class Supervisor:
         self._certificates.look(now)
         if self._family.stopping is None and now >= self._watch.due(now):
             self._watch.look(self._family.watched, now)
+            if moved := taken_over(self._blueprint.connecting, self._family.workers):
+                self._blueprint = msgspec.structs.replace(self._blueprint, connecting=moved)
+                self._family.change(self._blueprint)
 
     def _report(self) -> None:
         """Tell the service manager how things are."""

@@ -1,7 +1,10 @@
 """Which worker has which connector, and what it is told."""
 
+from household import Home
+
 from routerd.config.transport import Connector
-from routerd.connecting import assign, connector_setup
+from routerd.connecting import Connecting, assign, connector_setup, taken_over
+from routerd.policy import Life
 
 
 def connector(name: str | None, **attributes: object) -> Connector:
@@ -29,6 +32,30 @@ def test_connectors_of_a_worker_that_is_removed_go_to_others() -> None:
     after = assign(before, [one.connector for one in before], 2)
     assert [one.worker for one in after] == [0, 1, 0, 1]
     assert [one.number for one in after[:2]] == [one.number for one in before[:2]]
+
+
+def test_connectors_of_a_worker_that_cannot_start_are_made_by_another(home: Home) -> None:
+    """One that has served, and died, comes back within half a second and keeps its own; so it stays later."""
+    before = assign((), [connector(f"c{i}") for i in range(3)], 2)
+    home.up()
+    dead = home.workers[0]
+    dead.child = None
+    dead.lives.append(Life(0.0, 1.0, 2.0))
+    assert taken_over(before, home.workers) is None
+    dead.lives.append(Life(2.0, None, 3.0))
+    moved = taken_over(before, home.workers)
+    assert moved is not None
+    assert [(one.number, one.worker) for one in moved] == [(one.number, 1) for one in before]
+    assert taken_over(moved, home.workers) is None
+    assert assign(moved, [one.connector for one in before], 2) == moved
+
+
+def test_connectors_stay_where_no_worker_serves(home: Home) -> None:
+    """There is nobody to make them."""
+    before: list[Connecting] = assign((), [connector("c")], 1)
+    for worker in home.workers:
+        worker.lives.append(Life(0.0, None, 1.0))
+    assert taken_over(before, home.workers) is None
 
 
 def test_connectors_without_names_are_told_apart_by_their_place() -> None:
