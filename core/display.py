@@ -1,5 +1,5 @@
-"""What the core shows others on the board: the busiest addresses and workers of
-source routes, and the newest connections (shm/board.py).
+"""What the core shows others on the board: the busiest addresses, workers of source routes, entries
+and endpoints of route tables, and the newest connections (shm/board.py).
 
 Between two turns of the forwarder, at most once a second, in steps that no message notices.
 """
@@ -11,7 +11,7 @@ from core.addresses import Addresses
 from core.connections import Connections
 from core.forward import Busiest, Forwarder
 from shm import board
-from shm.board import AddressRow, ConnectionRow, RouteWorkerRow
+from shm.board import AddressRow, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
 
 PERIOD_NS: Final = 1_000_000_000
 STEP_NS: Final = (
@@ -35,12 +35,16 @@ class Display:
         connections: Connections,
         shown: Shown,
         route_workers: Callable[[], list[RouteWorkerRow]] = list,
+        route_entries: Callable[[], list[RouteEntryRow]] = list,
+        route_endpoints: Callable[[], list[RouteEndpointRow]] = list,
     ) -> None:
         self._forwarder = forwarder
         self._addresses = addresses
         self._connections = connections
         self._shown = shown
         self._route_workers = route_workers
+        self._route_entries = route_entries
+        self._route_endpoints = route_endpoints
         self._busiest = Busiest(forwarder)
         self._due = 0
         self._last = b""
@@ -67,6 +71,8 @@ class Display:
                 ],
                 len(self._connections),
                 self._route_workers(),
+                self._route_entries(),
+                self._route_endpoints(),
             )
         )
         self._due = now + PERIOD_NS

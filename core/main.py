@@ -14,6 +14,7 @@ from core.display import Display
 from core.fabric import Fabric, Network
 from core.management.service import Service
 from core.router import Core
+from core.routes.counted import Counted
 from core.routes.intake import Aside
 from core.stall import Stalls
 from shm import segment, shelf
@@ -56,7 +57,9 @@ def run(setup: Setup, channel: Channel) -> None:
     seed, wake = secrets.token_bytes(32), segments.semaphore.release
     intake = Aside(wake)
     core = Core(setup, segments, seed, segments.names.semaphore, intake, _shelf(setup.segments))
-    display = Display(core.forwarder, core.addresses, core.connections, segments.board(), core.stations.rows)
+    counted = Counted(core.plane)
+    shown = core.stations.rows, counted.entries, counted.endpoints
+    display = Display(core.forwarder, core.addresses, core.connections, segments.board(), *shown)
     segments.core_stats().own(os.getpid(), setup.generation)
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
     service = None if setup.management is None else Service(core, setup, segments, channel.send)

@@ -1,5 +1,14 @@
 # Included by forward.pyx: route tables.
 
+cdef extern from "route_busiest.h" nogil:
+    ctypedef struct route_busiest_row:
+        int32_t type, subscription
+        uint64_t turns
+    ctypedef struct route_busiest:
+        route_busiest_row *row
+        uint32_t count
+    bint route_busiest_step(const route_table *, route_busiest *)
+
 NO_TARGET = ROUTE_NONE     # in a column of targets: the entry was deleted; in `moved`: that endpoint is gone
 
 
@@ -49,6 +58,7 @@ cdef class RouteTable:
     cdef route_table *table
     cdef uint64_t *senders
     cdef list held
+    cdef route_busiest most
 
     def __cinit__(self, uint64_t seed, types, subscriptions, targets, places, words, sender_rows, sender_starts, list senders not None,
                   list names not None):
@@ -104,6 +114,14 @@ cdef class RouteTable:
                 return self.table.special[i].turn
             i = self.table.special[i].next
         return 0
+
+    def busiest(self) -> list[tuple[int, int, int]] | None:
+        """Look at a portion of the table. At the end of a pass: type, subscription and messages of the keys that most messages had; None:
+        ask again."""
+        cdef route_busiest *b = &self.most
+        if not route_busiest_step(self.table, b):
+            return None
+        return [(b.row[i].type, b.row[i].subscription, b.row[i].turns) for i in range(b.count)]
 
     def probe(self, types, subscriptions, uint32_t rounds) -> int:
         """For measurements: looks all of these keys up, so often; how many were found. A column of each."""

@@ -1,6 +1,7 @@
 """What the core shows everybody beside its counters: the board (board.h), replaced as a whole.
 
-Bounded: ``ADDRESSES``, ``CONNECTIONS`` and ``ROUTE_WORKERS`` rows, each text cut to ``TEXT`` bytes.
+Bounded: ``ADDRESSES``, ``CONNECTIONS``, ``ROUTE_WORKERS``, ``ROUTE_ENTRIES`` and ``ROUTE_ENDPOINTS`` rows,
+each text cut to ``TEXT`` bytes.
 """
 
 import zlib
@@ -13,6 +14,8 @@ from shm.native import BOARD_ROOM
 ADDRESSES: Final = 50  # the busiest ones, each a label value in whatever stores the metrics
 CONNECTIONS: Final = 100
 ROUTE_WORKERS: Final = 50  # the busiest ones
+ROUTE_ENTRIES: Final = 50  # of route tables; the busiest ones
+ROUTE_ENDPOINTS: Final = 50  # the same
 TEXT: Final = 160  # bytes
 
 
@@ -46,6 +49,24 @@ class RouteWorkerRow(msgspec.Struct, array_like=True, frozen=True):
     refused: dict[str, int] = {}
 
 
+class RouteEntryRow(msgspec.Struct, array_like=True, frozen=True):
+    """A key of a route table; ``messages`` have taken one of its entries since the table has it."""
+
+    table: str
+    message_type: int
+    subscription: int
+    messages: int
+
+
+class RouteEndpointRow(msgspec.Struct, array_like=True, frozen=True):
+    """An endpoint of a route table. ``missed``: messages whose turn found nobody there."""
+
+    table: str
+    endpoint: str
+    sent: int
+    missed: int
+
+
 class Board(msgspec.Struct, array_like=True, frozen=True):
     """All of it. ``other`` counts deliveries to addresses while they were not among ``addresses``."""
 
@@ -54,8 +75,11 @@ class Board(msgspec.Struct, array_like=True, frozen=True):
     connections: list[ConnectionRow] = []
     open_connections: int = 0
     route_workers: list[RouteWorkerRow] = []
+    route_entries: list[RouteEntryRow] = []
+    route_endpoints: list[RouteEndpointRow] = []
 
 
+_FIRST_OUT: Final = ("connections", "route_workers", "route_entries", "route_endpoints", "addresses")
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Board).decode
 
@@ -71,16 +95,9 @@ def short(text: str) -> str:
 def encode(board: Board) -> bytes:
     """The board's bytes; rows that find no room are left out from the end."""
     while len(data := _encode(board)) > BOARD_ROOM:
-        last = not board.connections and not board.route_workers
-        board = Board(
-            board.addresses[: len(board.addresses) // 2] if last else board.addresses,
-            board.other,
-            board.connections[: len(board.connections) // 2],
-            board.open_connections,
-            board.route_workers
-            if board.connections
-            else board.route_workers[: len(board.route_workers) // 2],
-        )
+        name = next(name for name in _FIRST_OUT if getattr(board, name))
+        rows = getattr(board, name)
+        board = msgspec.structs.replace(board, **{name: rows[: len(rows) // 2]})
     return data
 
 

@@ -249,6 +249,18 @@ WORKER_REFUSED: Final = _family(
     "counter", "route_worker_refused_messages", "Messages refused at one of the busiest route workers",
     "address", "kind", "reason",
 )  # fmt: skip
+ENTRY_MESSAGES: Final = _family(
+    "counter", "route_table_entry_messages", "Messages by one of the busiest entries of route tables",
+    "table", "message_type", "subscription",
+)  # fmt: skip
+ENDPOINT_MESSAGES: Final = _family(
+    "counter", "route_table_endpoint_messages", "Messages to one of the busiest endpoints of route tables",
+    "table", "endpoint",
+)  # fmt: skip
+ENDPOINT_MISSED: Final = _family(
+    "counter", "route_table_endpoint_missed_messages", "Messages whose turn found nobody at such an endpoint",
+    "table", "endpoint",
+)  # fmt: skip
 CONNECTION: Final = _family(
     "info", "connection", "One of the newest connections; only with ?connections=1",
     "process", "container", "host", "role", "user",
@@ -286,7 +298,7 @@ def catalogue() -> list[Metric]:
         BUILD, ROUTER, START, UPTIME, UP, RESTARTS, BORN, CPU, RESIDENT, SHARED, STALLED,
         *(number(name).metric for name in COUNTERS),
         BLOCKS, RING, RING_SIZE, LATENCY, SIZE, ADDRESS_DELIVERIES, ADDRESS_RECEIVERS, ADDRESS_SENDERS,
-        WORKER_IN, WORKER_OUT, WORKER_REFUSED,
+        WORKER_IN, WORKER_OUT, WORKER_REFUSED, ENTRY_MESSAGES, ENDPOINT_MESSAGES, ENDPOINT_MISSED,
         CONNECTION, HTTP_ANSWERS, HTTP_REFUSED, *(qdr(name) for name in QDR),
     ]  # fmt: skip
     return list({metric.name: metric for metric in named}.values())

@@ -104,6 +104,7 @@ class Collector:
         self._histograms(families)
         self._addresses(families)
         self._route_workers(families)
+        self._route_tables(families)
         for code, count in self._answered.items():
             families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
         for reason, count in self._refused.items():
@@ -182,6 +183,17 @@ class Collector:
             families.add(catalogue.WORKER_OUT, row.went, **names)
             for reason, times in row.refused.items():
                 families.add(catalogue.WORKER_REFUSED, times, **names, reason=reason)
+
+    def _route_tables(self, families: Families) -> None:
+        board = self._observer.board()
+        for entry in board.route_entries:
+            kind, subscription = str(entry.message_type), str(entry.subscription)
+            names = {"table": entry.table, "message_type": kind, "subscription": subscription}
+            families.add(catalogue.ENTRY_MESSAGES, entry.messages, **names)
+        for row in board.route_endpoints:
+            names = {"table": row.table, "endpoint": row.endpoint}
+            families.add(catalogue.ENDPOINT_MESSAGES, row.sent, **names)
+            families.add(catalogue.ENDPOINT_MISSED, row.missed, **names)
 
     def _newest(self, families: Families) -> None:
         for row in dict.fromkeys(self._observer.board().connections):

@@ -18,7 +18,7 @@ from routerd.exporter.observer import Observer
 from routerd.exporter.server import Answer, Request
 from routerd.exporter.site import Pages
 from shm import board, native, segment, stats
-from shm.board import AddressRow, Board, ConnectionRow, RouteWorkerRow
+from shm.board import AddressRow, Board, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
 from shm.onlooker import Histogram, Onlooker
 from shm.stats import COUNTERS
 
@@ -107,6 +107,8 @@ def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments)
                 [ConnectionRow(0, "c", "h", "r", "u")],
                 1,
                 [RouteWorkerRow("D1", "discovery", 3, 2, {"access": 1})],
+                [RouteEntryRow("t", 1, -1, 1)],
+                [RouteEndpointRow("t", "a:1", 1, 1)],
             )
         )
     )
@@ -126,6 +128,18 @@ def test_each_worker_of_source_routes(segments: segment.Segments) -> None:
     assert value(found, "routerd_route_worker_sent_messages_total", **one) == 2
     assert value(found, "routerd_route_worker_refused_messages_total", **one, reason="access") == 1
     assert value(found, "routerd_route_worker_sent_messages_total", address="64#x", kind="tee") == 5
+
+
+def test_each_entry_and_endpoint_of_route_tables(segments: segment.Segments) -> None:
+    """By table and key: messages; by table and endpoint: sent, and missed."""
+    entries, endpoints = [RouteEntryRow("ric", 1000, -1, 7)], [RouteEndpointRow("ric", "app0:4560", 5, 2)]
+    segments.board().write(board.encode(Board(route_entries=entries, route_endpoints=endpoints)))
+    found = families(scrape(segments))
+    key = {"table": "ric", "message_type": "1000", "subscription": "-1"}
+    assert value(found, "routerd_route_table_entry_messages_total", **key) == 7
+    endpoint = {"table": "ric", "endpoint": "app0:4560"}
+    assert value(found, "routerd_route_table_endpoint_messages_total", **endpoint) == 5
+    assert value(found, "routerd_route_table_endpoint_missed_messages_total", **endpoint) == 2
 
 
 def test_openmetrics_is_what_it_says(segments: segment.Segments) -> None:

@@ -1,0 +1,59 @@
+"""Which entries and endpoints of route tables messages went by: what the board shows of them."""
+
+from array import array
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keyed import KeyedSite
+
+from core.routes.compiled import compile_table
+from core.routes.counted import Counted
+from core.routes.parser import Parser
+from core.routes.table import Table
+from shm.board import RouteEndpointRow, RouteEntryRow
+
+ROWS = 50
+
+
+def test_messages_are_counted_by_key_and_by_endpoint() -> None:
+    """Those for certain senders with the others of their key; who is not there has missed."""
+    site = KeyedSite()
+    site.table("newrt|start\nmse|1000|-1|a:1\nmse|1000,b:1|-1|a:1\nmse|1001|7|a:1;z:1\nnewrt|end|3\n")
+    site.receiver("a:1")
+    link = site.sender()
+    for number, (mt, sid, source) in enumerate([(1000, -1, ""), (1000, 5, "b:1"), (1001, 7, "")]):
+        site.give(link, number, mt, sid, "", source)
+    counted = Counted(site.core.plane)
+    assert counted.entries() == [RouteEntryRow("routes", 1000, -1, 2), RouteEntryRow("routes", 1001, 7, 1)]
+    missed = RouteEndpointRow("routes", "z:1", 0, 1)
+    assert counted.endpoints() == [RouteEndpointRow("routes", "a:1", 3, 0), missed]
+    site.core.set_tables([])
+    assert counted.entries() == counted.endpoints() == []
+
+
+def test_a_large_table_is_looked_at_in_portions() -> None:
+    """What was found stays until the next pass is over."""
+    site = KeyedSite()
+    rows = "\n".join(f"mse|{1000 + at}|-1|a:1" for at in range(140_000))
+    site.table(f"newrt|start\n{rows}\nnewrt|end|140000\n")
+    site.receiver("a:1")
+    counted = Counted(site.core.plane)
+    site.give(site.sender(), 0, 1000)
+    shown = [len(counted.entries()) for _ in range(8)]
+    assert shown == [0, 0, 0, 1, 1, 1, 1, 1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=200))
+def test_the_busiest_are_those_with_most_messages(counts: list[int]) -> None:
+    """Against a sorted list of all."""
+    text = "".join(f"mse|{1000 + at}|-1|a:1\n" for at in range(len(counts)))
+    (value,) = Parser().feed(f"newrt|start\n{text}newrt|end\n")
+    assert isinstance(value, Table)
+    native = compile_table(value, 1).native
+    keys = array("i", [1000 + at for at, count in enumerate(counts) for _ in range(count)])
+    native.probe(keys, array("i", [-1]) * len(keys), 1)
+    found = native.busiest()
+    assert found is not None
+    assert sorted(turns for _, _, turns in found) == sorted(filter(None, counts))[-ROWS:]
+    assert all(counts[kind - 1000] == turns for kind, _, turns in found)
