@@ -135,7 +135,7 @@ class Core:
         self.dialling = Dialling(self.forwarder, self.plane, range(setup.workers))
         self.openings = Openings(self.plane, self.dialling)
         self.liaisons = Liaisons(
-            self.forwarder, self.local, self.links, self.plane, self.dialling, seed, setup.router_id
+            self.forwarder, self.local, self.links, self.plane, self.dialling, seed, setup.router_id, shelf
         )
         self.set_tables(setup.tables)
         if self.fabric is not None:

@@ -97,7 +97,8 @@ class _Around:
 
 class Liaisons:
     """One for each table that is configured. ``seed`` is that of the core, another one in each life;
-    ``router_id`` is in the addresses of this router's connections."""
+    ``router_id`` is in the addresses of this router's connections; ``shelf`` says where applications are
+    remembered for the next core, if no file is configured, by a name; empty: nowhere."""
 
     def __init__(
         self,
@@ -108,8 +109,10 @@ class Liaisons:
         dialling: Dialling,
         seed: bytes,
         router_id: str,
+        shelf: Callable[[str], str] = lambda _: "",
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._shelf = shelf
         self._forwarder = forwarder
         self._local = local
         self._links = links
@@ -155,7 +158,8 @@ class Liaisons:
             self._connections,
         )
         liaison = Liaison(setup.name, _settings(setup), self._instance, around, _use(plan))
-        remembered = Remembered(setup.applications if setup.serve else "")
+        path = setup.applications or self._shelf(f"{setup.name}.applications")
+        remembered = Remembered(path if setup.serve else "")
         self._liaisons[setup.name] = setup, liaison, remembered
         if liaison.server is not None:
             for endpoint, control in [*known, *remembered.load()]:

@@ -11,6 +11,8 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 Known = list[tuple[str, str]]  # endpoint, empty: not known; and control port, each host:port
 
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_MODE: Final = 0o600
 LONGEST: Final = 4 << 20  # octets: 10,000 applications have less
 
 
@@ -27,7 +29,10 @@ class Remembered:
         if self._path is None:
             return []
         try:
-            if self._path.stat().st_size <= LONGEST:
+            found = self._path.stat()
+            if found.st_uid not in (0, os.geteuid()):
+                raise PermissionError("it belongs to another user")
+            if found.st_size <= LONGEST:
                 self._saved = msgspec.json.decode(self._path.read_bytes(), type=Known)
         except FileNotFoundError:
             pass
@@ -42,7 +47,9 @@ class Remembered:
         self._saved = known
         beside = self._path.with_name(f"{self._path.name}.new")
         try:
-            beside.write_bytes(msgspec.json.encode(known) + b"\n")
+            beside.unlink(missing_ok=True)
+            with open(os.open(beside, _NEW, _MODE), "wb") as file:
+                file.write(msgspec.json.encode(known) + b"\n")
             os.replace(beside, self._path)
         except OSError as error:
             self._complain("written", error)

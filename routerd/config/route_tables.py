@@ -65,7 +65,8 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
             about(
                 "File in which applications are remembered, to be found after a restart of the router.",
                 kind="path",
-                default="NAME.applications in the folder STATE_DIRECTORY of the environment, else none",
+                default="NAME.applications in the folder STATE_DIRECTORY of the environment, else one in "
+                "shared memory, which ends with the router",
                 update=True,
             ),
         ]

@@ -1,6 +1,7 @@
 """A core that talks with a Route Manager and with applications, through the links of RMR connections."""
 
 import mmap
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from core.router import Core
 from core.routes import application as a
 from core.routes import frames
 from core.routes.envelope import ANNOTATION, opened
+from core.routes.stream import NO_BASE
 from core.routes.words import REQUEST, STATE, TABLE, Heard
 from shm import native as n
 from shm.control import Setup, WorkerGone
@@ -37,7 +39,9 @@ GOOD = b"newrt|start|t1\nmse|1|-1|a:1\nnewrt|end|1\n"
 class Bed:
     """A core with one worker, whose connections speak RMR. ``told`` is what each has received."""
 
-    def __init__(self, seed: bytes = b"seed", **table: Any) -> None:
+    def __init__(
+        self, seed: bytes = b"seed", shelf: Callable[[str], str] = lambda _: "", **table: Any
+    ) -> None:
         rings = mmap.mmap(-1, n.rings_bytes(1))
         n.format_rings(rings, 1)
         control = mmap.mmap(-1, n.control_bytes(1))
@@ -49,7 +53,8 @@ class Bed:
         n.format_telemetry(flow, 1)
         memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
         setup = TableSetup("routes", "routes", source="me:4560", **table)
-        self.core = Core(Setup("core", 1, 1, "/none", "me", "0", 1, [-1], tables=[setup]), memory, seed)
+        configured = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], tables=[setup])
+        self.core = Core(configured, memory, seed, shelf=shelf)
         self.arena = n.ArenaOwner(arenas[0])
         self.core_arena = n.Arena(arenas[1])
         self.actions = n.Producer(rings, n.action_ring_offset(0))
@@ -258,6 +263,44 @@ def test_applications_are_found_again_after_the_core_or_the_router_has_started_a
     again.close(1)
     again.run(1)
     assert again.applications[0].reason == "its connection was lost"
+
+
+def test_the_next_core_finds_applications_again_without_a_file_of_theirs(tmp_path: Path) -> None:
+    """They are remembered beside the table in use, as long as the router lives."""
+
+    def shelf(name: str) -> str:
+        return str(tmp_path / name)
+
+    bed = Bed(serve=True, shelf=shelf)
+    bed.install(GOOD.decode())
+    bed.connect(1, "10.0.0.3:40000")
+    bed.frame(1, REQUEST, b"app:1 ts=5\n\0", "app:2")
+    bed.run(2)
+    again = Bed(b"another", serve=True, shelf=shelf)
+    assert again.endpoints["routes/$to/app:2"]
+    again.run()
+    again.connect(1, "10.0.0.3:2", container="app:2")
+    again.run(1)
+    (table,) = again.told[1]
+    assert b"mse|1|-1|a:1" in table.payload
+
+
+def test_an_update_behind_a_restart_waits_for_a_whole_table(tmp_path: Path) -> None:
+    """As behind a seed: who sends it may not know what is in use. The table of before routes meanwhile."""
+    update = b"updatert|start|u\nmse|2|-1|b:1\nupdatert|end|1\n"
+    stash = str(tmp_path / "kept")
+    bed = Bed(manager="rm:4561", stash=stash)
+    bed.connect(1, container="rm:4561")
+    bed.frame(1, TABLE, GOOD)
+    assert bed.frame(1, TABLE, update)[-1].payload.startswith(b"OK u ")
+    again = Bed(b"another", manager="rm:4561", stash=stash)
+    again.connect(1, container="rm:4561")
+    again.run()
+    assert again.entries == bed.entries == ["mse|1|-1|a:1", "mse|2|-1|b:1"]
+    assert again.frame(1, TABLE, update)[-1].payload.decode().startswith(f"ERR u {NO_BASE}")
+    assert again.entries == bed.entries
+    assert again.frame(1, TABLE, GOOD)[-1].payload.startswith(b"OK t1 ")
+    assert again.frame(1, TABLE, update)[-1].payload.startswith(b"OK u ")
 
 
 def test_a_worker_that_dies_takes_its_connections_along() -> None:

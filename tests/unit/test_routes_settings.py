@@ -1,5 +1,6 @@
 """What is configured about Route Managers and applications, or said by the environment; who is remembered."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,18 @@ def test_a_file_that_makes_no_sense_is_no_reason_to_fail(
     assert f"{path} cannot be read" in caplog.text
     remembered.save([("a:1", "a:2")])
     assert Remembered(str(path)).load() == [("a:1", "a:2")]
+
+
+def test_a_file_of_somebody_else_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It could name applications that are none; and nobody else reads ours."""
+    path = tmp_path / "known"
+    Remembered(str(path)).save([("a:1", "a:2")])
+    assert path.stat().st_mode & 0o777 == 0o600
+    os.chown(path, 12345, -1) if os.geteuid() == 0 else monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert Remembered(str(path)).load() == []
+    assert "cannot be read: it belongs to another user" in caplog.text
 
 
 def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
