@@ -27,6 +27,7 @@ class Link(msgspec.Struct):
     kind: int = 0  # enum core_link_kind of table.h
     priority: int = 0  # of one between routers
     edge: int = 0  # of which edge router's connection
+    ours: bool = False  # this router has begun it
     routed: str = ""  # the address that one which is routed through is for
 
     @property
@@ -35,6 +36,11 @@ class Link(msgspec.Struct):
         if self.routed:
             return f"M0{strip_spelling(self.routed)}"
         return None if self.address is None else self.address.key
+
+    @property
+    def feeds(self) -> bool:
+        """Whether it is an auto link by which messages come, or such a one of an edge router's."""
+        return self.ours and not (self.outgoing or self.kind)
 
     @property
     def type(self) -> str:

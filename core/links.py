@@ -319,6 +319,7 @@ class Links:
             kind,
             priority,
             edge,
+            attach.ours,
         )
         LOGGER.debug(
             "link %r of worker %d connection %d %s: %s %s",

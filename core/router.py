@@ -103,6 +103,7 @@ class Core:
         )
         self.routes = Routes()
         self.connections = Connections(self.forwarder, self.admissions)
+        self._beyond: list[Callable[[Address, int], None]] = []  # told of workers of source routes
         self.edges = self._edges(setup.mode, me, names)
         self.ends = Ends(
             self.forwarder, self.routes, self.connections.find, self.fabric, setup.resumable_link_routes
@@ -123,7 +124,7 @@ class Core:
         self.plane = Plane(self.forwarder, self.addresses, intake or Intake(), shelf, self._served)
         self.exchanges = Exchanges(self.forwarder, self.addresses, self._served)
         self.stations = Stations(
-            self.addresses, self.local, self.links, self._served, self.forwarder.post_control
+            self.addresses, self.local, self.links, [self._served, *self._beyond], self.forwarder.post_control
         )
         self.links.watchers.append(self.stations)
         self.stations.configure(setup.source_routes)
@@ -140,9 +141,7 @@ class Core:
         self.set_tables(setup.tables)
         if self.fabric is not None:
             self.fabric.share(self.routes)
-        self.errands: list[
-            Callable[[], None]
-        ] = []  # what others have to do in the core's thread, between turns
+        self.errands: list[Callable[[], None]] = []  # of others, in the core's thread between turns
         self.seen: Callable[[Seen], None] = lambda _: None  # who asked the workers for a look
         self._recovery = Recovery(self.forwarder, self.links, self.connections, setup.presenting)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
@@ -155,6 +154,7 @@ class Core:
                 self.forwarder, self.addresses, self.local, me, names, self.streams, self._decided
             )
             self.routes.advertise = uplink.route_proxies.offer
+            self._beyond.append(uplink.consumer)
             return uplink
         if mode == "interior":
             from core.edge.downlinks import Downlinks  # noqa: PLC0415  as above

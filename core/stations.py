@@ -3,10 +3,10 @@
 Messages pass a worker in the process that they come to, before the core hears of them. What the core sees is
 where they go then. It gives senders to a worker's address credit, tells other routers that the address is
 here, and says which workers an anonymous sender under vhost policy may reach. A message that comes to such
-an address in no client's name, by an exchange or a fallback, enters no worker: it is released.
+an address only within the core, by an exchange or a fallback, enters no worker: it is released.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -31,14 +31,14 @@ class Count(msgspec.Struct):
 
 
 class Stations:
-    """All of them. ``served`` hears of an address that has begun (1) or ended (-1) to lead somewhere."""
+    """All of them. ``served`` hear of an address that has begun (1) or ended (-1) to lead somewhere."""
 
     def __init__(
         self,
         addresses: Addresses,
         local: Local,
         links: Links,
-        served: Callable[[Address, int], None],
+        served: Sequence[Callable[[Address, int], None]],
         post: Post,
     ) -> None:
         self._addresses = addresses
@@ -56,21 +56,32 @@ class Stations:
         for text in [text for text in self._held if text not in wanted]:
             address, link = self._held.pop(text)
             self._local.leave(link)
-            self._served(address, -1)
+            self._tell(address, -1)
             self._addresses.forget_idle(address)
-        for text in wanted:
-            if text not in self._held:
-                address = self._addresses.resolve(text)
-                self._held[text] = address, self._local.refuse(address)
-                self._served(address, 1)
+        new = [text for text in dict.fromkeys(wanted) if text not in self._held]
+        for text in new:
+            address = self._addresses.resolve(text)
+            self._held[text] = address, self._local.refuse(address)
         self._workers = setup.workers
         known = {worker.identity for worker in setup.workers}
         self._counts = {key: count for key, count in self._counts.items() if key in known}
         for one in self._links.entries():
             self.attached(one)
+        for text in new:  # senders have credit only when their worker process knows where they lead to
+            self._tell(self._held[text][0], 1)
+
+    def _tell(self, address: Address, number: int) -> None:
+        for served in self._served:
+            served(address, number)
 
     def attached(self, link: Link) -> None:
-        """Tell a link's worker process what messages of the link may reach, if policy says that."""
+        """Tell a link's worker process what messages of the link may reach, if policy says that; and to which
+        worker's address one leads that this router has begun."""
+        if link.feeds:
+            found = [text for text, (address, _) in self._held.items() if address is link.address]
+            for text in found:
+                message = RouteReach(link.link, link.generation, [], text)
+                self._post(link.worker, C_ROUTE_REACH, msgspec.msgpack.encode(message))
         if not link.scope or link.guarded is None:
             return
         rights = link.guarded.rights.targets

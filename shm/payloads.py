@@ -267,11 +267,13 @@ class Endpoint(msgspec.Struct, array_like=True, frozen=True):
 
 class RouteReach(msgspec.Struct, array_like=True, frozen=True):
     """C_ROUTE_REACH, core -> worker: the addresses of workers of source routes that messages of an anonymous
-    link under vhost policy may be sent to, as they are written."""
+    link under vhost policy may be sent to, as they are written; or the one that a link leads to which this
+    router has begun."""
 
     link: int
     generation: int
     addresses: list[str]
+    target: str = ""
 
 
 class RouteCounts(msgspec.Struct, array_like=True, frozen=True):

@@ -103,6 +103,7 @@ class Senders:
         self._sources = Sources(())
         self._patterns: dict[int, re.Pattern[str]] = {}
         self._reach: dict[tuple[int, int], frozenset[str]] = {}
+        self._fed: dict[tuple[int, int], str] = {}  # where auto links lead to, and an edge router's
         self._changes: dict[int, Transform] = {}
 
     def configure(self, setup: SourceRoutesSetup) -> None:
@@ -117,7 +118,9 @@ class Senders:
     def asked(self, connection: int, link: int, generation: int, ours: bool, target: str | None) -> None:
         """A message has come on a link: who sends there? Nothing is said of a link that no worker serves."""
         peer = peer_of(self._connections, connection)
-        if peer is None or peer.tenant or (ours and not peer.trunk):
+        if peer is None or peer.tenant:
+            return
+        if ours and (target := self._fed.get((link, generation))) is None and not peer.trunk:
             return
         reach = None
         if peer.policed and target is None:
@@ -132,13 +135,17 @@ class Senders:
         self._engine.sender(link, generation, False, None, names, True, None)
 
     def reached(self, message: RouteReach) -> None:
-        """The core says what an anonymous link under policy may reach."""
-        self._reach[message.link, message.generation] = frozenset(message.addresses)
+        """The core says what an anonymous link under policy may reach, or where one of ours leads to."""
+        if message.target:
+            self._fed[message.link, message.generation] = message.target
+        else:
+            self._reach[message.link, message.generation] = frozenset(message.addresses)
         self._engine.forget_sender(message.link, message.generation)
 
     def gone(self, link: int, generation: int) -> None:
         """A link has ended."""
         self._reach.pop((link, generation), None)
+        self._fed.pop((link, generation), None)
 
     def scope(self, worker: int, name: bytes) -> bytes | None:
         """The scope that a worker's pattern finds in an address."""

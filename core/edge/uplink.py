@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from core.addresses import BEYOND, TREATMENTS, Addresses, Identity
+from core.addresses import BEYOND, TREATMENTS, Address, Addresses, Identity
 from core.addresses import FALLBACK as FALLBACK_PHASE
 from core.complaints import Complaints
 from core.edge import words
@@ -121,7 +121,7 @@ class Uplink:
         self._wishes: dict[int, Place | Proxy] = {}  # links asked for, by request
         self._proxies: dict[Side, Proxy] = {}
         self._by_name: dict[str, Proxy] = {}
-        self._here: Counter[Side] = Counter()  # links of clients: receivers (incoming proxy), senders
+        self._here: Counter[Side] = Counter()  # receivers here (incoming proxy), senders here
         self._beyond: set[str] = set()  # keys with receivers there
         self._complaints = Complaints()
         self.lookup = Lookup(local, me, lambda: forwarder.now, decide, self._complain)
@@ -270,10 +270,8 @@ class Uplink:
             self._service(link, True)
             if self.active is not None:
                 self._streams.serve(self.active.streams, link)
-        elif link.address is not None and shared(link.address.key):
-            side = link.address.key, not link.outgoing
-            self._here[side] += 1
-            self._check_all(side)
+        elif link.address is not None:
+            self._count((link.address.key, not link.outgoing), 1)
 
     def detached(self, link: Link) -> None:
         """A link has gone."""
@@ -282,9 +280,16 @@ class Uplink:
                 self._forget(proxy)
                 self._check(proxy.side)
             self._service(link, False)
-        elif link.address is not None and shared(link.address.key):
-            side = link.address.key, not link.outgoing
-            self._here[side] -= 1
+        elif link.address is not None:
+            self._count((link.address.key, not link.outgoing), -1)
+
+    def consumer(self, address: Address, number: int) -> None:
+        """Something in this router takes the messages of an address (1), or no longer (-1)."""
+        self._count((address.key, False), number)
+
+    def _count(self, side: Side, number: int) -> None:
+        if shared(side[0]):
+            self._here[side] += number
             if not self._here[side]:
                 del self._here[side]
             self._check_all(side)

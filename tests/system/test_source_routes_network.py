@@ -9,7 +9,8 @@ import pytest
 from network import LISTENERS, NetworkRouter, connector
 from peer import ACCEPTED, CHUNK, REJECTED, Net, Peer, error_of
 from proton import Message, Sender, symbol
-from running import Configuration, RunningRouter, until
+from route_ways import WAYS, WORKERS, section, sent, side, told
+from running import Configuration, RunningRouter, address_of, until
 
 ONWARD, RETURN = symbol("x-opt-route.onward"), symbol("x-opt-route.return")
 ME = f"system-{os.getpid()}"
@@ -32,6 +33,17 @@ routeWorker {
 routeWorker {
  kind: forward
  address: closed
+}
+routeWorker {
+ kind: forward
+ address: mid
+ trace: yes
+ allow: local, uplink:%(other)s, uplink:%(edge)s
+}
+listener {
+ host: 127.0.0.1
+ port: 0
+ role: edge
 }
 """,
     "two": """
@@ -67,7 +79,11 @@ class Side(NetworkRouter):
     def __init__(self, folder: Path, *others: str) -> None:
         folder.mkdir()
         other = f"{ME}-{'two' if folder.name == 'one' else 'one'}"
-        sections = LISTENERS + "".join(map(connector, others)) + SIDES[folder.name] % {"other": other}
+        sections = LISTENERS + "".join(map(connector, others))
+        sections += SIDES[folder.name] % {"other": other, "edge": f"{ME}-edge"}
+        for case, texts in WORKERS.items():
+            mine = [text for text in texts if side(text.split()[0]) == folder.name]
+            sections += "".join(section(case, text, f"local,uplink:{other}") for text in mine)
         configuration = Configuration("mode: interior\n workers: 1", sections=sections)
         RunningRouter.__init__(self, folder, configuration)
 
@@ -133,6 +149,80 @@ def test_another_router_reaches_only_what_is_listed(net: Net, sides: tuple[Side,
         delivery = net.send(known(there, "closed"), message(["closed", "x"], returning))
         assert net.settled(delivery) == [REJECTED]
         assert error_of(delivery)[0] == "amqp:unauthorized-access"
+
+
+@pytest.fixture(scope="module")
+def ways(sides: tuple[Side, Side]) -> None:
+    """Each of the two knows the workers of the other."""
+    with Net(sides[0].address) as net:
+        others = {"one": net.peer(sides[1].address), "two": net.peer()}
+        for case, texts in WORKERS.items():
+            for name in (f"{case}.{text.split()[0]}" for text in texts):
+                known(others[side(name)], name)
+
+
+@pytest.mark.parametrize(("case", "first", "last", "where"), WAYS, ids=str)
+@pytest.mark.usefixtures("ways")
+def test_a_way_of_the_specification(
+    net: Net, sides: tuple[Side, Side], case: str, first: int, last: int, where: str
+) -> None:
+    """Through workers of both routers, each where its scope is."""
+    peers = {"one": net.peer(), "two": net.peer(sides[1].address)}
+    others = {"one": peers["two"], "two": peers["one"]}
+    made, expected = sent(case, first, where), sent(case, last, where)
+    end = routes(expected)[0][0]
+    receiver = peers[side(end)].receiver(end, credit=1)
+    known(others[side(end)], end)
+    source = routes(made)[1][-1] if routes(made)[1] else "A"
+    delivery = net.send(peers[side(source)].ready_sender(None), made)
+    (arrived,) = peers[side(end)].take(receiver)
+    arrived.settle()
+    assert net.settled(delivery) == [ACCEPTED]
+    assert told(arrived.message) == told(expected)
+
+
+class Edge(NetworkRouter):
+    """An edge router of the first, with two workers."""
+
+    def __init__(self, folder: Path, one: Side) -> None:
+        folder.mkdir()
+        host, port = address_of(one.urls[2])
+        workers = "".join(
+            f"routeWorker {{\n kind: forward\n address: {name}\n trace: yes\n {allow}\n}}\n"
+            for name, allow in (("rim", f"allow: local, uplink:{one.id}"), ("rim.closed", ""))
+        )
+        uplink = f"connector {{\n name: hub\n role: edge\n host: {host}\n port: {port}\n}}\n"
+        configuration = Configuration("mode: edge\n workers: 1", sections=uplink + workers)
+        RunningRouter.__init__(self, folder, configuration)
+
+
+def test_there_and_back_by_an_edge_router(
+    net: Net, sides: tuple[Side, Side], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its workers are reached from everywhere, and its clients reach those of others; what names no uplink is
+    closed from outside there, too."""
+    edge = Edge(tmp_path_factory.mktemp("outside") / "edge", sides[0])
+    try:
+        there, outside = net.peer(sides[1].address), net.peer(edge.address)
+        bob, alice = there.receiver("B5", credit=1), outside.receiver("A5", credit=1)
+        for peer, names in ((outside, ("mid", "B5")), (there, ("rim", "rim.closed", "mid", "A5"))):
+            for name in names:
+                known(peer, name)
+        delivery = net.send(outside.ready_sender(None), message(["rim", "mid", "B5"], ["A5"]))
+        (question,) = there.take(bob)
+        question.settle()
+        assert routes(question.message) == (["B5"], ["mid", "rim", "A5"])
+        reply = net.send(there.ready_sender(None), message(routes(question.message)[1], ["B5"]))
+        (answer,) = outside.take(alice)
+        answer.settle()
+        assert routes(answer.message) == (["A5"], ["rim", "mid", "B5"])
+        shut = net.send(known(there, "rim.closed"), message(["rim.closed", "A5"], ["rim"]))
+        assert net.settled(delivery, reply, shut) == [ACCEPTED, ACCEPTED, REJECTED]
+        assert error_of(shut)[0] == "amqp:unauthorized-access"
+        outside.connection.close()  # what it has settled goes before
+        net.until(lambda: outside.closed, "the end of its connection")
+    finally:
+        edge.stop()
 
 
 SIZE = 100 << 20  # octets of a body that nobody holds whole

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from core.link import Link
 from core.stations import Count, Stations
 from shm.control import ConnectorSetup, ListenerSetup
 from shm.payloads import C_ROUTE_COUNTS, C_ROUTE_REACH, RouteCounts, RouteReach
@@ -70,6 +72,7 @@ class Connections:
 FRONT = ListenerSetup("front", [], 7)
 TRUNK = ListenerSetup("front", [], 7, role="inter-router")
 CLOUD = ConnectorSetup("cloud", 9, [])
+EDGE = ConnectorSetup("hub", 9, [], role="edge")
 
 
 def told(connections: Any, target: str | None, ours: bool = False) -> Any:
@@ -113,6 +116,21 @@ def test_some_links_are_none_of_theirs() -> None:
     denied = Connections(FRONT, "")
     denied.passed.clear()
     assert told(denied, "w") is None
+
+
+@pytest.mark.parametrize(("terms", "trunk"), [(CLOUD, False), (EDGE, True)])
+def test_a_link_that_this_router_has_begun_leads_where_the_core_says(terms: Any, trunk: bool) -> None:
+    """An auto link, or one of an edge router: it has no target of its own. Gone, it leads nowhere again."""
+    engine = Engine()
+    senders = Senders(engine, Connections(terms, ""))
+    senders.configure(WORKERS)
+    senders.reached(RouteReach(3, 4, [], "w"))
+    assert engine.forgotten == [(3, 4)]
+    senders.asked(1, 3, 4, True, None)
+    assert [(one[2], one[3], one[5]) for one in engine.senders] == [(trunk, (0, b"w"), True)]
+    senders.gone(3, 4)
+    senders.asked(1, 3, 4, True, None)
+    assert [one[3] for one in engine.senders[1:]] == ([None] if trunk else [])
 
 
 def test_policy_says_what_an_anonymous_link_reaches() -> None:
@@ -195,7 +213,7 @@ class Core:
 def test_addresses_of_workers_lead_somewhere_while_they_are_there() -> None:
     """Both of a discovery worker; what stays is not touched, and counts of what goes are forgotten."""
     core: Any = Core()
-    stations = Stations(core, core, core, lambda at, n: core.served.append((at, n)), core.post)
+    stations = Stations(core, core, core, [lambda at, n: core.served.append((at, n))], core.post)
     stations.configure(WORKERS)
     assert core.served == [("w", 1), ("d", 1), ("d.in", 1)]
     stations.counted(RouteCounts({"routeWorker/w": (3, 2, [1] + [0] * (len(REASONS) - 1))}))
@@ -209,13 +227,11 @@ def test_addresses_of_workers_lead_somewhere_while_they_are_there() -> None:
 
 def test_a_link_under_policy_is_told_what_it_reaches() -> None:
     core: Any = Core()
-    stations = Stations(core, core, core, lambda *_: None, core.post)
+    stations = Stations(core, core, core, [], core.post)
     stations.configure(WORKERS)
 
-    class Link:
-        worker, link, generation, scope, guarded = 2, 3, 4, 1, Rights()
-
-    link: Any = Link()
+    guarded: Any = Rights()
+    link = Link(2, 3, 4, 1, "anonymous", False, None, guarded=guarded, scope=1)
     stations.attached(link)
     ((worker, kind, payload),) = core.posted
     assert (worker, kind) == (2, C_ROUTE_REACH)
@@ -224,3 +240,20 @@ def test_a_link_under_policy_is_told_what_it_reaches() -> None:
     link.scope = 0
     stations.attached(link)
     assert len(core.posted) == 1
+
+
+@pytest.mark.parametrize(("outgoing", "kind", "told"), [(False, 0, ["w"]), (True, 0, []), (False, 1, [])])
+def test_a_link_of_this_router_is_told_its_worker(outgoing: bool, kind: int, told: list[str]) -> None:
+    """Whether link or worker comes first; a client's says it itself."""
+    core: Any = Core()
+    link = Link(2, 3, 4, 1, "auto", outgoing, "w", kind=kind, ours=True)  # type: ignore[arg-type]  its text
+    core.entries = lambda: [link]
+    stations = Stations(core, core, core, [], core.post)
+    stations.configure(WORKERS)
+    posted = [msgspec.msgpack.decode(payload, type=RouteReach).target for _, _, payload in core.posted]
+    assert posted == told
+    stations.attached(link)
+    assert len(core.posted) == 2 * len(told)
+    link.ours = False
+    stations.attached(link)
+    assert len(core.posted) == 2 * len(told)
