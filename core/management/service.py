@@ -5,6 +5,7 @@ Only the core's thread changes tables or sends: what the agent wants done there 
 core is woken to look into it. The thread, and the engine's message class, come with the first request.
 """
 
+import gc
 import logging
 import os
 import sys
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core.garbage import still
 from core.link import Link
 from core.management.agent import Agent
 from core.management.log import Recent
@@ -154,24 +156,31 @@ class Service:
     def _serve(self) -> None:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-        from core.management import codec  # noqa: PLC0415  the engine: not before somebody asks
+        with still():
+            from core.management import codec  # noqa: PLC0415  the engine: not before somebody asks
+
+            gc.freeze()  # what is there by now, links and all, is not looked through any more
 
         while True:
             content, requester = self._requests.get()
-            try:
-                envelope, request = codec.decode(content)
-            except codec.NoReplyError as error:
-                LOGGER.info("a management request of %s was dropped: %s", requester.peer, error)
-                self._post(_Command(self._refused))
-                continue
-            if isinstance(request, ManagementError):
-                LOGGER.error("a management request of %s refused: %s", requester.peer, request.text)
-                response = Response(request.status, {}, request.text)
-            else:
-                response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
-            if response.status >= BAD_REQUEST:
-                self._post(_Command(self._refused))
-            self._post((envelope.reply_to, self._encoded(codec, envelope, response)))
+            with still():
+                self._answer(codec, content, requester)
+
+    def _answer(self, codec: Any, content: bytes, requester: Requester) -> None:
+        try:
+            envelope, request = codec.decode(content)
+        except codec.NoReplyError as error:
+            LOGGER.info("a management request of %s was dropped: %s", requester.peer, error)
+            self._post(_Command(self._refused))
+            return
+        if isinstance(request, ManagementError):
+            LOGGER.error("a management request of %s refused: %s", requester.peer, request.text)
+            response = Response(request.status, {}, request.text)
+        else:
+            response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
+        if response.status >= BAD_REQUEST:
+            self._post(_Command(self._refused))
+        self._post((envelope.reply_to, self._encoded(codec, envelope, response)))
 
     def _refused(self) -> None:
         self._core.forwarder.count(REFUSED)

@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from core.garbage import still
 from core.routes.compiled import (
     CompiledOwners,
     CompiledTable,
@@ -272,15 +273,14 @@ class Aside(Intake):
     def _take(self, feed: Feed, text: Text, last: bool) -> None:
         interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
-        gc.disable()  # a collection would look at every entry, and nobody runs meanwhile
-        try:
-            made = feed.take(text, last)
-        except Exception as error:
-            LOGGER.exception("a route table from %s could not be built", feed.origin)
-            made = Made(feed, [Outcome("table", "", f"{type(error).__name__}: {error}")])
-        finally:
-            gc.freeze()
-            gc.enable()
-            sys.setswitchinterval(interval)
+        with still():  # a collection would look at every entry
+            try:
+                made = feed.take(text, last)
+            except Exception as error:
+                LOGGER.exception("a route table from %s could not be built", feed.origin)
+                made = Made(feed, [Outcome("table", "", f"{type(error).__name__}: {error}")])
+            finally:
+                gc.freeze()
+                sys.setswitchinterval(interval)
         self.made.append(made)
         self._wake()
