@@ -40,10 +40,18 @@ class Clients:
 
     def finish(self) -> list[dict[str, Any]]:
         """Let every sender learn what became of its messages; the ledgers."""
+        self.stop()
+        return self.close()
+
+    def stop(self) -> None:
+        """Let every sender learn what became of its messages; receivers go on."""
         self._tell("stop")
         for process in self.processes:
             assert process.stdout is not None
             assert process.stdout.readline() == "quiet\n"
+
+    def close(self) -> list[dict[str, Any]]:
+        """The ledgers."""
         self._tell("close")
         return [json.loads(process.communicate(timeout=LONG)[0]) for process in self.processes]
 

@@ -15,11 +15,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from ledger import Clients, check
+from load import Load
 from members import Member, Network, nodes, query
 from running import until
-
-GET_ON = 20  # messages accepted to each sender after each thing that happens
 
 
 @pytest.fixture(scope="module")
@@ -36,38 +34,8 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         network.end()
 
 
-class Load:
-    """Clients with ledgers: senders at a, receivers at c."""
-
-    def __init__(self, ring: Network) -> None:
-        self.receivers = Clients(url(ring["c"]), [["receive=balanced", "receive=multicast"]])
-        self.senders = Clients(url(ring["a"]), [["send=balanced", "send=multicast"]])
-
-    def get_on(self) -> None:
-        """More messages are accepted to each sender."""
-        while len(before := self.senders.accepted()) < 2:
-            pass
-
-        def more() -> bool:
-            now = self.senders.accepted()
-            return all(now.get(name, 0) >= count + GET_ON for name, count in before.items())
-
-        until(more, "more messages accepted")
-
-    def __enter__(self) -> "Load":
-        return self
-
-    def __exit__(self, kind: object, *error: object) -> None:
-        try:
-            if kind is None:
-                check(self.senders.finish() + self.receivers.finish(), at_least=2 * GET_ON)
-        finally:
-            self.senders.__exit__(kind, *error)
-            self.receivers.__exit__(kind, *error)
-
-
-def url(member: Member) -> str:
-    return f"amqp://{member.host}:{member.port}"
+def load(ring: Network) -> Load:
+    return Load(ring["a"], ring["c"], ["balanced", "multicast"])
 
 
 def through(member: Member) -> int:
@@ -89,8 +57,8 @@ def way(ring: Network, here: str, there: str, hop: str | None) -> None:
 def test_the_cheapest_way_is_taken(ring: Network) -> None:
     """All of it, while it is there."""
     way(ring, "a", "c", "b")
-    with Load(ring) as load:
-        load.get_on()
+    with load(ring) as clients:
+        clients.get_on()
         assert through(ring["b"]) > 0
         assert through(ring["d"]) == 0
 
@@ -100,34 +68,34 @@ def test_a_router_on_the_way_ends_and_comes_back(
     ring: Network, name: str, other: str, how: signal.Signals
 ) -> None:
     """The other way is taken, and left again when the cheaper one is back."""
-    with Load(ring) as load:
-        load.get_on()
+    with load(ring) as clients:
+        clients.get_on()
         ring[name].end(how)
-        load.get_on()
+        clients.get_on()
         way(ring, "a", "c", other)
         ring[name].start()
         ring.converge()
         way(ring, "a", "c", "b")
-        load.get_on()
+        clients.get_on()
 
 
 def test_a_router_with_clients_ends_and_comes_back(ring: Network) -> None:
     """Its clients connect again, and find the others."""
-    with Load(ring) as load:
-        load.get_on()
+    with load(ring) as clients:
+        clients.get_on()
         ring["a"].end(signal.SIGKILL)
         ring["a"].start()
         ring.converge()
-        load.get_on()
+        clients.get_on()
 
 
 def test_a_worker_with_a_router_connection_dies(ring: Network) -> None:
     """Only what was on its way through it is in doubt; the connection is dialled anew."""
-    with Load(ring) as load:
-        load.get_on()
+    with load(ring) as clients:
+        clients.get_on()
         for worker in ("0", "1"):
             os.kill(ring["b"].child("worker", worker).pid, signal.SIGKILL)
-            load.get_on()
+            clients.get_on()
         ring.converge()
         way(ring, "a", "c", "b")
 
@@ -135,28 +103,28 @@ def test_a_worker_with_a_router_connection_dies(ring: Network) -> None:
 def test_a_ring_becomes_a_mesh_of_mixed_costs(ring: Network) -> None:
     """Each member ends and comes back under load; of the ways that are left the cheapest is taken."""
     ring["c"].costs["a"], ring["d"].costs["b"] = 5, 3
-    with Load(ring) as load:
-        load.get_on()
+    with load(ring) as clients:
+        clients.get_on()
         ring["c"].end(signal.SIGKILL)
         ring["c"].start()
         ring.converge()
         way(ring, "a", "c", "b")
-        load.get_on()
+        clients.get_on()
         ring["b"].end(signal.SIGKILL)
         way(ring, "a", "c", "d")
-        load.get_on()
+        clients.get_on()
         ring["d"].end(signal.SIGTERM)
         way(ring, "a", "c", None)
-        load.get_on()
+        clients.get_on()
         for name in ("b", "d"):
             ring[name].start()
         ring.converge()
         way(ring, "a", "c", "b")
-        load.get_on()
+        clients.get_on()
         ring["a"].end(signal.SIGTERM)
         ring["a"].start()
         ring.converge()
-        load.get_on()
+        clients.get_on()
 
 
 def test_nobody_complained(ring: Network) -> None:

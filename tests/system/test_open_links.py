@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from acceptor import Accepted, Acceptor
-from proton import Condition, Endpoint, Link
+from proton import Condition, Endpoint, Link, int32
 from stand import Stand
 
 from shm.payloads import (
@@ -70,6 +70,7 @@ def test_the_core_is_told_who_made_a_connection_and_what_it_costs(stand: Stand, 
         3,
         1,
     )
+    assert {type(said["qd.inter-router-cost"]), type(said["qd.annotations-version"])} == {int32}
     assert peer.connection.remote_hostname == "127.0.0.1"
 
 
