@@ -218,7 +218,8 @@ class Trunks:
 
     def _complain(self, trunk: Trunk, what: str, detail: str = "") -> None:
         now = self._forwarder.now / 1e9
-        self._complaints.say(LOGGER, logging.WARNING, f"router {trunk.peer}", what, now, detail)
+        who = f"router {trunk.opened.container}"  # which may have another port the next time
+        self._complaints.say(LOGGER, logging.WARNING, who, what, now, detail)
 
     # ---- links ----
 

@@ -234,7 +234,9 @@ class Downlinks:
             question = words.question(content)
         except BadMessageError as error:
             source = self._local.source
-            who = self._peer(None if source is None else self._asking.get(source[:2]))
+            link = None if source is None else self._asking.get(source[:2])
+            edge = None if link is None else self._by_number.get(link.edge)
+            who = "an edge router" if edge is None else f"edge router {edge.opened.container}"
             what = f"asked about an address what cannot be answered: {error}"
             self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9)
             raise RefusedError(what) from error

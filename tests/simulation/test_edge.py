@@ -286,6 +286,28 @@ def test_a_question_that_makes_no_sense_is_rejected(caplog: pytest.LogCaptureFix
     at_rest(net)
 
 
+def test_many_edge_routers_on_one_interior_router() -> None:
+    """A multicast reaches each once, and each has its own addresses."""
+    names = [f"edge{number}" for number in range(30)]
+    net = Internet("A", *names)
+    for name in names:
+        join(net[name], net["A"], role="edge")
+    net.settle()
+    net.run(6)
+    shared = {name: net[name].attach(True, "multicast.all") for name in names}
+    own = {name: net[name].attach(True, "_local/own") for name in names}
+    net.settle()
+    link, anonymous = (attached(net, "edge0", False, address) for address in ("multicast.all", None))
+    net["edge0"].send(link, Packet(1))
+    for number, name in enumerate(names[1:], 2):
+        net["edge0"].send(anonymous, Packet(number, to=f"_edge/{name}/own"))
+    net.settle()
+    assert [one.number for name in names for one in shared[name].got] == [1] * len(names)
+    assert [one.number for name in names for one in own[name].got] == [*range(2, len(names) + 1)]
+    assert all(outcome == [n.S_ACCEPTED] for outcome in net["edge0"].outcomes.values())
+    at_rest(net)
+
+
 def test_an_interior_router_that_cannot_be_read_is_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

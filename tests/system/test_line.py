@@ -194,6 +194,8 @@ def test_the_far_router_is_managed(line: list[NetworkRouter]) -> None:
     assert rows[c.id]["nextHop"] == "(self)"
     assert (rows[a.id]["nextHop"], rows[a.id]["cost"]) == (b.id, 2)
     assert rows[b.id]["linkState"] == sorted([a.id, c.id])
+    through = {row["id"]: row["validOrigins"] for row in a.stat("nodes", "--router", b.id)}
+    assert (through[a.id], through[c.id]) == ([c.id], [a.id])
     assert time.time() - 3600 < rows[c.id]["lastTopoChange"] <= time.time() + 1
     assert a.stat("general", "--router", c.id)[0]["mode"] == "interior"
 

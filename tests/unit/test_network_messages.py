@@ -93,6 +93,13 @@ MAR = envelope(
     "a3 08 686176655f736571",  # have_seq
     "55 04",
 )
+SKUPPER_MAR = envelope(
+    "amqp:/_topo/0/B/qdrouter.ma",
+    "MAR",
+    *SKUPPER_HEAD,
+    "a3 08 686176655f736571",  # have_seq
+    "55 04",
+)
 MAU_CHANGES = envelope(
     "amqp:/_topo/0/all/qdrouter.ma",
     "MAU",
@@ -142,6 +149,7 @@ VECTORS = {
     "LSR": (LSR, LinkStateRequest("A").encode("B")),
     "LSU": (LSU, LinkStateUpdate("A", INSTANCE, 3, {"B": 10}).encode("amqp:/_topo/0/B/qdrouter")),
     "MAR": (MAR, MobileRequest("A", 4).encode("B")),
+    "MAR skupper": (SKUPPER_MAR, MobileRequest("A", 4, 2).encode("B")),
     "MAU": (MAU_CHANGES, MobileUpdate("A", 5, {"M0q1": 3, "He": 2}, ("M0q2",)).encode(ALL_MOBILE)),
     "MAU all": (MAU_ALL, MobileUpdate("A", 5, {"M0q1": 3}, absolute=True).encode(TO_B)),
     "MAU skupper": (
