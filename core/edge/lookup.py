@@ -7,6 +7,7 @@ An attach of a client whose address no link route here has a broker for is asked
     no answer within 3 s, or the uplink is lost, or does not take questions: decided here
 """
 
+import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -120,5 +121,5 @@ class Lookup:
             if now - one.since < PATIENCE_NS:
                 return
             del self._waiting[number]
-            self._complain("did not answer a question about an address")
+            self._complain("did not answer a question about an address", level=logging.INFO)  # it is busy
             self._decide(one.worker, one.attach, one.connection, None, False)

@@ -1,5 +1,6 @@
 """What both ends of an edge connection know: names of its links, and where such a link leads."""
 
+import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -27,7 +28,7 @@ Key = tuple[int, int]  # worker, index of the connection in it
 class Complain(Protocol):
     """Say what the interior router does that it should not: once per minute, whatever the detail."""
 
-    def __call__(self, what: str, detail: str = "") -> None: ...
+    def __call__(self, what: str, detail: str = "", level: int = logging.WARNING) -> None: ...
 
 
 class Place(msgspec.Struct, frozen=True):

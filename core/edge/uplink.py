@@ -354,9 +354,9 @@ class Uplink:
         """A client's link is gone. False: it was not asked about."""
         return self.lookup.cancel(worker, detach)
 
-    def _complain(self, what: str, detail: str = "") -> None:
+    def _complain(self, what: str, detail: str = "", level: int = logging.WARNING) -> None:
         who = "the interior router" if self.active is None else f"router {self.active.peer}"
-        self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9, detail)
+        self._complaints.say(LOGGER, level, who, what, self._forwarder.now / 1e9, detail)
 
     # ---- what is beyond ----
 
