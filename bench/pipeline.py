@@ -167,7 +167,7 @@ def _duckdb(log: str, output: str, began: float) -> dict[str, float]:
     ready = time.perf_counter()
     duckdb.sql(MATRIX.format(log=log, output=output, outcomes=outcomes))
     ended = time.perf_counter()
-    rows = duckdb.sql(f"select count(*) from '{output}/matrix.parquet'").fetchall()[0][0]  # noqa: S608  our own
+    rows = duckdb.execute(f"select count(*) from '{output}/matrix.parquet'").fetchall()[0][0]  # noqa: S608  our own
     return {"seconds": ended - began, "start": ready - began, "cpu": _cpu(), "rows": rows}
 
 

@@ -17,17 +17,10 @@
 #define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
 #define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
 #define FLOW_AHEAD 3u                  /* how many records ahead a message's digest is fetched */
+#define FLOW_LATER 6u                  /* and how many behind this one the place of one to be written */
 
 typedef struct core_note {     /* of a delivery that came, beside its core_in */
-    uint64_t handle;           /* of the core_in; another one: it is not recorded */
-    uint32_t from, address, path, meid;
-    int32_t mtype, sub_id;
-    uint8_t worker, treatment, priority, hops;
-    bool dropped;              /* a drop has been recorded */
-    uint8_t known;             /* mask of enum telemetry_known */
-    uint16_t delivery_count, pieces;
-    uint32_t front;            /* bytes in front of its body */
-    uint64_t message;
+    telemetry_message of;      /* `delivery` is the handle of the core_in; another one: it is not recorded.  `kind`: a drop has been recorded */
     telemetry_more more;       /* of this what `known` says */
 } core_note;
 
@@ -168,14 +161,12 @@ static inline uint8_t flow_class(const core_link *l, const core_address *a)
     return a && a->treatment <= T_MULTICAST ? classes[a->treatment] : FLOW_NO_CLASS;
 }
 
-static inline void flow_note_begin(core_note *note, uint64_t handle, uint32_t address)
+static inline void flow_note_begin(const core_flow *f, core_note *note, uint64_t handle, uint32_t address, const core_link *l, uint8_t priority)
 {
-    telemetry_more *more = &note->more;        /* stays as it is: another cache line */
-    memset(note, 0, (size_t) ((uint8_t *) more - (uint8_t *) note));
-    note->handle = handle;
-    note->address = address;
-    note->mtype = note->sub_id = -1;
-    note->pieces = 1;
+    note->of = (telemetry_message) {
+        .delivery = handle, .from_link = l->flow, .address = address, .path = f->me, .generation = f->generation, .weight = f->every,
+        .mtype = -1, .sub_id = -1, .pieces = 1, .worker = l->worker, .priority = priority,
+    };
 }
 
 /* What a later message of this worker says of itself stands in memory that its worker has just written. */
@@ -193,9 +184,11 @@ static inline void flow_ahead(const core_router *c, const core_link *l)
 static bool flow_note_room(core_router *c, core_flow *f)
 {
     uint32_t room = pool_size(&c->ins);
-    core_note *grown = (core_note *) realloc(f->note, room * sizeof *grown);
+    core_note *grown = (core_note *) aligned_alloc(sizeof f->note->of, room * sizeof *grown);
     if (!grown) return false;
+    if (f->note) memcpy(grown, f->note, f->note_room * sizeof *grown);
     memset(grown + f->note_room, 0, (room - f->note_room) * sizeof *grown);
+    free(f->note);
     f->note = grown;
     f->note_room = room;
     return true;
@@ -208,8 +201,8 @@ __attribute__((noinline)) static void flow_path(core_router *c, core_flow *f, co
     if (!content || content->annotations == ANNOTATIONS_NONE || !content->trace_length) return;
     uint8_t bytes[FLOW_PATH], path[FLOW_PATH + sizeof f->id];
     uint32_t size = content->trace_length, length = 0;
-    note->path = 0;
-    note->hops = content->trace_count < 255 ? (uint8_t) content->trace_count : 255;
+    note->of.path = 0;
+    note->of.hops = content->trace_count < 255 ? (uint8_t) content->trace_count : 255;
     if (size > FLOW_PATH || !content_copy(&c->arena[in->arena], in->block, content->trace, bytes, size, CONTENT_HOPS)) return;
     const uint8_t *text;
     for (uint32_t at = 0, n; past_string(bytes, size, &at, &text, &n);) {
@@ -219,7 +212,7 @@ __attribute__((noinline)) static void flow_path(core_router *c, core_flow *f, co
         path[length++] = '>';
     }
     memcpy(path + length, f->id, f->id_length);
-    note->path = flow_name(f, path, length + f->id_length);
+    note->of.path = flow_name(f, path, length + f->id_length);
 }
 
 /* A message to a route table: its key.  `where`: where the text of its MEID stands in the message | its length << 32. */
@@ -227,11 +220,11 @@ __attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, con
 {
     uint8_t meid[TELEMETRY_TEXT];
     uint32_t length = (uint32_t) (where >> 32);
-    note->treatment = FLOW_UC;
-    note->mtype = mtype;
-    note->sub_id = sub_id;
+    note->of.treatment = FLOW_UC;
+    note->of.mtype = mtype;
+    note->of.sub_id = sub_id;
     if (!length || length > sizeof meid || !content_copy(&c->arena[in->arena], in->block, (uint32_t) where, meid, length, CONTENT_HOPS)) return;
-    note->meid = flow_name(f, meid, length);
+    note->of.meid = flow_name(f, meid, length);
 }
 
 static void flow_digest(core_router *c, core_flow *f, const core_in *in, core_note *note);
@@ -244,14 +237,10 @@ __attribute__((noinline)) static void flow_note(core_router *c, const core_link 
     core_note *note = &f->note[in->node.index];
     uint64_t handle = pool_handle(in), hash = (handle ^ pool_handle(l)) * 0x9e3779b97f4a7c15ull;
     bool taken = l->kind != LINK_CONTROL && l->worker != c->workers && !((hash >> 32) * f->every >> 32);
-    note->handle = taken ? handle : 0;
+    note->of.delivery = taken ? handle : 0;
     if (!taken) return;
-    flow_note_begin(note, handle, a ? a->flow : l->flow_address);
-    note->from = l->flow;
-    note->path = f->me;
-    note->worker = l->worker;
-    note->treatment = flow_class(l, a);
-    note->priority = priority;
+    flow_note_begin(f, note, handle, a ? a->flow : l->flow_address, l, priority);
+    note->of.treatment = flow_class(l, a);
     flow_ahead(c, l);
     if (r->flags & F_DIGEST) flow_digest(c, f, in, note);
     if (l->annotated) flow_path(c, f, in, note);
@@ -261,14 +250,14 @@ __attribute__((noinline)) static void flow_note(core_router *c, const core_link 
 static inline core_note *flow_noted(const core_flow *f, const core_in *in)
 {
     core_note *note = in->node.index < f->note_room ? &f->note[in->node.index] : NULL;
-    return note && note->handle == pool_handle(in) ? note : NULL;
+    return note && note->of.delivery == pool_handle(in) ? note : NULL;
 }
 
 /* More has come of a message. */
 __attribute__((noinline)) static void flow_piece(core_flow *f, const core_in *in)
 {
     core_note *note = flow_noted(f, in);
-    if (note && note->pieces < UINT16_MAX) note->pieces++;
+    if (note && note->of.pieces < UINT16_MAX) note->of.pieces++;
 }
 
 /* A route table says who gets copies of it: by the owner of its managed entity, or not.  Its worker may not have told its key. */
@@ -276,33 +265,37 @@ __attribute__((noinline)) static void flow_by_table(core_router *c, const core_i
 {
     core_note *note = flow_noted(c->flow, in);
     if (!note) return;
-    if (note->mtype < 0) flow_key(c, c->flow, in, note, mtype, sub_id, meid);
-    if (owner) note->known |= KNOWN_OWNER;
+    if (note->of.mtype < 0) flow_key(c, c->flow, in, note, mtype, sub_id, meid);
+    if (owner) note->of.known |= KNOWN_OWNER;
 }
 
 /* ---- records ---- */
 
 /* The next record, filled in as far as it is about the message; NULL: there is no room for it. */
-static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note *note, const core_in *in)
+static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note *note, const core_in *in, uint8_t kind)
 {
-    uint64_t number = ++f->number[note->worker];
+    uint64_t number = ++f->number[note->of.worker];
     telemetry_record *place = telemetry_slot(&f->ring);
-    if (!place) {
+    if (__builtin_expect(!place, 0)) {
         stats_add(c->stats, STAT_FLOW_DROPPED, 1);
         atomic_fetch_add_explicit(&f->view.header->dropped, 1, memory_order_relaxed);
         return NULL;
     }
     stats_add(c->stats, STAT_FLOW_RECORDS, 1);
     f->ring.next++;
-    if (__builtin_expect(note->known & KNOWN_MORE, 0)) place->more = note->more;
+    const telemetry_record *later = &f->ring.record[(f->ring.next + FLOW_LATER) & (TELEMETRY_RECORDS - 1)];
+    __builtin_prefetch(&later->said, 1);       /* the ring is larger than the caches: a line to write comes from far away */
+    __builtin_prefetch(&later->said.number, 1);
+    if (__builtin_expect(note->of.known & KNOWN_MORE, 0)) place->more = note->more;
     telemetry_said *r = &place->said;
-    *r = (telemetry_said) {
-        .number = number, .arrived = in->arrived, .bytes = in->length, .from_link = note->from, .address = note->address, .path = note->path,
-        .meid = note->meid, .generation = f->generation, .weight = f->every, .mtype = note->mtype, .sub_id = note->sub_id,
-        .worker = note->worker, .treatment = note->treatment, .priority = note->priority, .hops = note->hops,
-        .presettled = (in->flags & IN_PRESETTLED) != 0, .known = note->known, .message = note->message,
-        .delivery = note->handle, .front = note->front, .delivery_count = note->delivery_count, .pieces = note->pieces,
-    };
+    r->of = note->of;
+    r->of.kind = kind;
+    r->of.presettled = (in->flags & IN_PRESETTLED) != 0;
+    r->number = number;        /* each by itself: a whole line of zeros before that takes longer than all else here */
+    r->arrived = in->arrived;
+    r->bytes = in->length;
+    r->settled = r->sent = r->queued = r->starved = 0;
+    r->condition = 0;
     return r;
 }
 
@@ -343,16 +336,17 @@ __attribute__((noinline)) static void flow_copy(core_router *c, const core_out *
     core_flow *f = c->flow;
     const core_in *in = out->in;
     const core_note *note = flow_noted(f, in);
-    telemetry_said *r = note ? flow_record(c, f, note, in) : NULL;
+    telemetry_said *r = note ? flow_record(c, f, note, in, FLOW_DELIVERY) : NULL;
     if (!r) return;
-    r->kind = FLOW_DELIVERY;
     r->to_link = out->link->worker == c->workers ? f->local : out->link->flow;
     bool heard = f->heard == pool_handle(out);
-    r->outcome = flow_outcome(out, state, heard && f->done, f->dropped);
-    r->presettled |= out->link->settles;
-    if (heard && f->sent) r->sent = flow_later(f->sent, in->arrived);
-    if (r->outcome <= FLOW_MODIFIED) r->settled = flow_later(c->now, r->sent > in->arrived ? r->sent : in->arrived);
-    if (r->outcome == FLOW_REJECTED && detail != ROUTERD_NIL) r->condition = flow_condition(c, f, arena, detail);
+    uint64_t sent = heard && f->sent ? flow_later(f->sent, in->arrived) : 0;
+    uint8_t outcome = flow_outcome(out, state, heard && f->done, f->dropped);
+    r->of.outcome = outcome;
+    r->of.presettled |= out->link->settles;
+    r->sent = sent;
+    if (outcome <= FLOW_MODIFIED) r->settled = flow_later(c->now, sent > in->arrived ? sent : in->arrived);
+    if (outcome == FLOW_REJECTED && detail != ROUTERD_NIL) r->condition = flow_condition(c, f, arena, detail);
     if (!heard) return;
     if (f->sent > in->arrived + f->writing) r->queued = f->sent - in->arrived - f->writing;
     r->starved = f->starved;
@@ -363,13 +357,12 @@ __attribute__((noinline, cold)) static void flow_drop(core_router *c, const core
 {
     core_flow *f = c->flow;
     core_note *note = flow_noted(f, in);
-    if (!note || (note->dropped && !to)) return;
-    note->dropped = true;
-    telemetry_said *r = flow_record(c, f, note, in);
+    if (!note || (note->of.kind == FLOW_DROP && !to)) return;
+    note->of.kind = FLOW_DROP;
+    telemetry_said *r = flow_record(c, f, note, in, FLOW_DROP);
     if (!r) return;
-    r->kind = FLOW_DROP;
     r->to_link = to ? to->flow : 0;
-    r->outcome = outcome;
+    r->of.outcome = outcome;
     if (!(in->flags & IN_PRESETTLED)) r->settled = flow_later(c->now, in->arrived);
     if (detail != ROUTERD_NIL) r->condition = flow_condition(c, f, (uint8_t) c->workers, detail);
 }

@@ -91,17 +91,17 @@ static void flow_digest(core_router *c, core_flow *f, const core_in *in, core_no
     uint8_t trace[TRACEPARENT];
     if (!content) return;
     const content_digest d = content->digest;
-    note->known = (uint8_t) (KNOWN_DIGEST | (d.body ? KNOWN_BODY : 0));
-    note->message = d.message;
-    note->front = d.body;
-    note->delivery_count = d.delivery_count;
+    note->of.known = (uint8_t) (KNOWN_DIGEST | (d.body ? KNOWN_BODY : 0));
+    note->of.message = d.message;
+    note->of.front = d.body;
+    note->of.delivery_count = d.delivery_count;
     if (__builtin_expect(!(d.trace | d.transaction | d.onward | d.back), 1)) return;
-    if (d.trace && content_copy(v, in->block, d.trace, trace, TRACEPARENT, CONTENT_HOPS) && flow_trace(trace, &note->more)) note->known |= KNOWN_TRACE;
-    if (d.transaction && content_copy(v, in->block, d.transaction, note->more.transaction, sizeof note->more.transaction, CONTENT_HOPS)) note->known |= KNOWN_TRANSACTION;
+    if (d.trace && content_copy(v, in->block, d.trace, trace, TRACEPARENT, CONTENT_HOPS) && flow_trace(trace, &note->more)) note->of.known |= KNOWN_TRACE;
+    if (d.transaction && content_copy(v, in->block, d.transaction, note->more.transaction, sizeof note->more.transaction, CONTENT_HOPS)) note->of.known |= KNOWN_TRANSACTION;
     if (!(d.onward | d.back)) return;
     note->more.onward = flow_route(c, f, in, d.onward);
     note->more.back = flow_route(c, f, in, d.back);
-    note->known |= KNOWN_ROUTE;
+    note->of.known |= KNOWN_ROUTE;
 }
 
 #endif

@@ -104,6 +104,7 @@ static inline uint64_t core_overflow(const core_router *c)
 
 static inline void core_publish(core_router *c)
 {
+    if (__builtin_expect(c->flow != NULL, 0)) telemetry_publish(&c->flow->ring);      /* first: of what anybody is told there is a record */
     while (c->dirty) {
         uint32_t w = (uint32_t) __builtin_ctzll(c->dirty);
         c->dirty &= c->dirty - 1;
@@ -113,7 +114,6 @@ static inline void core_publish(core_router *c)
             if (write(k->eventfd, &one, sizeof one) < 0) continue;   /* a full eventfd is already readable */
         }
     }
-    if (__builtin_expect(c->flow != NULL, 0)) telemetry_publish(&c->flow->ring);
 }
 
 /* Content that nobody reads any more goes back to its owner; with a link, `credit` replenishes it.  Without a block it is

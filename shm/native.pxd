@@ -148,14 +148,17 @@ cdef extern from "layout.h" nogil:
 cdef extern from "telemetry.h" nogil:
     cdef enum:
         FLOW_DROP, FLOW_DROPPED, FLOW_NO_CLASS, TELEMETRY_RECORDS, TELEMETRY_TEXT
-    ctypedef struct telemetry_said:
-        uint64_t number, arrived, settled, sent, queued, starved, bytes
-        uint32_t from_link, to_link, address, path, meid, condition, generation, weight
+    ctypedef struct telemetry_message:
+        uint64_t delivery, message
+        uint32_t from_link, address, path, meid, generation, weight
         int32_t mtype, sub_id
-        uint8_t worker, kind, outcome, treatment, priority, hops, presettled, known
-        uint64_t message, delivery
         uint32_t front
         uint16_t delivery_count, pieces
+        uint8_t worker, treatment, priority, hops, known, kind, outcome, presettled
+    ctypedef struct telemetry_said:
+        telemetry_message of
+        uint64_t number, arrived, settled, sent, queued, starved, bytes
+        uint32_t to_link, condition
     ctypedef struct telemetry_more:
         uint8_t trace[16]
         uint8_t span[8]

@@ -120,8 +120,9 @@ cdef class FlowColumns:
 
     cdef bint append(self, const telemetry_record *record, int64_t offset) noexcept:
         cdef const telemetry_said *r = &record.said
+        cdef const telemetry_message *m = &r.of
         cdef uint32_t n = self.count
-        if r.kind > FLOW_DROP or r.outcome > FLOW_DROPPED or r.treatment > FLOW_NO_CLASS or r.priority > 9 or r.worker > ROUTERD_MAX_WORKERS:
+        if m.kind > FLOW_DROP or m.outcome > FLOW_DROPPED or m.treatment > FLOW_NO_CLASS or m.priority > 9 or m.worker > ROUTERD_MAX_WORKERS:
             return False
         self.ts[n] = (<int64_t> r.arrived + offset) // 1000
         self.seq[n] = <int64_t> r.number
@@ -130,31 +131,31 @@ cdef class FlowColumns:
         self.settle[n] = <int64_t> (r.settled - r.arrived) if r.settled >= r.arrived and r.settled else -1
         self.queue[n] = <int64_t> r.queued if r.sent else -1
         self.starved[n] = <int64_t> r.starved if r.sent else -1
-        self.from_link[n] = r.from_link
+        self.from_link[n] = m.from_link
         self.to_link[n] = r.to_link
-        self.address[n] = r.address
-        self.path[n] = r.path
-        self.meid[n] = r.meid
+        self.address[n] = m.address
+        self.path[n] = m.path
+        self.meid[n] = m.meid
         self.condition[n] = r.condition
-        self.mtype[n] = r.mtype
-        self.sub_id[n] = r.sub_id
-        self.weight[n] = <int32_t> r.weight
-        self.worker[n] = r.worker
-        self.hops[n] = r.hops
-        self.kind[n] = <int8_t> r.kind
-        self.outcome[n] = <int8_t> r.outcome
-        self.treatment[n] = <int8_t> r.treatment
-        self.priority[n] = <int8_t> r.priority
-        self.settled[n] = <int8_t> (r.presettled != 0)
-        self.known[n] = <int8_t> (r.known & 0x7f)
-        self.message[n] = <int64_t> (r.message & 0x7fffffffffffffff) if r.known & KNOWN_DIGEST and r.message else -1
-        self.body[n] = <int64_t> (r.bytes - r.front) if r.known & KNOWN_BODY and r.bytes >= r.front else -1
-        self.delivery[n] = <int64_t> (r.delivery & 0x7fffffffffffffff)
-        self.pieces[n] = <int32_t> r.pieces
-        self.deliveries[n] = <int16_t> r.delivery_count if r.known & KNOWN_DIGEST else -1
-        self.onward[n] = record.more.onward if r.known & KNOWN_ROUTE else 0
-        self.back[n] = record.more.back if r.known & KNOWN_ROUTE else 0
-        if r.known & KNOWN_MORE:
+        self.mtype[n] = m.mtype
+        self.sub_id[n] = m.sub_id
+        self.weight[n] = <int32_t> m.weight
+        self.worker[n] = m.worker
+        self.hops[n] = m.hops
+        self.kind[n] = <int8_t> m.kind
+        self.outcome[n] = <int8_t> m.outcome
+        self.treatment[n] = <int8_t> m.treatment
+        self.priority[n] = <int8_t> m.priority
+        self.settled[n] = <int8_t> (m.presettled != 0)
+        self.known[n] = <int8_t> (m.known & 0x7f)
+        self.message[n] = <int64_t> (m.message & 0x7fffffffffffffff) if m.known & KNOWN_DIGEST and m.message else -1
+        self.body[n] = <int64_t> (r.bytes - m.front) if m.known & KNOWN_BODY and r.bytes >= m.front else -1
+        self.delivery[n] = <int64_t> (m.delivery & 0x7fffffffffffffff)
+        self.pieces[n] = <int32_t> m.pieces
+        self.deliveries[n] = <int16_t> m.delivery_count if m.known & KNOWN_DIGEST else -1
+        self.onward[n] = record.more.onward if m.known & KNOWN_ROUTE else 0
+        self.back[n] = record.more.back if m.known & KNOWN_ROUTE else 0
+        if m.known & KNOWN_MORE:
             memcpy(self.trace + 16 * n, record.more.trace, 16)
             memcpy(self.span + 8 * n, record.more.span, 8)
             memcpy(self.transaction + 32 * n, record.more.transaction, 32)
@@ -200,11 +201,15 @@ cdef class FlowReader(Mapped):
         cdef uint64_t waiting = telemetry_waiting(&self.consumer)
         cdef uint64_t first = self.consumer.next
         cdef telemetry_record r
+        cdef const telemetry_record *place
         while waiting and columns.count < columns.room:
-            r = self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)]     # a copy: what was checked is used
+            place = &self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)]
+            r.said = place.said     # a copy: what was checked is used
+            if r.said.of.known & KNOWN_MORE:
+                r.more = place.more
             if self.consumer.next == first:
-                self.generation = r.said.generation
-            elif r.said.generation != self.generation:
+                self.generation = r.said.of.generation
+            elif r.said.of.generation != self.generation:
                 break
             if not columns.append(&r, offset):
                 self.bad += 1
@@ -217,7 +222,7 @@ cdef class FlowReader(Mapped):
         """Of the core that made the next record; that of the last one where there is none."""
         if not telemetry_waiting(&self.consumer):
             return self.generation
-        return self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)].said.generation
+        return self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)].said.of.generation
 
     def name(self, uint32_t id) -> bytes | None:
         """A text; None: there is none, or it is gone."""

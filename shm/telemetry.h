@@ -36,24 +36,29 @@ enum telemetry_outcome {                                       /* OUTCOMES of fl
 enum telemetry_link_kind { FLOW_NORMAL = 0, FLOW_INTER_ROUTER = 1, FLOW_EDGE = 2, FLOW_ROUTE_CONTAINER = 3, FLOW_LOCAL = 4 };
 enum telemetry_class { FLOW_MC = 0, FLOW_UC = 1, FLOW_BALANCED = 2, FLOW_ANYCAST = 3, FLOW_LINK = 4, FLOW_NO_CLASS = 5 };
 
+typedef struct {               /* what is known once a message has come: a cache line, which all records of its copies begin as */
+    uint64_t delivery;         /* one number for all copies of a message */
+    uint64_t message;          /* hash of the message-id; 0: it has none */
+    uint32_t from_link, address, path, meid;   /* a link and names; 0: none */
+    uint32_t generation;       /* of the core */
+    uint32_t weight;           /* one of so many is recorded */
+    int32_t mtype, sub_id;
+    uint32_t front;            /* bytes in front of its body */
+    uint16_t delivery_count;
+    uint16_t pieces;           /* that it came in, at most UINT16_MAX */
+    uint8_t worker, treatment, priority, hops;
+    uint8_t known;             /* mask of enum telemetry_known */
+    uint8_t kind, outcome, presettled;     /* of these three only the record knows */
+} telemetry_message;
+
 typedef struct {               /* times are nanoseconds of CLOCK_MONOTONIC; 0: it did not happen, or nobody knows */
+    telemetry_message of;
     uint64_t number;           /* of the worker that it came to, from 1 */
     uint64_t arrived, settled, sent;
     uint64_t queued;           /* nanoseconds from arrival until its first byte went out */
     uint64_t starved;          /* of these without credit */
     uint64_t bytes;
-    uint32_t from_link, to_link;   /* 0: none */
-    uint32_t address, path, meid, condition;   /* names; 0: none */
-    uint32_t generation;       /* of the core */
-    uint32_t weight;           /* one of so many is recorded */
-    int32_t mtype, sub_id;
-    uint8_t worker, kind, outcome, treatment, priority, hops, presettled;
-    uint8_t known;             /* mask of enum telemetry_known */
-    uint64_t message;          /* hash of the message-id; 0: it has none */
-    uint64_t delivery;         /* one number for all copies of a message */
-    uint32_t front;            /* bytes in front of its body */
-    uint16_t delivery_count;
-    uint16_t pieces;           /* that it came in, at most UINT16_MAX */
+    uint32_t to_link, condition;   /* a link and a name; 0: none */
 } telemetry_said;
 
 typedef struct {               /* what few messages have; a line of its own, which the others leave alone */
@@ -103,7 +108,7 @@ typedef struct {
     uint8_t rest[4096 - 4 * 64];
 } telemetry_header;
 
-_Static_assert(sizeof(telemetry_said) == 128 && sizeof(telemetry_record) == 192, "a record is three cache lines, of which most need two");
+_Static_assert(sizeof(telemetry_message) == 64 && sizeof(telemetry_said) == 128 && sizeof(telemetry_record) == 192, "a record is three cache lines, of which most need two");
 _Static_assert(sizeof(telemetry_name) == 256, "a name is four");
 _Static_assert(sizeof(telemetry_link) == 32, "two links are one");
 _Static_assert(sizeof(telemetry_header) == 4096, "the ring begins at a page");

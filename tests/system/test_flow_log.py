@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from peer import ACCEPTED, REJECTED, RELEASED, Net
+from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
 from proton import Message, symbol
 from running import Configuration, RunningRouter, until
 
 from shm.segment import attach, segment_prefix
+from shm.stats import COUNTERS
 
 LISTENER = "name: clients\n host: 127.0.0.1\n port: 0"
 ENDPOINTS = ("127.0.0.1:1", "127.0.0.1:2")  # nobody listens there: AMQP clients receive for them
@@ -35,7 +37,7 @@ class Logged:
         self.planes += "routeWorker {\n address: F\n kind: forward\n trace: yes\n}\n"
         log = f"flowLog {{\n directory: {self.directory}\n rollAge: 1\n transactions: yes\n}}\n"
         self.section = self.planes + log
-        complaints = r"(?:recorder|core) died|endpoint .*"
+        complaints = r"(?:recorder|core) died|endpoint .*|flow log cannot be written"
         self.router = RunningRouter(
             folder, Configuration(listener=LISTENER, sections=self.section, expected=complaints)
         )
@@ -47,9 +49,17 @@ class Logged:
     def rows(self, address: str) -> list[dict[str, Any]]:
         return [row for row in self.all_rows() if row["address"] == address]
 
-    def all_rows(self) -> list[dict[str, Any]]:
-        files = sorted((self.directory / "raw").rglob("*.parquet"))
+    def all_rows(self, directory: Path | None = None) -> list[dict[str, Any]]:
+        files = sorted(((directory or self.directory) / "raw").rglob("*.parquet"))
         return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+    def recorded(self, name: str) -> int:
+        """A counter of the recorder."""
+        with attach(segment_prefix(self.router.id, self.router.process.pid)) as segments:
+            page = segments.recorder_stats()
+            count = page.get(COUNTERS[name][0])
+            del page
+            return count
 
     def numbered(self) -> int:
         """The highest numbers of each worker's rows, summed: those that are missing count, too."""
@@ -171,15 +181,64 @@ def test_a_killed_recorder_costs_rows_only(logged: Logged) -> None:
 
 
 def test_a_killed_core_begins_another_life(logged: Logged) -> None:
-    """Its successor's rows have another boot_id, and are numbered from 1."""
-    boots = {row["boot_id"] for row in logged.rows("flow.b")}
-    os.kill(logged.pid("core"), signal.SIGKILL)
+    """In the middle of traffic: what senders were told before has its rows, what was open has none, and its
+    successor's rows have another boot_id, and are numbered from 1. No file is left unfinished."""
+    recorded = logged.router.core["flow_records"]
+    with Net(logged.router.address) as net:
+        at = net.peer()
+        receiver = at.receiver("flow.c", 1000)
+        sender = net.peer().ready_sender("flow.c")
+        first = [net.send(sender, Message(body=b"x")) for _ in range(20)]
+        for arrived in at.take(receiver, 20):
+            arrived.settle(REJECTED)
+        assert net.settled(*first) == [REJECTED] * 20
+        doubtful = [net.send(sender, Message(body=b"x")) for _ in range(10)]
+        at.take(receiver, 10)
+        os.kill(logged.pid("core"), signal.SIGKILL)
+        assert net.settled(*doubtful) == [MODIFIED] * 10
     until(lambda: logged.router.log.count("core serves") >= 2, "the next core")
     told = logged.exchange("flow.c", 20)
-    rows = logged.has("flow.c", 20)
-    assert Counter(row["outcome"] for row in rows) == told
-    assert not boots & {row["boot_id"] for row in rows}
-    assert min(row["seq"] for row in rows) == 1
+    rows = logged.has("flow.c", 40)
+    lives = list(dict.fromkeys(row["boot_id"] for row in rows))
+    before, behind = ([row for row in rows if row["boot_id"] == life] for life in lives)
+    assert Counter(row["outcome"] for row in before) == {"rejected": 20}
+    assert Counter(row["outcome"] for row in behind) == told
+    assert sorted(row["seq"] for row in behind) == list(range(1, 21))
+    assert logged.router.core["flow_records"] == recorded + 40  # the counter outlives the core
+    assert not list(logged.directory.rglob(".*.tmp"))
+
+
+@pytest.fixture
+def small_disk(logged: Logged) -> Iterator[Path]:
+    """A file system of 256 KiB; only root can make one."""
+    folder = logged.folder / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(folder)]
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S607  whichever umount there is
+
+
+def test_a_full_disk_costs_rows_only(logged: Logged, small_disk: Path) -> None:
+    """One sentence, and what is lost is counted; messages pass as before. It goes on when there is room."""
+    before, pids = len(logged.router.log), (logged.pid("core"), logged.pid("recorder"))
+    logged.reload(logged.section.replace(str(logged.directory), str(small_disk)), "flowLog changed")
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * (256 - 8) * 1024)
+    assert logged.exchange("flow.full", 5).total() == 5
+    until(lambda: logged.recorded("flow_lost_no_space") == 5, "the loss")
+    until(lambda: "cannot be written" in logged.router.log[before:], "the sentence")  # follows the counter
+    said = [line for line in logged.router.log[before:].splitlines() if "cannot be written" in line]
+    assert len(said) == 1
+    assert f"{small_disk}/raw: No space left on device; " in said[0]
+    assert "records are lost, and more until it can" in said[0]
+    ballast.unlink()
+    told = logged.exchange("flow.room", 5)
+    until(lambda: len(logged.all_rows(small_disk)) == 5, "the rows")
+    assert Counter(row["outcome"] for row in logged.all_rows(small_disk)) == told
+    assert pids == (logged.pid("core"), logged.pid("recorder"))
+    logged.reload(logged.section, "flowLog changed")
 
 
 def test_it_is_switched_off_and_on(logged: Logged) -> None:
