@@ -48,12 +48,12 @@ static inline void *shared_memory(size_t bytes)
  * A lost wake-up shows as a hang; the alarm turns it into a failure. */
 static inline void run_pair(void *(*left)(void *), void *(*right)(void *), void *shared)
 {
-    alarm(100);
+    alarm(500);
 #ifdef PROCESSES
     pid_t child = fork();
     CHECK(child >= 0, "fork");
     if (!child) {
-        alarm(100);
+        alarm(500);
         right(shared);
         _exit(0);
     }

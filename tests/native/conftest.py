@@ -49,7 +49,7 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def once(command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=120, env=os.environ | options, check=False
+            command, capture_output=True, text=True, timeout=600, env=os.environ | options, check=False
         )
 
     def run_one(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ int main(void)
     routerd_consumer in;
     uint64_t seed = 44, posted = 0, read = 0, most = 0;
     CHECK(ring && ring_format(ring, CAPACITY) && outbox_attach(&out, ring) && ring_consume(&in, ring), "attach");
-    alarm(100);
+    alarm(500);
     while (read < ITEMS) {
         bool slow = posted / 5000 % 2 == 0;                 /* times of growth and times of relief */
         for (uint64_t n = random_below(&seed, slow ? 12 : 5); n && posted < ITEMS; n--) {

@@ -118,11 +118,11 @@ def test_the_report_is_one_page_that_a_browser_shows(results: Results, tmp_path:
     command = [browser, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={tmp_path}"]
     command += [
         *(["--no-sandbox"] if os.getuid() == 0 else []),
-        "--timeout=20000",
+        "--timeout=60000",
         "--dump-dom",
         f"file://{where}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     for shown in ("slow consumer", "special/loop", "R1&gt;R4&gt;R3&gt;R2", "pair/there", "worker 0"):
         assert f">{shown}</td>" in done.stdout or f">{shown}</text>" in done.stdout, shown

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -144,16 +145,17 @@ def test_killed_and_started_again_it_counts_each_record_once(
     """SIGKILL in the middle of a batch; then the totals are those of the batch job."""
     output = tmp_path / "out"
     running = start(some, output)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not list(output.glob("part-*1")):
         assert time.monotonic() < deadline
         assert running.poll() is None, running.stdout and running.stdout.read()
         time.sleep(0.05)
     while not list(output.glob(".part-*")) and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
-    os.killpg(running.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # it was faster
+        os.killpg(running.pid, signal.SIGKILL)
     running.communicate()
-    done, _ = start(some, output).communicate(timeout=180)
+    done, _ = start(some, output).communicate(timeout=300)
     assert "so far" in done
     assert not list(output.glob(".part-*"))
     sums = Parts(spark, str(output)).read()

@@ -1,39 +1,26 @@
 """Names and links of the flow log against plain models: what is read is right, or known to be gone."""
 
-import mmap
-
+import flow_bed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.forward import Forwarder, Telemetry
 from shm import native as n
 
-ARENA = 1 << 20
 TEXTS = st.binary(min_size=1, max_size=20) | st.binary(min_size=240, max_size=300)
 
 
-class Bed:
-    """Both sides of telemetry."""
+class Bed(flow_bed.Bed):
+    """Both sides of telemetry, and lives of the core."""
 
     def __init__(self) -> None:
-        control = mmap.mmap(-1, n.control_bytes(1))
-        n.format_control(control, 1, ARENA, 1)
-        rings = mmap.mmap(-1, n.rings_bytes(1))
-        n.format_rings(rings, 1)
-        arenas = [mmap.mmap(-1, ARENA) for _ in range(2)]
-        for arena in arenas:
-            n.format_arena_segment(arena)
-        self.flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
-        n.format_telemetry(self.flow, 1)
-        self.forwarder = Forwarder(1, control, rings, arenas, [-1])
-        self.generation = 0
-        self.core()
-        self.reader = n.FlowReader(self.flow)
+        super().__init__()
+        self.generation = 1
+        self.reads = self.reader()
 
-    def core(self) -> None:
+    def next_core(self) -> None:
         """The next life of the core."""
         self.generation += 1
-        self.telemetry = Telemetry(self.forwarder, self.flow, b"me", self.generation)
+        self.core(self.generation)
 
 
 @settings(deadline=None, max_examples=60)
@@ -45,7 +32,7 @@ def test_a_number_is_a_text(names: list[tuple[bytes, bool]], dies: int) -> None:
     seen: dict[int, bytes] = {}
     for at, (text, pinned) in enumerate(names):
         if at == dies:
-            bed.core()
+            bed.next_core()
             known.clear()
         number = bed.telemetry.name(text)
         assert number
@@ -54,11 +41,11 @@ def test_a_number_is_a_text(names: list[tuple[bytes, bool]], dies: int) -> None:
         if not pinned:
             bed.telemetry.forget(number)
     for number, text in seen.items():
-        found = bed.reader.name(number)
+        found = bed.reads.name(number)
         assert found is not None
         assert found == text if len(text) <= 248 else (found[:231] == text[:231] and len(found) == 248)
     cut = [text for text in set(seen.values()) if len(text) > 248]
-    assert len({bed.reader.name(known.get(text, 0)) for text in cut if text in known}) == len(
+    assert len({bed.reads.name(known.get(text, 0)) for text in cut if text in known}) == len(
         [text for text in cut if text in known]
     )
 
@@ -70,8 +57,8 @@ def test_a_place_used_again_is_known_to_be_gone() -> None:
     bed.telemetry.forget(other)
     for i in range(40_000):
         bed.telemetry.forget(bed.telemetry.name(b"text %d" % i))
-    assert bed.reader.name(pinned) == b"pinned"
-    assert bed.reader.name(other) is None
+    assert bed.reads.name(pinned) == b"pinned"
+    assert bed.reads.name(other) is None
     assert bed.telemetry.name(b"pinned") == pinned
     assert bed.telemetry.name(b"other") != other
 
@@ -83,7 +70,7 @@ def test_no_place_is_left_when_all_are_pinned() -> None:
     assert numbers.count(0) > 200
     first = next(i for i, number in enumerate(numbers) if not number)
     assert all(numbers[:first])
-    assert bed.reader.name(numbers[0]) == b"0"
+    assert bed.reads.name(numbers[0]) == b"0"
     bed.telemetry.forget(numbers[5])
     assert bed.telemetry.name(b"one more")
 
@@ -109,15 +96,15 @@ def test_links_are_read_as_written(steps: list[str]) -> None:
             link, number = there.pop(0)
             bed.forwarder.remove_link(0, link, 1)
             bed.telemetry.drop_link(number)
-    assert {number: bed.reader.link(number) for number in written} == written
+    assert {number: bed.reads.link(number) for number in written} == written
 
 
 def test_nonsense_is_not_read() -> None:
     """Numbers of nothing, and a head that makes no sense."""
     bed = Bed()
     for number in (0, 1, 0xFFFF, 0xFFFFFFFF, 5 << 16 | 40_000):
-        assert bed.reader.name(number) is None
-        assert bed.reader.link(number) is None
+        assert bed.reads.name(number) is None
+        assert bed.reads.link(number) is None
     bed.flow[64:72] = b"\xff" * 8
-    assert bed.reader.waiting() == 0
-    assert bed.reader.read(n.FlowColumns(10), 0) == 0
+    assert bed.reads.waiting() == 0
+    assert bed.reads.read(n.FlowColumns(10), 0) == 0

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from running import LONG, Configuration, RunningRouter, address_of, until
+from running import Configuration, RunningRouter, address_of, until
+
+from routerd.client import Client, Place
 
 LISTENERS = "listener {\n host: 127.0.0.1\n port: 0\n role: inter-router\n}\n"
 ADDRESSES = "".join(
@@ -50,9 +52,9 @@ class NetworkRouter(RunningRouter):
         wanted = {self.id, *ids}
 
         def reached() -> bool:
-            return {
-                row["id"] for row in self.stat("nodes") if row.get("cost") or row["id"] == self.id
-            } >= wanted
+            with Client(Place(self.url)) as client:
+                rows = list(client.query("router.node", ["id", "cost"]))
+            return {row["id"] for row in rows if row.get("cost") or row["id"] == self.id} >= wanted
 
         until(reached, f"{self.id} knows {ids}")
 
@@ -68,15 +70,6 @@ class NetworkRouter(RunningRouter):
             self.come_to_rest()
         finally:
             self.end()
-
-    def end(self) -> None:
-        """As `stop`, whatever is on its way."""
-        try:
-            self.process.terminate()
-            assert self.process.wait(timeout=LONG) == 0, self.log
-            assert self.left_in_shared_memory == []
-        finally:
-            self.kill()
 
 
 def kill(router: RunningRouter) -> None:

@@ -74,6 +74,29 @@ def roles(supervisor: int) -> dict[str, psutil.Process]:
     return found
 
 
+class Since:
+    """A router from a moment on, when nobody is connected: what it counts and says more."""
+
+    def __init__(self, router: "RunningRouter") -> None:
+        until(lambda: router.counted("connections") == 0, "end of earlier connections")
+        until(lambda: router.core["connections_admitted"] == 0, "end of earlier connections in the core")
+        self._router, self._log = router, len(router.log)
+        self._totals = self._all()
+
+    def _all(self) -> dict[str, int]:
+        pages = [self._router.core, *self._router.workers]
+        return {name: sum(page[name] for page in pages) for name in pages[0]}
+
+    def counted(self, name: str, number: int) -> None:
+        """Wait until something has happened so many times more."""
+        until(lambda: self._all()[name] - self._totals[name] >= number, f"{number} {name}")
+        assert self._all()[name] - self._totals[name] == number
+
+    def says(self, what: str, times: int = 1) -> None:
+        """Wait until the log says something, by a regular expression."""
+        until(lambda: len(re.findall(what, self._router.log[self._log :])) >= times, f"{what} in the log")
+
+
 def own_lines(log: str) -> list[str]:
     """Lines of a log but for those about what other tests have killed."""
     return [line for line in log.splitlines() if "Removed what a killed router left" not in line]
@@ -184,19 +207,27 @@ class RunningRouter:
         assert self.counted("bad_records") == self.core["bad_records"] == 0
 
     def stop(self) -> None:
-        """SIGTERM: status 0, soon, nothing in /dev/shm, no complaint in the log."""
+        """As `end`, without clients; no complaint in the log."""
         try:
             self.come_to_rest()
-            self.process.send_signal(signal.SIGTERM)
-            assert self.process.wait(timeout=STOP) == 0, self.log
-        finally:
+        except BaseException:
             self.kill()
-        assert self.left_in_shared_memory == []
+            raise
+        self.end()
         lines = re.findall(r"(?m)^.*(?:\((?:warning|error|critical)\)|Traceback).*$", self.log)
         refusals = r"(connection of \S+|AGENT \(error\) .*) refused: |message of \S+ rejected: "
         refusals += r"|Route table \S+: .* refused, "
         complaints = [line for line in lines if not re.search(f"{refusals}|{self.expected}", line)]
         assert complaints == [], "\n".join(complaints)
+
+    def end(self) -> None:
+        """SIGTERM, whatever is on its way: status 0, soon, nothing in /dev/shm."""
+        try:
+            self.process.send_signal(signal.SIGTERM)
+            assert self.process.wait(timeout=STOP) == 0, self.log
+        finally:
+            self.kill()
+        assert self.left_in_shared_memory == []
 
     def kill(self) -> None:
         """End what still runs, and unmap."""

@@ -16,7 +16,7 @@ import pytest
 from peer import Net
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from proton import Delivery, Message
-from running import LONG, STOP, Configuration, RunningRouter, free_port, roles, until
+from running import LONG, Configuration, RunningRouter, free_port, roles, until
 from web import get, series, site
 
 HTTP = "listener {\n host: 127.0.0.1\n port: 0\n http: yes\n %s\n}\n"
@@ -161,10 +161,7 @@ def hurt(tmp_path: Path, configuration: Configuration) -> Iterator[RunningRouter
     """A router of its own for tests that leave complaints in its log."""
     router = RunningRouter(tmp_path, configuration)
     yield router
-    router.process.send_signal(signal.SIGTERM)
-    assert router.process.wait(timeout=STOP) == 0
-    assert router.left_in_shared_memory == []
-    router.kill()
+    router.end()
 
 
 def pids(router: RunningRouter) -> dict[str, int]:

@@ -9,6 +9,8 @@ from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, Peer
 from proton import Message
 from running import until
 
+from routerd.client import Client, Place
+
 MIB = 1 << 20
 
 
@@ -141,7 +143,9 @@ def test_multicast_reaches_everybody_once(net: Net, line: list[NetworkRouter], n
 
 
 def _remotes(router: NetworkRouter, name: str) -> int:
-    return sum(row["remoteCount"] for row in router.stat("addresses") if row["name"].endswith(name))
+    with Client(Place(router.url)) as client:
+        rows = list(client.query("router.address", ["name", "remoteCount"]))
+    return sum(row.get("remoteCount", 0) for row in rows if row["name"].endswith(name))
 
 
 def test_a_large_message(net: Net, ends: tuple[Peer, Peer], name: str) -> None:

@@ -4,14 +4,13 @@ Link routes connect clients to it; by auto links it is a waypoint, takes what fi
 exchange sends on.
 """
 
-import signal
 from collections.abc import Iterator
 
 import pytest
 from peer import ACCEPTED, RELEASED, Net
 from proton import Message, Receiver, Sender
 from rabbit import Rabbit
-from running import STOP, Configuration, RunningRouter, until
+from running import Configuration, RunningRouter, until
 
 MANY = 200
 WAYS = """
@@ -74,11 +73,7 @@ def router(configuration: Configuration, tmp_path_factory: pytest.TempPathFactor
     """Its connector is connected until the end, so it has not come to rest when it is stopped."""
     router = RunningRouter(tmp_path_factory.mktemp("router"), configuration)
     yield router
-    router.process.send_signal(signal.SIGTERM)
-    try:
-        assert router.process.wait(timeout=STOP) == 0, router.log
-    finally:
-        router.kill()
+    router.end()
 
 
 @pytest.fixture

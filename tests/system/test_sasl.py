@@ -1,13 +1,11 @@
 """SASL with users of the router's own."""
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import proton
 import pytest
 import sasl_users
-from running import Configuration, RunningRouter, until
+from running import Configuration, RunningRouter, Since
 from secured import Credentials, attempt
 
 pytestmark = pytest.mark.skipif(
@@ -18,19 +16,24 @@ pytestmark = pytest.mark.skipif(
 LISTENER = "host: 127.0.0.1\n port: 0\n authenticatePeer: {}\n saslMechanisms: {}"
 
 
-@pytest.fixture
-def router(tmp_path: Path) -> Iterator[RunningRouter]:
+@pytest.fixture(scope="module")
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
     """Listeners: users only; users or nobody; users with encryption."""
-    sasl_users.make(tmp_path, alice="secret", bob="hidden")
-    settings = f"workers: 1\n saslConfigDir: {tmp_path}\n saslConfigName: routerd"
+    folder = tmp_path_factory.mktemp("sasl")
+    sasl_users.make(folder, alice="secret", bob="hidden")
+    settings = f"workers: 1\n saslConfigDir: {folder}\n saslConfigName: routerd"
     users = LISTENER.format("yes", "PLAIN SCRAM-SHA-256")
     either = LISTENER.format("no", "ANONYMOUS PLAIN")
     encrypted = f"{users}\n requireEncryption: yes"
     sections = f"listener {{\n {either}\n}}\nlistener {{\n {encrypted}\n}}\n"
-    router = RunningRouter(tmp_path, Configuration(settings, users, sections))
-    yield router
+    return Configuration(settings, users, sections)
+
+
+@pytest.fixture(autouse=True)
+def since(router: RunningRouter) -> Iterator[Since]:
+    """What the test has caused."""
+    yield Since(router)
     assert "secret" not in router.log
-    router.kill()
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
@@ -47,13 +50,14 @@ def test_a_user_with_the_right_password(router: RunningRouter, mechanism: str) -
         ("alice", "hidden", "PLAIN"),
     ],
 )
-def test_a_wrong_password_is_refused(router: RunningRouter, user: str, password: str, mechanism: str) -> None:
+def test_a_wrong_password_is_refused(
+    router: RunningRouter, since: Since, user: str, password: str, mechanism: str
+) -> None:
     """Counted, and told with the peer's name."""
     outcome = attempt(router.urls[0], Credentials(user=user, password=password, mechanisms=mechanism))
     assert not outcome.opened
-    until(lambda: router.counted("refused_authentication") == 1, "count")
-    told = r"connection of 127\.0\.0\.1:\d+ refused: .*[Aa]uthenticat"
-    until(lambda: re.search(told, router.log), "the log line")
+    since.counted("refused_authentication", 1)
+    since.says(r"connection of 127\.0\.0\.1:\d+ refused: .*[Aa]uthenticat")
 
 
 @pytest.mark.parametrize("credentials", [Credentials(mechanisms="ANONYMOUS"), Credentials(sasl=False)])
@@ -68,7 +72,9 @@ def test_anonymous_beside_users(router: RunningRouter) -> None:
     assert not attempt(router.urls[1], Credentials(user="bob", password="wrong", mechanisms="PLAIN")).opened  # noqa: S106 - of this test
 
 
-def test_a_password_in_the_clear_is_refused_where_encryption_is_required(router: RunningRouter) -> None:
+def test_a_password_in_the_clear_is_refused_where_encryption_is_required(
+    router: RunningRouter, since: Since
+) -> None:
     credentials = Credentials(user="alice", password="secret", mechanisms="PLAIN")  # noqa: S106 - of this test
     assert not attempt(router.urls[2], credentials).opened
-    until(lambda: router.counted("refused_unprotected") == 1, "count")
+    since.counted("refused_unprotected", 1)

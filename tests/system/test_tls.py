@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority, Certificate
-from running import LONG, Configuration, RunningRouter, address_of, until
+from running import LONG, Configuration, RunningRouter, Since, address_of, until
 from secured import Credentials, attempt, urls_of
 
 PASSWORD = "top secret"  # noqa: S105 - of this test
@@ -52,17 +52,25 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("certificates"))
 
 
-@pytest.fixture
-def router(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningRouter]:
+@pytest.fixture(scope="module")
+def router(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRouter]:
     """Listeners: TLS only; client certificates only; TLS or not."""
-    monkeypatch.setenv("ROUTERD_TEST_PASSWORD", PASSWORD)
     external = "requireSsl: yes\n authenticatePeer: yes\n saslMechanisms: EXTERNAL"
     sections = profile(files) + listener(external) + listener("")
     first = "host: 127.0.0.1\n port: 0\n sslProfile: p\n requireSsl: yes"
-    router = RunningRouter(tmp_path, Configuration("workers: 1", first, sections))
-    yield router
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("ROUTERD_TEST_PASSWORD", PASSWORD)
+        configuration = Configuration("workers: 1", first, sections)
+        router = RunningRouter(tmp_path_factory.mktemp("router"), configuration)
+        yield router
+        router.stop()
+
+
+@pytest.fixture(autouse=True)
+def since(router: RunningRouter) -> Iterator[Since]:
+    """What the test has caused."""
+    yield Since(router)
     assert PASSWORD not in router.log + router.output
-    router.stop()
 
 
 def client(files: Files, certificate: Certificate | None = None, **more: str) -> Credentials:
@@ -104,21 +112,21 @@ def test_a_certificate_makes_a_user(files: Files, router: RunningRouter) -> None
 
 
 @pytest.mark.parametrize("which", ["none", "foreign", "expired"])
-def test_a_wrong_certificate_is_refused(files: Files, router: RunningRouter, which: str) -> None:
+def test_a_wrong_certificate_is_refused(
+    files: Files, router: RunningRouter, since: Since, which: str
+) -> None:
     """Counted, and told with the peer's name."""
     certificate = None if which == "none" else getattr(files, which)
     assert not attempt(urls_of(router.output)[1], client(files, certificate, mechanisms="EXTERNAL")).opened
-    until(lambda: router.counted("refused_tls") == 1, "count")
-    told = r"connection of 127\.0\.0\.1:\d+ refused: the TLS handshake failed"
-    until(lambda: re.search(told, router.log), "the log line")
+    since.counted("refused_tls", 1)
+    since.says(r"connection of 127\.0\.0\.1:\d+ refused: the TLS handshake failed")
 
 
-def test_a_plain_client_is_refused_where_tls_is_required(router: RunningRouter) -> None:
+def test_a_plain_client_is_refused_where_tls_is_required(router: RunningRouter, since: Since) -> None:
     for credentials in (Credentials(), Credentials(sasl=False)):
         assert not attempt(urls_of(router.output)[0], credentials).opened
-    until(lambda: router.counted("refused_unprotected") == 2, "count")
-    told = r"connection of 127\.0\.0\.1:\d+ refused: .*unencrypted"
-    until(lambda: len(re.findall(told, router.log)) == 2, "the log lines")
+    since.counted("refused_unprotected", 2)
+    since.says(r"connection of 127\.0\.0\.1:\d+ refused: .*unencrypted", 2)
 
 
 def test_a_certificate_does_not_replace_authentication(files: Files, router: RunningRouter) -> None:
@@ -126,7 +134,7 @@ def test_a_certificate_does_not_replace_authentication(files: Files, router: Run
     assert not attempt(urls_of(router.output)[1], client(files, files.client, mechanisms="ANONYMOUS")).opened
 
 
-def test_garbage_hurts_nobody(files: Files, router: RunningRouter) -> None:
+def test_garbage_hurts_nobody(files: Files, router: RunningRouter, since: Since) -> None:
     """Half a handshake, a hello cut off, random bytes: the others are served on."""
     place = ("127.0.0.1", int(urls_of(router.output)[0].rpartition(":")[2]))
     junk = [
@@ -143,8 +151,7 @@ def test_garbage_hurts_nobody(files: Files, router: RunningRouter) -> None:
     for one in held:
         one.close()
     until(lambda: router.counted("connections") == 0, "end of the junk")
-    until(lambda: router.counted("refused_tls") >= 3, "count")
-    until(lambda: "refused" in router.log, "the log lines")
+    since.says("refused: the TLS handshake failed", 3)
     assert re.search(r"connection of -", router.log) is None
 
 

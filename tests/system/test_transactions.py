@@ -1,6 +1,5 @@
 """Transactions of clients at a real broker, ActiveMQ, through link routes; and drain, which it answers."""
 
-import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from activemq import ActiveMQ
 from peer import ACCEPTED, Net, Peer
 from proton import Delivery, Described, Message, Receiver, Sender, ulong
-from running import STOP, Configuration, RunningRouter, until
+from running import Configuration, RunningRouter, until
 
 DECLARE, DISCHARGE, DECLARED, TRANSACTIONAL = 0x31, 0x32, 0x33, 0x34  # AMQP 4.5
 ROUTES = [("$coordinator", "in"), ("queue", "in"), ("queue", "out")]
@@ -39,11 +38,7 @@ def router(configuration: Configuration, tmp_path_factory: pytest.TempPathFactor
     router = RunningRouter(tmp_path_factory.mktemp("router"), configuration)
     until(lambda: "link route Dqueue is active" in router.log, "connection to the broker")
     yield router
-    router.process.send_signal(signal.SIGTERM)
-    try:
-        assert router.process.wait(timeout=STOP) == 0, router.log
-    finally:
-        router.kill()
+    router.end()
 
 
 class Client:

@@ -1,12 +1,9 @@
 """Vhost policy as clients meet it."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from proton import Message
 from proton.utils import BlockingConnection
-from running import LONG, Configuration, RunningRouter, until
+from running import LONG, Configuration, RunningRouter, Since, until
 from secured import Credentials, attempt
 
 POLICY = """
@@ -70,11 +67,15 @@ NOT_ALLOWED = "amqp:unauthorized-access"
 TOO_MANY = "amqp:resource-limit-exceeded"
 
 
-@pytest.fixture
-def router(tmp_path: Path) -> Iterator[RunningRouter]:
-    router = RunningRouter(tmp_path, Configuration("workers: 2", sections=POLICY))
-    yield router
-    router.stop()
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    return Configuration("workers: 2", sections=POLICY)
+
+
+@pytest.fixture(autouse=True)
+def since(router: RunningRouter) -> Since:
+    """What the test has caused."""
+    return Since(router)
 
 
 def at(vhost: str) -> Credentials:
@@ -82,20 +83,20 @@ def at(vhost: str) -> Credentials:
 
 
 @pytest.mark.parametrize("vhost", ["unknown", "far", "members"])
-def test_who_is_not_let_in_is_told_so(router: RunningRouter, vhost: str) -> None:
+def test_who_is_not_let_in_is_told_so(router: RunningRouter, since: Since, vhost: str) -> None:
     """An unknown vhost, a host outside its ranges, a user in no group."""
     outcome = attempt(router.url, at(vhost), [("receiver", "a")])
     assert (outcome.error, outcome.description) == (TOO_MANY, "connection disallowed by local policy")
-    assert router.counted("refused_vhost") == 1
-    until(lambda: "denied: " in router.log, "the log line")
+    since.counted("refused_vhost", 1)
+    since.says("denied: ")
 
 
-def test_connections_are_counted_over_all_workers(router: RunningRouter) -> None:
+def test_connections_are_counted_over_all_workers(router: RunningRouter, since: Since) -> None:
     """The second one, on the other worker, is too many; when the first is gone there is room again."""
     with HeldConnection(router, "free"):
         outcome = attempt(router.url, at("libre"), [("receiver", "news")])
         assert outcome.error == TOO_MANY
-        assert router.core["refused_connections"] == 1
+        since.counted("refused_connections", 1)
     until(lambda: attempt(router.url, at("free")).error == "", "room")
 
 
@@ -119,49 +120,51 @@ def test_addresses_that_are_allowed(router: RunningRouter) -> None:
         ("dynamic", None),
     ],
 )
-def test_an_address_that_is_not_allowed(router: RunningRouter, kind: str, address: str | None) -> None:
+def test_an_address_that_is_not_allowed(
+    router: RunningRouter, since: Since, kind: str, address: str | None
+) -> None:
     outcome = attempt(router.url, at("strict"), [(kind, address)])
     assert outcome.link_errors == (NOT_ALLOWED,)
-    assert router.core["refused_addresses"] == 1
-    until(lambda: "(user 'anonymous', vhost strict) denied" in router.log, "the log line")
+    since.counted("refused_addresses", 1)
+    since.says(r"\(user 'anonymous', vhost strict\) denied")
 
 
-def test_an_anonymous_sender_may_name_allowed_addresses_only(router: RunningRouter) -> None:
+def test_an_anonymous_sender_may_name_allowed_addresses_only(router: RunningRouter, since: Since) -> None:
     """Each message is looked at; of many to one address only the first asks."""
     for _ in range(2):
         outcome = attempt(router.url, at("strict"), [("sender", None)], Message(address="secret", body="x"))
         assert outcome.dispositions == (NOT_ALLOWED,)
-    assert router.core["refused_messages"] == 2
+    since.counted("refused_messages", 2)
     other = attempt(router.url, at("free"), [("sender", None)], Message(address="secret", body="x"))
     assert other.dispositions == ("38",)  # released: allowed there, whatever was found out for the others
 
 
-def test_links_are_counted(router: RunningRouter) -> None:
+def test_links_are_counted(router: RunningRouter, since: Since) -> None:
     links = [("receiver", "list"), ("receiver", "own_anonymous"), ("sender", "list")]
     outcome = attempt(router.url, at("strict"), links, sends=False)
     assert outcome.link_errors == (TOO_MANY,)
-    assert router.core["refused_links"] == 1
+    since.counted("refused_links", 1)
 
 
 @pytest.mark.parametrize("size", [2_000, 50_000])
-def test_a_message_too_large_ends_link_and_connection(router: RunningRouter, size: int) -> None:
+def test_a_message_too_large_ends_link_and_connection(router: RunningRouter, since: Since, size: int) -> None:
     """Rejected with the condition, and everything closed; in one frame or in many."""
     message = Message(address="list", body="x" * size)
     outcome = attempt(router.url, at("strict"), [("sender", None)], message)
     assert outcome.dispositions == ("amqp:link:message-size-exceeded",)
     assert outcome.link_errors == (), "the reason is told once, with the message"
     assert outcome.error == "amqp:connection:forced"
-    assert router.counted("refused_size") == 1
+    since.counted("refused_size", 1)
     assert attempt(router.url, at("free"), [("sender", None)], message).dispositions == ("38",)  # released
 
 
-def test_a_foreign_user_id_is_rejected(router: RunningRouter) -> None:
+def test_a_foreign_user_id_is_rejected(router: RunningRouter, since: Since) -> None:
     """The user's own passes."""
     for user, disposition in ((b"mallory", NOT_ALLOWED), (b"anonymous", None)):
         message = Message(address="jobs.x.in", body="x", user_id=user)
         outcome = attempt(router.url, at("strict"), [("sender", None)], message)
         assert (outcome.dispositions == (NOT_ALLOWED,)) is (disposition is not None)
-    assert router.counted("refused_user_id") == 1
+    since.counted("refused_user_id", 1)
 
 
 class HeldConnection:
