@@ -4,10 +4,12 @@ Every refusal is counted (shm/stats.py) and has one line in the log that names t
 """
 
 import logging
+import time
 from typing import Final, Protocol
 
 import msgspec
 
+from shm.complaints import Complaints
 from shm.control import ConnectorSetup, ListenerSetup
 from shm.security import Admission, PolicySetup
 from shm.stats import COUNTERS
@@ -21,6 +23,7 @@ POLICY = logging.getLogger("POLICY")
 TRUNK: Final = "inter-router"  # its users are those of other routers, which have been judged there
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
 ADMITTED: Final = COUNTERS["connections_admitted"][0]
+TELL_SECONDS: Final = 60.0  # between two lines about the unopened: a scan must not fill the log
 TLS_FAILURE: Final = "SSL Failure"  # how the engine begins to describe one
 
 
@@ -72,6 +75,7 @@ class Guard:
         self._max_connections = policy.max_connections
         self._policy = Policy(policy)
         self._certificates = Certificates(engine)
+        self._unopened = Complaints(SERVER, "connection of %s ended before it was opened", TELL_SECONDS)
         self.told: dict[int, Rights] = {}  # by connection: what an authentication service has said
 
     def set_policy(self, policy: PolicySetup) -> None:
@@ -156,6 +160,10 @@ class Guard:
         else:
             return False
         return True
+
+    def unopened(self, peer: str) -> None:
+        """A peer has gone, or has been sent away, without a word that made sense."""
+        self._unopened.tell(time.monotonic(), peer)
 
     def count(self, name: str) -> None:
         """One more in the worker's statistics page."""

@@ -251,7 +251,7 @@ class Handler:
         elif opened:
             SERVER.info("[C%d] connection of %s closed", number, host)
         else:
-            SERVER.debug("connection of %s ended before it was opened", host)  # a scan must not fill the log
+            self.guard.unopened(host)
         if opened and known:
             closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
             self.post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)

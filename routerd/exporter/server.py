@@ -10,6 +10,7 @@ the table is full and the oldest must go.
 """
 
 import contextlib
+import logging
 import selectors
 import socket
 import ssl
@@ -24,8 +25,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from routerd.exporter import websocket
-from routerd.exporter.complaints import Complaints
 from routerd.exporter.tls import TLS_RECORD, Secured
+from shm.complaints import Complaints
+
+LOGGER = logging.getLogger("HTTP")
 
 MOST = 128  # connections at once
 AT_ONCE = 16  # of them accepted in one turn
@@ -34,6 +37,7 @@ HEAD_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
 CROWDED_SECONDS = 1.0  # when there is no place left, whoever has been here for so long makes room
+TELL_SECONDS = 1.0  # between two lines about clients
 REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls")
 _NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -106,7 +110,7 @@ class Server:
         self._accepting = False
         self.answered: Counter[int] = Counter()
         self._relays = websocket.Relays(self._selector)
-        self._complaints = Complaints()
+        self._complaints = Complaints(LOGGER, "HTTP client %s refused: %s", TELL_SECONDS)
         self._now = 0.0  # of this turn
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
 
@@ -329,7 +333,7 @@ class Server:
 
     def _refused(self, connection: Connection, why: str, detail: str = "") -> None:
         self.refused[why] += 1
-        self._complaints.tell(connection.peer, f"{why}: {detail}" if detail else why, self._now)
+        self._complaints.tell(self._now, connection.peer, f"{why}: {detail}" if detail else why)
 
     def _drop(self, connection: Connection, why: str | None = None, detail: str = "") -> None:
         if why is not None:

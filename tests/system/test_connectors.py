@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import signal
+import socket
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import sasl_users
 from acceptor import Acceptor
 from certificates import Authority
 from peer import Net
-from running import Configuration, RunningRouter, address_of, roles, until
+from running import LONG, Configuration, RunningRouter, address_of, roles, until
 
 from routerd.client import Client, Place
 
@@ -151,15 +153,26 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
         f"sslProfile {{\n name: w\n caCertFile: {stranger.certificate}\n}}\n"
     )
     port, late = map(int, re.findall(r"amqps://\S+:(\d+)", far.output))
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    asking.load_cert_chain(server.certificate, server.key)
+    names: list[str | None] = []
+    asking.sni_callback = lambda _, name, __: names.append(name)
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.settimeout(LONG)
     near = start(
         "near",
         profiles
+        + connector(
+            "asking", listening.getsockname()[1], "host: localhost\n protocolFamily: IPv4\n sslProfile: c"
+        )
         + connector("right", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: c")
         + connector("wrong", port, "host: 127.0.0.1\n sslProfile: c")
         + connector("unverified", port, "host: 127.0.0.1\n sslProfile: c\n verifyHostname: no")
         + connector("stranger", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: w")
         + connector("expired", late, "host: localhost\n protocolFamily: IPv4\n sslProfile: c"),
     )
+    with listening, asking.wrap_socket(listening.accept()[0], server_side=True):
+        assert names == ["localhost"]  # SNI
     near.reaches("right", "SUCCESS", "auth=EXTERNAL.*encrypted=TLS")
     near.reaches("unverified", "SUCCESS")
     near.reaches("wrong", "CONNECTING", "failed: .*certificate .*not its addresses")

@@ -1,6 +1,7 @@
 """Clients that mean no good, or are broken: their connection ends, is counted, and nobody else notices."""
 
 import random
+import re
 import resource
 import select
 import socket
@@ -124,10 +125,13 @@ def test_garbage_ends_its_own_connection(
 ) -> None:
     """Whatever it is, and at whatever point of a connection's life."""
     with socket.create_connection(router.address) as connection:
+        peer = "{}:{}".format(*connection.getsockname())
         connection.sendall(garbage)
         bystander.goes_on()
         end_of(bystander.net, connection)
     failed(1)
+    said = rf" {re.escape(peer)} | ended before it was opened"  # of the latter kind one line a minute
+    until(lambda: re.search(said, router.log), "a line of the log that names it")
     bystander.goes_on()
 
 

@@ -85,6 +85,7 @@ def test_every_panel_of_the_dashboard_has_an_answer(
     router: RunningRouter, net: Net, server: Prometheus
 ) -> None:
     """Prometheus understands each query, and each finds series of this router."""
+    until(lambda: server.value("up") == 1, "a scrape before the traffic")
     traffic(net, "shown", 5)
     until(
         lambda: server.value("rate(routerd_delivery_latency_seconds_count[1m])") > 0, "two scrapes of traffic"

@@ -58,6 +58,7 @@ def test_a_wrong_password_is_refused(
     assert not outcome.opened
     since.counted("refused_authentication", 1)
     since.says(r"connection of 127\.0\.0\.1:\d+ refused: .*[Aa]uthenticat")
+    assert attempt(router.urls[0], Credentials(user="bob", password="hidden", mechanisms=mechanism)).opened  # noqa: S106 - of this test
 
 
 @pytest.mark.parametrize("credentials", [Credentials(mechanisms="ANONYMOUS"), Credentials(sasl=False)])

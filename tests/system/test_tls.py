@@ -13,6 +13,8 @@ from certificates import Authority, Certificate
 from running import LONG, Configuration, RunningRouter, Since, address_of, until
 from secured import Credentials, attempt, urls_of
 
+from routerd.client import Client, Place
+
 PASSWORD = "top secret"  # noqa: S105 - of this test
 SUBJECT = "/C=DE/ST=Bayern/L=Muenchen/O=Here/OU=Dev/CN=alice"
 
@@ -29,22 +31,22 @@ class Files:
         self.foreign = self.stranger.issue("foreign", "/CN=alice")
 
 
-def profile(files: Files) -> str:
+def profile(files: Files, name: str = "p", protocols: str = "TLSv1.2 TLSv1.3") -> str:
     return f"""sslProfile {{
-    name: p
+    name: {name}
     certFile: {files.server.certificate}
     privateKeyFile: {files.server.key}
     password: env:ROUTERD_TEST_PASSWORD
     caCertFile: {files.authority.certificate}
     uidFormat: on
-    protocols: TLSv1.2 TLSv1.3
+    protocols: {protocols}
     ciphers: ECDHE+AESGCM
 }}
 """
 
 
-def listener(text: str) -> str:
-    return f"listener {{\n host: 127.0.0.1\n port: 0\n sslProfile: p\n {text}\n}}\n"
+def listener(text: str, name: str = "p") -> str:
+    return f"listener {{\n host: 127.0.0.1\n port: 0\n sslProfile: {name}\n {text}\n}}\n"
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +56,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="module")
 def router(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRouter]:
-    """Listeners: TLS only; client certificates only; TLS or not."""
+    """Listeners: TLS only; client certificates only; TLS or not; TLS 1.3 only."""
     external = "requireSsl: yes\n authenticatePeer: yes\n saslMechanisms: EXTERNAL"
     sections = profile(files) + listener(external) + listener("")
+    sections += profile(files, "new", "TLSv1.3") + listener("requireSsl: yes", "new")
     first = "host: 127.0.0.1\n port: 0\n sslProfile: p\n requireSsl: yes"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("ROUTERD_TEST_PASSWORD", PASSWORD)
@@ -90,6 +93,15 @@ def test_tls_where_it_is_wanted_and_plain_where_it_may_be(files: Files, router: 
     assert cipher(files, place, "ECDHE-ECDSA-CHACHA20-POLY1305") is None  # not among those of the profile
 
 
+def test_only_the_protocols_of_the_profile(files: Files, router: RunningRouter, since: Since) -> None:
+    """TLS 1.3 where nothing else is allowed; who is older is refused, counted and told of."""
+    url = urls_of(router.output)[3]
+    assert attempt(url, client(files)).opened
+    assert cipher(files, address_of(url.replace("amqps", "amqp")), "ECDHE-ECDSA-AES128-GCM-SHA256") is None
+    since.counted("refused_tls", 1)
+    since.says(r"connection of 127\.0\.0\.1:\d+ refused: the TLS handshake failed")
+
+
 def cipher(files: Files, place: tuple[str, int], ciphers: str) -> str | None:
     """The cipher that a client of TLS 1.2 comes to; None: it is refused."""
     context = ssl.create_default_context(cafile=str(files.authority.certificate))
@@ -107,8 +119,20 @@ def cipher(files: Files, place: tuple[str, int], ciphers: str) -> str | None:
 
 
 def test_a_certificate_makes_a_user(files: Files, router: RunningRouter) -> None:
-    """EXTERNAL takes who has a certificate of the authority."""
-    assert attempt(urls_of(router.output)[1], client(files, files.client, mechanisms="EXTERNAL")).opened
+    """EXTERNAL takes who has a certificate of the authority; uidFormat names the user by it."""
+    url = urls_of(router.output)[1].replace("127.0.0.1", "localhost")
+    it = files.client
+    place = Place(
+        url,
+        trustfile=str(files.authority.certificate),
+        certificate=str(it.certificate),
+        key=str(it.key),
+        mechanisms="EXTERNAL",
+        timeout=LONG,
+    )
+    with Client(place) as asking:
+        (row,) = asking.query("connection")
+    assert (row["user"], row["sasl"], row["isEncrypted"]) == ("Here;alice", "EXTERNAL", True)
 
 
 @pytest.mark.parametrize("which", ["none", "foreign", "expired"])
@@ -120,6 +144,7 @@ def test_a_wrong_certificate_is_refused(
     assert not attempt(urls_of(router.output)[1], client(files, certificate, mechanisms="EXTERNAL")).opened
     since.counted("refused_tls", 1)
     since.says(r"connection of 127\.0\.0\.1:\d+ refused: the TLS handshake failed")
+    assert attempt(urls_of(router.output)[1], client(files, files.client, mechanisms="EXTERNAL")).opened
 
 
 def test_a_plain_client_is_refused_where_tls_is_required(router: RunningRouter, since: Since) -> None:
@@ -151,7 +176,7 @@ def test_garbage_hurts_nobody(files: Files, router: RunningRouter, since: Since)
     for one in held:
         one.close()
     until(lambda: router.counted("connections") == 0, "end of the junk")
-    since.says("refused: the TLS handshake failed", 3)
+    since.says(r"connection of 127\.0\.0\.1:\d+ refused: the TLS handshake failed", 3)
     assert re.search(r"connection of -", router.log) is None
 
 

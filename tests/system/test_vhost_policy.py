@@ -5,6 +5,7 @@ from proton import Message
 from proton.utils import BlockingConnection
 from running import LONG, Configuration, RunningRouter, Since, until
 from secured import Credentials, attempt
+from wire import BEGIN, Wire
 
 POLICY = """
 policy {
@@ -38,6 +39,7 @@ vhost {
             targetPattern: list, jobs.*.in
             allowAnonymousSender: yes
             maxFrameSize: 2048
+            maxSessionWindow: 20480
             maxSessions: 3
             maxSenders: 2
             maxReceivers: 1
@@ -50,6 +52,16 @@ vhost {
     groups: {
         $default: {
             remoteHosts: 10.0.0.1
+        }
+    }
+}
+vhost {
+    hostname: named
+    allowUnknownUser: yes
+    groups: {
+        $default: {
+            remoteHosts: 10.0.0.1, localhost, 10.0.0.7-10.0.0.9
+            sources: news*
         }
     }
 }
@@ -100,6 +112,11 @@ def test_connections_are_counted_over_all_workers(router: RunningRouter, since: 
     until(lambda: attempt(router.url, at("free")).error == "", "room")
 
 
+def test_a_host_that_is_allowed_by_its_name(router: RunningRouter) -> None:
+    """Beside addresses and ranges that are others'."""
+    assert attempt(router.url, at("named"), [("receiver", "news")]).error == ""
+
+
 def test_addresses_that_are_allowed(router: RunningRouter) -> None:
     """Names, the user's own, patterns; however they are spelt."""
     links = [("receiver", "own_anonymous"), ("sender", "amqp:/list"), ("sender", "jobs.a.in")]
@@ -137,6 +154,13 @@ def test_an_anonymous_sender_may_name_allowed_addresses_only(router: RunningRout
     since.counted("refused_messages", 2)
     other = attempt(router.url, at("free"), [("sender", None)], Message(address="secret", body="x"))
     assert other.dispositions == ("38",)  # released: allowed there, whatever was found out for the others
+
+
+def test_what_a_session_may_send_ahead(router: RunningRouter) -> None:
+    """The answer to BEGIN says so, in frames (AMQP 2.7.2): maxSessionWindow by maxFrameSize."""
+    with Wire(router.address, "strict") as wire:
+        wire.begin(1)
+        assert wire.expect(BEGIN).fields[2] == 10
 
 
 def test_links_are_counted(router: RunningRouter, since: Since) -> None:

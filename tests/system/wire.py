@@ -76,8 +76,9 @@ def exactly(sock: socket.socket, size: int) -> bytes:
 class Wire:
     """A connection without SASL and one session, opened; what the router says is read frame by frame."""
 
-    def __init__(self, address: tuple[str, int], **limits: int) -> None:
+    def __init__(self, address: tuple[str, int], hostname: str = "", **limits: int) -> None:
         self.socket = socket.create_connection(address, timeout=LONG)
+        self.hostname = hostname
         self.limits = limits
 
     def __enter__(self) -> Self:
@@ -86,7 +87,7 @@ class Wire:
         limits: list[Any] = [uint(self.limits["max_frame"]) if "max_frame" in self.limits else None]
         limits += [ushort(self.limits["channel_max"]) if "channel_max" in self.limits else None]
         limits += [uint(self.limits["idle"]) if "idle" in self.limits else None]
-        self.write(frame(0, described(OPEN, "wire", "", *limits)))
+        self.write(frame(0, described(OPEN, "wire", self.hostname, *limits)))
         self.begin(0)
         self.expect(BEGIN)
         return self

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from routerd.exporter.catalogue import catalogue
+from shm.stats import COUNTERS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROMETHEUS = {"up", "ALERTS"}
@@ -83,3 +84,6 @@ def test_dashboard_shows_every_reason_for_a_refusal() -> None:
     for name in ("settled", "dropped", "malformed", "aborted"):
         assert f"routerd_{name}_deliveries_total" in shown
     assert "routerd_failed_connections_total" in shown
+    for name in COUNTERS:
+        if name.startswith("refused_"):
+            assert f"routerd_{name}_total" in shown

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from routerd.exporter import server as http
-from routerd.exporter.complaints import TELL_SECONDS
-from routerd.exporter.server import Answer, Door, Request, Server
+from routerd.exporter.server import TELL_SECONDS, Answer, Door, Request, Server
 
 LARGE = 8 * 1024 * 1024  # more than socket buffers take
 

@@ -1,5 +1,6 @@
 """The guard of a worker: users of certificates, changed certificates, refusals, and their counters."""
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from shm import stats
+from shm.complaints import Complaints
 from shm.control import ListenerSetup
 from shm.security import PolicySetup, TlsSetup
-from workers.guard import Guard, address_of
+from workers.guard import TELL_SECONDS, Guard, address_of
 from workers.policy import DeniedError
 from workers.tls import CertificateError
 
@@ -168,6 +170,21 @@ def test_refusals_are_told_apart(
     assert home.guard.refused(1, "10.0.0.1:9", error) is (counter is not None)
     assert home.counters.named() == ({counter: 1} if counter else {})
     assert [("10.0.0.1:9" in line) for line in caplog.messages] == ([True] if counter else [])
+
+
+def test_connections_that_were_not_opened_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """At level info one a minute and worker, with how many there were; at level debug each."""
+    caplog.set_level("DEBUG", "SERVER")
+    told = Complaints(logging.getLogger("SERVER"), "connection of %s ended", TELL_SECONDS)
+    for now in (0.0, 1.0, 59.0, 60.0):
+        told.tell(now, f"10.0.0.1:{now:g}")
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert lines == [
+        ("INFO", "connection of 10.0.0.1:0 ended"),
+        ("DEBUG", "connection of 10.0.0.1:1 ended"),
+        ("DEBUG", "connection of 10.0.0.1:59 ended"),
+        ("INFO", "connection of 10.0.0.1:60 ended (and 2 others since the last such line)"),
+    ]
 
 
 def test_peers_without_their_port() -> None:

@@ -1,7 +1,12 @@
 """Vhost policy in a worker: who gets in, and with which grant."""
 
+import socket
+
 import pytest
 
+from routerd.config.policy import Policy as Configured
+from routerd.config.policy import Vhost
+from routerd.security import host_ranges, policy_setup
 from shm.security import GroupSetup, PolicySetup, VhostSetup
 from workers.policy import DeniedError, Policy, best_pattern, personal
 
@@ -62,6 +67,30 @@ def test_ranges_of_hosts_include_both_ends(host: str, allowed: bool) -> None:
     else:
         with pytest.raises(DeniedError):
             it.grant("h", "", host)
+
+
+def test_hosts_by_name(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Every address that a name has lets in; a name that nobody knows lets nobody in, and is told."""
+    known = {"gate.example": ["192.0.2.7", "2001:db8::7"], "far-away.example": ["198.51.100.1"]}
+
+    def look_up(name: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        if name not in known:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(0, 0, 0, "", (address, 0)) for address in known[name]]
+
+    host_ranges.cache_clear()
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    text = "10.0.0.1-10.0.0.9, gate.example, far-away.example, unknown.example"
+    group = {"$default": {"users": "*", "remoteHosts": text}}
+    vhost = Vhost(hostname="a", allow_unknown_user=True, groups=group)
+    policy = Policy(policy_setup(Configured(enable_vhost_policy=True), [vhost]))
+    host_ranges.cache_clear()
+    for host in ("192.0.2.7", "2001:db8::7", "198.51.100.1", "10.0.0.5"):
+        assert policy.grant("a", "u", host).admission is not None
+    for host in ("192.0.2.8", "2001:db8::8", "10.0.0.10", "127.0.0.1"):
+        with pytest.raises(DeniedError, match="not allowed from this host"):
+            policy.grant("a", "u", host)
+    assert "nobody knows the host 'unknown.example'" in caplog.text
 
 
 def test_the_default_vhost_takes_unknown_names() -> None:
