@@ -104,8 +104,7 @@ def _applications(rows: list[dict[str, Any]]) -> Shown:
         shown.add_column(column, overflow="fold")
     for row in rows:
         names = ("table", "endpoint", "controlIdentity", "tableId", "mapId", "state")
-        since = datetime.fromtimestamp(row["since"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        shown.add_row(*(row.get(one) or "-" for one in names), since, row.get("reason") or "")
+        shown.add_row(*(row.get(one) or "-" for one in names), _time(row["since"]), row.get("reason") or "")
     return shown
 
 
@@ -113,7 +112,11 @@ def _heading(row: dict[str, Any]) -> str:
     if not row.get("installed"):
         return f"{row['name']}: no table yet{': ' + row['lastError'] if row.get('lastError') else ''}"
     found = f"{row['name']}: table {row.get('tableId', '<id-missing>')}, {row['entryCount']} entries"
-    return f"{found}, from {row['origin']}, in use since {row['installed']}"
+    return f"{found}, from {row['origin']}, in use since {_time(row['installed'])}"
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _state(row: dict[str, Any]) -> str:

@@ -121,6 +121,24 @@ def test_mistakes_are_said_with_what_to_give(text: str, reason: str) -> None:
     assert reason in str(caught.value)
 
 
+def test_the_first_table_that_is_configured_takes_the_place_of_the_environments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its seed, unless it has one of its own; a listener that still names the former is a mistake."""
+    seed, other = str(tmp_path / "seed.rt"), tmp_path / "other.rt"
+    other.touch()
+    monkeypatch.setenv("RMR_SEED_RT", seed)
+    router = "router {\n id: me\n}\n"
+    listener = "listener {\n port: 4560\n protocol: rmr\n table: rmr\n}\n"
+    assert [(one.name, one.seed) for one in tables(parse(router + listener, "x.conf"))] == [("rmr", seed)]
+    own = "routeTable {\n name: own\n}\n"
+    assert [(one.name, one.seed) for one in tables(parse(router + own, "x.conf"))] == [("own", seed)]
+    seeded = f"routeTable {{\n name: own\n seed: {other}\n}}\n"
+    assert [one.seed for one in tables(parse(router + seeded, "x.conf"))] == [str(other)]
+    with pytest.raises(ConfigError, match="there is no routeTable 'rmr'"):
+        parse(router + listener + own, "x.conf")
+
+
 def test_applications_are_remembered(tmp_path: Path) -> None:
     """What was saved last is what is read."""
     path = tmp_path / "known"
