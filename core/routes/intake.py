@@ -37,7 +37,7 @@ from core.routes.table import MeidMap, Table
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 PIECE: Final = 1 << 14  # characters parsed in one go: the core can have the interpreter in between
-SWITCH_SECONDS: Final = 0.0005  # so long it waits for that at most
+SWITCH_SECONDS: Final = 0.0005  # so long it waits for that at most, whatever the thread is doing
 
 FILE_LIMIT: Final = 1 << 30  # octets of a seed file
 CLOSE_SECONDS: Final = 5.0  # for what is still to be kept when the core ends
@@ -238,6 +238,7 @@ class Aside(Intake):
         super().__init__()
         self._wake = wake
         self._queue: SimpleQueue[tuple[Feed, Text, bool] | _Keep | list[object] | None] = SimpleQueue()
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._thread = Thread(target=self._run, name="tables", daemon=True)
         self._thread.start()
 
@@ -271,8 +272,6 @@ class Aside(Intake):
             del job  # freed here, not in the core's thread
 
     def _take(self, feed: Feed, text: Text, last: bool) -> None:
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_SECONDS)
         with still():  # a collection would look at every entry
             try:
                 made = feed.take(text, last)
@@ -281,6 +280,5 @@ class Aside(Intake):
                 made = Made(feed, [Outcome("table", "", f"{type(error).__name__}: {error}")])
             finally:
                 gc.freeze()
-                sys.setswitchinterval(interval)
         self.made.append(made)
         self._wake()

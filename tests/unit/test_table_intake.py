@@ -5,7 +5,7 @@ import threading
 import time
 from pathlib import Path
 
-from core.routes.intake import Aside, Outcome
+from core.routes.intake import SWITCH_SECONDS, Aside, Outcome
 from shm import native as n
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
@@ -44,6 +44,7 @@ def test_a_table_is_swapped_under_load() -> None:
     assert got(a) + got(b) == list(range(number + 1))
     assert got(b)[-1] == number
     assert all(site.outcomes[one] == [n.S_ACCEPTED] for one in range(number + 1))
+    assert sys.getswitchinterval() <= SWITCH_SECONDS  # nor does the thread keep the interpreter for long
     assert longest < 50_000_000  # a portion is a fraction of a millisecond; machines that run tests are busy
     taken = site.plan.native.counts()[0]
     assert taken == number + 1
