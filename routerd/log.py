@@ -24,6 +24,7 @@ __all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "LogSetup", "conf
 
 ALWAYS = "always"  # attribute of a record that is written whatever its level
 EARLY = 200  # lines kept until there is a journal
+SHORTEST = 3  # letters of a level's name that are enough
 
 _NAMES = {number: name for name, number in LEVELS.items()}
 _INFO_AND_ABOVE = frozenset(number for number in _NAMES if number >= logging.INFO)
@@ -52,7 +53,7 @@ def parse_enable(text: str) -> frozenset[int] | None:
     """The levels that an `enable` text names, None for `default`. Raises ValueError for an unknown level.
 
     `info` is that level alone, `info+` that level and all above, `info-` and all below; `none`, or nothing,
-    no level. Commas or blanks join several.
+    no level. Commas or blanks join several. The beginning of a name, `warn` or `err`, is enough.
     """
     if text.strip().lower() == "default":
         return None
@@ -61,13 +62,19 @@ def parse_enable(text: str) -> frozenset[int] | None:
         name = word.lower()
         if name == "none":
             continue
-        level = LEVELS.get(name[:-1] if name[-1] in "+-" else name)
+        level = _level(name[:-1] if name[-1] in "+-" else name)
         if level is None:
             raise ValueError(f"{word[:40]!r} is no level; give {', '.join(LEVELS)}, none or default")
         enabled.add(level)
         sign = name[-1]
         enabled.update(n for n in _NAMES if (n > level and sign == "+") or (n < level and sign == "-"))
     return frozenset(enabled)
+
+
+def _level(name: str) -> int | None:
+    """As files of qdrouterd have it: `warn` is `warning`; less than three letters are none."""
+    found = [level for known, level in LEVELS.items() if known.startswith(name)]
+    return found[0] if len(name) >= SHORTEST and len(found) == 1 else None
 
 
 def event(logger: logging.Logger, level: int, text: str, **fields: object) -> None:

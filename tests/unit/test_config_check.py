@@ -160,7 +160,7 @@ address {
     priority: 12
 }
 log {
-    enable: inf
+    enable: infa
 }
 """
     assert told(text) == [
@@ -173,7 +173,7 @@ log {
         "9: address: has neither prefix nor pattern; give one of the two",
         "10: address priority: 12 is out of range; give a whole number from 0 to 9",
         "12: log module: is missing; give one of " + MODULES,
-        "13: log enable: 'inf' is no level; "
+        "13: log enable: 'infa' is no level; "
         "give trace, debug, info, notice, warning, error, critical, none or default (perhaps info)",
     ]
 
