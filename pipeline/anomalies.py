@@ -166,8 +166,8 @@ def _joined(found: DataFrame) -> DataFrame:
         f.min("quarter").alias("first"),
         (f.max("quarter") + f.expr(f"interval {QUARTER_S} seconds")).alias("last"),
         f.sum("n").alias("n"),
+        f.max_by("usual", "value").alias("usual"),  # beside the value that is told
         f.max("value").alias("value"),
-        f.min("usual").alias("usual"),
     )
     return joined.withColumn("evidence", _evidence()).select(*COLUMNS)
 

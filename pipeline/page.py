@@ -13,7 +13,7 @@ COLOURS: Final = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#64748
 
 STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --quiet: #7a7a7a; }
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 86rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 p.note { color: var(--quiet); }
 div.wide { overflow-x: auto; }

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -28,9 +30,13 @@ SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)
 
 @pytest.fixture(scope="session")
 def flows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of two days of four routers, with every kind of fault."""
+    """A log of two days of four routers, with every kind of fault; records of a file are out of order."""
     directory = tmp_path_factory.mktemp("flows") / "log"
     generate(SCENARIO, directory)
+    random = np.random.default_rng(1)
+    for file in directory.rglob("*.parquet"):
+        table = pq.ParquetFile(file).read()
+        pq.write_table(table.take(random.permutation(len(table))), file)
     return directory
 
 

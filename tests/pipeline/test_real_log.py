@@ -21,6 +21,11 @@ NAMES = {ACCEPTED: "accepted", REJECTED: "rejected", RELEASED: "released"}
 TOTAL = 60
 
 
+def counted(router: NetworkRouter) -> Counter[str]:
+    """What the metrics of a router say has become of deliveries."""
+    return Counter({name: router.core[name] for name in NAMES.values()})
+
+
 @pytest.fixture
 def told(tmp_path: Path) -> Counter[str]:
     """What the sender at R1, of messages to a receiver at R2, was told; both logs are in ``flows``."""
@@ -31,6 +36,7 @@ def told(tmp_path: Path) -> Counter[str]:
         routers.append(second := NetworkRouter(tmp_path / "R2", first.routers_url, more=log))
         for router in routers:
             until(lambda router=router: "recorder serves" in router.log, "the recorder")
+        before = [counted(router) for router in routers]
         with Net(first.address) as net:
             receiver = (at := net.peer(second.address)).receiver("closest/orders", 1000)
             sender = net.peer().ready_sender("closest/orders")
@@ -43,6 +49,7 @@ def told(tmp_path: Path) -> Counter[str]:
         flows = tmp_path / "flows"
         until(lambda: flows.is_dir() and survey(str(flows)).rows >= 2 * TOTAL, "the rows")
         assert [router.core["flow_records"] for router in routers] == [TOTAL, TOTAL]
+        assert [counted(router) - old for router, old in zip(routers, before, strict=True)] == [outcomes] * 2
     finally:
         for router in reversed(routers):
             router.end()

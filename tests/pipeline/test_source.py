@@ -37,11 +37,6 @@ def test_a_wrong_directory_is_said(spark: SparkSession, tmp_path: Path) -> None:
         spark.read.format("routerd").load(str(tmp_path / "missing")).count()
 
 
-def test_an_empty_log_gives_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
-    """No file at all is no error."""
-    assert read_log(spark, survey(str(tmp_path))).count() == 0
-
-
 def test_repeated_records_are_read_once(spark: SparkSession, few: Path, tmp_path: Path) -> None:
     """A copy is left out by its numbers; where numbers lie, records are compared."""
     wanted = read_log(spark, survey(str(few))).count()

@@ -1,18 +1,24 @@
 """What is found in a directory: bad files, repeated records, lost ones, versions."""
 
 import json
+import os
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from pipeline.cli import pipeline
 from pipeline.errors import PipelineError
 from pipeline.generate.write import SCHEMA
 from pipeline.survey import LogFile, Span, Survey, Watch, Writer, survey, untangle
 
 WRITER = Writer("R1", "b", 0)
+NOBODY = 65534
 
 
 def span_file(name: str, first: int, last: int, rows: int | None = None) -> LogFile:
@@ -116,6 +122,40 @@ def test_a_file_from_the_future_is_refused(few: Path) -> None:
     write(few / "new.parquet", "routerd.flow.v2")
     with pytest.raises(PipelineError, match=r"new\.parquet has the schema routerd\.flow\.v2.*update routerd"):
         survey(str(few))
+    done = CliRunner().invoke(pipeline, ["run", "--input", str(few), "--output", str(few / "out")])
+    assert (done.exit_code, done.output.count("\n")) == (1, 1)
+    assert "update routerd" in done.output
+
+
+@pytest.fixture
+def closed(few: Path) -> Iterator[Path]:
+    """A log one file of which must not be read, where everybody may look for it; root is nobody then."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(few, folder, dirs_exist_ok=True)
+        Path(folder).chmod(0o755)
+        (file,) = sorted(Path(folder).rglob("*.parquet"))[:1]
+        file.chmod(0)
+        root = not os.geteuid()
+        try:
+            if root:
+                os.seteuid(NOBODY)
+        except OSError:
+            pytest.skip("there is nobody but root here")
+        try:
+            yield file
+        finally:
+            if root:
+                os.seteuid(0)
+
+
+def test_a_file_that_must_not_be_read_is_said(closed: Path) -> None:
+    """It is not left out as if it were broken: it may hold what matters. One sentence, status 1, no Spark."""
+    root = str(closed.parents[3])
+    with pytest.raises(PipelineError, match=f"{closed} must not be read: .*Permission denied"):
+        survey(root)
+    done = CliRunner().invoke(pipeline, ["run", "--input", root, "--output", "unused"])
+    assert (done.exit_code, done.output.count("\n")) == (1, 1)
+    assert done.output.startswith(f"Error: {closed} must not be read")
 
 
 def test_a_file_without_later_columns_is_read(few: Path) -> None:

@@ -1,0 +1,134 @@
+"""The stream killed before any of its steps: what it wrote, and what it does again, is each record once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import fs
+
+from pipeline import stream
+from pipeline.parts import Parts, State
+from pipeline.stream import Pace, _Batches
+
+BATCHES = ([1, 2, 3], [3, 4], [5, 6], [2, 6, 7], [8])  # some records come twice
+
+
+class Killed(BaseException):
+    """Nothing catches it, as nothing catches SIGKILL."""
+
+
+class Records(list[int]):
+    """What the stream does with a data frame: numbers instead of rows, a file of them instead of Parquet."""
+
+    def where(self, _: str) -> "Records":
+        return self
+
+    def coalesce(self, _: int) -> "Records":
+        return self
+
+    @property
+    def write(self) -> "Records":
+        return self
+
+    def parquet(self, path: str) -> None:
+        Path(path).mkdir(parents=True)
+        Path(path, "numbers").write_text(json.dumps(self))
+
+
+class Spark:
+    """What `Parts` reads with."""
+
+    @property
+    def read(self) -> "Spark":
+        return self
+
+    def parquet(self, *paths: str) -> Records:
+        return Records(number for path in paths for number in json.loads(Path(path, "numbers").read_text()))
+
+
+class Mortal(fs.LocalFileSystem):  # type: ignore[misc]  # it has no types
+    """A file system whose process is killed instead of changing anything for the n-th time."""
+
+    left = 0
+
+    def step(self) -> None:
+        Mortal.left -= 1
+        if Mortal.left < 0:
+            raise Killed
+
+    def open_output_stream(self, *args: Any, **more: Any) -> Any:
+        self.step()
+        return super().open_output_stream(*args, **more)
+
+    def delete_dir(self, *args: Any) -> None:
+        self.step()
+        super().delete_dir(*args)
+
+    def move(self, *args: Any) -> None:
+        self.step()
+        super().move(*args)
+
+
+class Quiet:
+    """Nothing is wrong with any file."""
+
+    def fresh(self) -> list[Any]:
+        return []
+
+
+def fresh_of(records: Records, before: State) -> tuple[Records, State]:
+    """Stands for `once_only`: what was not taken before."""
+    taken = {number for number, _ in before.taken.get("w", [])}
+    new = Records(sorted(set(records) - taken))
+    ranges = [(number, number) for number in sorted(taken | set(new))]
+    return new, State(-1, before.records + len(new), 0, {"w": ranges}, {})
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers instead of records; three parts become one sum."""
+    monkeypatch.setattr(stream, "FOLD_AT", 2)
+    monkeypatch.setattr(stream, "once_only", fresh_of)
+    monkeypatch.setattr(stream, "sums", lambda records: records)
+    monkeypatch.setattr(stream, "added", lambda records: records)
+    monkeypatch.setattr("pipeline.parts.file_system", lambda path: (Mortal(), path))
+
+
+def start(output: Path) -> tuple[Parts, _Batches]:
+    """The stream's process: again after each death."""
+    checkpoint = output / "_checkpoint" / "metadata"
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.touch()
+    stand_ins: tuple[Any, Any] = Spark(), Quiet()
+    parts = Parts(stand_ins[0], str(output))
+    parts.prepare()
+    return parts, _Batches(parts, stand_ins[1], Pace(), lambda _: None)
+
+
+def died(output: Path, steps: int) -> bool:
+    """Take all batches, killed after so many steps; Spark gives the batch again, or even the one before."""
+    Mortal.left = steps
+    number, deaths = 0, 0
+    parts, batches = start(output)
+    while number < len(BATCHES):
+        batch: Any = Records(BATCHES[number])
+        try:
+            batches.take(batch, number)
+            number += 1
+        except Killed:
+            Mortal.left = 1000
+            deaths, number = deaths + 1, max(0, number - 1)
+            parts, batches = start(output)
+    result: Any = parts.read()
+    assert sorted(result) == list(range(1, 9))
+    assert parts.latest().records == 8
+    return deaths == 1
+
+
+def test_killed_before_any_step(tmp_path: Path) -> None:
+    """However far it had come."""
+    steps = 0
+    while died(tmp_path / str(steps), steps):
+        steps += 1
+    assert steps >= 2 * len(BATCHES)
