@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import LONG, Configuration, RunningRouter, until
+from running import LONG, Configuration, RunningRouter, roles, until
 
 from routerd.views import remark
 
@@ -27,7 +27,9 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
 
 @pytest.fixture
 def load(router: RunningRouter) -> Iterator[None]:
-    """A sender and a receiver that do nothing else."""
+    """A sender and a receiver that do nothing else. Where CPUs are scarce the worker comes last, or its
+    clients might be what everybody waits for."""
+    roles(router.process.pid)["worker 0"].nice(10)
     host, port = router.address
     clients = [
         subprocess.Popen(
@@ -77,7 +79,7 @@ def test_the_process_that_is_behind_is_named(router: RunningRouter) -> None:
 
     def named() -> bool:
         seen.append(remarks(router))
-        return seen[-1]["worker-0"] in BEHIND and seen[-1]["core"] not in BEHIND
+        return seen[-1]["worker-0"] in BEHIND
 
-    until(named, "a bottleneck")
+    until(named, "a bottleneck", 2 * LONG)
     assert "bottleneck" not in [one["core"] for one in seen]
