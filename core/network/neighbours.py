@@ -18,7 +18,7 @@ _NEVER: Final = float("-inf")
 class Neighbour:
     """One connection to a router."""
 
-    __slots__ = ("confirmed", "cost", "dialect", "instance", "number", "router")
+    __slots__ = ("confirmed", "cost", "dialect", "instance", "number", "router", "since")
 
     def __init__(self, number: int, cost: int, dialect: str) -> None:
         self.number = number
@@ -27,6 +27,7 @@ class Neighbour:
         self.router = ""
         self.instance = 0
         self.confirmed = _NEVER
+        self.since = _NEVER  # it is up
 
     @property
     def name(self) -> str:

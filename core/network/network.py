@@ -43,6 +43,9 @@ MA_LOG = logging.getLogger("ROUTER_MA")
 
 # How long a router that was asked for its link state may take.
 PATIENCE: Final = 2.0
+# A neighbour of another make must have heard of our instance before it is told addresses: who reads addresses
+# there is not who reads advertisements, and what came before news of a restart is lost with it, unnoticed.
+INTRODUCTION: Final = 1.0
 
 _VERSIONS: Final = {
     hello.OPCODE: hello.VERSION,
@@ -183,6 +186,8 @@ class Network:
         node.version = message.version
         self._topology.restarted(node, message.instance, now)
         new = not neighbour.up
+        if new:
+            neighbour.since = now
         neighbour.confirmed = now
         self._choose_link(message.router)
         if new and neighbour.ours:
@@ -319,12 +324,19 @@ class Network:
             for neighbour in self._neighbours:
                 self._outlet.send(HELLO_ADDRESS, message, neighbour.number)
         self._ask(now)
-        news = self._sync.news(now)
+        news = None if self._introducing(now) else self._sync.news(now)
         if news is not None:
             self._flood(news)
         changed = own_changed or news is not None
         if changed or (self._neighbours and self._schedule.due(now)):
             self._advertise(now, changed)
+
+    def _introducing(self, now: float) -> bool:
+        """A neighbour of another make has only just met us."""
+        return any(
+            neighbour.up and not neighbour.ours and now - neighbour.since < INTRODUCTION
+            for neighbour in self._neighbours
+        )
 
     def _ask(self, now: float) -> None:
         nodes = self._topology.nodes

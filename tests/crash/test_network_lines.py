@@ -11,6 +11,7 @@ from members import DISPATCH, OURS, SKUPPER, Network
 LINES = {
     "ours": (OURS, OURS, OURS),
     "around-qdrouterd": (OURS, DISPATCH, OURS),
+    "around-skrouterd": (OURS, SKUPPER, OURS),
     "between": (DISPATCH, OURS, SKUPPER),
 }
 NAMES = ("first", "middle", "last")

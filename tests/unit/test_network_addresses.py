@@ -1,5 +1,6 @@
 """Addresses of this router told to others, and theirs mapped."""
 
+import pytest
 from neighbourhood import Alone, body
 
 from core.network.advertisement import Advertisement
@@ -55,11 +56,28 @@ def test_a_skupper_router_is_told_all_addresses_in_its_dialect() -> None:
     alone.meet("S", dialect="skupper")
     alone.network.local_address("M0a", 3)
     alone.network.local_address("Cb", 4)
-    alone.tick()
+    alone.tick(1)
     alone.outlet.take()
     alone.say(MobileRequest("S", 0, 2).encode("A"))
     ((mau, _),) = alone.outlet.take("MAU")
     assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3}, absolute=True, version=2)
+
+
+@pytest.mark.parametrize("dialect", ["skupper", "dispatch"])
+def test_another_make_hears_of_this_life_before_it_hears_of_addresses(dialect: str) -> None:
+    """One that knew an earlier life of this router throws its addresses away when it hears of the new one."""
+    alone = Alone()
+    alone.network.local_address("M0a", 3)
+    alone.network.neighbour_up(1, 1, dialect)
+    alone.hello("S")
+    ((ra, _),) = alone.outlet.take("RA")
+    assert Advertisement.read(body(ra)).mobile_seq == 0
+    alone.tick()
+    assert not alone.outlet.take("MAU")
+    alone.tick(1)
+    said = [control for control, _ in alone.outlet.take() if control.opcode in ("MAU", "RA")]
+    assert [control.opcode for control in said] == ["MAU", "RA"]
+    assert Advertisement.read(body(said[1])).mobile_seq == 1
 
 
 def test_addresses_of_others_are_mapped() -> None:
