@@ -70,6 +70,7 @@ class Reader:
         self.known_types: dict[str, MessageType] = {}
         self.known_numbers: dict[str, int] = {}
         self._groups: dict[str, Groups] = {}
+        self._endpoints: set[str] = set()  # seen, and in order as they stand there
 
     def oddities(self, line: int, record: str) -> list[Oddity]:
         """Those since the last call."""
@@ -124,6 +125,8 @@ class Reader:
             self.odd.append(f"{what} {name!r} is not host:port")
         elif name != text and self._compatible:
             self.odd.append(f"white space around {what} {name!r}: the RMR library would not find it")
+        elif name == text:
+            self._endpoints.add(text)
         return name
 
     def groups(self, text: str) -> Groups:
@@ -153,6 +156,8 @@ class Reader:
 
     def _members(self, text: str) -> tuple[str, ...]:
         texts = text.split(",") if text.strip() else []
+        if len(texts) <= MEMBER_LIMIT and self._endpoints.issuperset(texts):
+            return tuple(texts)
         if len(texts) > MEMBER_LIMIT:
             self.odd.append(f"more than {MEMBER_LIMIT} endpoints in a group")
             texts = texts[:MEMBER_LIMIT]
