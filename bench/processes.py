@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -57,12 +58,12 @@ def role_of(command_line: list[str]) -> str:
 
 
 def processes(root: int) -> dict[str, int]:
-    """The process ``root`` and all below it: pid by role; a second one of a role gets a number."""
+    """The process ``root`` and all below it that run: pid by role; a second one of a role gets a number."""
     top = psutil.Process(root)
-    found: dict[str, int] = {}
-    for process in [top, *top.children(recursive=True)]:
-        role = unique(role_of(process.cmdline()), found)
-        found[role] = process.pid
+    found = {role_of(top.cmdline()): root}
+    for process in top.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has ended, and waits for its parent to notice
+            found[unique(role_of(process.cmdline()), found)] = process.pid
     return found
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from array import array
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench.clients import ClientSpec, summary, worst
@@ -170,6 +173,14 @@ def test_pss_is_in_bytes() -> None:
     )
     with pytest.raises(ValueError, match="Pss"):
         parse_pss("Rss: 9 kB\n")
+
+
+def test_a_child_that_has_ended_is_no_process() -> None:
+    """Not even before its parent has asked how."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
+        assert child.pid not in processes(os.getpid()).values()
 
 
 def test_own_process_can_be_sampled() -> None:
