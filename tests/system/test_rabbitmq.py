@@ -68,6 +68,9 @@ def configuration(broker: Rabbit) -> Configuration:
     )
 
 
+AUTO_LINKS = 5  # of `way`, `rest` and `sport`
+
+
 @pytest.fixture(scope="module")
 def router(configuration: Configuration, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRouter]:
     """Its connector is connected until the end, so it has not come to rest when it is stopped."""
@@ -80,6 +83,8 @@ def router(configuration: Configuration, tmp_path_factory: pytest.TempPathFactor
 def links(net: Net, router: RunningRouter, request: pytest.FixtureRequest) -> tuple[Sender, Receiver]:
     """A sender and a receiver of a queue of the test's own."""
     until(lambda: "link route Dqueue is active" in router.log, "connection to the broker")
+    others_gone = "the auto links, and the end of the links of the test before, at the broker, too"
+    until(lambda: router.counted("links") == AUTO_LINKS, others_gone)
     peer = net.peer()
     sender = peer.ready_sender(f"/queue/{request.node.name}")
     return sender, peer.receiver(f"/queue/{request.node.name}")
