@@ -44,7 +44,7 @@ MA_LOG = logging.getLogger("ROUTER_MA")
 # How long a router that was asked for its link state may take.
 PATIENCE: Final = 2.0
 # A neighbour of another make must have heard of our instance before it is told addresses: who reads addresses
-# there is not who reads advertisements, and what came before news of a restart is lost with it, unnoticed.
+# there is not who reads advertisements, and what comes before news of a restart may get lost with it.
 INTRODUCTION: Final = 1.0
 
 _VERSIONS: Final = {

@@ -7,8 +7,9 @@ import pytest
 from acceptor import Acceptor
 from arrival import Arrived
 from peer import ACCEPTED, REJECTED, Net, Peer
-from proton import Described, Message, Sender, symbol, ulong
+from proton import Described, Message, symbol, ulong
 from running import Configuration, RunningRouter, address_of, until
+from trunk_links import open_trunk
 from wire import encode
 
 FORMS = ("auto", "section", "map", "skupper", "none")
@@ -97,8 +98,7 @@ class Neighbour:
         net.peers.append(self.peer)
         self.peer.connection.properties = {symbol(key): value for key, value in properties.items()}
         self.peer.open()
-        self.control = self.pair("qd.router")
-        self.data = [self.pair("qd.router-data") for _ in range(10)][4]
+        self.control, self.data = open_trunk(self.peer)
         net.until(lambda: self.control.credit > 0 and self.data.credit > 0, "credit")
         body = {"id": self.name, "pv": 1, "area": "0", "instance": 1, "seen": [router.id]}
         hello = Message(address="amqp:/_local/qdhello", properties={"opcode": "HELLO"}, body=body)
@@ -106,16 +106,6 @@ class Neighbour:
         until(
             lambda: net.turn(0.01) or f"{self.name} by {self.name} at cost 1" in router.log, "the neighbour"
         )
-
-    def pair(self, capability: str) -> Sender:
-        session = self.peer.session()
-        sender, receiver = session.sender(self.peer.name()), session.receiver(self.peer.name())
-        for link in (sender, receiver):
-            for terminus in (link.source, link.target):
-                terminus.capabilities.put_symbol(symbol(capability))
-            link.open()
-        receiver.flow(250)
-        return sender
 
     def came(self) -> Arrived:
         """The message that is no word between routers."""

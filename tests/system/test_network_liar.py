@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from members import Network, nodes
 from peer import ACCEPTED, REJECTED, Net, Peer
-from proton import Message, Sender, symbol
+from proton import Message, symbol
 from running import until
+from trunk_links import open_trunk
 
 HELLO = "amqp:/_local/qdhello"
 ALL = "amqp:/_topo/0/all/qdrouter"
@@ -41,22 +42,9 @@ class Liar:
         self.net, self.name = net, name
         member = network["near"]
         self.peer: Peer = net.peer((member.trunk_host, member.trunk_port))
-        self.control = self.open("qd.router")
-        self.data = [self.open("qd.router-data") for _ in range(10)][4]
+        self.control, self.data = open_trunk(self.peer)
         net.until(lambda: self.control.credit > 0, "credit for what routers say")
         self.hello()
-
-    def open(self, capability: str) -> Sender:
-        """A pair of links."""
-        session = self.peer.session()
-        sender, receiver = session.sender(self.peer.name()), session.receiver(self.peer.name())
-        self.peer.inboxes[receiver.name] = []
-        for link in (sender, receiver):
-            for terminus in (link.source, link.target):
-                terminus.capabilities.put_symbol(symbol(capability))
-            link.open()
-        receiver.flow(250)
-        return sender
 
     def say(self, opcode: str, body: Any, to: str = ALL) -> None:
         message = Message(address=to, properties={"opcode": opcode}, body=body)
