@@ -45,7 +45,7 @@ TREATMENTS: Final = {number: name for name, number in NUMBERS.items() if name !=
 class Network(Protocol):
     """The router protocol, as far as it is driven from here."""
 
-    def neighbour_up(self, neighbour: int, cost: int, dialect: str) -> None: ...
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None: ...
     def neighbour_cost(self, neighbour: int, cost: int) -> None: ...
     def neighbour_lost(self, neighbour: int) -> None: ...
     def received(self, neighbour: int, content: bytes, now: float) -> None: ...
@@ -131,13 +131,13 @@ class Fabric:
 
     # ---- what the protocol is told ----
 
-    def neighbour_up(self, neighbour: int, cost: int, dialect: str) -> None:
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None:
         """The control links to a neighbour are open."""
         self.changed = True
-        self.network.neighbour_up(neighbour, cost, dialect)
+        self.network.neighbour_up(neighbour, cost, dialect, told)
 
     def neighbour_cost(self, neighbour: int, cost: int) -> None:
-        """The cost of the way to a neighbour is another one."""
+        """Our end's cost of the way to a neighbour is another one."""
         self.changed = True
         self.network.neighbour_cost(neighbour, cost)
 

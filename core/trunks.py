@@ -57,7 +57,7 @@ Key = tuple[int, int]  # worker, index of the connection in it
 class Listener(Protocol):
     """Who wants to know of neighbours: the router protocol."""
 
-    def neighbour_up(self, neighbour: int, cost: int, dialect: str) -> None: ...
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None: ...
     def neighbour_cost(self, neighbour: int, cost: int) -> None: ...
     def neighbour_lost(self, neighbour: int) -> None: ...
 
@@ -93,6 +93,12 @@ def dialect(opened: ConnectionOpened) -> str:
     if opened.annotations == SKUPPER or opened.product == "skupper-router":
         return "skupper"
     return "routerd" if opened.product == "routerd" else "dispatch"
+
+
+def told_cost(opened: ConnectionOpened) -> int:
+    """What the peer's OPEN says that the way costs; 0: nothing, or nothing that makes sense."""
+    value = opened.properties.get("qd.inter-router-cost")
+    return value if type(value) is int and 0 < value < 2**31 else 0
 
 
 def kind_of(attach: Attach) -> int | None:
@@ -171,13 +177,13 @@ class Trunks:
         self._nodes.give_neighbour(trunk.place)
 
     def costs(self, worker: int, opened: ConnectionOpened) -> None:
-        """The cost of a connection is another one."""
+        """Our end's cost of a connection is another one."""
         trunk = self._trunks.get((worker, opened.connection))
         if trunk is None or trunk.opened.generation != opened.generation:
             return
         trunk.opened = opened
         if trunk.up:
-            LOGGER.info("router connection to %s costs %d now", trunk.peer, opened.cost)
+            LOGGER.info("router connection to %s: its cost is configured as %d now", trunk.peer, opened.cost)
             self._listener.neighbour_cost(trunk.number, opened.cost)
 
     def forget_worker(self, worker: int) -> None:
@@ -283,8 +289,9 @@ class Trunks:
         if trunk.up or len(trunk.control) < 2:
             return
         trunk.up = True
-        LOGGER.info("router connection to %s is up, cost %d", trunk.peer, trunk.opened.cost)
-        self._listener.neighbour_up(trunk.number, trunk.opened.cost, dialect(trunk.opened))
+        cost, told = trunk.opened.cost, told_cost(trunk.opened)
+        LOGGER.info("router connection to %s is up, cost %d", trunk.peer, max(cost, told))
+        self._listener.neighbour_up(trunk.number, cost, dialect(trunk.opened), told)
 
     def _lost(self, trunk: Trunk) -> None:
         if trunk.up:

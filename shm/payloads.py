@@ -45,7 +45,7 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     admission: Admission | None = None
     tenant: str = ""  # in whose space its addresses lie; empty: in everybody's
     connector: str = ""  # name of the connector that made it; empty: the peer connected to a listener
-    cost: int = 1  # of the way to another router: the larger of what both ends say
+    cost: int = 1  # of the way to another router, as this end's configuration has it
     annotations: int = (
         0  # enum content_annotations of arena.h: the form in which messages carry router annotations there
     )

@@ -49,7 +49,6 @@ from workers.opening import (
     NO_DESCRIPTORS,
     OF_ROUTERS,
     Terms,
-    cost_of,
     described,
     form_of,
     open_properties,
@@ -124,8 +123,7 @@ class Handler:
         index, generation = name
         self.dialled_by[index] = connector
         if index in self.passed:
-            _, _, _, _, properties, _, _ = self.pump.connection_info(index)
-            cost = Cost(index, generation, cost_of(connector, properties))
+            cost = Cost(index, generation, connector.cost)
             self.post(C_COST, cost, connection=index, connection_generation=generation)
 
     def connection_open(self, index: int, generation: int) -> None:
@@ -219,7 +217,7 @@ class Handler:
             trace=self.wishes.get(index),
             tenant=tenant_of(terms, hostname, passed),
             connector=connector.name if connector else "",
-            cost=cost_of(terms, properties),
+            cost=terms.cost,
             annotations=form.form,
             restored=restored,
             offered=offered,

@@ -66,13 +66,6 @@ def open_properties(terms: Terms, version: str, number: int) -> dict[str, Any]:
     return properties
 
 
-def cost_of(terms: Terms, properties: Mapping[str, Any]) -> int:
-    """The cost of the way to another router: the larger one of both ends."""
-    if terms.role != "inter-router":
-        return terms.cost
-    return max(terms.cost, _whole(properties.get("qd.inter-router-cost")))
-
-
 def described(opened: ConnectionOpened) -> str:
     """A connection as a connector's message has it."""
     said = {"host": opened.host, "container_id": opened.container, "auth": opened.sasl or "no"}

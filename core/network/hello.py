@@ -9,7 +9,16 @@ from typing import Final, Self
 import msgspec
 
 from core.network import wire
-from core.network.message import AREA, HELLO_ADDRESS, Fields, encode, is_router, texts
+from core.network.linkstate import LARGEST_COST
+from core.network.message import (
+    AREA,
+    HELLO_ADDRESS,
+    BadMessageError,
+    Fields,
+    encode,
+    is_router,
+    texts,
+)
 
 OPCODE: Final = "HELLO"
 VERSION: Final = 1
@@ -23,31 +32,36 @@ class Hello(msgspec.Struct, frozen=True):
     instance: int
     seen: frozenset[str]
     version: int = VERSION
+    cost: int = 0  # of the connection, by the configuration at its end; 0: it does not say
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
         """From a body. Raises BadMessageError."""
         seen = fields.sequence("seen", MOST_SEEN)
+        cost = fields.number("cost", 0)
+        if cost > LARGEST_COST:
+            raise BadMessageError("its cost is too large")
         return cls(
             fields.router(),
             fields.number("instance", 0),
             frozenset(router for router in seen if is_router(router)),
             fields.number("pv", 0),
+            cost,
         )
 
 
-def greeting(me: str, instance: int, seen: list[str]) -> bytes:
-    """The message, which is the same for every neighbour."""
-    body = texts(
-        (
-            ("id", wire.string(me)),
-            ("pv", wire.long(VERSION)),
-            ("area", wire.string(AREA)),
-            ("instance", wire.long(instance)),
-            ("seen", wire.sequence(map(wire.string, seen))),
-        )
-    )
-    return encode(HELLO_ADDRESS, OPCODE, body)
+def greeting(me: str, instance: int, seen: list[str], cost: int = 0) -> bytes:
+    """The message; ``cost`` only to those of our kind, which others do not know: 0."""
+    fields = [
+        ("id", wire.string(me)),
+        ("pv", wire.long(VERSION)),
+        ("area", wire.string(AREA)),
+        ("instance", wire.long(instance)),
+        ("seen", wire.sequence(map(wire.string, seen))),
+    ]
+    if cost:
+        fields.append(("cost", wire.long(cost)))
+    return encode(HELLO_ADDRESS, OPCODE, texts(fields))
 
 
 class Greeter:
@@ -59,7 +73,8 @@ class Greeter:
         self._interval = interval
         self._max_age = max_age
         self._heard: dict[str, float] = {}
-        self._said: tuple[list[str], bytes] | None = None
+        self._seen: list[str] = []
+        self._said: dict[int, bytes] = {}  # by cost, as long as we hear the same ones
         self._due = float("-inf")
 
     def heard(self, router: str, now: float) -> None:
@@ -70,12 +85,14 @@ class Greeter:
         """Its control link is gone: it is told so as soon as there is another."""
         self._heard.pop(router, None)
 
-    def message(self) -> bytes:
-        """What to say now."""
+    def message(self, cost: int) -> bytes:
+        """What to say now over a connection of this cost; 0: nothing about it."""
         seen = sorted(self._heard)
-        if self._said is None or self._said[0] != seen:
-            self._said = (seen, greeting(self._me, self._instance, seen))
-        return self._said[1]
+        if self._seen != seen:
+            self._seen, self._said = seen, {}
+        if cost not in self._said:
+            self._said[cost] = greeting(self._me, self._instance, seen, cost)
+        return self._said[cost]
 
     def expire(self, now: float) -> None:
         """Forget who has been silent for too long."""

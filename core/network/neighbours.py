@@ -18,11 +18,12 @@ _NEVER: Final = float("-inf")
 class Neighbour:
     """One connection to a router."""
 
-    __slots__ = ("confirmed", "cost", "dialect", "instance", "number", "router", "since")
+    __slots__ = ("confirmed", "dialect", "instance", "number", "own_cost", "router", "since", "told_cost")
 
-    def __init__(self, number: int, cost: int, dialect: str) -> None:
+    def __init__(self, number: int, own_cost: int, dialect: str, told_cost: int = 0) -> None:
         self.number = number
-        self.cost = cost
+        self.own_cost = own_cost
+        self.told_cost = told_cost  # by the peer, at last; 0: never
         self.dialect = dialect
         self.router = ""
         self.instance = 0
@@ -33,6 +34,11 @@ class Neighbour:
     def name(self) -> str:
         """How the log calls it."""
         return f"router {self.router}" if self.router else f"the router on connection {self.number}"
+
+    @property
+    def cost(self) -> int:
+        """Of the way to it: the larger one of both ends, so that both use the same."""
+        return max(self.own_cost, self.told_cost)
 
     @property
     def skupper(self) -> bool:

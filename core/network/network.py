@@ -89,17 +89,24 @@ class Network:
 
     # -- what happens to this router ---------------------------------------------------------------------
 
-    def neighbour_up(self, neighbour: int, cost: int, dialect: str) -> None:
-        """The control links of a connection to another router are open."""
-        self._neighbours.add(Neighbour(neighbour, cost, dialect))
-        self._outlet.send(HELLO_ADDRESS, self._greeter.message(), neighbour)
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int = 0) -> None:
+        """The control links of a connection to another router are open. ``cost`` is that of our end,
+        ``told`` what the peer's OPEN says; 0: nothing."""
+        known = Neighbour(neighbour, cost, dialect, told)
+        self._neighbours.add(known)
+        self._greet(known)
 
     def neighbour_cost(self, neighbour: int, cost: int) -> None:
-        """A connection's cost is another one now."""
+        """Our end's cost of a connection is another one now: its peer is told at once."""
         known = self._neighbours.get(neighbour)
         if known is not None:
-            known.cost = cost
+            known.own_cost = cost
+            self._greet(known)
             self._choose_link(known.router)
+
+    def _greet(self, one: Neighbour) -> None:
+        message = self._greeter.message(one.own_cost if one.ours else 0)
+        self._outlet.send(HELLO_ADDRESS, message, one.number)
 
     def neighbour_lost(self, neighbour: int) -> None:
         """A connection to another router, or its control link, is gone."""
@@ -174,10 +181,12 @@ class Network:
             return
         first = not neighbour.router
         neighbour.router, neighbour.instance = message.router, message.instance
+        if neighbour.ours and message.cost:
+            neighbour.told_cost = message.cost
         self._greeter.heard(message.router, now)
         if first:
             # Not to let it wait a whole interval for the news that we hear it.
-            self._outlet.send(HELLO_ADDRESS, self._greeter.message(), neighbour.number)
+            self._greet(neighbour)
         if self._me not in message.seen:
             return
         node = self._topology.learn(message.router, now)
@@ -320,9 +329,8 @@ class Network:
         if self._topology.changed_at == now:
             self._schedule.topology_changed(now)
         if self._greeter.due(now):
-            message = self._greeter.message()
             for neighbour in self._neighbours:
-                self._outlet.send(HELLO_ADDRESS, message, neighbour.number)
+                self._greet(neighbour)
         self._ask(now)
         news = None if self._introducing(now) else self._sync.news(now)
         if news is not None:

@@ -10,7 +10,7 @@ from proton import Data
 from core.network import wire
 from core.network.advertisement import Advertisement
 from core.network.hello import Hello, greeting
-from core.network.linkstate import LinkStateUpdate
+from core.network.linkstate import LARGEST_COST, LinkStateUpdate
 from core.network.message import BadMessageError, Fields, decode, is_router
 from core.network.mobile import MobileUpdate
 from core.network.skupper import to_skupper
@@ -53,10 +53,10 @@ def test_the_engines_values_are_read(value: Any) -> None:
     assert wire.Parser(data.encode()).value() == value
 
 
-@given(ROUTERS, NUMBERS, st.lists(ROUTERS, max_size=10))
-def test_greetings(router: str, instance: int, seen: list[str]) -> None:
-    message = Hello.read(Fields(decode(greeting(router, instance, seen)).body))
-    assert message == Hello(router, instance, frozenset(seen))
+@given(ROUTERS, NUMBERS, st.lists(ROUTERS, max_size=10), st.integers(0, LARGEST_COST))
+def test_greetings(router: str, instance: int, seen: list[str], cost: int) -> None:
+    message = Hello.read(Fields(decode(greeting(router, instance, seen, cost)).body))
+    assert message == Hello(router, instance, frozenset(seen), cost=cost)
 
 
 @given(ROUTERS, NUMBERS, NUMBERS, NUMBERS)

@@ -1,13 +1,18 @@
 """Three routers in a line, as users run them: what goes through one router goes through three."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from network import NetworkRouter
 from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, Peer
 from proton import Message
-from running import until
+from running import address_of, until
 
 from routerd.client import Client, Place
 
@@ -202,6 +207,30 @@ def test_the_far_router_is_managed(line: list[NetworkRouter]) -> None:
     assert (through[a.id], through[c.id]) == ([c.id], [a.id])
     assert time.time() - 3600 < rows[c.id]["lastTopoChange"] <= time.time() + 1
     assert a.stat("general", "--router", c.id)[0]["mode"] == "interior"
+
+
+def test_a_connectors_cost_changes_at_both_ends(line: list[NetworkRouter]) -> None:
+    """By a command, and back by a reload: the connection stays, and the far router's ways follow, too."""
+    a, b, c = line
+    port = address_of(a.routers_url)[1]
+
+    def cost(router: NetworkRouter, far: NetworkRouter) -> int:
+        with Client(Place(router.url)) as client:
+            rows = client.query("router.node", ["id", "cost"])
+            return next(row["cost"] for row in rows if row["id"] == far.id)
+
+    def costs() -> list[int]:
+        return [cost(one, far) for one, far in ((a, b), (b, a), (a, c), (c, a))]
+
+    assert costs() == [1, 1, 2, 2]
+    lost = [one.log.count("is lost") for one in line]
+    tool = [Path(sys.executable).with_name("routerd"), "manage", "update", "--bus", b.url]
+    change = [*tool, "--type", "connector", "--name", f"to-{port}", "cost=5"]
+    subprocess.run(change, check=True, capture_output=True)
+    until(lambda: costs() == [5, 5, 6, 6], "the new cost everywhere")
+    os.kill(b.process.pid, signal.SIGHUP)
+    until(lambda: costs() == [1, 1, 2, 2], "the cost of the file everywhere")
+    assert [one.log.count("is lost") for one in line] == lost
 
 
 def test_priorities_take_links_of_their_own(net: Net, line: list[NetworkRouter], name: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from neighbourhood import ME, Alone, body
 
 from core.network.advertisement import Advertisement
-from core.network.hello import Hello
+from core.network.hello import Hello, greeting
 from core.network.linkstate import LinkStateRequest, LinkStateUpdate
 from core.network.message import ALL_MOBILE
 from core.network.mobile import MobileRequest, MobileUpdate
@@ -114,6 +114,49 @@ def test_a_changed_cost_is_told() -> None:
     ((lsu, _),) = alone.outlet.take("LSU")
     update = LinkStateUpdate.read(body(lsu))
     assert (update.ls_seq, update.peers) == (2, {"B": 9})
+
+
+def told(alone: Alone) -> list[int]:
+    """The costs of the greetings to each neighbour, 0 where there is none."""
+    return [Hello.read(body(hello)).cost for hello, _ in alone.outlet.take("HELLO")]
+
+
+def test_both_ends_use_the_larger_cost() -> None:
+    """What the peer's OPEN says, until its greetings say something else, at any time."""
+    alone = Alone()
+    alone.network.neighbour_up(1, 3, "routerd", 7)
+    alone.hello()
+    assert alone.way("B") == ("B", 7)
+    for cost, way in ((9, 9), (2, 3), (0, 3), (4, 4)):
+        alone.say(greeting("B", ME, ["A"], cost))
+        assert alone.way("B") == ("B", way)
+    assert set(told(alone)) == {3}
+    alone.network.neighbour_cost(1, 5)
+    assert told(alone) == [5]
+    alone.tick()
+    assert alone.way("B") == ("B", 5)
+
+
+@pytest.mark.parametrize("dialect", ["dispatch", "skupper"])
+def test_routers_of_another_make_are_told_no_cost_and_tell_none(dialect: str) -> None:
+    """They go by what is said in OPEN."""
+    alone = Alone()
+    alone.network.neighbour_up(1, 3, dialect, 7)
+    alone.say(greeting("B", ME, ["A"], 9))
+    assert alone.way("B") == ("B", 7)
+    alone.network.neighbour_cost(1, 8)
+    alone.tick(1)
+    assert alone.way("B") == ("B", 8)
+    assert set(told(alone)) == {0}
+
+
+def test_a_cost_beyond_all_measure_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    """The greeting is ignored."""
+    alone = Alone()
+    alone.meet(cost=2)
+    alone.say(greeting("B", ME, ["A"], 2**31))
+    assert alone.way("B") == ("B", 2)
+    assert "sent HELLO that is ignored: its cost is too large" in caplog.text
 
 
 def test_our_own_name_at_a_neighbour_is_critical(caplog: pytest.LogCaptureFixture) -> None:

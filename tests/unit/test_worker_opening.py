@@ -3,7 +3,7 @@
 import pytest
 
 from shm.control import ConnectorSetup, ListenerSetup
-from workers.opening import MAP, NONE, SECTION, SKUPPER, Form, cost_of, form_of, open_properties
+from workers.opening import MAP, NONE, SECTION, SKUPPER, Form, form_of, open_properties
 
 
 def connector(**attributes: object) -> ConnectorSetup:
@@ -52,15 +52,6 @@ def test_a_form_can_be_forced(name: str, form: int) -> None:
     forced = connector(role="inter-router", annotations=name)
     assert form_of(forced, {"product": "skupper-router"}) == Form(form, False, False)
     assert form_of(connector(annotations=name, strip_annotations="in"), {}) == Form(form, True, False)
-
-
-def test_the_larger_cost_of_both_ends_is_used() -> None:
-    """Nonsense of a peer is no cost."""
-    terms = connector(role="inter-router", cost=3)
-    said = [{}, {"qd.inter-router-cost": 9}, {"qd.inter-router-cost": 1}, {"qd.inter-router-cost": -5}]
-    said += [{"qd.inter-router-cost": "9"}, {"qd.inter-router-cost": True}, {"qd.inter-router-cost": 2**40}]
-    assert [cost_of(terms, peer) for peer in said] == [3, 9, 3, 3, 3, 3, 3]
-    assert cost_of(connector(), {"qd.inter-router-cost": 9}) == 1
 
 
 def test_routers_are_told_cost_and_version_and_others_what_is_configured() -> None:
