@@ -101,12 +101,7 @@ class Family:
 
     @property
     def everybody(self) -> list[Place]:
-        return [*self.watched, self.recorder]
-
-    @property
-    def watched(self) -> list[Place]:
-        """Those that must turn. A recorder waits for its disk, however long that takes."""
-        return [*self.places, self.exporter, self.spare]
+        return [*self.places, self.exporter, self.spare, self.recorder]
 
     @property
     def empty(self) -> bool:

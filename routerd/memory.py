@@ -41,6 +41,10 @@ class SharedMemory:
         core = slot == self._places
         return (self._segments.core_stats() if core else self._segments.worker_stats(slot)).heartbeat
 
+    def recorder_heartbeat(self) -> int:
+        """The turns that the recorder's loop has made."""
+        return self._segments.recorder_stats().heartbeat
+
     def connections(self) -> int:
         """Open connections of all workers."""
         number = COUNTERS["connections"][0]

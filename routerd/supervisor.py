@@ -265,7 +265,7 @@ class Supervisor:
         now = self._clock()
         self._certificates.look(now)
         if self._family.stopping is None and now >= self._watch.due(now):
-            self._watch.look(self._family.watched, now)
+            self._watch.look(self._family.everybody, now)
             if moved := taken_over(self._blueprint.connecting, self._family.workers):
                 self._blueprint = msgspec.structs.replace(self._blueprint, connecting=moved)
                 self._family.change(self._blueprint)

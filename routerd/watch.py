@@ -1,9 +1,10 @@
-"""Whether the children still turn: core and workers beat on their statistics pages once a loop, at least once
-a second; the exporter, which may not write there, tells the supervisor once a second.
+"""Whether the children still turn: core, workers and recorder beat on their statistics pages once a loop, at
+least once a second; the exporter, which may not write there, tells the supervisor once a second.
 
 A child that serves and whose heartbeat stands still for `HUNG_SECONDS` is taken for dead and killed, so that
 what follows a death follows a hang, too. Only time that the supervisor was awake counts: when the whole
-machine or the supervisor itself was stopped for a while, nobody is blamed for it.
+machine or the supervisor itself was stopped for a while, nobody is blamed for it. A recorder may wait for its
+disk, however long that takes: it is killed only if somebody has stopped it.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from routerd.child import Place
 LOOK_SECONDS = 1.0  # between two looks; an idle child beats as often
 HUNG_SECONDS = 5.0  # far beyond any turn of a loop, near enough for clients that wait
 
+_STOPPED = ("stopped", "traced")
 _STATES = {"T": "stopped", "t": "traced", "D": "waiting for a device", "R": "running", "S": "sleeping"}
 
 
@@ -24,6 +26,9 @@ class Beats(Protocol):
 
     def heartbeat(self, slot: int) -> int:
         """The turns that a worker's loop, or for slot `places` the core's, has made."""
+
+    def recorder_heartbeat(self) -> int:
+        """The turns that the recorder's loop has made."""
 
 
 class _Pulse:
@@ -58,10 +63,12 @@ class Watch:
                 self._pulses.pop(place.name, None)
                 continue
             still = self._still(place, passed)
-            if still >= HUNG_SECONDS:
+            if still < HUNG_SECONDS:
+                continue
+            state = self._state(place.child.pid)
+            if place.role != "recorder" or state in _STOPPED:
                 del self._pulses[place.name]
-                state = self._state(place.child.pid)
-                place.child.kill(f"hung: its loop has not turned for {still:.0f} s ({state})")
+                place.child.kill(f"hung: its loop has not turned for {still:.0f} s (the process is {state})")
 
     def all_progressed(self, places: list[Place]) -> bool:
         """Whether each serving child has turned since this last was so. Those that are being replaced do not
@@ -74,7 +81,7 @@ class Watch:
         return True
 
     def _still(self, place: Place, passed: float) -> float:
-        beat = place.beats if place.role == "exporter" else self._beats.heartbeat(place.index)
+        beat = self._beat(place)
         pulse = self._pulses.get(place.name)
         if pulse is None or pulse.generation != place.generation:
             self._pulses[place.name] = _Pulse(place.generation, beat)
@@ -85,10 +92,17 @@ class Watch:
             pulse.still += passed
         return pulse.still
 
+    def _beat(self, place: Place) -> int:
+        if place.role == "exporter":
+            return place.beats
+        if place.role == "recorder":
+            return self._beats.recorder_heartbeat()
+        return self._beats.heartbeat(place.index)
+
 
 def process_state(pid: int) -> str:
-    """What the kernel says a process is doing, in a word."""
+    """What the kernel says a process is doing, in a word or some."""
     with contextlib.suppress(OSError, IndexError):
         letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return f"the process is {_STATES.get(letter, letter)}"
-    return "the process is gone"
+        return _STATES.get(letter, letter)
+    return "gone"

@@ -21,7 +21,10 @@ def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(
         failure="", stopping=object(), operational=True, empty=True, places=[], step=lambda now: None
     )
     memory: Any = SimpleNamespace(
-        heartbeat=lambda slot: 0, connections=lambda: 0, set_certificate_expiry=lambda seconds: None
+        heartbeat=lambda slot: 0,
+        recorder_heartbeat=lambda: 0,
+        connections=lambda: 0,
+        set_certificate_expiry=lambda seconds: None,
     )
     nothing: Any = None
     supervisor = Supervisor(

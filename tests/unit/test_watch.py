@@ -24,14 +24,18 @@ class Home:
 
     def __init__(self) -> None:
         self.beats = {0: 1, 1: 1, 2: 1}
+        self.states: dict[int, str] = {}
         self.places = [Place("core", 2, []), Place("worker", 0, []), Place("worker", 1, [])]
         for place in self.places:
             place.child, place.generation = FakeChild(), 1  # type: ignore[assignment]  # as far as a watch needs it
-        self.watch = Watch(self, lambda pid: f"state of {pid}")
+        self.watch = Watch(self, lambda pid: self.states.get(pid, "running"))
         self.now = 0.0
 
     def heartbeat(self, slot: int) -> int:
         return self.beats[slot]
+
+    def recorder_heartbeat(self) -> int:
+        return self.beats[3]
 
     def look(self, *alive: int, after: float = LOOK_SECONDS) -> None:
         self.now += after
@@ -54,7 +58,7 @@ def test_a_child_that_stands_still_is_killed_with_the_reason(home: Home) -> None
         home.look(1, 2)
         assert home.killed() == {}
     home.look(1, 2)
-    assert home.killed() == {"worker 0": "hung: its loop has not turned for 5 s (state of 4711)"}
+    assert home.killed() == {"worker 0": "hung: its loop has not turned for 5 s (the process is running)"}
 
 
 def test_a_core_can_hang_too(home: Home) -> None:
@@ -138,8 +142,8 @@ def test_looks_are_due_once_a_second(home: Home) -> None:
 
 def test_the_state_of_a_process_is_told_in_words() -> None:
     """Of this one, and of one that does not exist."""
-    assert process_state(os.getpid()) == "the process is running"
-    assert process_state(2**22 + 1) == "the process is gone"
+    assert process_state(os.getpid()) == "running"
+    assert process_state(2**22 + 1) == "gone"
 
 
 def test_an_exporter_beats_by_what_it_says(home: Home) -> None:
@@ -156,3 +160,19 @@ def test_an_exporter_beats_by_what_it_says(home: Home) -> None:
     for _ in range(int(HUNG_SECONDS / LOOK_SECONDS)):
         home.look(0, 1, 2)
     assert list(home.killed()) == ["exporter"]
+
+
+def test_a_recorder_may_wait_for_its_disk_but_not_be_stopped(home: Home) -> None:
+    """Rows that wait are not lost by killing it; one that somebody has stopped never goes on by itself."""
+    recorder = Place("recorder", 0, [])
+    recorder.child, recorder.generation = FakeChild(), 1  # type: ignore[assignment]  # as far as a watch needs it
+    home.places.append(recorder)
+    home.beats[3] = 1
+    home.states[FakeChild.pid] = "waiting for a device"
+    for _ in range(60):
+        home.look(0, 1, 2)
+    assert home.killed() == {}
+    home.states[FakeChild.pid] = "stopped"
+    home.look(0, 1, 2)
+    assert list(home.killed()) == ["recorder"]
+    assert "the process is stopped" in home.killed()["recorder"]
