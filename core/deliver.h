@@ -168,13 +168,16 @@ static inline core_out *deliver_here(core_router *c, core_in *in, core_address *
     return out;
 }
 
+/* A message does not go back over an edge connection, unless it is an exchange's or a route table's copy, which starts here. */
+static inline uint32_t edge_shut(const core_link *from, uint32_t state) { return state & SEND_AFRESH ? 0 : from->edge; }
+
 /* Of our receivers, for a message from anywhere. */
-static inline core_link *choose_here(const core_link *from, core_address *a) { return from->edge ? choose_without(a, from->edge) : choose_one(a); }
+static inline core_link *choose_here(uint32_t shut, core_address *a) { return shut ? choose_without(a, shut) : choose_one(a); }
 
 /* A message that came from an edge router, or leaves one for wherever others know a way. */
 static void deliver_edge(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, const core_past *past)
 {
-    core_link *to = a->out_count ? choose_here(in->link, a) : c->exit && c->exit->out_count ? choose_one(c->exit) : NULL;
+    core_link *to = a->out_count ? choose_here(edge_shut(in->link, state), a) : c->exit && c->exit->out_count ? choose_one(c->exit) : NULL;
     if (to) deliver_here(c, in, a, to, priority, state, past);
 }
 
@@ -201,10 +204,11 @@ static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32
 static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
 {
     in->flags |= IN_MULTICAST;
-    bool left = past->own || a == c->exit;     /* an edge router's senders without a target reach others, too, but once */
+    uint32_t shut = edge_shut(in->link, state);
+    bool left = past->own || a == c->exit || state & SEND_AFRESH;  /* an edge router's senders without a target reach others, too, but once */
     for (uint32_t i = 0; i < a->out_count; i++) {
         core_link *to = a->out[i];
-        if ((past->own && to->worker == c->workers) || (to->edge && to->edge == in->link->edge)) continue;
+        if ((past->own && to->worker == c->workers) || (to->edge && to->edge == shut)) continue;
         left |= to->edge != 0;
         deliver_here(c, in, a, to, priority, state, past);
     }
@@ -221,7 +225,7 @@ static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint
 /* Closest and balanced, where other routers have receivers, too. */
 static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
 {
-    core_link *here = a->out_count ? choose_here(in->link, a) : NULL;
+    core_link *here = a->out_count ? choose_here(edge_shut(in->link, state), a) : NULL;
     uint32_t hop = 0;
     if (a->treatment == T_CLOSEST) {
         if (!here) hop = transit_closest(&c->network, a);

@@ -27,10 +27,11 @@ class Exchange(msgspec.Struct):
 
 
 class Exchanges:
-    """All exchanges of this router. ``served`` is told which addresses have come (1) and gone (-1)."""
+    """All exchanges of this router. ``served`` is told which addresses have come (1) and
+    gone (-1), and which are sent to."""
 
     def __init__(
-        self, forwarder: Forwarder, addresses: Addresses, served: Callable[[Address, int], None]
+        self, forwarder: Forwarder, addresses: Addresses, served: Callable[[Address, int, bool], None]
     ) -> None:
         self._table = Table(forwarder)
         self._addresses = addresses
@@ -89,21 +90,25 @@ class Exchanges:
             numbers[setup.alternate, setup.alternate_phase] if setup.alternate else None,
         )
         self._exchanges[identity] = Exchange(setup, address, targets)
+        for target in targets:
+            self._served(target, 1, True)
         if known is None:
-            self._served(address, 1)
+            self._served(address, 1, False)
             LOGGER.debug("exchange %s with %d bindings", setup.address, len(setup.bindings))
         else:
-            self._forget(known.hops)
+            self._leave(known.hops)
 
     def _remove(self, identity: str, exchange: Exchange) -> None:
         del self._exchanges[identity]
         self._table.remove(exchange.address.handle)
-        self._served(exchange.address, -1)
-        self._forget([exchange.address, *exchange.hops])
+        self._served(exchange.address, -1, False)
+        self._leave(exchange.hops)
+        self._addresses.forget_idle(exchange.address)
 
-    def _forget(self, addresses: list[Address]) -> None:
-        for address in addresses:
-            self._addresses.forget_idle(address)
+    def _leave(self, hops: list[Address]) -> None:
+        for hop in hops:
+            self._served(hop, -1, True)
+            self._addresses.forget_idle(hop)
 
 
 def _told(address: Address, text: str) -> bytes:

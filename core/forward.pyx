@@ -231,12 +231,12 @@ cdef class Forwarder:
 
     def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
                  uint32_t capacity, bint settles=False, int64_t granted=0, uint32_t scope=0, bint annotated=False, text=None,
-                 uint32_t edge=0, bint through=False, bint fallback=False, bint container=False) -> bool:
+                 uint32_t edge=0, bint through=False, bint fallback=False, bint container=False, bint keyed=False) -> bool:
         """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous, with the
         rights of ``scope``; ``granted``: credit its sender has already; ``annotated``: its messages may say where they go
         and have been; ``text``: what other routers are told of its address; ``edge``: of which edge router's connection;
-        ``through``: its peer asks messages where they go; ``fallback``: its messages come from a fallback destination, and
-        go to none; ``container``: it is a broker's. Grants more where it should flow. False: its index is taken or absurd."""
+        ``through``: its peer asks messages where they go; ``fallback``: its messages come from a fallback destination and go to
+        none; ``container``: a broker's; ``keyed``: its worker tells keys for a route table. False: its index is taken or absurd."""
         self.place_known(worker)
         cdef core_address *a = NULL
         if address:
@@ -245,7 +245,7 @@ cdef class Forwarder:
         if l is not NULL:
             l.scope = scope
             l.annotated = annotated
-            l.keyed = a is not NULL and a.routes is not NULL and not outgoing
+            l.keyed = keyed and a is not NULL and a.routes is not NULL and not outgoing
             l.through = through
             l.container = container
             if text is not None:

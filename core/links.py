@@ -247,14 +247,14 @@ class Links:
         edge: int = 0,
         place: Place | None = None,
     ) -> bool:
+        # a link of ours gets no answer, so its worker looks for no keys
+        keyed = address is not None and address.key in self._addresses.tables and not attach.ours
         # the answer goes first: the link is open before credit or messages reach it
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
-            keyed = address is not None and address.key in self._addresses.tables
             answer = Attached(attach.link, attach.generation, generated, keyed=keyed)
             self._post(worker, C_ATTACHED, answer)
-        most = MAX_CAPACITY if place is None else place.capacity
-        capacity = max(1, min(attach.capacity, most))
+        capacity = max(1, min(attach.capacity, MAX_CAPACITY if place is None else place.capacity))
         settles = attach.outgoing and attach.snd_settle_mode == SETTLED
         handle = place.handle if place is not None else 0 if address is None else address.handle
         tenant = connection.tenant if connection and not attach.ours else ""
@@ -277,6 +277,7 @@ class Links:
             place is not None and place.through,
             fallback,
             connection is not None and connection.role == CONTAINER_ROLE,
+            keyed,
         ):
             if scope:
                 self._admissions.scopes.leave(scope)

@@ -103,7 +103,7 @@ class Core:
         )
         self.routes = Routes()
         self.connections = Connections(self.forwarder, self.admissions)
-        self._beyond: list[Callable[[Address, int], None]] = []  # told of workers of source routes
+        self._beyond: Callable[[Address, int, bool], None] = lambda *_: None  # an uplink: as ``_served``
         self.edges = self._edges(setup.mode, me, names)
         self.ends = Ends(
             self.forwarder, self.routes, self.connections.find, self.fabric, setup.resumable_link_routes
@@ -124,7 +124,7 @@ class Core:
         self.plane = Plane(self.forwarder, self.addresses, intake or Intake(), shelf, self._served)
         self.exchanges = Exchanges(self.forwarder, self.addresses, self._served)
         self.stations = Stations(
-            self.addresses, self.local, self.links, [self._served, *self._beyond], self.forwarder.post_control
+            self.addresses, self.local, self.links, self._served, self.forwarder.post_control
         )
         self.links.watchers.append(self.stations)
         self.stations.configure(setup.source_routes)
@@ -154,7 +154,7 @@ class Core:
                 self.forwarder, self.addresses, self.local, me, names, self.streams, self._decided
             )
             self.routes.advertise = uplink.route_proxies.offer
-            self._beyond.append(uplink.consumer)
+            self._beyond = uplink.stands
             return uplink
         if mode == "interior":
             from core.edge.downlinks import Downlinks  # noqa: PLC0415  as above
@@ -250,10 +250,11 @@ class Core:
                 detach = Detach(link.link, link.generation, TABLES_CHANGED)
                 self.forwarder.post_control(link.worker, C_DETACH, msgspec.msgpack.encode(detach))
 
-    def _served(self, address: Address, number: int) -> None:
-        """There is an exchange or a route table for an address (1), or no longer (-1)."""
-        if self.fabric is not None:
+    def _served(self, address: Address, number: int, sends: bool = False) -> None:
+        """Something here takes the messages of an address (1), or no longer (-1), or sends some."""
+        if self.fabric is not None and not sends:
             self.fabric.consumer(address, number)
+        self._beyond(address, number, sends)
 
     def worker_gone(self, gone: WorkerGone, now: int) -> WorkerReclaimed:
         """A worker has died: take back what it held. The answer is for the supervisor."""

@@ -6,7 +6,7 @@ here, and says which workers an anonymous sender under vhost policy may reach. A
 an address only within the core, by an exchange or a fallback, enters no worker: it is released.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -31,14 +31,14 @@ class Count(msgspec.Struct):
 
 
 class Stations:
-    """All of them. ``served`` hear of an address that has begun (1) or ended (-1) to lead somewhere."""
+    """All of them. ``served`` hears of an address that has begun (1) or ended (-1) to lead somewhere."""
 
     def __init__(
         self,
         addresses: Addresses,
         local: Local,
         links: Links,
-        served: Sequence[Callable[[Address, int], None]],
+        served: Callable[[Address, int], None],
         post: Post,
     ) -> None:
         self._addresses = addresses
@@ -56,7 +56,7 @@ class Stations:
         for text in [text for text in self._held if text not in wanted]:
             address, link = self._held.pop(text)
             self._local.leave(link)
-            self._tell(address, -1)
+            self._served(address, -1)
             self._addresses.forget_idle(address)
         new = [text for text in dict.fromkeys(wanted) if text not in self._held]
         for text in new:
@@ -68,11 +68,7 @@ class Stations:
         for one in self._links.entries():
             self.attached(one)
         for text in new:  # senders have credit only when their worker process knows where they lead to
-            self._tell(self._held[text][0], 1)
-
-    def _tell(self, address: Address, number: int) -> None:
-        for served in self._served:
-            served(address, number)
+            self._served(self._held[text][0], 1)
 
     def attached(self, link: Link) -> None:
         """Tell a link's worker process what messages of the link may reach, if policy says that; and to which

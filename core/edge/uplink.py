@@ -283,9 +283,9 @@ class Uplink:
         elif link.address is not None:
             self._count((link.address.key, not link.outgoing), -1)
 
-    def consumer(self, address: Address, number: int) -> None:
-        """Something in this router takes the messages of an address (1), or no longer (-1)."""
-        self._count((address.key, False), number)
+    def stands(self, address: Address, number: int, sends: bool = False) -> None:
+        """Something in this router takes the messages of an address (1), or no longer (-1), or sends some."""
+        self._count((address.key, sends), number)
 
     def _count(self, side: Side, number: int) -> None:
         if shared(side[0]):

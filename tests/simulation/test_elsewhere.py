@@ -4,6 +4,7 @@ what goes on without its sender."""
 import pytest
 from internet import Internet
 from sites import Packet, SiteLink
+from test_edge import at_rest, star
 from test_internet import check_rest, line, numbers, receiver, sender, sent
 
 from shm import native as n
@@ -92,6 +93,39 @@ def test_an_exchange_is_known_in_the_network() -> None:
     net.run(3)
     assert sent(net, net["A"], link, Packet(3))[3] == [n.S_RELEASED]
     check_rest(net)
+
+
+@pytest.mark.parametrize("targeted", [True, False])
+@pytest.mark.parametrize("frm", ["edge1", "A", "edge2"])
+@pytest.mark.parametrize("at", ["edge1", "A"])
+def test_an_exchange_is_known_on_edge_routers_and_knows_theirs(at: str, frm: str, targeted: bool) -> None:
+    """Wherever it is: its copies reach everybody, also beyond the connection that it came on."""
+    net = star("A")
+    places = ["edge1", "A", "edge2"]
+    bindings = [BindingSetup(name, None, name) for name in (*places, "multicast.all")]
+    net[at].core.set_routing(
+        Routing(exchanges=[ExchangeSetup("1", "x", bindings=bindings, alternate="other")])
+    )
+    there = [net[site].attach(True, site) for site in places]
+    everybody = [net[site].attach(True, "multicast.all") for site in places]
+    net.run(3)
+    link = sender(net, frm, "x" if targeted else None)
+    assert link.credit == 250
+    sent(net, net[frm], link, Packet(1, to="" if targeted else "x"))
+    assert [numbers(one) for one in there + everybody] == [[1]] * 6
+    for site, *links in zip(places, there, everybody, strict=True):
+        for one in links:
+            net[site].detach(one)
+    net.run(3)
+    other = net["A"].attach(True, "other")
+    net.run(3)
+    sent(net, net[frm], link, Packet(2, to="" if targeted else "x"))
+    assert numbers(other) == [2]
+    assert net[at].core.exchanges.counts("1") == (2, 2, 1, 0, [2, 2, 2, 2])
+    net[at].core.set_routing(Routing())
+    net.run(3)
+    assert sent(net, net[frm], link, Packet(3, to="" if targeted else "x"))[3] == [n.S_RELEASED]
+    at_rest(net)
 
 
 @pytest.mark.parametrize("address", ["closest.x", "multicast.x", "q"])

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from members import DISPATCH, OURS, SKUPPER, Member, Network, program, query
+from members import DISPATCH, OURS, SKUPPER, Member, Network, program, query, section
 from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
 from proton import Message
 from running import until
@@ -14,6 +14,16 @@ STATES = [ACCEPTED, REJECTED, RELEASED, MODIFIED]
 
 # Of other makes: an interior router, its edge router of ours, and an edge router of it on ours.
 OTHERS = {DISPATCH: ("qd", "e3", "qe"), SKUPPER: ("sk", "e4", "se")}
+
+
+ENDPOINTS = ["e1", "hub", "e2"]
+TABLE = """newrt|start|star
+mse|1000|-1|e1:1
+mse|1001|-1|hub:1
+mse|1002|-1|e2:1
+mse|1003|-1|nobody:1
+newrt|end|4
+"""
 
 
 def available(kind: str) -> bool:
@@ -29,8 +39,14 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     """Two edge routers on an interior one; with other makes, one of their edge routers too, and a further one
     of ours on an interior router of theirs."""
     network = Network(tmp_path_factory.mktemp("star"))
-    network.add("hub")
-    network.add("e1", OURS, {"hub": 1}, mode="edge")
+    seed = network.folder / "seed"
+    seed.write_text(TABLE)
+    tables = {
+        name: section("routeTable", f"name: {name}", f"address: ric.{name}", f"seed: {seed}", "connect: no")
+        for name in ("hub", "e1")
+    }
+    network.add("hub", more=tables["hub"])
+    network.add("e1", OURS, {"hub": 1}, mode="edge", more=tables["e1"])
     network.add("e2", OURS, {"hub": 1}, mode="edge")
     for kind, (interior, ours, theirs) in OTHERS.items():
         if available(kind):
@@ -157,6 +173,29 @@ def test_multicast_reaches_everybody_once(star: Network, net: Net) -> None:
             got[0].settle()
         assert net.settled(sent) == [ACCEPTED]
         sender.close()
+
+
+@pytest.mark.parametrize("targeted", [True, False])
+@pytest.mark.parametrize("here", ENDPOINTS)
+@pytest.mark.parametrize("table", ["e1", "hub"])
+def test_a_route_table_is_reached(star: Network, net: Net, table: str, here: str, targeted: bool) -> None:
+    """From everywhere; an interior router's endpoints are anywhere, an edge router's are its own clients."""
+    names = ENDPOINTS if table == "hub" else ["e1"]
+    peers = {name: net.peer(star[name].address) for name in names}
+    receivers = {name: peers[name].receiver(f"ric.{table}/{name}:1", 10) for name in names}
+    if table == "hub":
+        for name in names:
+            hears(star["hub"], f"M0ric.hub/{name}:1", 1)
+    sender = net.peer(star[here].address).ready_sender(f"ric.{table}" if targeted else None)
+    for number, name in enumerate(names):
+        message = Message(address=f"ric.{table}", body=name, properties={"rmr.mt": 1000 + number})
+        sent = net.send(sender, message)
+        (got,) = peers[name].take(receivers[name])
+        assert got.message.body == name
+        got.settle(STATES[number])
+        assert net.settled(sent) == [STATES[number]]
+    lost = Message(address=f"ric.{table}", properties={"rmr.mt": 1003})
+    assert net.settled(net.send(sender, lost)) == [RELEASED]
 
 
 def test_a_long_message_crosses(star: Network, net: Net) -> None:
