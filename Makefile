@@ -64,7 +64,7 @@ $(PACKAGES): $(TOOLS) constraints.txt pyproject.toml
 
 # Not what has just been compiled by being installed.
 $(COMPILED): $(PACKAGES) $(NATIVE)
-	test -z "$$(find $(NATIVE) -newer $@ 2>&1)" || \
+	@test -z "$$(find $(NATIVE) -newer $@ 2>&1)" || \
 	    $(BIN)/python -W ignore -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
 	@touch $@
 

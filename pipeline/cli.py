@@ -28,7 +28,8 @@ def _plainly(command: Callable[..., None]) -> Callable[..., None]:
         except PipelineError as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
-            raise click.ClickException(str(error)) from error
+            where = f"{error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{where}{error.strerror or error}") from error
         except ModuleNotFoundError as error:
             if error.name and error.name.split(".")[0] in ("pyspark", "pyarrow", "numpy"):
                 raise click.ClickException(f"{INSTALL} ({error.name} is missing)") from error
@@ -74,7 +75,7 @@ def _settings(memory: str, conf: tuple[str, ...]) -> dict[str, str]:
     return settings
 
 
-@pipeline.command()
+@pipeline.command(short_help="Write a flow log to try.")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
     "--records", default=200_000, show_default=True, type=click.IntRange(1000), help="About so many."
@@ -99,7 +100,7 @@ def generate(directory: Path, no_faults: bool, start: str, **numbers: int) -> No
     click.echo(f"{directory}: {truth.records} records in {truth.files} files, {len(truth.faults)} faults")
 
 
-@pipeline.command()
+@pipeline.command(short_help="Compute every table.")
 @click.option("--input", "source", required=True, metavar="DIR", help="The log: the directory of a flowLog.")
 @click.option("--output", required=True, metavar="DIR", help="Where the tables go.")
 @click.option(
@@ -137,7 +138,7 @@ def run(
     )
 
 
-@pipeline.command()
+@pipeline.command(short_help="Keep the traffic matrix of a growing log.")
 @click.option("--input", "source", required=True, metavar="DIR", help="The log: the directory of a flowLog.")
 @click.option("--output", required=True, metavar="DIR", help="Where the sums go; of one stream only.")
 @click.option("--once", is_flag=True, help="Take what is there and end.")
@@ -166,7 +167,7 @@ def stream(
             click.echo(f"{output}: stopped; the next start goes on from here")
 
 
-@pipeline.command()
+@pipeline.command(short_help="Write one page with tables and plots.")
 @click.option("--results", "output", required=True, metavar="DIR", help="The --output of a run.")
 @_on_spark
 @_plainly
@@ -180,7 +181,7 @@ def report(output: str, master: str | None, memory: str, conf: tuple[str, ...]) 
         click.echo(make(Results(spark, output)))
 
 
-@pipeline.command()
+@pipeline.command(short_help="Write a route table that evens out the load.")
 @click.option("--results", "output", required=True, metavar="DIR", help="The --output of a run.")
 @click.option(
     "--add", multiple=True, metavar="HOST:PORT", help="A new endpoint that may own managed entities."

@@ -9,8 +9,11 @@ from typing import Any
 
 import click
 
-from routerd.asking import asks, place_of
+from routerd.asking import SECONDS, asks, bus, examples, place_of
 from routerd.config import Config, ConfigError, default_config, load
+from routerd.config.source import closest
+
+STATUSES = "Exit status: 0; 1 when something is wrong, and standard error says what; 2 for the command line."
 
 
 def installed_version() -> str:
@@ -21,16 +24,22 @@ def installed_version() -> str:
         return "not installed; run make build"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUSES)
 @click.version_option(installed_version(), prog_name="routerd")
 def main() -> None:
     """A message router for AMQP 1.0."""
 
 
-@main.command()
+@main.command(
+    short_help="Run a router.",
+    epilog=examples("routerd run", "routerd run --config /etc/routerd/router.conf"),
+)
 @click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="A .conf, .json or .toml file.")
 def run(file: Path | None) -> None:
-    """Run a router until SIGINT or SIGTERM; without a file it listens on 127.0.0.1:5672."""
+    """Run a router until SIGINT or SIGTERM; without a file it listens on 127.0.0.1:5672.
+
+    SIGHUP has it read the file again, SIGUSR1 replaces its processes one after the other.
+    """
     config = _loaded(file) if file else default_config()
     for warning in config.warnings:
         click.echo(warning, err=True)
@@ -38,33 +47,51 @@ def run(file: Path | None) -> None:
     sys.exit(supervisor.run(config))
 
 
-@main.command()
+@main.command(
+    short_help="Say every mistake in a configuration.", epilog=examples("routerd check router.conf")
+)
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> None:
-    """Say every mistake in FILE, each with its line and what would be right."""
+    """Say every mistake in FILE, each with its line and what would be right; status 1 if there is one.
+
+    Warnings are told, too. No port is opened, and no router needs to run.
+    """
     config = _loaded(file)
     for warning in config.warnings:
         click.echo(warning, err=True)
     click.echo(f"{file}: ok ({config.count} {'entity' if config.count == 1 else 'entities'})")
 
 
-@main.command()
+@main.command(
+    short_help="Replace a router's processes one by one.",
+    epilog=examples("routerd restart --rolling", "routerd restart --rolling --unit routerd@a"),
+)
 @click.option("--rolling", is_flag=True, required=True, help="One process after the other.")
 @click.option("--pid", type=click.IntRange(1), help="Process id of the router's supervisor.")
 @click.option("--pid-file", type=click.Path(path_type=Path), help="A file that holds it.")
 @click.option("--unit", metavar="NAME", help="The router's systemd unit.")
-@click.option("-b", "--bus", metavar="URL", help="Where the router listens, on this machine.")
-@click.option("--timeout", default=120.0, show_default=True, metavar="SECONDS", help="For all of it.")
+@bus(help="Where the router listens, on this machine.")
+@click.option(
+    "--timeout", type=SECONDS, default=120.0, show_default=True, metavar="SECONDS", help="For all of it."
+)
 def restart(timeout: float, **which: Any) -> None:
     """Have a router on this machine run by new processes, with the code installed now.
 
     Without an option it is the only one that runs here. To stop and start one, use its service manager.
     """
     del which["rolling"]  # there is no other way here
+    if sum(one is not None for one in which.values()) > 1:
+        raise click.UsageError("--pid, --pid-file, --unit and --bus each say which router; give one of them")
     sys.exit(import_module("routerd.restart").run(**which, timeout=timeout))
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "routerd stat --workers",
+        "routerd stat --links --sort unset --reverse --watch 2",
+        "routerd stat -c --json --bus amqps://router.example --ssl-trustfile ca.pem",
+    ),
+)
 @click.option("-g", "--general", "view", flag_value="router", default="router", help="The router (default).")
 @click.option("-c", "--connections", "view", flag_value="connections", help="Connections.")
 @click.option("-l", "--links", "view", flag_value="links", help="Links.")
@@ -74,7 +101,7 @@ def restart(timeout: float, **which: Any) -> None:
 @click.option("-m", "--memory", "view", flag_value="memory", help="Blocks of shared memory.")
 @click.option("--json", is_flag=True, help="All attributes, as JSON.")
 @click.option(
-    "--watch", type=float, is_flag=False, flag_value=2.0, metavar="[SECONDS]", help="Look again and again."
+    "--watch", type=SECONDS, is_flag=False, flag_value=2.0, metavar="[SECONDS]", help="Look again and again."
 )
 @click.option("--sort", metavar="COLUMN", help="Sort by a column of the table.")
 @click.option("--reverse", is_flag=True, help="The largest, or last, first.")
@@ -94,7 +121,16 @@ def stat(
     sys.exit(tool.run(place_of(place), tool.Options(view, json, watch, sort, reverse, limit)))
 
 
-@main.command()
+@main.command(
+    short_help="Ask a running router, or change it.",
+    epilog=examples(
+        "routerd manage query --type link linkName owningAddr deliveryCount",
+        "routerd manage create --type address --name news prefix=news distribution=multicast",
+        "routerd manage update --type log --name log/SERVER enable=debug+",
+        "routerd manage delete --type address --name news",
+        "routerd manage get-attributes --type listener",
+    ),
+)
 @click.argument("operation")
 @click.argument("arguments", nargs=-1)
 @click.option("--type", "type_", metavar="TYPE", help="Entity type: listener, address, log, link, ….")
@@ -111,14 +147,28 @@ def manage(
     limit: int | None,
     **place: Any,
 ) -> None:
-    """Ask a running router, or change it: query [ATTRIBUTE…], create NAME=VALUE…, read, update NAME=VALUE…,
-    delete, get-types, get-attributes, get-operations, get-schema, get-mgmt-nodes, get-log."""
+    """Ask a running router, or change it; answers are JSON.
+
+    \b
+    query [ATTRIBUTE…]          all entities, or those of a --type
+    create NAME=VALUE…          a new entity
+    read                        one entity, by --name or --identity
+    update NAME=VALUE…          change it; null: back to the default
+    delete                      remove it
+    get-log                     the last lines of the log
+    get-types, get-attributes, get-operations, get-annotations,
+    get-schema, get-json-schema  what there is to ask for
+    get-mgmt-nodes              the agents of the network
+    """
     tool = import_module("routerd.manage")  # late: it needs the engine
-    if operation.lower() not in tool.OPERATIONS:
-        raise click.UsageError(
-            f"there is no operation {operation!r}; give one of {', '.join(tool.OPERATIONS)}"
-        )
-    sys.exit(tool.run(place_of(place), tool.Ask(operation.lower(), arguments, type_, name, identity, limit)))
+    ask = tool.Ask(operation.lower(), arguments, type_, name, identity, limit)
+    if ask.operation not in tool.OPERATIONS:
+        guess = closest(operation, tool.OPERATIONS)
+        instead = f"did you mean {guess}?" if guess else f"give one of {', '.join(tool.OPERATIONS)}"
+        raise click.UsageError(f"there is no operation {operation!r}; {instead}")
+    if mistake := tool.mistake(ask):
+        raise click.UsageError(mistake)
+    sys.exit(tool.run(place_of(place), ask))
 
 
 class _Late(click.Group):
@@ -129,31 +179,33 @@ class _Late(click.Group):
         self._load = load
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return self._load().list_commands(ctx)
+        self.commands = self._load().commands  # also what is looked at for a word like a mistyped one
+        return super().list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return self._load().get_command(ctx, cmd_name)
+        self.list_commands(ctx)
+        return super().get_command(ctx, cmd_name)
 
 
 main.add_command(
     _Late(
         "table",
         lambda: import_module("routerd.table").table,
-        help="Route tables: check, show, compare and explain them.",
+        help="Route tables: in files, and of a running router.",
     )
 )
 main.add_command(
     _Late(
         "route",
         lambda: import_module("routerd.route").route,
-        help="Source routes: what would become of a message.",
+        help="Source routes: what becomes of a message.",
     )
 )
 main.add_command(
     _Late(
         "pipeline",
         lambda: import_module("pipeline.cli").pipeline,
-        help="The flow log on Spark: generate, run, plan.",
+        help="The flow log on Spark: tables, findings, plans.",
     )
 )
 

@@ -5,18 +5,16 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-from proton import Message, ProtonException, SSLDomain, Timeout
-from proton.utils import BlockingConnection, SyncRequestResponse
+from proton import Message, ProtonException, Timeout
+from proton.utils import SyncRequestResponse
 
+from routerd.reaching import ClientError, Place, connect, unreachable, words
 from shm.management import PREFIX
+
+__all__ = ["Client", "ClientError", "Place", "RefusedError", "long_type"]
 
 PAGE = 500  # entities asked for at once
 NODE = {"type": "org.amqp.management", "name": "self"}
-
-
-class ClientError(Exception):
-    """The request failed; the text says why and what to do."""
 
 
 class RefusedError(ClientError):
@@ -27,44 +25,17 @@ class RefusedError(ClientError):
         self.status = status
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Which router to ask, and how to get there."""
-
-    url: str = "amqp://127.0.0.1:5672"
-    router: str | None = None  # another one than that at the URL
-    timeout: float = 5.0
-    trustfile: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    mechanisms: str | None = None
-    edge: str | None = None  # an edge router
-
-    @property
-    def address(self) -> str:
-        """Of the management agent."""
-        if self.edge:
-            return f"_edge/{self.edge}/$management"
-        return f"_topo/0/{self.router}/$management" if self.router else "$management"
-
-
 class Client:
     """A connection to a router's management agent. Everything raises ClientError."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._connection = connect(place)
         try:
-            self._connection = BlockingConnection(
-                place.url,
-                timeout=place.timeout,
-                ssl_domain=domain(place),
-                allowed_mechs=place.mechanisms,
-            )
             self._client = SyncRequestResponse(self._connection, place.address)
         except (ProtonException, OSError) as error:
-            raise ClientError(
-                f"cannot reach the management agent at {place.url} ({_reason(error)}); "
-                "is the router running? Give its address with --bus"
-            ) from error
+            self.close()
+            raise unreachable(place, error) from error
 
     def close(self) -> None:
         """Nothing is left of it, also if the router, or its worker, has gone."""
@@ -86,12 +57,17 @@ class Client:
         try:
             reply = self._client.call(request)
         except Timeout as error:
+            advice = (
+                "is there a router of that id? `routerd stat --nodes` names them all"
+                if self._place.elsewhere
+                else "try again, or give it longer with --timeout"
+            )
             raise ClientError(
-                f"no answer from {self._place.address} at {self._place.url} within "
-                f"{self._place.timeout:g} s ({_reason(error)}); is there a router of that id?"
+                f"no answer from {self._place.address} at {self._place.shown} within "
+                f"{self._place.timeout:g} s; {advice}"
             ) from error
         except ProtonException as error:
-            text = f"the connection to {self._place.url} is lost ({_reason(error)}); try again"
+            text = f"the connection to {self._place.shown} is lost ({words(error)}); try again"
             raise ClientError(text) from error
         found: dict[Any, Any] = reply.properties or {}
         status = int(found.get("statusCode", 0))
@@ -131,19 +107,3 @@ def long_type(name: str | None) -> str | None:
     if name in ("address", "linkRoute", "autoLink", "exchange", "binding", "routeWorker", "sourceRoutes"):
         return f"{PREFIX}router.config.{name}"
     return PREFIX + name
-
-
-def domain(place: Place) -> SSLDomain | None:
-    if not (place.trustfile or place.certificate):
-        return None
-    domain = SSLDomain(SSLDomain.MODE_CLIENT)
-    if place.certificate:
-        domain.set_credentials(place.certificate, place.key or place.certificate, None)
-    if place.trustfile:
-        domain.set_trusted_ca_db(place.trustfile)
-        domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME, place.trustfile)
-    return domain
-
-
-def _reason(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -13,7 +13,7 @@ from proton.utils import BlockingConnection, LinkDetached
 from core.source_routes.address import Address, Route, local, show_route
 from core.source_routes.annotations import META, ONWARD, RETURN, from_annotations
 from core.source_routes.message import State
-from routerd.client import ClientError, Place, domain
+from routerd.reaching import ClientError, Place, connect, words
 
 ME = "trace"  # the sender's return route
 
@@ -31,18 +31,13 @@ class Followed(Struct, frozen=True):
 
 def follow(place: Place, onward: Route) -> Followed:
     """Send a message along a route of at least one worker and a destination. Raises ClientError."""
-    try:
-        connection = BlockingConnection(
-            place.url, timeout=place.timeout, ssl_domain=domain(place), allowed_mechs=place.mechanisms
-        )
-    except (ProtonException, OSError) as error:
-        raise ClientError(f"cannot reach a router at {place.url} ({error}); is it running?") from error
+    connection = connect(place)
     try:
         return _followed(connection, onward, place.timeout)
     except LinkDetached as error:
-        raise ClientError(f"the router takes no messages to any address from here: {error}") from error
+        raise ClientError(f"the router takes no messages to any address from here: {words(error)}") from error
     except ProtonException as error:
-        raise ClientError(f"the connection to {place.url} is lost ({error}); try again") from error
+        raise ClientError(f"the connection to {place.shown} is lost ({words(error)}); try again") from error
     finally:
         connection.close()
 

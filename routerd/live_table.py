@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as Shown
 
 from core.routes.table import ANY_SUBSCRIPTION
-from routerd.asking import asks, place_of
+from routerd.asking import asks, examples, place_of
 from routerd.client import Client, ClientError, long_type
 
 PIECE = 1 << 17  # characters of a table in one request: far below the longest that the agent takes
@@ -22,12 +22,20 @@ NAME = click.option("--table", "name", metavar="NAME", help="The route table, if
 
 def _table(client: Client, name: str | None) -> str:
     """The name of the table that is meant. Raises ClientError."""
-    names = [str(row["name"]) for row in client.query("routeTable", ["name"])]
+    names = _names(client, name)
     if name is not None or len(names) == 1:
         return name or names[0]
+    raise ClientError(f"the router has several route tables; give --table, one of {', '.join(names)}")
+
+
+def _names(client: Client, name: str | None) -> list[str]:
+    """Of all route tables. Raises ClientError if there is none, or none of the name given."""
+    names = [str(row["name"]) for row in client.query("routeTable", ["name"])]
     if not names:
         raise ClientError("the router has no route table; add a routeTable entity to its configuration")
-    raise ClientError(f"the router has several route tables; give --table, one of {', '.join(names)}")
+    if name is not None and name not in names:
+        raise ClientError(f"there is no route table {name!r}; give --table, one of {', '.join(names)}")
+    return names
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
@@ -36,7 +44,10 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
         yield text[at : at + PIECE], at + PIECE >= len(text)
 
 
-@click.command()
+@click.command(
+    short_help="Give a running router a file.",
+    epilog=examples("routerd table push table.rt", "generate-table | routerd table push -"),
+)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @NAME
 @asks
@@ -61,7 +72,9 @@ def push(file: Path, name: str | None, **place: Any) -> None:
         click.echo(f"{found}: {one['kind']} {table_id} in use ({one['entries']} entries)")
 
 
-@click.command()
+@click.command(
+    short_help="Show a running router's tables and endpoints.", epilog=examples("routerd table who")
+)
 @NAME
 @asks
 def who(name: str | None, **place: Any) -> None:
@@ -69,6 +82,7 @@ def who(name: str | None, **place: Any) -> None:
     console = Console(soft_wrap=True)
     try:
         with Client(place_of(place)) as client:
+            _names(client, name)
             for row in client.query("routeTable"):
                 if name is None or row["name"] == name:
                     console.print(_heading(row), highlight=False)
@@ -125,7 +139,10 @@ def _state(row: dict[str, Any]) -> str:
     return "nobody" if row.get("worker") is None else f"worker {row['worker']} connects"
 
 
-@click.command()
+@click.command(
+    short_help="Say where a running router sends a message.",
+    epilog=examples("routerd table ask --mt 1000 --sid 10"),
+)
 @click.option("--mt", type=int, required=True, help="Message type.")
 @click.option("--sid", type=int, default=ANY_SUBSCRIPTION, show_default=True, help="Subscription id.")
 @click.option("--meid", default="", help="Managed entity.")

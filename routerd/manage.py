@@ -25,11 +25,27 @@ class Ask(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
+def mistake(ask: Ask) -> str | None:
+    """What is wrong with a request on its face, before anybody is asked; None: nothing."""
+    if ask.operation in ("create", "update"):
+        odd = next((one for one in ask.arguments if not one.partition("=")[0] or "=" not in one), None)
+        return odd and f"{odd!r} is not understood; give attributes as name=value"
+    if ask.operation == "query":
+        odd = next((one for one in ask.arguments if "=" in one), None)
+        return odd and f"query takes names of attributes, and not {odd!r}"
+    return f"{ask.operation} takes no {ask.arguments[0]!r}" if ask.arguments else None
+
+
 def run(place: Place, ask: Ask) -> int:
     """Do it and print the answer; the exit status."""
     try:
         with Client(place) as client:
             answer = perform(client, ask)
+            for name in unknown(client, ask, answer):
+                print(
+                    f"there is no attribute {name!r}; get-attributes --type {ask.type} names them all",
+                    file=sys.stderr,
+                )
     except ClientError as error:
         print(error, file=sys.stderr)
         return 1
@@ -54,16 +70,20 @@ def perform(client: Client, ask: Ask) -> Any:
     return client.call(ask.operation.upper(), **NODE, entityType=long_type(ask.type), limit=ask.limit)
 
 
-def attributes(arguments: tuple[str, ...]) -> dict[str, Any]:
-    """Attributes from `name=value`; a value that is JSON is what it says, everything else is text.
+def unknown(client: Client, ask: Ask, answer: Any) -> list[str]:
+    """Names in a query that are no attributes, where the agent passes over them in silence."""
+    if ask.operation != "query" or not ask.type:
+        return []
+    empty = [name for name in ask.arguments if not any(name in row for row in answer)]
+    known = client.call("GET-ATTRIBUTES", **NODE, entityType=long_type(ask.type)) if empty else {}
+    return [name for name in empty if not any(name in names for names in known.values())]
 
-    Raises ClientError.
-    """
+
+def attributes(arguments: tuple[str, ...]) -> dict[str, Any]:
+    """Attributes from `name=value`; a value that is JSON is what it says, everything else is text."""
     found: dict[str, Any] = {}
     for argument in arguments:
-        name, equals, text = argument.partition("=")
-        if not equals or not name:
-            raise ClientError(f"{argument!r} is not understood; give attributes as name=value")
+        name, _, text = argument.partition("=")
         try:
             found[name] = msgspec.json.decode(text)
         except msgspec.DecodeError:

@@ -19,7 +19,7 @@ from core.source_routes.explain import Place, Step
 from core.source_routes.explain import explain as steps_of
 from core.source_routes.message import new_message, reply_to
 from core.source_routes.refusal import RefusedError
-from routerd.asking import asks
+from routerd.asking import asks, examples
 from routerd.asking import place_of as place_of_options
 from routerd.config import ConfigError, load
 from routerd.config.route_workers import place_of
@@ -32,7 +32,11 @@ def route() -> None:
     """Source routes: what would become of a message."""
 
 
-@route.command("explain")
+@route.command(
+    "explain",
+    short_help="Say how a message would go.",
+    epilog=examples("routerd route explain --config router.conf 'D1=>B2'"),
+)
 @click.argument("onward")
 @click.option(
     "--config",
@@ -73,7 +77,11 @@ def explain(
     sys.exit(1 if any(step.refused for _, steps in parts for step in steps) else 0)
 
 
-@route.command("trace")
+@route.command(
+    "trace",
+    short_help="Take one live message along a route.",
+    epilog=examples("routerd route trace 'D1=>B2'"),
+)
 @click.argument("onward")
 @asks
 def trace(onward: str, **options: Any) -> None:

@@ -15,6 +15,7 @@ from core.routes.lookup import Question, explain
 from core.routes.oddity import BadTableError, Oddity
 from core.routes.parser import Parser, Result
 from core.routes.table import ANY_SUBSCRIPTION, MeidMap, Table
+from routerd.asking import examples
 from routerd.live_table import ask, push, who
 
 FILE = click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
@@ -69,7 +70,7 @@ def table() -> None:
     """Route tables: check, show, compare and explain them; push one to a router, and ask it about its own."""
 
 
-@table.command()
+@table.command(short_help="Say what is odd about a file.", epilog=examples("routerd table check table.rt"))
 @FILE
 @click.option("--compat", is_flag=True, help="Read as the RMR library does, and only warn.")
 def check(file: Path, compat: bool) -> None:
@@ -100,10 +101,19 @@ def _summary(result: Result) -> str:
     kind = "table" if result.complete else "update"
     endpoints = {one for groups in result.groups for group in groups.members for one in group}
     types = len(set(result.types))
-    return f"{kind} {name}: ok ({len(result)} entries, {types} message types, {len(endpoints)} endpoints)"
+    counts = (
+        _count(len(result), "entry", "entries"),
+        _count(types, "message type"),
+        _count(len(endpoints), "endpoint"),
+    )
+    return f"{kind} {name}: ok ({', '.join(counts)})"
 
 
-@table.command()
+def _count(number: int, one: str, more: str = "") -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
+
+
+@table.command(short_help="Show the entries of a file.", epilog=examples("routerd table show table.rt"))
 @FILE
 @click.option("--compat", is_flag=True, help="Read as the RMR library does.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -129,7 +139,7 @@ def show(file: Path, compat: bool, as_json: bool) -> None:
         console.print(f"{len(read.owners)} managed entities of {len(set(read.owners.values()))} owners")
 
 
-@table.command()
+@table.command(short_help="Compare two files.", epilog=examples("routerd table diff old.rt new.rt"))
 @click.argument("old", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("new", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--compat", is_flag=True, help="Read as the RMR library does.")
@@ -151,7 +161,14 @@ table.add_command(who)
 table.add_command(ask)
 
 
-@table.command("explain")
+@table.command(
+    "explain",
+    short_help="Say where a message goes by a file.",
+    epilog=examples(
+        "routerd table explain table.rt --mt 1000 --sid 10",
+        "routerd table explain table.rt --mt 12 --meid e1",
+    ),
+)
 @FILE
 @click.option("--mt", type=int, required=True, help="Message type.")
 @click.option("--sid", type=int, default=ANY_SUBSCRIPTION, show_default=True, help="Subscription id.")

@@ -51,7 +51,10 @@ class View(msgspec.Struct, frozen=True):
             if cell.header == header.lower():
                 return cell
         known = ", ".join(cell.header for cell in self.cells)
-        raise ClientError(f"there is no column {header!r} here to sort by; give one of: {known or 'none'}")
+        instead = (
+            f"give one of: {known}" if known else "these are no rows; sort connections (-c) or links (-l)"
+        )
+        raise ClientError(f"there is no column {header!r} here to sort by; {instead}")
 
 
 def _of(name: str) -> Callable[[Row], Any]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from cProfile import Profile
+from difflib import get_close_matches
 from io import StringIO
 from pstats import Stats
 from typing import Any
@@ -67,7 +68,12 @@ class SelfNode:
     def noun(self, name: str) -> Noun:
         """The entity type of that name. Raises ManagementError."""
         if (noun := self._nouns.get(name)) is None:
-            raise ManagementError(BAD_REQUEST, f"there is no entity type {name!r}")
+            known = {one.rpartition(".")[2]: one for one in self._nouns} | dict(
+                zip(self._nouns, self._nouns, strict=True)
+            )
+            guess = get_close_matches(name[:100], known, n=1)
+            instead = f"; did you mean {known[guess[0]]}?" if guess else "; GET-TYPES names them all"
+            raise ManagementError(BAD_REQUEST, f"there is no entity type {name!r}{instead}")
         return noun
 
     def _asked(self, request: Request) -> list[Noun]:

@@ -152,6 +152,7 @@ def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
             guess = closest(name, MECHANISMS)
             instead = f"did you mean {guess}?" if guess else f"give some of {', '.join(MECHANISMS[:5])}, …"
             yield at.mistake("saslMechanisms", f"{shown(name)} is no SASL mechanism; {instead}")
+    yield from _unlisted(at, offered, router)
     if set(offered) <= WITHOUT_CYRUS and not (listener.authenticate_peer and not offered):
         return
     if not engine.sasl_extended():
@@ -165,6 +166,19 @@ def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
         if not os.access(file, os.R_OK):
             text = f"{file} cannot be read: set saslConfigDir and saslConfigName of router, or create it"
             yield at.mistake("saslMechanisms", text, warning=True)
+
+
+def _unlisted(at: Checked, offered: list[str], router: Router) -> Iterator[Mistake]:
+    """Mechanisms that Cyrus SASL's own configuration leaves out: it does not offer them."""
+    file = os.path.join(router.sasl_config_dir or "", f"{router.sasl_config_name}.conf")
+    if not router.sasl_config_dir or not os.access(file, os.R_OK) or not engine.sasl_extended():
+        return
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        found = [line.partition(":")[2] for line in lines if line.startswith("mech_list:")]
+    left_out = [name for name in offered if name not in words(found[-1].upper())] if found else []
+    if left_out:
+        text = f"the mech_list of {file} leaves out {', '.join(left_out)}, so nobody can use it; add it there"
+        yield at.mistake("saslMechanisms", text, warning=True)
 
 
 def _policy_vhost(at: Checked, name: str | None, vhosts: list[Vhost]) -> Iterator[Mistake]:

@@ -256,6 +256,9 @@ def test_the_tool_shows_and_changes(router: RunningRouter) -> None:
     )
     assert json.loads(made.stdout)["priority"] == 3
     assert tool(router, "manage", "delete", "--type", "address", "--name", "t").returncode == 0
+    asked = tool(router, "manage", "query", "--type", "link", "linkNme", "linkName")
+    assert (asked.returncode, "there is no attribute 'linkNme'" in asked.stderr) == (0, True)
+    assert "linkName'" not in asked.stderr
     again = tool(router, "manage", "delete", "--type", "address", "--name", "t")
     assert (again.returncode, again.stdout) == (1, "")
     assert "404" in again.stderr

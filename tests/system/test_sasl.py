@@ -1,12 +1,16 @@
 """SASL with users of the router's own."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import msgspec
 import proton
 import pytest
 import sasl_users
-from running import Configuration, RunningRouter, Since
+from running import LONG, Configuration, RunningRouter, Since
 from secured import Credentials, attempt
+
+from routerd.reaching import ClientError, Place, connect
 
 pytestmark = pytest.mark.skipif(
     not proton.SASL.extended(),
@@ -59,6 +63,18 @@ def test_a_wrong_password_is_refused(
     since.counted("refused_authentication", 1)
     since.says(r"connection of 127\.0\.0\.1:\d+ refused: .*[Aa]uthenticat")
     assert attempt(router.urls[0], Credentials(user="bob", password="hidden", mechanisms=mechanism)).opened  # noqa: S106 - of this test
+
+
+def test_what_the_tools_say_of_users(router: RunningRouter, tmp_path: Path) -> None:
+    """A password file is enough; what is wrong or missing is told with what to do."""
+    file = tmp_path / "password"
+    file.write_text("hidden\n")
+    place = Place(router.urls[0], timeout=LONG, user="bob", password_file=str(file))
+    connect(place).close()
+    with pytest.raises(ClientError, match="the user, or the password, is not the right one"):
+        connect(msgspec.structs.replace(place, user="alice"))
+    with pytest.raises(ClientError, match="--sasl-username"):
+        connect(Place(router.urls[0], timeout=LONG))
 
 
 @pytest.mark.parametrize("credentials", [Credentials(mechanisms="ANONYMOUS"), Credentials(sasl=False)])

@@ -14,6 +14,7 @@ from running import LONG, Configuration, RunningRouter, Since, address_of, until
 from secured import Credentials, attempt, urls_of
 
 from routerd.client import Client, Place
+from routerd.reaching import ClientError, connect
 
 PASSWORD = "top secret"  # noqa: S105 - of this test
 SUBJECT = "/C=DE/ST=Bayern/L=Muenchen/O=Here/OU=Dev/CN=alice"
@@ -133,6 +134,20 @@ def test_a_certificate_makes_a_user(files: Files, router: RunningRouter) -> None
     with Client(place) as asking:
         (row,) = asking.query("connection")
     assert (row["user"], row["sasl"], row["isEncrypted"]) == ("Here;alice", "EXTERNAL", True)
+
+
+def test_what_the_tools_say_of_certificates(files: Files, router: RunningRouter) -> None:
+    """Without the authority, without a certificate of their own, without TLS: what to do about it."""
+    first, second, *_ = (url.replace("127.0.0.1", "localhost") for url in urls_of(router.output))
+    trusted = str(files.authority.certificate)
+    connect(Place(first, timeout=LONG, trustfile=trusted)).close()
+    for place, advice in (
+        (Place(first, timeout=LONG, trustfile=str(files.stranger.certificate)), "with --ssl-trustfile"),
+        (Place(second, timeout=LONG, trustfile=trusted), "give --ssl-certificate and --ssl-key"),
+        (Place(first.replace("amqps:", "amqp:"), timeout=LONG), "amqps:// where it wants TLS"),
+    ):
+        with pytest.raises(ClientError, match=advice):
+            connect(place)
 
 
 @pytest.mark.parametrize("which", ["none", "foreign", "expired"])

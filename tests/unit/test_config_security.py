@@ -258,3 +258,24 @@ def test_no_mistake_tells_a_password(ending: str, text: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse(text, f"f.{ending}")
     assert "geheim" not in str(error.value)
+
+
+@pytest.mark.skipif(not engine.sasl_extended(), reason="the AMQP engine was built without Cyrus SASL")
+@pytest.mark.parametrize(
+    ("mech_list", "offered", "left_out"),
+    [
+        ("mech_list: PLAIN\n", "ANONYMOUS", "ANONYMOUS"),
+        ("mech_list: PLAIN\n", "EXTERNAL PLAIN LOGIN", "EXTERNAL, LOGIN"),
+        ("mech_list: plain, anonymous\n", "PLAIN ANONYMOUS", ""),
+        ("pwcheck_method: auxprop\n", "PLAIN", ""),
+    ],
+)
+def test_mechanisms_that_the_sasl_configuration_leaves_out(
+    tmp_path: Path, mech_list: str, offered: str, left_out: str
+) -> None:
+    """Nobody would be offered them, and neither side would say why."""
+    (tmp_path / "qdrouterd.conf").write_text(mech_list)
+    text = f"router {{\nsaslConfigDir: {tmp_path}\n}}\n" + listener(f"port: 0\nsaslMechanisms: {offered}")
+    found = [one for one in told(text) if "mech_list" in one]
+    assert bool(found) == bool(left_out)
+    assert all(f"leaves out {left_out}, so nobody" in one for one in found)

@@ -197,6 +197,16 @@ def test_refusals(bed: Bed, status: int, properties: dict[str, Any], body: Any) 
     assert (response.status, bool(response.text)) == (status, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "guess"), [("listner", "listener"), ("lnk", "router.link"), ("router.adress", "router.address")]
+)
+def test_a_mistyped_entity_type(bed: Bed, name: str, guess: str) -> None:
+    """The one that may be meant is named."""
+    request = Message(reply_to="back", properties={"operation": "QUERY", "entityType": name}, body={})
+    _, decoded = codec.decode(bytes(request.encode()))
+    assert bed.agent.handle(decoded).text == f"there is no entity type {name!r}; did you mean {guess}?"
+
+
 def test_the_core_s_tables_are_pools(bed: Bed) -> None:
     """By the names that tools know: room in all, and what is in use."""
     body = bed.ask(

@@ -25,7 +25,7 @@ def run(tmp_path):
 def test_check_says_what_is_there(run):
     result = run("check", "a", a=TABLE + MAP)
     assert result.exit_code == 0
-    assert "table one: ok (2 entries, 1 message types, 3 endpoints)" in result.output
+    assert "table one: ok (2 entries, 1 message type, 3 endpoints)" in result.output
     assert "map m: ok (2 owned, 0 deleted)" in result.output
 
 
