@@ -13,7 +13,7 @@ RHEA := rhea@3.0.5 ws@8.18.0
 # A container may say otherwise, and then each of the processes of each router that is started compiles its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-NATIVE := $(wildcard */*.pyx */*.pxd */*.pxi */*.h)
+NATIVE := $(wildcard */*.pyx */*/*.pyx */*.pxd */*.pxi */*.h */*/*.h)
 SYSTEM := $(VENV)/.system
 TOOLS := $(VENV)/.tools
 PACKAGES := $(VENV)/.packages

@@ -8,27 +8,11 @@
 #ifndef ROUTERD_CORE_ALIAS_H
 #define ROUTERD_CORE_ALIAS_H
 
+#include "hash.h"
 #include "table.h"
 
 #define ALIAS_LIMIT 16384u
 #define ALIAS_PHASES 0xfffffff0u       /* scopes that stand for the phases 1 to 9 of an address, behind this one */
-
-static inline uint64_t alias_hash(uint64_t seed, const uint8_t *text, uint32_t length)
-{
-    uint64_t h = seed ^ length * 0x9e3779b97f4a7c15ull;
-    while (length >= 8) {
-        uint64_t word;
-        memcpy(&word, text, 8);
-        h = (h ^ word) * 0xff51afd7ed558ccdull;
-        h ^= h >> 32;
-        text += 8;
-        length -= 8;
-    }
-    uint64_t rest = 0;
-    memcpy(&rest, text, length);
-    h = (h ^ rest) * 0xc4ceb9fe1a85ec53ull;
-    return h ^ h >> 29;
-}
 
 static inline core_alias *alias_find(core_alias_table *t, uint32_t scope, const uint8_t *text, uint32_t length)
 {

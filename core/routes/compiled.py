@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from core.forward import NO_TARGET, RouteOwners, RouteTable
-from core.routes.fields import Groups
 from core.routes.state import in_force
 from core.routes.table import NOWHERE, Table
 
@@ -36,21 +35,18 @@ def encoded(names: Iterable[str]) -> list[bytes]:
 
 def compile_table(table: Table, seed: int) -> CompiledTable:
     """Build the table for the forwarder whose hashes have that seed."""
-    endpoints: dict[str, int] = {}
-    words, places = array("I"), array("I")
-    for groups in table.groups:
-        places.append(len(words))
-        words.append(0 if groups.by_meid else len(groups.members))
-        for group in groups.members:
-            words.append(len(group))
-            words.extend(endpoints.setdefault(one, len(endpoints)) for one in group)
+    endpoints = {name: number for number, name in enumerate(table.groups.endpoints)}
     rows = sorted(table.senders)
-    starts, senders = array("I", [0]), list[str]()
+    starts, senders = array("I", [0]), list[bytes]()
+    lists: dict[tuple[str, ...], list[bytes]] = {}
     for row in rows:
-        senders += sorted(set(table.senders[row]))
+        if (known := lists.get(names := table.senders[row])) is None:
+            known = lists[names] = encoded(sorted(set(names)))
+        senders += known
         starts.append(len(senders))
-    columns = table.types, table.subscriptions, table.targets, places, words, array("I", rows), starts
-    return CompiledTable(table, RouteTable(seed, *columns, encoded(senders), encoded(endpoints)), endpoints)
+    columns = table.types, table.subscriptions, table.targets, table.groups.places, table.groups.words
+    native = RouteTable(seed, *columns, array("I", rows), starts, senders, encoded(endpoints))
+    return CompiledTable(table, native, endpoints)
 
 
 def compile_owners(owners: dict[str, str], seed: int) -> CompiledOwners:
@@ -96,17 +92,17 @@ def compacted(table: Table, keys: int) -> Table:
 
 def _rows(table: Table, rows: list[int]) -> Table:
     """These rows alone."""
-    places: dict[Groups, int] = {}
+    places: dict[int, int] = {}
     targets = array("I")
     for row in rows:
         target = table.targets[row]
-        targets.append(NOWHERE if target == NOWHERE else places.setdefault(table.groups[target], len(places)))
+        targets.append(NOWHERE if target == NOWHERE else places.setdefault(target, len(places)))
     return Table(
         table.table_id,
         array("i", (table.types[row] for row in rows)),
         array("i", (table.subscriptions[row] for row in rows)),
         targets,
         array("I", (table.lines[row] for row in rows)),
-        tuple(places),
+        table.groups.chosen(places),
         {at: table.senders[row] for at, row in enumerate(rows) if row in table.senders},
     )

@@ -61,14 +61,11 @@ class Reader:
     """Reads fields. What was read once is known: tables repeat themselves.
 
     ``odd`` collects the reasons of oddities of the record at hand; ``compatible`` reads as the library does.
-    ``known_types`` and ``known_numbers``: fields that were in order, by their text.
     """
 
     def __init__(self, compatible: bool) -> None:
         self._compatible = compatible
         self.odd: list[str] = []
-        self.known_types: dict[str, MessageType] = {}
-        self.known_numbers: dict[str, int] = {}
         self._groups: dict[str, Groups] = {}
         self._endpoints: set[str] = set()  # seen, and in order as they stand there
 
@@ -80,9 +77,6 @@ class Reader:
 
     def number(self, text: str, what: str) -> int:
         """A signed 32-bit number."""
-        known = self.known_numbers.get(text)
-        if known is not None:
-            return known
         if not _NUMBER.fullmatch(text):
             self.odd.append(f"{what} is no number")
             return self._lenient(text)
@@ -90,7 +84,6 @@ class Reader:
         if number not in INT32:
             self.odd.append(f"{what} does not fit into 32 bits")
             return max(INT32.start, min(number, INT32.stop - 1))
-        self.known_numbers[text] = number
         return number
 
     @staticmethod
@@ -100,15 +93,8 @@ class Reader:
 
     def message_type(self, text: str) -> MessageType:
         """``mt`` or ``mt,sender[,sender...]``."""
-        known = self.known_types.get(text)
-        if known is not None:
-            return known
-        before = len(self.odd)
         head, *senders = text.split(",")
-        read = MessageType(self.number(head.strip(), "message type"), self._senders(senders))
-        if len(self.odd) == before:
-            self.known_types[text] = read
-        return read
+        return MessageType(self.number(head.strip(), "message type"), self._senders(senders))
 
     def _senders(self, texts: list[str]) -> tuple[str, ...]:
         if len(texts) > SENDER_LIMIT:

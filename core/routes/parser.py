@@ -48,25 +48,19 @@ class Parser:
     def feed(self, text: str) -> Iterator[Result]:
         """Another piece of text; yields what it completes."""
         text = self._rest + text
-        if "\r" in text:
-            lines = _END_OF_RECORD.split(text[:-1] if text.endswith("\r") else text)
-            if text.endswith("\r"):
-                lines[-1] += "\r"  # a newline that belongs to it may follow
-        else:
-            lines = text.split("\n")
-        self._rest = lines.pop()
         at = 0
-        while at < len(lines):
+        while True:
             if isinstance(self._open, OpenTable):
-                taken = self._open.take_known(self._reader, lines, at, self._line + 1)
-                self._line += taken - at
-                at = taken
-                if at == len(lines):
-                    break
+                at, taken = self._open.take(text, at, self._line + 1)
+                self._line += taken
+            end = _END_OF_RECORD.search(text, at)
+            if end is None or (end[0] == "\r" and end.end() == len(text)):
+                break  # a newline that belongs to it may follow
             self._line += 1
-            if (result := self._record(lines[at])) is not None:
+            if (result := self._record(text[at : end.start()])) is not None:
                 yield result
-            at += 1
+            at = end.end()
+        self._rest = text[at:]
 
     def finish(self) -> Iterator[Result]:
         """No more text follows: a record or a table cut short is said so."""
@@ -123,7 +117,9 @@ class Parser:
         table_id = fields[2] if len(fields) > 2 else ""
         result = None if left is None else self._bad(left, "table not complete")
         self._open = (
-            OpenMap(table_id) if name == "meid_map" else OpenTable(table_id, complete=name == "newrt")
+            OpenMap(table_id)
+            if name == "meid_map"
+            else OpenTable(table_id, name == "newrt", self._compatible)
         )
         return result
 

@@ -1,4 +1,4 @@
-"""The worker's C11 headers, alone."""
+"""C11 headers of workers and of the core, alone."""
 
 import pytest
 
@@ -28,4 +28,11 @@ def test_route_table_keys_keep_inside(build, run, seed):
 def test_rmr_frames_there_and_back(build, run, seed):
     """Frames become messages and the same frames again; wrong, cut off or damaged ones stay inside."""
     done = run(build("rmr_wire_fuzz", "address,undefined"), str(seed), "3000")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_plain_records_of_route_tables_keep_inside(build, run, seed):
+    """Words of tables and noise, from anywhere: whole records are taken, each number is one of a name."""
+    done = run(build("records_fuzz", "address,undefined"), str(seed), "300")
     assert done.returncode == 0, done.stdout + done.stderr
