@@ -18,6 +18,8 @@ _TABLES = {
     "incoming": "qdr_delivery_t",
     "outgoing": "qdr_link_work_t",
 }
+_MESSAGES = "qd_message_t"  # as many as incoming deliveries: the content is stored once
+_BUFFERS = "qd_buffer_t"  # all blocks together, counted in small ones
 
 
 class Pool(msgspec.Struct, frozen=True):
@@ -73,8 +75,11 @@ class Allocators(Table):
         counts = self._view.core.forwarder.counts()
         free = (counts["free_small"], counts["free_large"])
         pools += _pools("core", native.Arena(segments.arenas[-1]).blocks, free)
-        tables = Pools(self._view.core.forwarder).rows()
-        return pools + [Pool(_TABLES[name], *numbers) for name, *numbers in tables]
+        tables = {name: numbers for name, *numbers in Pools(self._view.core.forwarder).rows()}
+        whole = [sum(getattr(one, what) * one.size for one in pools) for what in ("total", "used")]
+        pools.append(Pool(_BUFFERS, SMALL_BYTES, *(octets // SMALL_BYTES for octets in whole)))
+        pools.append(Pool(_MESSAGES, *tables["incoming"]))
+        return pools + [Pool(_TABLES[name], *numbers) for name, numbers in tables.items()]
 
 
 def _pools(owner: str, total: tuple[int, int], free: tuple[int, int]) -> list[Pool]:

@@ -216,6 +216,9 @@ def test_the_core_s_tables_are_pools(bed: Bed) -> None:
     size, used = pools["qdr_address_t"]
     assert size > 100
     assert used == bed.core.forwarder.counts()["addresses"]
+    assert pools["qd_message_t"] == pools["qdr_delivery_t"]
+    octets = sum(size * used for name, (size, used) in pools.items() if name.endswith("_block"))
+    assert pools["qd_buffer_t"] == [512, octets // 512]
 
 
 def test_about_the_agent(bed: Bed) -> None:
