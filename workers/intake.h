@@ -134,9 +134,12 @@ static inline void intake_grown(pump *p, win *s)
 /* Longer than the vhost or the router allows (facts 7): rejected, the link closed; Python closes the connection. */
 static inline void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
 {
-    pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
-    pn_condition_set_name(error, "amqp:link:message-size-exceeded");
-    pn_condition_set_description(error, "the message is larger than the policy allows");
+    if (!s || !s->discard || s->outcome) {                     /* what was told before stands */
+        pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
+        pn_condition_set_name(error, "amqp:link:message-size-exceeded");
+        pn_condition_set_description(error, "the message is larger than the policy allows");
+        pn_delivery_update(d, S_REJECTED);
+    }
     if (s) {
         if (s->posted && !s->discard) {
             chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
@@ -146,7 +149,6 @@ static inline void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
         }
         win_free(p, s);
     }
-    pn_delivery_update(d, S_REJECTED);
     pn_delivery_settle(d);
     pn_link_close(k->engine);                                  /* without an error: the message has it, and the connection's CLOSE follows */
     k->conn->denied = true;
@@ -249,6 +251,7 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
     size_t pending;
     if (pn_delivery_aborted(d)) { intake_aborted(p, k, s); return; }
     while ((pending = pn_delivery_pending(d)) > 0) {
+        if (security_too_large(k->conn, s->writer.written + s->wasted + pending)) { intake_too_large(p, k, s, d); return; }
         if (s->discard) {
             ssize_t n = pn_link_recv(k->engine, scratch, pending < sizeof scratch ? pending : sizeof scratch);
             if (n <= 0) break;
@@ -256,7 +259,6 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
             mark_dirty(p, k->conn);
             continue;
         }
-        if (security_too_large(k->conn, s->writer.written + pending)) { intake_too_large(p, k, s, d); return; }
         if (s->posted && s->writer.written - s->read_to >= HOLD_HIGH) { k->held = true; break; }
         if (__builtin_expect(s->body != NULL, 0)) {
             if (!blocks_left(p)) { intake_stall(p, k); break; }

@@ -1,6 +1,7 @@
 """Vhost policy as clients meet it."""
 
 import pytest
+from peer import REJECTED, Net
 from proton import Message
 from proton.utils import BlockingConnection
 from running import LONG, Configuration, RunningRouter, Since, until
@@ -180,6 +181,23 @@ def test_a_message_too_large_ends_link_and_connection(router: RunningRouter, sin
     assert outcome.error == "amqp:connection:forced"
     since.counted("refused_size", 1)
     assert attempt(router.url, at("free"), [("sender", None)], message).dispositions == ("38",)  # released
+
+
+def test_a_message_that_nobody_takes_is_measured_too(router: RunningRouter, since: Since) -> None:
+    """The rest of it is thrown away as it comes, and counts all the same."""
+    with Net(router.address) as net:
+        peer = net.peer(hostname="strict")
+        sender = peer.ready_sender(None)
+        data = Message(address="jobs.x.in", body="x" * 2000).encode()
+        sent = net.begin(sender, data[:1000])
+        peer.round_trip()  # it has no destination: that is known now
+        sender.stream(data[1000:])
+        sender.advance()
+        peer.expect_error = True
+        net.until(lambda: peer.connection.remote_condition, "the router's CLOSE")
+        assert peer.connection.remote_condition.name == "amqp:connection:forced"
+        assert sent.remote_state == REJECTED
+    since.counted("refused_size", 1)
 
 
 def test_a_foreign_user_id_is_rejected(router: RunningRouter, since: Since) -> None:
