@@ -98,17 +98,19 @@ def _watch(looks: Iterator[Frame], view: View, options: Options, console: Consol
 
 
 def _look(client: Client, view: View, options: Options) -> Rows:
-    """The rows to show, sorted."""
-    rows = list(client.query(view.entity, limit=options.limit))
+    """The rows to show, sorted; the first so many of these."""
+    ordered = options.sort is not None or options.reverse
+    limit = None if ordered else options.limit
+    rows = list(client.query(view.entity, limit=limit))
     if view.sampled:
         time.sleep(SAMPLE_SECONDS)
-        rows = with_rates(rows, list(client.query(view.entity, limit=options.limit)), SAMPLE_SECONDS)
+        rows = with_rates(rows, list(client.query(view.entity, limit=limit)), SAMPLE_SECONDS)
     if options.sort is not None:
         cell = view.cell(options.sort)
         rows.sort(key=lambda row: _sort_key(cell.value(row)), reverse=options.reverse)
     elif options.reverse:
         rows.reverse()
-    return rows
+    return rows[: options.limit]
 
 
 def with_rates(before: Rows, after: Rows, seconds: float) -> Rows:

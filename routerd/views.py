@@ -259,8 +259,8 @@ VIEWS: dict[str, View] = {
     "nodes": View(
         "router.node",
         (
-            Cell("id", _of("id")),
-            Cell("next hop", _of("nextHop")),
+            Cell("id", _of("id"), least=12),
+            Cell("next hop", _of("nextHop"), least=8),
             Cell("cost", _of("cost"), number=True),
             Cell("conn", _of("routerLink"), number=True),
             Cell("neighbours", _names("linkState"), least=10),

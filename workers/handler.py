@@ -64,6 +64,7 @@ ROUTER = logging.getLogger("ROUTER")
 ACCEPT_TELL_SECONDS = 10.0
 GONE = ("amqp:connection:forced", "the connection of the link is gone")
 TOO_LARGE = ("amqp:connection:forced", "Message size exceeded")
+TOO_MANY_SESSIONS = ("amqp:resource-limit-exceeded", "session disallowed by local policy")
 
 
 class Handler:
@@ -258,10 +259,11 @@ class Handler:
         """Somebody connects to a listening socket with TLS."""
         self.guard.certificates_due(number)
 
-    def session_denied(self, index: int) -> None:
-        """A session beyond the limit of its connection was ended."""
+    def session_denied(self, index: int, generation: int) -> None:
+        """A session beyond the limit has no channel for an answer: its connection is closed."""
         self._denied(self._vhost(index), "session")
         POLICY.info("session of %s denied: it has as many as its vhost allows", self.peers.get(index, "?"))
+        self.pump.connection_close(index, generation, TOO_MANY_SESSIONS)
 
     def message_denied(self, index: int, generation: int) -> None:
         """A message too large was rejected and its link closed; the connection follows (facts 7)."""

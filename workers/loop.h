@@ -101,9 +101,9 @@ static inline void event_session(pump *p, pn_session_t *session, bool open)
     }
     if (session_ours(session)) return;
     wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
+    if (c && !security_session(p, c)) return;
     if (c) pn_session_set_incoming_window_and_lwm(session, c->window, 0);
     pn_session_open(session);
-    if (c) security_session(p, c, session);
 }
 
 static inline void event_connection(pump *p, pn_connection_t *engine, bool open)

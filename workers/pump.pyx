@@ -205,7 +205,7 @@ cdef class Pump(AnnotatingPump):
         elif event == EV_TRACE: self.handler.trace(index, text(<const char *> obj), c.trace == TRACE_ON)
         elif event == EV_MESSAGE: self.message(index, k, <message_seen *> obj)
         elif event == EV_ROUTE_SENDER: self.handler.senders.asked(index, pool_index(&self.p.links, k), k.slot.generation, k.ours, target_of(k.engine))
-        elif event == EV_SESSION_DENIED: self.handler.session_denied(index)
+        elif event == EV_SESSION_DENIED: self.handler.session_denied(index, c.slot.generation)
         elif event == EV_MESSAGE_REFUSED: self.handler.message_refused(index, text(<const char *> obj))
         elif event == EV_MESSAGE_DENIED: self.handler.message_denied(index, c.slot.generation)
 

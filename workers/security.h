@@ -47,17 +47,15 @@ static inline void security_refresh(pump *p, wlistener *l)
     p->on_event(p->self, EV_CERTIFICATES, NULL, NULL, l, NULL);
 }
 
-/* A session more than the vhost allows is answered and ended at once. */
-static inline void security_session(pump *p, wconn *c, pn_session_t *session)
+/* A session more than the vhost allows, begun before its peer could know how many these are: no channel is left to answer it on,
+ * so the connection is closed.  False: that has been done. */
+static inline bool security_session(pump *p, wconn *c)
 {
     c->sessions++;
-    if (!c->max_sessions || c->sessions <= c->max_sessions) return;
-    pn_condition_t *error = pn_session_condition(session);
-    pn_condition_set_name(error, "amqp:resource-limit-exceeded");
-    pn_condition_set_description(error, "session disallowed by local policy");
-    pn_session_close(session);
+    if (!c->max_sessions || c->sessions <= c->max_sessions) return true;
     stats_add(p->stats, N_REFUSED_SESSIONS, 1);
     p->on_event(p->self, EV_SESSION_DENIED, c, NULL, NULL, NULL);
+    return false;
 }
 
 /* The user-id of a scanned message: SCAN_BAD with security_proxy when it names somebody else.  `start`: of the bytes that were

@@ -138,12 +138,15 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
     server = authority.issue("server", "/CN=localhost", names="DNS:localhost,IP:127.0.0.1")
     expired = authority.issue("expired", "/CN=localhost", expired=True)
     client = authority.issue("client", "/CN=near")
+    named = authority.issue("named", "/CN=far", names="DNS:127.0.0.1")
     far = start(
         "far",
         f"sslProfile {{\n name: s\n certFile: {server.certificate}\n privateKeyFile: {server.key}\n"
         f" caCertFile: {authority.certificate}\n}}\n"
         f"sslProfile {{\n name: e\n certFile: {expired.certificate}\n privateKeyFile: {expired.key}\n}}\n"
-        "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: e\n requireSsl: yes\n}\n",
+        "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: e\n requireSsl: yes\n}\n"
+        f"sslProfile {{\n name: n\n certFile: {named.certificate}\n privateKeyFile: {named.key}\n}}\n"
+        "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: n\n requireSsl: yes\n}\n",
         listener="host: 127.0.0.1\n port: 0\n sslProfile: s\n requireSsl: yes\n saslMechanisms: EXTERNAL\n"
         " authenticatePeer: yes",
     )
@@ -152,7 +155,7 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
         f" privateKeyFile: {client.key}\n}}\n"
         f"sslProfile {{\n name: w\n caCertFile: {stranger.certificate}\n}}\n"
     )
-    port, late = map(int, re.findall(r"amqps://\S+:(\d+)", far.output))
+    port, late, as_name = map(int, re.findall(r"amqps://\S+:(\d+)", far.output))
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     asking.load_cert_chain(server.certificate, server.key)
     names: list[str | None] = []
@@ -167,6 +170,7 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
         )
         + connector("right", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: c")
         + connector("wrong", port, "host: 127.0.0.1\n sslProfile: c")
+        + connector("named", as_name, "host: 127.0.0.1\n sslProfile: c")
         + connector("unverified", port, "host: 127.0.0.1\n sslProfile: c\n verifyHostname: no")
         + connector("stranger", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: w")
         + connector("expired", late, "host: localhost\n protocolFamily: IPv4\n sslProfile: c"),
@@ -175,6 +179,7 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
         assert names == ["localhost"]  # SNI
     near.reaches("right", "SUCCESS", "auth=EXTERNAL.*encrypted=TLS")
     near.reaches("unverified", "SUCCESS")
+    near.reaches("named", "SUCCESS")
     near.reaches("wrong", "CONNECTING", "failed: .*certificate .*not its addresses")
     for name in ("stranger", "expired"):
         near.reaches(name, "CONNECTING", "failed: .*certificate")

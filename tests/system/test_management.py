@@ -1,9 +1,16 @@
 """A running router asked and changed by ordinary clients of the management protocol, and by our own tool."""
 
+import fcntl
 import json
+import os
+import pty
 import re
+import select
+import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -262,6 +269,77 @@ def test_the_tool_shows_and_changes(router: RunningRouter) -> None:
     again = tool(router, "manage", "delete", "--type", "address", "--name", "t")
     assert (again.returncode, again.stdout) == (1, "")
     assert "404" in again.stderr
+
+
+class Screen:
+    """A terminal of 24 lines by 80 columns with `routerd stat --watch` in it."""
+
+    def __init__(self, router: RunningRouter, *arguments: str) -> None:
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        tool = str(Path(sys.executable).with_name("routerd"))
+        command = [tool, "stat", "--bus", router.url, "--watch", "0.1", *arguments]
+        environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | {
+            "TERM": "xterm"
+        }
+        self.process = subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+        )
+        os.close(slave)
+        self.written = b""
+
+    def shows(self, *words: str) -> list[str]:
+        """Wait for a picture with all these in it; its lines, without what only moves the cursor."""
+
+        def there() -> bool:
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.written += os.read(self.master, 65536)
+            return all(word in self.picture for word in words)
+
+        until(there, f"a picture with {words}")
+        return self.picture.splitlines()
+
+    @property
+    def picture(self) -> str:
+        """The last one that is whole: each begins at the upper left corner."""
+        pictures = self.written.decode(errors="replace").split("\x1b[H")
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", pictures[-2]) if len(pictures) > 2 else ""
+
+    def end(self) -> int:
+        """Ctrl-C; the exit status."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            status = self.process.wait(LONG)
+            while select.select([self.master], [], [], 0)[0]:
+                self.written += os.read(self.master, 65536)
+        except OSError:  # the other end is closed
+            pass
+        finally:
+            self.process.kill()
+            os.close(self.master)
+        return status
+
+
+def test_watching_in_a_terminal(router: RunningRouter, net: Net) -> None:
+    """A full screen that changes by itself, within its width, and is gone after Ctrl-C."""
+    long = "zz.name.of.an.address.that.is.longer.than.a.terminal.is.wide." * 3
+    screen = Screen(router, "--links", "--sort", "address", "--reverse")
+    try:
+        before = screen.shows("address", "$management")
+        assert not any("zz.name" in line for line in before)
+        peer = net.peer(router.address)
+        receiver = peer.receiver(long, credit=7)
+        lines = screen.shows("zz.name.of", "…")
+        assert max(map(len, lines)) <= 80
+        assert len(lines) <= 24
+        assert "zz.name" in lines[2], "the last name comes first"
+        peer.close_link(receiver)
+        until(lambda: not any("zz.name" in line for line in screen.shows("address")), "its end")
+    finally:
+        status = screen.end()
+    assert status == 0
+    assert screen.written.startswith(b"\x1b[?1049h")
+    assert b"\x1b[?1049l" in screen.written
 
 
 def test_a_router_that_is_not_there() -> None:

@@ -26,6 +26,7 @@ vhost {
             allowDynamicSource: yes
             allowAnonymousSender: yes
             allowAdminStatusUpdate: no
+            allowDynamicLinkRoutes: no
         }
     }
 }
@@ -91,6 +92,21 @@ def test_a_connection_is_closed_only_by_who_may(router: RunningRouter, trusted: 
     (row,) = [row for row in trusted.query("connection") if row["container"] == mine]
     kind = "org.apache.qpid.dispatch.connection"
     assert trusted.call("UPDATE", close, type=kind, identity=row["identity"])["operStatus"] == "closing"
+
+
+def test_a_link_route_to_oneself_is_made_only_by_who_may(router: RunningRouter, trusted: Client) -> None:
+    """For the connection that asks."""
+    route, kind = (
+        {"pattern": "mine.#", "direction": "in"},
+        "org.apache.qpid.dispatch.router.connection.linkRoute",
+    )
+    with Client(Place(router.url)) as client:
+        with pytest.raises(RefusedError, match="allowDynamicLinkRoutes of the policy is no") as refused:
+            client.call("CREATE", route, type=kind)
+        assert refused.value.status == 403
+    made = trusted.call("CREATE", route, type=kind)
+    assert made["pattern"] == "mine.#"
+    trusted.call("DELETE", type=kind, identity=made["identity"])
 
 
 def test_who_asks_without_a_trace_has_no_right(router: RunningRouter) -> None:

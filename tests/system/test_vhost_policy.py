@@ -164,6 +164,18 @@ def test_what_a_session_may_send_ahead(router: RunningRouter) -> None:
         assert wire.expect(BEGIN).fields[2] == 10
 
 
+def test_sessions_are_counted(router: RunningRouter, since: Since) -> None:
+    """In the same breath as OPEN, before its answer says how many there may be, and after it."""
+    with Wire(router.address, "strict", sessions=4) as wire:
+        assert wire.error() == (TOO_MANY, "session disallowed by local policy")
+    since.counted("refused_sessions", 1)
+    since.says("session of .* denied: it has as many as its vhost allows")
+    with Wire(router.address, "strict", sessions=3) as wire:
+        wire.begin(3)
+        assert wire.error()[0] == "amqp:connection:framing-error"
+    assert attempt(router.url, at("strict"), [("receiver", "list")]).error == ""
+
+
 def test_links_are_counted(router: RunningRouter, since: Since) -> None:
     links = [("receiver", "list"), ("receiver", "own_anonymous"), ("sender", "list")]
     outcome = attempt(router.url, at("strict"), links, sends=False)

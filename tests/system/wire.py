@@ -34,8 +34,13 @@ def frame(channel: int, performative: bytes = b"", payload: bytes = b"") -> byte
     return struct.pack(">IBBH", 8 + len(body), 2, 0, channel) + body
 
 
+def begin(channel: int) -> bytes:
+    """The frame that begins a session."""
+    return frame(channel, described(BEGIN, None, uint(0), uint(WINDOW), uint(WINDOW)))
+
+
 def error_in(close: "Frame") -> tuple[str, str]:
-    """Condition and description in a CLOSE."""
+    """Condition and description in a CLOSE or END."""
     error = close.fields[-1].value
     return str(error[0]), str(error[1])
 
@@ -87,8 +92,8 @@ class Wire:
         limits: list[Any] = [uint(self.limits["max_frame"]) if "max_frame" in self.limits else None]
         limits += [ushort(self.limits["channel_max"]) if "channel_max" in self.limits else None]
         limits += [uint(self.limits["idle"]) if "idle" in self.limits else None]
-        self.write(frame(0, described(OPEN, "wire", self.hostname, *limits)))
-        self.begin(0)
+        opening = frame(0, described(OPEN, "wire", self.hostname, *limits))
+        self.write(opening + b"".join(map(begin, range(self.limits.get("sessions", 1)))))
         self.expect(BEGIN)
         return self
 
@@ -158,7 +163,7 @@ class Wire:
 
     def begin(self, channel: int) -> None:
         """A session, on its way."""
-        self.write(frame(channel, described(BEGIN, None, uint(0), uint(WINDOW), uint(WINDOW))))
+        self.write(begin(channel))
 
     def transfer(
         self, delivery: int, data: bytes, settled: bool = False, more: bool = False, handle: int = 0

@@ -102,12 +102,18 @@ def test_what_a_link_may_be(link: Attach, allowed: bool) -> None:
 
 def test_what_is_granted_is_allowed() -> None:
     rights = Rights(
-        admission(allow_dynamic_source=True, allow_anonymous_sender=True, allow_waypoint_links=True)
+        admission(
+            allow_dynamic_source=True,
+            allow_anonymous_sender=True,
+            allow_waypoint_links=True,
+            allow_fallback_links=True,
+        )
     )
     for link in (
         attach(None, outgoing=False),
         attach(None, dynamic=True),
         attach("in", capabilities=["qd.waypoint"]),
+        attach("in", capabilities=["qd.fallback"]),
     ):
         assert rights.refusal(link) is None
 

@@ -41,8 +41,8 @@ ADDRESS = {
     **dict.fromkeys(("inProcess", "subscriberCount", "deliveriesIngress", "deliveriesEgress"), BIG),
 }
 NODE = {
-    "id": "a-router-with-a-name",
-    "nextHop": "another-router",
+    "id": "a-router-with-a-name-of-its-own." * 3,
+    "nextHop": "another-router-with-a-long-name",
     "cost": 12_345,
     "routerLink": 1234,
     "linkState": ["one-router", "another-router", "a-third-router"],
@@ -209,10 +209,30 @@ class Flaky:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return iter(answer)
+        return iter(answer[:limit])
 
     def close(self) -> None:
         """As the real one."""
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        (Options(limit=2), ["1", "2"]),
+        (Options(sort="id"), ["1", "2", "3"]),
+        (Options(sort="host", reverse=True, limit=2), ["2", "1"]),
+        (Options(reverse=True, limit=1), ["3"]),
+    ],
+)
+def test_the_first_of_all_that_are_sorted(
+    monkeypatch: pytest.MonkeyPatch, options: Options, ids: list[str]
+) -> None:
+    """What is cut off is what comes last, not what the router tells last."""
+    rows = [{"identity": number, "host": host} for number, host in (("1", "b"), ("2", "c"), ("3", "a"))]
+    Flaky.answers = [rows]
+    monkeypatch.setattr("routerd.stat.Client", Flaky)
+    frame = next(frames(Place(), VIEWS["connections"], options))
+    assert [row["identity"] for row in frame.rows] == ids
 
 
 def test_watching_goes_on_over_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
