@@ -10,7 +10,7 @@ import click
 
 from pipeline.errors import PipelineError
 
-INSTALL = "routerd was installed without the pipeline: pip install 'routerd[pipeline]'"
+INSTALL = "what the pipeline needs is not installed; docs/pipeline.md says how"
 
 
 @click.group()
@@ -32,7 +32,7 @@ def _plainly(command: Callable[..., None]) -> Callable[..., None]:
             raise click.ClickException(f"{where}{error.strerror or error}") from error
         except ModuleNotFoundError as error:
             if error.name and error.name.split(".")[0] in ("pyspark", "pyarrow", "numpy"):
-                raise click.ClickException(f"{INSTALL} ({error.name} is missing)") from error
+                raise click.ClickException(f"{error.name} is missing: {INSTALL}") from error
             raise
         except Exception as error:
             if type(error).__module__.split(".")[0] in ("py4j", "pyspark"):

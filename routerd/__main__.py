@@ -34,7 +34,13 @@ def main() -> None:
     short_help="Run a router.",
     epilog=examples("routerd run", "routerd run --config /etc/routerd/router.conf"),
 )
-@click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="A .conf, .json or .toml file.")
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(path_type=Path, readable=False),
+    help="A .conf, .json or .toml file.",
+)
 def run(file: Path | None) -> None:
     """Run a router until SIGINT or SIGTERM; without a file it listens on 127.0.0.1:5672.
 
@@ -50,7 +56,7 @@ def run(file: Path | None) -> None:
 @main.command(
     short_help="Say every mistake in a configuration.", epilog=examples("routerd check router.conf")
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, readable=False))
 def check(file: Path) -> None:
     """Say every mistake in FILE, each with its line and what would be right; status 1 if there is one.
 
@@ -68,7 +74,7 @@ def check(file: Path) -> None:
 )
 @click.option("--rolling", is_flag=True, required=True, help="One process after the other.")
 @click.option("--pid", type=click.IntRange(1), help="Process id of the router's supervisor.")
-@click.option("--pid-file", type=click.Path(path_type=Path), help="A file that holds it.")
+@click.option("--pid-file", type=click.Path(path_type=Path, readable=False), help="A file that holds it.")
 @click.option("--unit", metavar="NAME", help="The router's systemd unit.")
 @bus(help="Where the router listens, on this machine.")
 @click.option(

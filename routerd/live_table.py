@@ -48,7 +48,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
     short_help="Give a running router a file.",
     epilog=examples("routerd table push table.rt", "generate-table | routerd table push -"),
 )
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("file", type=click.Path(path_type=Path, readable=False, allow_dash=True))
 @NAME
 @asks
 def push(file: Path, name: str | None, **place: Any) -> None:

@@ -22,7 +22,7 @@ CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
     "-c",
     "--config",
     "file",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     default=CONFIG,
     show_default=True,
     help="A .conf, .json or .toml file.",
@@ -30,7 +30,11 @@ CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
 @click.option("-I", "--include", metavar="PATH", help="Ignored: there is nothing to load from elsewhere.")
 @click.option("-d", "--daemon", "background", is_flag=True, help="Go into the background once it serves.")
 @click.option(
-    "-P", "--pidfile", "pid_file", type=click.Path(path_type=Path), help="With -d: file for its process id."
+    "-P",
+    "--pidfile",
+    "pid_file",
+    type=click.Path(path_type=Path, readable=False),
+    help="With -d: file for its process id.",
 )
 @click.option("-U", "--user", metavar="NAME", help="With -d: the user to become.")
 @click.option("-T", "--test-hooks", is_flag=True, help="Accepted: there are none in this router.")

@@ -42,7 +42,7 @@ def route() -> None:
     "--config",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     metavar="FILE",
     help="A router's configuration; again for each further router on the way.",
 )

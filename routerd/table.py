@@ -18,7 +18,7 @@ from core.routes.table import ANY_SUBSCRIPTION, MeidMap, Table
 from routerd.asking import examples
 from routerd.live_table import ask, push, who
 
-FILE = click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+FILE = click.argument("file", type=click.Path(path_type=Path, readable=False, allow_dash=True))
 PIECE = 1 << 20
 
 
@@ -140,8 +140,8 @@ def show(file: Path, compat: bool, as_json: bool) -> None:
 
 
 @table.command(short_help="Compare two files.", epilog=examples("routerd table diff old.rt new.rt"))
-@click.argument("old", type=click.Path(path_type=Path, allow_dash=True))
-@click.argument("new", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("old", type=click.Path(path_type=Path, readable=False, allow_dash=True))
+@click.argument("new", type=click.Path(path_type=Path, readable=False, allow_dash=True))
 @click.option("--compat", is_flag=True, help="Read as the RMR library does.")
 def diff(old: Path, new: Path, compat: bool) -> None:
     """Say what NEW changes against OLD; status 1 if there is anything."""

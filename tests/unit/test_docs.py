@@ -1,10 +1,12 @@
 """The pages: what they refer to exists."""
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from routerd.config import ConfigError, parse
 from routerd.config.schema import ENTITY_TYPES
 from shm.stats import COUNTERS
 
@@ -57,6 +59,25 @@ def test_knobs_are_attributes() -> None:
     knobs = {knob for heading in headings for knob in re.findall(r"`(\w+)`", heading)}
     assert "busyPoll" in knobs
     assert knobs <= known
+
+
+ELSEWHERE = re.compile(
+    r"cannot be read|add a section sslProfile"
+)  # files, and what stands on the reader's machine
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_configurations_can_be_copied(page: Path) -> None:
+    """Every block that looks like a configuration is one, as it is printed."""
+    blocks = re.findall(r"(?ms)^```\n(.*?)^```|((?:^    [^\n]*\n)+)", text(page))
+    mistakes = []
+    for block in (textwrap.dedent(fenced or indented) for fenced, indented in blocks):
+        if re.match(r"\w+ *\{", block):
+            try:
+                parse(block, page.name)
+            except ConfigError as error:
+                mistakes += [str(one) for one in error.mistakes if not ELSEWHERE.search(one.text)]
+    assert not mistakes
 
 
 def test_counters_are_counted() -> None:

@@ -225,6 +225,17 @@ def test_an_extension_depends_on_every_header_it_includes(extension: dict[str, l
     assert not missing, f"add to depends of {extension['name']}: {sorted(missing)}"
 
 
+def test_every_package_is_installed() -> None:
+    """An editable installation has them all; one from a wheel has those that are listed."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    found = {
+        str(file.parent.relative_to(ROOT)).replace("/", ".")
+        for name in OURS
+        for file in (ROOT / name).rglob("__init__.py")
+    }
+    assert set(settings["packages"]) == found
+
+
 def test_no_other_distribution_provides_our_packages() -> None:
     """`core` and `shm` are common names: a distribution of the same name could overwrite ours."""
     provided = importlib.metadata.packages_distributions()
