@@ -16,6 +16,7 @@ from core.link import Edges, Link, Watcher
 from core.linkroutes.ends import LOST, NO_ROUTE, Ends
 from core.names import Names
 from core.phases import wish
+from core.refusals import Refusals
 from core.streams import Streams
 from core.terminus import (
     MAX_CAPACITY,
@@ -50,6 +51,7 @@ class Links:
         admissions: Admissions,
         auto_links: AutoLinks,
         streams: Streams,
+        refusals: Refusals,
         fabric: Fabric | None = None,
         edges: Edges | None = None,
         ends: Ends | None = None,
@@ -59,6 +61,7 @@ class Links:
         self._auto_links = auto_links
         self._ends = ends
         self._streams = streams
+        self._refusals = refusals
         self._forwarder = forwarder
         self._addresses = addresses
         self._me = me
@@ -342,9 +345,7 @@ class Links:
         self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, error))
 
     def _refuse(self, worker: int, attach: Attach, error: Error) -> None:
-        why = f"{error.condition}: {error.description}"
-        where = f"link {attach.name!r} of worker {worker} connection {attach.connection}"
-        LOGGER.info("%s refused: %s", where, why)
+        self._refusals.tell(worker, attach, error)
         self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, error))
 
     def _post(self, worker: int, kind: int, payload: msgspec.Struct) -> None:

@@ -25,6 +25,7 @@ from core.local import Local
 from core.memory import Memory
 from core.names import Names
 from core.recovery import Recovery
+from core.refusals import Refusals
 from core.routes.dialling import Dialling
 from core.routes.intake import Intake
 from core.routes.liaisons import Liaisons
@@ -96,18 +97,15 @@ class Core:
         self.connectors = Connectors()
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)
         self.streams = Streams(self.forwarder, names)
-        self.fabric = (
-            None
-            if setup.mode != "interior"
-            else Fabric(self.forwarder, self.addresses, self.local, me, names, self.streams)
-        )
+        self.fabric: Fabric | None = None
+        if setup.mode == "interior":
+            self.fabric = Fabric(self.forwarder, self.addresses, self.local, me, names, self.streams)
         self.routes = Routes()
         self.connections = Connections(self.forwarder, self.admissions)
         self._beyond: Callable[[Address, int, bool], None] = lambda *_: None  # an uplink: as ``_served``
         self.edges = self._edges(setup.mode, me, names)
-        self.ends = Ends(
-            self.forwarder, self.routes, self.connections.find, self.fabric, setup.resumable_link_routes
-        )
+        refusals = Refusals(self.forwarder, self.connections.find)
+        self.ends = Ends(self.forwarder, self.routes, refusals, self.fabric, setup.resumable_link_routes)
         self.auto_links = AutoLinks(self.forwarder, self.connections, names)
         self.links = Links(
             self.forwarder,
@@ -117,6 +115,7 @@ class Core:
             self.admissions,
             self.auto_links,
             self.streams,
+            refusals,
             self.fabric,
             self.edges,
             self.ends,

@@ -8,9 +8,7 @@
 An end that was open when an earlier core died is closed: what was on its way between the two is not known.
 """
 
-import logging
 import zlib
-from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
@@ -18,6 +16,7 @@ import msgspec
 from core.forward import Couples, Forwarder
 from core.linkroutes.routes import COORDINATOR, Host, Route, Routes
 from core.linkroutes.termini import address_of, changed, inward, node_address, outward, placed, unplaced
+from core.refusals import Refusals
 from shm.payloads import (
     C_ATTACHED,
     C_DETACH,
@@ -30,8 +29,6 @@ from shm.payloads import (
     LinkRefused,
     OpenLink,
 )
-
-LOGGER = logging.getLogger("ROUTER_CORE")
 
 ROUTERS: Final = "inter-router"  # role of a connection
 NEVER: Final = 3  # pn_expiry_policy_t
@@ -80,14 +77,15 @@ class Ends:
         self,
         forwarder: Forwarder,
         routes: Routes,
-        find: Callable[[int, int], ConnectionOpened | None],
+        refusals: Refusals,
         ways: Ways | None,
         resumable: bool,
     ) -> None:
         self._forwarder = forwarder
         self._couples = Couples(forwarder)
         self.routes = routes
-        self._find = find
+        self._refusals = refusals
+        self._find = refusals.find
         self._ways = ways
         self._resumable = resumable
         self._request = FIRST_REQUEST
@@ -208,7 +206,7 @@ class Ends:
             self._forwarder.remove_link(*far)
             self._forwarder.bad()
             self._detach(far, Detach(attach.link, attach.generation, NO_ROOM))
-            self._refuse(near, NO_ROOM)
+            self._refuse(pending, NO_ROOM)
             return
         self._partners[near], self._partners[far] = far, near
         change = None if pending.route is None else inward(pending.route)
@@ -230,7 +228,7 @@ class Ends:
         if pending is None:
             return False
         if not pending.cancelled:
-            self._refuse(pending.name, refused.error or LOST)
+            self._refuse(pending, refused.error or LOST)
         return True
 
     # ---- detaches ----
@@ -262,16 +260,16 @@ class Ends:
             if pending.far[0] == worker:
                 del self._pending[request]
                 if not pending.cancelled:
-                    self._refuse(pending.name, LOST)
+                    self._refuse(pending, LOST)
         self.routes.forget_worker(worker)
 
     def _detach(self, name: Name, detach: Detach) -> None:
         self._forwarder.post_control(name[0], C_DETACH, self._encode(detach))
 
-    def _refuse(self, name: Name, error: Error) -> None:
-        LOGGER.info("routed link refused: %s: %s", error.condition, error.description)
-        answer = Attached(name[1], name[2], None, error)
-        self._forwarder.post_control(name[0], C_ATTACHED, self._encode(answer))
+    def _refuse(self, pending: Pending, error: Error) -> None:
+        self._refusals.tell_beyond(pending.worker, pending.attach, error)
+        answer = Attached(pending.name[1], pending.name[2], None, error)
+        self._forwarder.post_control(pending.worker, C_ATTACHED, self._encode(answer))
 
 
 def _session(worker: int, attach: Attach) -> int:

@@ -1,5 +1,6 @@
 """The core's control plane: attaches, refusals, nonsense, payloads, and the loop that sleeps."""
 
+import logging
 import mmap
 import os
 import threading
@@ -28,6 +29,7 @@ from shm.payloads import (
     Detach,
     Error,
 )
+from shm.stats import COUNTERS
 
 ME = Identity("me")
 ARENAS = (4 * 1024 * 1024, 1024 * 1024)  # the worker's, the core's
@@ -106,20 +108,29 @@ def attach(link: int, *, outgoing: bool = False, address: str | None = "a", conn
 
 
 @pytest.mark.parametrize(
-    ("asked", "condition"),
+    ("asked", "condition", "counter"),
     [
-        (attach(0, address="closed.today"), "amqp:not-found"),
-        (attach(0, outgoing=True, address="closed"), "amqp:not-found"),
-        (attach(0, outgoing=True, address=None), "amqp:precondition-failed"),
-        (attach(0, outgoing=True, address=""), "amqp:precondition-failed"),
-        (Attach(0, 1, 0, "l", False, None, coordinator=True), "amqp:precondition-failed"),
-        (attach(0, connection=7), "amqp:internal-error"),
+        (attach(0, address="closed.today"), "amqp:not-found", "refused_unavailable"),
+        (attach(0, outgoing=True, address="closed"), "amqp:not-found", "refused_unavailable"),
+        (attach(0, outgoing=True, address=None), "amqp:precondition-failed", "refused_termini"),
+        (attach(0, outgoing=True, address=""), "amqp:precondition-failed", "refused_termini"),
+        (Attach(0, 1, 0, "l", False, None, coordinator=True), "amqp:precondition-failed", "refused_termini"),
+        (Attach(0, 1, 0, "l", True, None, capabilities=["qd.router"]), "qd:forbidden", "refused_roles"),
+        (attach(0, connection=7), "amqp:internal-error", "refused_termini"),
     ],
 )
-def test_refusals(bed: Bed, asked: Attach, condition: str) -> None:
-    """A refused link is told why, and leaves nothing behind."""
+def test_refusals(
+    bed: Bed, caplog: pytest.LogCaptureFixture, asked: Attach, condition: str, counter: str
+) -> None:
+    """A refused link is told why, counted and told of with its peer, and leaves nothing behind."""
+    caplog.set_level(logging.INFO, "ROUTER_CORE")
     bed.say(C_ATTACH, asked)
     (answer,) = bed.answers()
+    assert {
+        name: bed.stats.get(at) for name, (at, *_) in COUNTERS.items() if name.startswith("refused_")
+    } == {name: int(name == counter) for name in COUNTERS if name.startswith("refused_")}
+    peer = "worker 0 connection 7" if asked.connection else "h:1"
+    assert f"link 'l' of {peer} refused: {condition}: " in caplog.text
     assert answer.error is not None
     assert answer.error.condition == condition
     assert len(bed.core.links) == len(bed.core.addresses) == 0

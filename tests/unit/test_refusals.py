@@ -1,0 +1,49 @@
+"""Links that are refused: which reason is counted, and what the log says."""
+
+import logging
+from typing import cast
+
+import pytest
+
+from core.forward import Forwarder
+from core.refusals import Refusals
+from shm.payloads import Attach, ConnectionOpened, Error
+from shm.stats import COUNTERS
+
+
+class Counting:
+    """What the forwarder was told to count."""
+
+    def __init__(self) -> None:
+        self.counted: list[int] = []
+
+    def count(self, index: int) -> None:
+        self.counted.append(index)
+
+
+@pytest.mark.parametrize(
+    ("condition", "beyond", "counter", "said"),
+    [
+        ("amqp:not-found", False, "refused_unavailable", "refused"),
+        ("qd:no-route-to-dest", False, "refused_unavailable", "refused"),
+        ("qd:connection-role", False, "refused_roles", "refused"),
+        ("qd:forbidden", False, "refused_roles", "refused"),
+        ("amqp:precondition-failed", False, "refused_termini", "refused"),
+        ("amqp:not-found", True, "refused_beyond", "refused beyond this router"),
+        ("test:full", True, "refused_beyond", "refused beyond this router"),
+    ],
+)
+def test_each_is_counted_by_its_reason_and_told_with_its_peer(
+    caplog: pytest.LogCaptureFixture, condition: str, beyond: bool, counter: str, said: str
+) -> None:
+    """A broker may say anything, also what we say for another reason."""
+    caplog.set_level(logging.INFO, "ROUTER_CORE")
+    forwarder = Counting()
+    opened = ConnectionOpened(5, 1, "c", "192.0.2.7:4711")
+    refusals = Refusals(
+        cast(Forwarder, forwarder), lambda worker, at: opened if (worker, at) == (2, 5) else None
+    )
+    tell = refusals.tell_beyond if beyond else refusals.tell
+    tell(2, Attach(0, 1, 5, "mine", False, "a"), Error(condition, "no"))
+    assert forwarder.counted == [COUNTERS[counter][0]]
+    assert caplog.messages == [f"link 'mine' of 192.0.2.7:4711 {said}: {condition}: no"]
