@@ -71,6 +71,19 @@ static inline pn_session_t *dial_session(wconn *c, uint32_t number)
     return session;
 }
 
+/* Is the name of a link still another one's: of one in the same session, or of one that is let go and the peer has not said so?
+ * The engine says ATTACH before DETACH, whatever came first, and takes the answer for the link that was there. */
+static inline bool dial_taken(wconn *c, uint32_t number, const char *name, bool outgoing)
+{
+    void *session = (void *) ((uintptr_t) number + 1);
+    for (pn_link_t *l = pn_link_head(c->engine, 0); l; l = pn_link_next(l, 0)) {
+        if (pn_link_is_sender(l) != outgoing || strcmp(pn_link_name(l), name)) continue;
+        if (pn_session_state(pn_link_session(l)) & PN_REMOTE_CLOSED) continue;
+        if (!pn_link_get_context(l) || pn_session_get_context(pn_link_session(l)) == session) return true;
+    }
+    return false;
+}
+
 /* A link that we had attached is gone, and its session with it if it was the last one there. */
 static inline void dial_done(pump *p, wconn *c, pn_session_t *session)
 {

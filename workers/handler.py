@@ -41,7 +41,7 @@ from shm.payloads import (
     Termini,
     Trace,
 )
-from workers.couplings import Couplings
+from workers.couplings import GONE, Couplings
 from workers.guard import Guard, Passed
 from workers.neighbours import AmqpError, Connectors, Name, Pump
 from workers.opening import (
@@ -62,7 +62,6 @@ SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
 ROUTER = logging.getLogger("ROUTER")
 ACCEPT_TELL_SECONDS = 10.0
-GONE = ("amqp:connection:forced", "the connection of the link is gone")
 TOO_LARGE = ("amqp:connection:forced", "Message size exceeded")
 TOO_MANY_SESSIONS = ("amqp:resource-limit-exceeded", "session disallowed by local policy")
 

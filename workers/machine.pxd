@@ -256,6 +256,7 @@ cdef extern from "loop.h" nogil:
     wlistener *dial_place(native_pump *)
     wconn *dial(native_pump *, int, uint16_t, const char *, const char *, const char *)
     pn_session_t *dial_session(wconn *, uint32_t)
+    bint dial_taken(wconn *, uint32_t, const char *, bint)
     bint blocks_left(const native_pump *)
     void publish_actions(native_pump *)
     void pump_leave(native_pump *)

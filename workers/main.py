@@ -105,7 +105,7 @@ class Worker:
         self._tracing.follow_log()
         configure_sasl(setup)
         dialler = Dialler(self._pump)
-        handler.couplings = Couplings(dialler, Coupler(self._pump))
+        handler.couplings = self._couplings = Couplings(dialler, Coupler(self._pump), handler.link_refused)
         handler.connectors = self._connectors = Connectors(dialler, handler, self._guard)
         identity = (setup.router_id, setup.version)
         self._relays = Relays(dialler, self._guard, identity, handler.numbers)
@@ -134,8 +134,9 @@ class Worker:
             self._connectors.step()
             self._rmr.endpoints.step()
             self._relays.step()
+            self._couplings.step()
             wait = self._connectors.wait(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS)
-            self._pump.run(self._relays.wait(self._rmr.endpoints.wait(wait)))
+            self._pump.run(self._couplings.wait(self._relays.wait(self._rmr.endpoints.wait(wait))))
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
             self._tracing.follow_log()
@@ -156,6 +157,7 @@ class Worker:
                 self._closing = True
             case CoreGone(generation):
                 self._rmr.endpoints.forget()
+                self._couplings.forget()
                 self._pump.leave()
                 self._telling = False
                 self._channel.send(Quiesced(generation))

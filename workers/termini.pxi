@@ -75,6 +75,12 @@ cdef class Coupler:
     def __cinit__(self, Pump pump):
         self.pump = pump
 
+    def taken(self, uint32_t index, uint32_t generation, str name, bint outgoing, uint32_t session) -> bool:
+        """Whether a link has to wait until the peer has let go of another one of its name. False, too: the connection is gone."""
+        cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
+        cdef bytes b = name.encode("utf-8", "surrogateescape")
+        return c != NULL and dial_taken(c, session, b, outgoing)
+
     def open_link(self, uint32_t index, uint32_t generation, uint32_t request, str name, bint outgoing, uint32_t session, tuple given):
         """Attach to the peer of a connection as another peer has attached here (shm.payloads.Termini); the answer comes to the handler
         with ``request``. False: the connection is gone, or there is no room."""

@@ -103,7 +103,7 @@ class World:
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)
         self.pump = Pump(self.segments, self.handler, 0, 1, self.bell, self.wake[0].fileno(), 0)
         self.handler.pump = self.pump
-        self.handler.couplings = Couplings(Dialler(self.pump), Coupler(self.pump))
+        self.handler.couplings = Couplings(Dialler(self.pump), Coupler(self.pump), self.handler.link_refused)
         self.handler.guard = Guard(self.setup.policy, Security(self.pump), self.segments.worker_stats(0))
         self.handler.senders = Senders(Routes(self.pump), self.handler)
         listening = self.listening.fileno()

@@ -41,7 +41,7 @@ class Stand(Net):
         handler.pump = self.pump
         handler.guard = Guard(setup.policy, Security(self.pump), self.segments.worker_stats(0))
         dialler = Dialler(self.pump)
-        handler.couplings = Couplings(dialler, Coupler(self.pump))
+        handler.couplings = Couplings(dialler, Coupler(self.pump), handler.link_refused)
         handler.senders = Senders(Routes(self.pump), handler)
         handler.connectors = self.connectors = Connectors(dialler, handler, handler.guard)
         self.segments.unlink()  # whatever happens, nothing is left behind

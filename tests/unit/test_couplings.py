@@ -1,0 +1,72 @@
+"""Links that the core wants, while another one has their name (workers.couplings)."""
+
+from typing import Any
+
+from shm.payloads import OpenLink, Termini, Terminus
+from workers.couplings import GONE, LOOK_SECONDS, Couplings
+
+
+class Peer:
+    """Stands for the pump: one connection, where names are taken until they are given back."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.opened: list[int] = []
+        self.there = True
+
+    def taken(self, index: int, generation: int, name: str, outgoing: bool, session: int) -> bool:
+        return self.there and name in self.names
+
+    def open_link(
+        self, index: int, generation: int, request: int, name: str, outgoing: bool, session: int, given: Any
+    ) -> bool:
+        if self.there:
+            self.names.add(name)
+            self.opened.append(request)
+        return self.there
+
+    def answer(self, index: int, generation: int, given: Any) -> bool:
+        raise AssertionError
+
+    def detach(self, index: int, generation: int, error: Any = None) -> None:
+        raise AssertionError
+
+
+def begun(*names: str) -> tuple[Couplings, Peer, list[int]]:
+    """Wishes for these, numbered from 1 on; those that are refused come in the list."""
+    peer, refused = Peer(), list[int]()
+
+    def refuse(request: int, error: object) -> None:
+        assert error == GONE
+        refused.append(request)
+
+    couplings = Couplings(None, peer, refuse)  # type: ignore[arg-type]  # nothing is dialled
+    termini = Termini(Terminus(), Terminus())
+    for number, name in enumerate(names, 1):
+        assert couplings.open_link(OpenLink(1, 1, number, name, True, None, None, 7, termini=termini))
+    return couplings, peer, refused
+
+
+def test_a_name_is_one_links_at_a_time_and_no_other_waits_for_it() -> None:
+    couplings, peer, refused = begun("x", "x", "y", "x")
+    assert peer.opened == [1, 3]
+    assert couplings.wait(9.0) == LOOK_SECONDS
+    couplings.step()
+    assert peer.opened == [1, 3]
+    for number, more in ((2, LOOK_SECONDS), (4, 9.0)):
+        peer.names.discard("x")
+        couplings.step()
+        couplings.step()
+        assert peer.opened[-1] == number
+        assert couplings.wait(9.0) == more
+    assert refused == []
+
+
+def test_what_waits_is_refused_with_its_connection_and_forgotten_with_its_core() -> None:
+    couplings, peer, refused = begun("x", "x", "x")
+    peer.there = False
+    couplings.step()
+    assert refused == [2]
+    couplings.forget()
+    couplings.step()
+    assert (refused, couplings.wait(9.0)) == ([2], 9.0)
