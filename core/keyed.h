@@ -170,6 +170,20 @@ static inline enum core_route keyed_counted(core_router *c, uint64_t *count, uin
     return why;
 }
 
+/* Somebody will ask why: the log has it. */
+static inline void keyed_remember(core_routes *p, uint32_t reason, const keyed_message *m)
+{
+    p->nowhere[reason].type = m->type;
+    p->nowhere[reason].subscription = m->subscription;
+}
+
+static inline enum core_route keyed_nowhere(core_router *c, core_routes *p, uint32_t reason, const keyed_message *m)
+{
+    keyed_remember(p, reason, m);
+    bool owner = reason == ROUTES_NO_OWNER;
+    return keyed_counted(c, owner ? &p->no_owner : &p->no_entry, owner ? STAT_KEYED_NO_OWNER : STAT_KEYED_NO_ENTRY, ROUTE_NOWHERE);
+}
+
 /* Where a message goes by a table; why it goes nowhere is counted. */
 static inline enum core_route keyed_find(core_router *c, core_routes *p, const keyed_message *m, keyed_way *way)
 {
@@ -177,10 +191,10 @@ static inline enum core_route keyed_find(core_router *c, core_routes *p, const k
     if ((uint32_t) m->type < KEYED_RESERVED) return keyed_counted(c, &p->refused, STAT_KEYED_REFUSED, ROUTE_RESERVED);
     keyed_read_source(c, m, &way->source);
     uint32_t target = p->table ? route_find_target(p->table, m->type, m->subscription, way->source.hash, &way->turn) : ROUTE_GONE;
-    if (target == ROUTE_GONE) return keyed_counted(c, &p->no_entry, STAT_KEYED_NO_ENTRY, ROUTE_NOWHERE);
+    if (target == ROUTE_GONE) return keyed_nowhere(c, p, ROUTES_NO_ENTRY, m);
     way->groups = p->table->word + target;
     way->owner = *way->groups ? NULL : keyed_owner(c, p, m);
-    if (!*way->groups && !way->owner) return keyed_counted(c, &p->no_owner, STAT_KEYED_NO_OWNER, ROUTE_NOWHERE);
+    if (!*way->groups && !way->owner) return keyed_nowhere(c, p, ROUTES_NO_OWNER, m);
     return ROUTE_FOUND;
 }
 
@@ -203,6 +217,7 @@ static inline void keyed_copies(core_router *c, core_routes *p, core_in *in, con
     bool sent = in->copy_count != before;
     p->routed += sent;
     p->no_endpoint += !sent;
+    if (__builtin_expect(!sent, 0)) keyed_remember(p, ROUTES_NO_ENDPOINT, m);
     stats_add(c->stats, sent ? STAT_KEYED : STAT_KEYED_NO_ENDPOINT, 1);
 }
 

@@ -90,11 +90,15 @@ cdef extern from "setup.h" nogil:
         const uint64_t *sender
     ctypedef struct route_owners:
         route_endpoints endpoints
+    const int ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER
+    ctypedef struct core_nowhere:
+        int32_t type, subscription
     ctypedef struct core_routes:
         core_address *address
         const route_table *former
         bint skip_dead, closed
         uint64_t routed, no_entry, no_endpoint, no_owner, refused
+        core_nowhere *nowhere
     route_table *route_build(const route_columns *, uint32_t)
     void route_table_free(route_table *)
     route_slot *route_slot_of(const route_table *, int32_t, int32_t)

@@ -16,6 +16,7 @@ from core.management.service import Service
 from core.router import Core
 from core.routes.counted import Counted
 from core.routes.intake import Aside
+from core.routes.nowhere import Nowhere
 from core.stall import Stalls
 from shm import segment, shelf
 from shm.control import (
@@ -65,6 +66,8 @@ def run(setup: Setup, channel: Channel) -> None:
     service = None if setup.management is None else Service(core, setup, segments, channel.send)
     if service is not None:
         core.errands.append(service.step)
+    nowhere = Nowhere(core.plane)
+    core.errands.append(lambda: nowhere.step(core.forwarder.now))
     core.join(lambda outlet: _network(setup, outlet))
     channel.send(Ready(os.getpid()))
     serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000, service)

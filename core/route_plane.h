@@ -13,6 +13,10 @@
 
 #define ROUTES_PORTION 16384u          /* slots, or endpoints, of a former table that are looked at in one go */
 
+enum { ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER, ROUTES_REASONS };   /* why a message goes nowhere */
+
+typedef struct { int32_t type, subscription; } core_nowhere;
+
 typedef struct core_routes {
     core_address *address;
     route_table *table;        /* NULL: there is none yet */
@@ -20,6 +24,7 @@ typedef struct core_routes {
     bool skip_dead;
     bool closed;               /* its senders get no credit yet; what comes all the same is routed */
     uint64_t routed, no_entry, no_endpoint, no_owner, refused;
+    core_nowhere nowhere[ROUTES_REASONS];      /* the last message of each reason */
     const route_table *former; /* NULL: all that it counted has been moved */
     uint32_t former_at, former_endpoint;
     const uint32_t *moved;     /* by endpoint of the former table: which one it is now; ROUTE_NONE: it is gone */

@@ -241,6 +241,15 @@ cdef class Routes:
         """Messages routed, without entry, without endpoint, without owner, and refused."""
         return self.routes.routed, self.routes.no_entry, self.routes.no_endpoint, self.routes.no_owner, self.routes.refused
 
+    def nowhere(self) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]:
+        """Messages without entry, without endpoint, without owner; and the type and subscription of the last one of them."""
+        cdef core_routes *p = &self.routes
+        return (
+            (p.no_entry, p.nowhere[ROUTES_NO_ENTRY].type, p.nowhere[ROUTES_NO_ENTRY].subscription),
+            (p.no_endpoint, p.nowhere[ROUTES_NO_ENDPOINT].type, p.nowhere[ROUTES_NO_ENDPOINT].subscription),
+            (p.no_owner, p.nowhere[ROUTES_NO_OWNER].type, p.nowhere[ROUTES_NO_OWNER].subscription),
+        )
+
     def endpoint(self, int endpoint, int owner) -> tuple[int, int]:
         """Messages sent to an endpoint, and those that found nobody there; numbers as of ``bind``."""
         cdef uint64_t sent = 0, missed = 0

@@ -1,5 +1,6 @@
 """kill -9 of workers and core while messages flow to RMR endpoints: what was accepted has been received."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,12 +13,15 @@ from hurt import HurtRouter
 from peer import ACCEPTED, Net
 from proton import Delivery, Message
 from rmr import Application, Link
+from rmr_stage import changed
 from running import LONG, Configuration, address_of, until
 
-from core.routes.frames import Frame
+from core.routes.frames import CALL, Frame
+from routerd.client import Client, Place
 
-KILLS = 6
+KILLS = 4
 WORKERS = 2
+PATIENCE = 1.0  # seconds that an application waits for an answer
 
 
 class Ledger:
@@ -70,6 +74,57 @@ class Ledger:
         self.stopped = True
 
 
+class Caller:
+    """An RMR application that makes blocking calls, each until it is answered; thrown out, it comes back."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+        self.answered: set[int] = set()
+        self.lives = 0
+        self.name = ""  # its end of the connection
+        self.wrong: list[Frame] = []
+        self.stopped = False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        while not self.stopped:
+            with suppress(OSError):
+                link = Link.to("{}:{}".format(*self.address))
+                self.lives += 1
+                self.name = link.name
+                try:
+                    while not self.stopped:
+                        self.call(link, -1 - len(self.answered))
+                finally:
+                    link.close()
+            time.sleep(0.01)
+
+    def call(self, link: Link, number: int) -> None:
+        """Ask, and again when no answer comes; the connection's end is an OSError."""
+        transaction = b"%032d" % -number
+        link.send(
+            Frame(1000, b"%d" % number, transaction=transaction, d1=b"\2\0\0\0", flags=CALL, source="x:1")
+        )
+        link.socket.settimeout(PATIENCE)
+        with suppress(socket.timeout):
+            while number not in self.answered:
+                if not (data := link.socket.recv(1 << 16)):
+                    raise ConnectionError
+                for frame in link.reader.feed(data):
+                    answered = -int(frame.transaction)
+                    if frame.payload != b"%d" % answered or answered < number:
+                        self.wrong.append(frame)
+                    self.answered.add(answered)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped = True
+        self.thread.join(LONG)
+
+
 @pytest.fixture
 def endpoints() -> Iterator[list[Application]]:
     with Application() as one, Application() as other:
@@ -85,7 +140,7 @@ def router(tmp_path: Path, endpoints: list[Application]) -> Iterator[HurtRouter]
         tmp_path,
         Configuration(
             router=f"workers: {WORKERS}",
-            sections=f"routeTable {{\n name: rt\n seed: {seed}\n}}\n"
+            sections=f"routeTable {{\n name: rt\n seed: {seed}\n reply: sameConnection\n}}\n"
             "listener {\n host: 127.0.0.1\n port: 0\n protocol: rmr\n table: rt\n}\n",
         ),
     )
@@ -96,7 +151,7 @@ def router(tmp_path: Path, endpoints: list[Application]) -> Iterator[HurtRouter]
 
 
 class Collector:
-    """Reads what endpoints get, all the time."""
+    """Reads what endpoints get, all the time, and answers calls."""
 
     def __init__(self, endpoints: list[Application]) -> None:
         self.endpoints = endpoints
@@ -111,7 +166,10 @@ class Collector:
                 for link in list(one.links):
                     with suppress(OSError):
                         link.read(0.001)
-                    self.numbers += [int(frame.payload) for frame in link.inbox]
+                        for frame in link.inbox:
+                            self.numbers.append(int(frame.payload))
+                            if frame.flags & CALL:
+                                link.send(changed(frame, message_type=1001, source=one.name, flags=0))
                     link.inbox.clear()
                 one.accept()
 
@@ -124,18 +182,42 @@ class Collector:
         self.thread.join(LONG)
 
 
+def worker_of(router: HurtRouter, name: str) -> str:
+    """Whose connection that is, by its other end."""
+    found: list[int] = []
+
+    def look() -> list[int]:
+        with suppress(OSError), Client(Place(router.url)) as client:
+            rows = client.query("connection", ["host", "worker"])
+            found.extend(int(row["worker"]) for row in rows if row["host"] == name)
+        return found
+
+    until(look, f"the connection of {name}")
+    return f"worker {found[0]}"
+
+
 def test_workers_are_killed_under_load(router: HurtRouter, endpoints: list[Application]) -> None:
-    """An AMQP sender is told accepted only of what an endpoint has got."""
-    with Collector(endpoints) as collector, Ledger(router.address) as ledger:
+    """An AMQP sender is told accepted only of what an endpoint has got. An RMR application that is connected
+    to who dies connects again and goes on; one that is connected to another worker does not notice."""
+    listener = address_of(router.urls[1])
+    with Collector(endpoints) as collector, Ledger(router.address) as ledger, Caller(listener) as caller:
         until(lambda: len(ledger.accepted) > 100, "the first ones")
         for kill in range(KILLS):
-            before = len(ledger.accepted)
-            victim = f"worker {kill % WORKERS}"
-            until(lambda victim=victim: victim in router.children, "the one before is back")
-            router.hit(victim)
-            until(lambda before=before: len(ledger.accepted) > before + 100, "more")
+            until(lambda: all(f"worker {i}" in router.children for i in range(WORKERS)), "who died is back")
+            until(lambda: router.all_serve, "both serve")
+            lives, host = caller.lives, worker_of(router, caller.name)
+            theirs = kill % 2 == 0
+            router.hit(host if theirs else f"worker {1 - int(host[-1])}")
+            until(lambda lives=lives + theirs: caller.lives == lives, "another connection")
+            accepted, answered = len(ledger.accepted), len(caller.answered)
+            until(lambda before=accepted: len(ledger.accepted) > before + 100, "more")
+            until(lambda before=answered: len(caller.answered) > before + 20, "more answers")
+            assert caller.lives == lives + theirs
+            assert caller.lives == lives + theirs
         ledger.stop()
         until(lambda: ledger.accepted <= set(collector.numbers), "all that was accepted")
+    assert caller.answered <= set(collector.numbers)
+    assert not caller.wrong
     for one in endpoints:
         one.close()
     until(lambda: router.all_serve, "all workers back")

@@ -1,8 +1,11 @@
 """Messages with a route key through the core: the rules of the spec and of facts rmr 5, one by one."""
 
+import logging
+
 import pytest
 from keyed import KeyedSite, got
 
+from core.routes.nowhere import Nowhere
 from shm import native as n
 from shm.tables import TableSetup
 
@@ -120,6 +123,34 @@ def test_nobody_there_is_released_and_counted() -> None:
     site.give(link, 3, 1001)
     assert site.outcomes == {i: [n.S_RELEASED] for i in (1, 2, 3)}
     assert site.plan.native.counts() == (0, 1, 1, 1, 0)
+
+
+def test_the_log_says_why_messages_went_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    """Released has no place for a reason: once a minute for table and reason, with the last key."""
+    caplog.set_level(logging.INFO)
+    site = KeyedSite()
+    site.table(table("mse|1000|-1|a:1", "mse|1001|-1|%meid"))
+    link, second = site.sender(), 1_000_000_000
+    nowhere = Nowhere([site.plan])
+
+    def said(now: int) -> list[str]:
+        caplog.clear()
+        nowhere.step(now * second)
+        return [one.partition(" went nowhere: ")[2] for one in caplog.messages]
+
+    for number, (kind, subscription) in enumerate([(1000, 6), (1000, 7), (3000, -1), (1001, 5)]):
+        site.give(link, number, kind, subscription)
+    assert said(100) == [
+        "no entry is for them; the last one had message type 3000, subscription -1",
+        "nobody is at any endpoint of their entry; the last one had message type 1000, subscription 7",
+        "nobody owns their managed entity; the last one had message type 1001, subscription 5",
+    ]
+    site.give(link, 9, 4000)
+    site.give(link, 10, 4001)
+    assert said(130) == []
+    assert said(170) == ["no entry is for them; the last one had message type 4001, subscription -1"]
+    assert "2 of its messages went" in caplog.text
+    assert said(300) == []
 
 
 def test_no_table_yet() -> None:

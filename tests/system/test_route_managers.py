@@ -1,6 +1,7 @@
 """Route Managers and applications over real connections: the router asks one, and is the other's."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,11 +90,29 @@ def rows(router: RunningRouter, kind: str) -> list[dict[str, object]]:
 def answer(manager: Application, link: Link, payload: bytes) -> Frame:
     """Send something to the router; its acknowledgement on the same connection."""
     manager.send_on(link, TABLE, payload, transaction=b"t" * 32)
-    link.inbox = [frame for frame in link.inbox if frame.message_type != REQUEST]
+    return state(link)
+
+
+def state(link: Link) -> Frame:
+    """The next acknowledgement."""
     while True:
         (told,) = link.receive()
         if told.message_type == STATE:
             return told
+
+
+def next_life(manager: Application) -> Link:
+    """The manager dies, and is asked again when it is back."""
+    for link in manager.links:
+        link.close()
+    manager.links.clear()
+    return manager.take(is_request)[0]
+
+
+def in_use(router: RunningRouter) -> tuple[object, object]:
+    """Id and number of entries of the table that has a manager."""
+    (row,) = [row for row in rows(router, "routeTable") if row["name"] == "asks"]
+    return row["tableId"], row["entryCount"]
 
 
 def test_the_router_asks_until_a_table_is_accepted(router: RunningRouter, manager: Application) -> None:
@@ -133,6 +152,57 @@ def test_a_manager_that_comes_back_is_asked_again(router: RunningRouter, manager
     manager.links.append(own)
     assert answer(manager, own, GOOD % b"back").payload == b"OK back \n\0"
     until(lambda: rows(router, "routeTable.manager")[0]["tableId"] == "back", "the manager's table")
+
+
+def test_a_manager_that_dies_within_a_table(router: RunningRouter, manager: Application) -> None:
+    """What it had sent is forgotten; the next life is asked, and begins anew."""
+    link = next_life(manager)
+    assert answer(manager, link, GOOD % b"whole").payload == b"OK whole \n\0"
+    manager.send_on(link, TABLE, b"newrt|start|half\nmse|1|-1|a:1\n")
+    link = next_life(manager)
+    assert in_use(router) == ("whole", 1)
+    told = answer(manager, link, b"mse|2|-1|a:1\nnewrt|end|2\n")  # the other half
+    assert told.payload.startswith(b"ERR <id-missing> line 1: an entry outside of any table")
+    assert answer(manager, link, GOOD % b"anew").payload == b"OK anew \n\0"
+    assert in_use(router) == ("anew", 1)
+
+
+def test_a_manager_that_cuts_tables_short_repeats_and_sends_two_at_once(
+    router: RunningRouter, manager: Application
+) -> None:
+    """Each is answered for itself, in order; what is whole is used, as often as it comes."""
+    link = next_life(manager)
+    two = GOOD % b"one" + GOOD % b"two"
+    manager.send_on(link, TABLE, b"newrt|start|short\nmse|1|-1|a:1\n" + two + two, transaction=b"t" * 32)
+    told = [state(link) for _ in range(5)]
+    assert [one.payload for one in told] == [
+        b"ERR short table not complete\n\0",
+        *[b"OK one \n\0", b"OK two \n\0"] * 2,
+    ]
+    assert {one.transaction for one in told} == {b"t" * 32}
+    for _ in range(3):
+        assert answer(manager, link, GOOD % b"two").payload == b"OK two \n\0"
+    assert in_use(router) == ("two", 1)
+    told = answer(manager, link, b"newrt|start|x\nmse|1|-1|a:1\nmse|2\nnewrt|end|2\n").payload
+    assert told == b"ERR x missing table records: expected 2 got 1\n\n\0"
+    assert in_use(router) == ("two", 1)
+
+
+def test_two_managers_at_once(router: RunningRouter, manager: Application) -> None:
+    """Their records do not mix: who ends last has the table. One at another address has no say."""
+    link = next_life(manager)
+    listener = address_of(router.urls[1])
+    other = manager.connect(listener)
+    manager.links.append(other)
+    foreign = Link(socket.create_connection(listener, source_address=("127.0.0.2", 0)))
+    manager.links.append(foreign)
+    manager.send_on(link, TABLE, b"newrt|start|first\nmse|1000|-1|a:1\n")
+    manager.send_on(other, TABLE, b"newrt|start|second\nmse|1000|-1|b:1\nmse|1001|-1|b:1\n")
+    assert answer(manager, foreign, GOOD % b"third").payload.startswith(b"ERR third this sender may not give")
+    assert answer(manager, other, b"newrt|end|2\n").payload == b"OK second \n\0"
+    assert in_use(router) == ("second", 2)
+    assert answer(manager, link, b"newrt|end|1\n").payload == b"OK first \n\0"
+    assert in_use(router) == ("first", 1)
 
 
 class Asking:
