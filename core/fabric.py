@@ -16,6 +16,7 @@ from core.local import Local
 from core.names import Names
 from core.streams import Streams
 from core.trunks import Trunks
+from shm.stats import COUNTERS
 
 if TYPE_CHECKING:
     from core.network.nodes import NodeView
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("ROUTER")
 
+WAYS_CHANGED: Final = COUNTERS["ways_changed"][0]
 TICK_NS: Final = 1_000_000_000
 FLOOD: Final = Rule("flood")
 CONTROL: Final = Rule("control")
@@ -222,6 +224,7 @@ class Fabric:
 
     def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
         """The way to a router; ``next_hop`` -1: there is none."""
+        self._forwarder.count(WAYS_CHANGED)
         self.routes += 1
         self._hops[bit] = next_hop
         self.nodes.set_path(bit, next_hop, cost, valid_origins)

@@ -3,7 +3,9 @@
 from typing import Final
 
 from core.forward import Forwarder
+from shm.stats import COUNTERS
 
+STUCK: Final = COUNTERS["deliveries_stuck"][0]
 PERIOD_NS: Final = 1_000_000_000
 STEP_NS: Final = 1_000_000  # between the steps of a look at a great many links
 
@@ -21,5 +23,6 @@ class Stalls:
             return self._due - now
         if not self._forwarder.look():
             return STEP_NS
+        self._forwarder.gauge(STUCK, self._forwarder.counts()["stuck"])
         self._due = now + PERIOD_NS
         return PERIOD_NS

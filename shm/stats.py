@@ -65,6 +65,8 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "delayed_1s": (53, "counter", "deliveries settled after more than 1 s, up to 10 s"),
     "delayed_10s": (54, "counter", "deliveries settled after more than 10 s"),
     "connections_admitted": (55, "gauge", "open connections of all workers that count for maxConnections"),
+    "deliveries_stuck": (115, "gauge", "deliveries not settled for more than 10 s"),
+    "ways_changed": (129, "counter", "changes in the table of ways to other routers"),
     # core: route tables
     "keyed": (56, "counter", "messages routed by a route table"),
     "keyed_no_entry": (57, "counter", "messages that no entry of their route table is for"),
@@ -95,10 +97,10 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "refused_links": (82, "counter", "links beyond the limit of their connection"),
     "refused_addresses": (83, "counter", "links to addresses, or of kinds, that the policy does not allow"),
     "refused_messages": (84, "counter", "anonymous senders' messages to addresses they may not use"),
-    "refused_unavailable": (34, "counter", "links to addresses that take none, or that no way leads to"),
-    "refused_roles": (35, "counter", "links for routers on other connections, or the other way round"),
-    "refused_termini": (36, "counter", "links that ask for what is not served, such as a transaction"),
-    "refused_beyond": (37, "counter", "links that a broker refused, or that were lost on the way to it"),
+    "refused_unavailable": (108, "counter", "links to addresses that take none, or that no way leads to"),
+    "refused_roles": (109, "counter", "links for routers on other connections, or the other way round"),
+    "refused_termini": (110, "counter", "links that ask for what is not served, such as a transaction"),
+    "refused_beyond": (114, "counter", "links that a broker refused, or that were lost on the way to it"),
     "refused_requests": (128, "counter", "requests to the management agent that were not served"),
     # authentication services: workers
     "auth_service_accepted": (111, "counter", "clients that an authentication service has let in"),

@@ -182,11 +182,15 @@ def number(name: str) -> Number:
     return Number((_counter if kind == "counter" else _gauge)(made, text[:1].upper() + text[1:]), {}, scale)
 
 
+# From 40 on, and workers' all the same: refused connections, certificates; authentication services; Ockam.
+_WORKERS: Final = frozenset((*range(72, 81), *range(111, 114), *range(151, 159)))
+
+
 def is_written_by(name: str, process: str) -> bool:
-    """Whether a process keeps that number: indices below 8 are everybody's, from 40 on the core's,
-    but for the recorder's from 100 on."""
+    """Whether a process keeps that number, and so shows it from the start: who asks for increases misses what
+    begins with its first event. Indices below 8 are everybody's, from 40 on the core's, but for some."""
     index = COUNTERS[name][0]
-    if name.startswith("route_"):
+    if name.startswith("route_") or index in _WORKERS:
         return process.startswith("worker")
     if process == "supervisor":
         return False

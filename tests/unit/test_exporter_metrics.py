@@ -69,6 +69,31 @@ def test_every_counter_is_shown_for_each_process_that_keeps_it(segments: segment
             assert got == pytest.approx(number * shown.scale), (name, process)
 
 
+@pytest.mark.parametrize(
+    ("name", "process"),
+    [
+        ("refused_tls", "worker-0"),
+        ("refused_sessions", "worker-0"),
+        ("certificates_failed", "worker-0"),
+        ("auth_service_refused", "worker-0"),
+        ("ockam_bad_frame", "worker-0"),
+        ("failed_connections", "worker-0"),
+        ("refused_links", "core"),
+        ("refused_unavailable", "core"),
+        ("refused_beyond", "core"),
+        ("refused_requests", "core"),
+        ("ways_changed", "core"),
+    ],
+)
+def test_a_counter_is_there_before_its_first_event(
+    segments: segment.Segments, name: str, process: str
+) -> None:
+    """Otherwise the first one is no increase, and no alert comes of it."""
+    samples = families(scrape(segments))[f"routerd_{name}"].samples
+    shown = {sample.labels["process"] for sample in samples}
+    assert (process in shown, "core" in shown) == (True, process == "core")
+
+
 def test_counters_not_kept_are_not_shown(segments: segment.Segments) -> None:
     """A worker has no addresses: a series of zeros for it would only cost."""
     addresses = families(scrape(segments))["routerd_addresses"].samples
