@@ -8,7 +8,9 @@ from sites import Packet
 from test_internet import check_rest, line, receiver, sender, sent
 
 from core.trunks import told_cost
+from shm import native as n
 from shm.payloads import C_COST, ConnectionOpened, Cost
+from shm.stats import COUNTERS
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,8 @@ def test_another_cost_of_one_end_counts_at_both() -> None:
         rows = [(net[one].fabric.network.nodes(), other) for one, other in ("AC", "CA")]
         return [next(row.cost for row in row_of if row.id == other) for row_of, other in rows]
 
+    page = n.StatsPage(net["A"].memory.control, n.stats_offset(1))
+    changes = page.get(COUNTERS["ways_changed"][0])
     for number, (site, end, cost, way) in enumerate(
         [("A", 0, 1, 2), ("C", 1, 1, 1), ("C", 1, 7, 2), ("C", 1, 1, 1)]
     ):
@@ -43,4 +47,5 @@ def test_another_cost_of_one_end_counts_at_both() -> None:
         sent(net, net["A"], link, Packet(number))
         assert far.got[-1].number == number
         assert far.got[-1].trace == (("0/A", "0/B") if way == 2 else ("0/A",))
+    assert page.get(COUNTERS["ways_changed"][0]) >= changes + 3, "all but the first change another way"
     check_rest(net)

@@ -14,6 +14,7 @@ from core.addresses import Identity
 from core.main import run, serve
 from core.names import Names
 from core.router import Core
+from core.stall import PERIOD_NS, Stalls
 from core.terminus import decide
 from shm import native as n
 from shm import segment
@@ -135,6 +136,22 @@ def test_refusals(
     assert answer.error.condition == condition
     assert len(bed.core.links) == len(bed.core.addresses) == 0
     assert bed.core.forwarder.counts()["links"] == 0
+
+
+def test_stuck_deliveries_are_a_gauge(bed: Bed) -> None:
+    """As of the last look, once a second: one that nobody settles counts on both its links after 10 s."""
+    second, stalls, gauge = 1_000_000_000, Stalls(bed.core.forwarder), COUNTERS["deliveries_stuck"][0]
+    bed.say(C_ATTACH, attach(0))
+    bed.say(C_ATTACH, attach(1, outgoing=True))
+    bed.step()
+    block = bed.arena.write(b"x")
+    assert block is not None
+    place = {"arena": 0, "block": block, "link": 0, "link_gen": 1, "peer": 1 | 1 << 32}
+    bed.post(type=n.A_DELIVER, flags=n.F_COMPLETE, length=1, time=second, **place)
+    for now, stuck in ((second, 0), (10 * second, 0), (12 * second, 2)):
+        bed.core.step(now)
+        assert stalls.step(now) == PERIOD_NS
+        assert bed.stats.get(gauge) == stuck
 
 
 def test_absurd_link_index_is_detached(bed: Bed) -> None:
