@@ -33,6 +33,7 @@ def main() -> None:
 @main.command(
     short_help="Run a router.",
     epilog=examples("routerd run", "routerd run --config /etc/routerd/router.conf"),
+    context_settings={"allow_extra_args": True},
 )
 @click.option(
     "-c",
@@ -46,6 +47,8 @@ def run(file: Path | None) -> None:
 
     SIGHUP has it read the file again, SIGUSR1 replaces its processes one after the other.
     """
+    if more := click.get_current_context().args:
+        raise click.UsageError(f"{more[0]!r} is not understood; give a configuration as --config {more[0]}")
     config = _loaded(file) if file else default_config()
     for warning in config.warnings:
         click.echo(warning, err=True)

@@ -48,11 +48,6 @@ class Roster:
         self._former: dict[int, int] = {}  # generation by index of places that are no more
         self.workers = [Place("worker", i, its) for i, its in enumerate(cpus)]
 
-    @property
-    def changing(self) -> bool:
-        """Whether there are more or fewer than there should be."""
-        return len(self.workers) != len(self._cpus) or any(worker.leaving for worker in self.workers)
-
     def want(self, cpus: Sequence[list[int]], grace: float, now: float) -> None:
         """So many workers from now on, each on its CPUs; those that go have ``grace`` seconds to settle."""
         self._cpus = list(cpus)

@@ -27,7 +27,6 @@ class JsonText:
     def __init__(self, text: str, first_line: int = 1, lenient: bool = False) -> None:
         self._text = text
         self._position = 0
-        self._first_line = first_line
         self._lenient = lenient
         self._counted = (0, first_line)  # a position and its line, so that lines are counted once
 

@@ -67,6 +67,7 @@ def test_examples_in_the_help_are_understood() -> None:
     [
         (["chekc"], "Did you mean 'check'?"),
         (["table", "chek"], "Did you mean 'check'?"),
+        (["run", "a.conf"], "'a.conf' is not understood; give a configuration as --config a.conf"),
         (["manage", "qury"], "there is no operation 'qury'; did you mean query?"),
         (["manage", "nonsense"], "there is no operation 'nonsense'; give one of query, create"),
         (["manage", "delete", "--name", "a", "b"], "delete takes no 'b'"),
