@@ -11,7 +11,7 @@ import pytest
 from rmr import Application, Link
 from running import Configuration, RunningRouter, address_of, free_port, roles, until
 
-from core.routes.frames import Frame
+from core.routes.frames import CALL, Frame
 from core.routes.words import REQUEST, STATE, TABLE
 from routerd.client import Client, Place
 
@@ -203,6 +203,20 @@ def test_two_managers_at_once(router: RunningRouter, manager: Application) -> No
     assert in_use(router) == ("second", 2)
     assert answer(manager, link, b"newrt|end|1\n").payload == b"OK first \n\0"
     assert in_use(router) == ("first", 1)
+
+
+def test_a_table_and_a_map_in_one_blocking_call(router: RunningRouter, manager: Application) -> None:
+    """As the Go Route Manager sends them: no ids, no count, and it waits for the answer (facts 10)."""
+    link = next_life(manager)
+    text = (
+        b"newrt|start\nmse|1000|-1|%meid\nnewrt|end\nmeid_map|start\nmme_ar|a:1|gnb1 gnb2\nmeid_map|end|1\n"
+    )
+    manager.send_on(link, TABLE, text, transaction=b"c" * 32, d1=b"\x07\0\0\0", flags=CALL)
+    first, second = state(link), state(link)
+    assert first.payload == second.payload == b"OK <id-missing> \n\0"
+    assert (first.call, first.flags & CALL, first.transaction) == (7, 0, b"c" * 32)
+    assert second.call == 0, "it would be taken for the answer to the next call"
+    assert in_use(router)[1] == 1
 
 
 class Asking:

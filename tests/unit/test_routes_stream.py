@@ -196,13 +196,13 @@ def test_long_messages_are_read_slice_by_slice() -> None:
 
 
 def test_ten_thousand_entries_are_acknowledged_fast() -> None:
-    """In about 20 ms of CPU time; the bound leaves room for busy machines."""
+    """In a few milliseconds of CPU time; the bound leaves room for busy machines."""
     bed = Bed()
     lines = (f"mse|{number}|-1|host{number % 100}.example.org:4560" for number in range(10_000))
     payload = "\n".join(["newrt|start|t", *lines, "newrt|end|10000", ""])
     start = time.process_time()
     assert bed.send(payload) == ["OK t \n\0"]
-    assert time.process_time() - start < 0.2
+    assert time.process_time() - start < 0.1
 
 
 def test_the_id_of_a_table_that_nobody_read() -> None:
