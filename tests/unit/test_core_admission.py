@@ -47,6 +47,7 @@ def test_the_router_has_a_limit_of_its_own() -> None:
     free = ConnectionOpened(0, 1, "c", "h:1")
     assert it.enter((0, 0), free, 1) is None
     assert it.enter((0, 1), free, 2) is not None
+    assert not it.was_denied((0, 1), 2)  # another connection in that place
     assert it.was_denied((0, 1), 1)
     assert not it.was_denied((0, 1), 1)
     it.set_limit(3)
@@ -57,7 +58,9 @@ def test_a_dead_worker_takes_its_connections_along() -> None:
     it = Admissions(100)
     assert enter(it, 0, 0)
     assert enter(it, 1, 0)
+    assert not enter(it, 0, 1)
     it.forget_worker(0)
+    assert not it.was_denied((0, 1), 1)
     assert it.vhosts["v"].current == 1
     assert dict(it.vhosts["v"].users) == {"u": 1}
     assert it.guarded((0, 0)) is None
@@ -98,6 +101,21 @@ def attach(address: str | None, *, outgoing: bool = True, **more: object) -> Att
 )
 def test_what_a_link_may_be(link: Attach, allowed: bool) -> None:
     assert (Rights(admission()).refusal(link) is None) is allowed
+
+
+@pytest.mark.parametrize(("outgoing", "address"), [(True, "in"), (False, "out")])
+def test_links_are_counted_by_direction(outgoing: bool, address: str) -> None:
+    """As many as the policy says; one that has gone makes room, those of the other direction take none."""
+    it = Admissions(100)
+    assert enter(it, 0, 0, max_senders=2, max_receivers=2)
+    guarded = it.guarded((0, 0))
+    assert guarded is not None
+    told = []
+    for number in (1, 1, -1):
+        guarded.attached(not outgoing, 1)
+        guarded.attached(outgoing, number)
+        told.append(guarded.refusal(attach(address, outgoing=outgoing)) is None)
+    assert told == [True, False, True]
 
 
 def test_what_is_granted_is_allowed() -> None:

@@ -89,6 +89,23 @@ def test_counters_are_counted() -> None:
     assert named <= set(COUNTERS)
 
 
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_the_page_about_management_names_all_that_can_be_changed(operation: str) -> None:
+    """Every type of entity that has the operation, and every attribute where these are few."""
+    rows = [row for row in text(ROOT / "docs" / "management.md").splitlines() if f"| {operation} | " in row]
+    named = {name for row in rows for name in re.findall(r"`([\w.*]+)`", row)}
+    for type_ in ENTITY_TYPES:
+        if operation in type_.operations:
+            assert named & {
+                type_.short_name,
+                type_.name,
+                "router.config.*" if "config." in type_.name else "",
+            }
+            some = [one.name for one in type_.attributes.values() if one.update]
+            if operation == "UPDATE" and len(some) < len(type_.attributes) // 3:
+                assert set(some) <= named, type_.name
+
+
 def test_module_paths_in_the_pages_exist() -> None:
     """Files that a page names in backticks are there."""
     named = {

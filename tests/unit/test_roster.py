@@ -31,6 +31,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Home:
 
 def want(home: Home, count: int, now: float) -> None:
     home.family.change(blueprint(), Pinning([], [[] for _ in range(count)]), now - PAUSE)
+    home.memory.done.clear()
     home.family.step(now)
 
 
@@ -58,7 +59,7 @@ def test_a_worker_is_added_when_the_core_is_ready_for_it(home: Home) -> None:
     want(home, 3, 1.0)
     assert home.child(home.core).sent == [WorkerAdded(2, 0)]
     assert home.workers[2].child is None
-    assert home.memory.done[-2:] == ["wake core", "3 workers"]
+    assert home.memory.done == ["wake core", "3 workers"]
     reclaimed(home, 2, 1.1)
     assert home.child(home.workers[2]).setup.workers == 3
     assert [worker.child for worker in home.workers[:2]] == before
@@ -73,7 +74,7 @@ def test_a_removed_worker_drains_closes_and_leaves_its_place_empty(home: Home) -
     assert len(home.workers) == 2
     reclaimed(home, 1, 1.2)
     assert len(home.workers) == 1
-    assert home.memory.done[-2:] == ["worker 1 empty", "1 workers"]
+    assert home.memory.done == ["worker 1 gone", "wake core", "worker 1 empty", "1 workers"]
     home.family.step(99.0)
     assert home.child(home.workers[0]).sent == []
 
