@@ -12,7 +12,8 @@
 #include "recover.h"
 
 #define CORE_BATCH 128u                /* actions of one worker before the next one has its turn */
-#define CORE_SLICE_NS 10000000ull      /* under load, Python gets to look at its control socket this often */
+#define CORE_SLICE_NS 10000000ull      /* under load, the semaphore is looked at this often: whether somebody wants Python */
+#define CORE_LONGEST_NS 50000000ull    /* and nobody but time does: a turn of Python costs as much as hundreds of messages */
 #define CORE_RETRY_NS 1000000ull       /* sleep no longer while work waits for room in a ring */
 
 /* Records of one worker, in order.  Its slots are given back, and the work made is published, at once. */
@@ -126,21 +127,37 @@ static void core_sleep(core_router *c, uint64_t until)
     doorbell_wake(c->bell);
 }
 
-/* Forwards until Python is needed, the semaphore was posted without a record to read, a slice of time is used up, or
- * nothing has happened until `deadline`. */
+/* Has anybody posted the semaphore while nobody slept on it?  It may have been a worker, for records that were read since. */
+static bool core_asked(core_router *c)
+{
+    bool asked = false;
+    while (!sem_trywait(c->sem)) asked = true;
+    return asked;
+}
+
+/* Forwards until Python is needed, the semaphore was posted without a record to read, or nothing has happened until `deadline`.
+ * Under load the semaphore is looked at after each slice of time, and Python has its turn when it wants it (`deadline`), but not
+ * more often than that, nor less often than it ever has to. */
 static enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
 {
     uint64_t longest = stats_get(c->stats, STAT_LONGEST);
     bool slept = false;
     c->now = clock_now();
-    for (uint64_t slice = c->now + CORE_SLICE_NS;;) {
+    uint64_t slice = c->now + CORE_SLICE_NS, latest = c->now + CORE_LONGEST_NS;
+    if (deadline < latest) latest = deadline;
+    for (;;) {
         uint32_t handled = 0;
         uint64_t began = c->now;
         enum core_stop stop = core_turn(c, &handled);
         stats_beat(c->stats);
         c->now = clock_now();
         if (c->now - began > longest) stats_set(c->stats, STAT_LONGEST, longest = c->now - began);
-        if (stop != STOP_NOTHING || c->now >= (handled ? slice : deadline) || (slept && !handled)) {
+        bool over = c->now >= (handled ? slice : deadline);
+        if (over && handled && c->now < latest && !core_asked(c)) {
+            slice = c->now + CORE_SLICE_NS;
+            over = false;
+        }
+        if (stop != STOP_NOTHING || over || (slept && !handled)) {
             core_gauges(c);
             return stop;
         }

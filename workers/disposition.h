@@ -155,6 +155,8 @@ static inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_re
         pn_disposition_set_undeliverable(local, r->extra & D_UNDELIVERABLE);
         detail_restore(pn_disposition_annotations(local), buffer, size);
         break;
+    case S_ACCEPTED: case S_RELEASED:  /* no fields: nothing that was there would be sent, and the engine has made no room for any */
+        break;
     default:
         detail_restore(pn_disposition_data(local), buffer, size);
     }
