@@ -20,7 +20,7 @@ static inline void deliver_coupled(core_router *c, core_link *l, const routerd_r
     stats_add(c->stats, STAT_PRESETTLED, (r->flags & F_SETTLED) != 0);
     if (!l->coupled) {
         if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, FLOW_UNDELIVERABLE, ROUTERD_NIL);
-        in_settle(c, in, outcome_plain(S_RELEASED, 0));
+        in_settle(c, in, &outcome_released);
         return;
     }
     c->network.transit += l->coupled->far;

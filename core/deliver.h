@@ -9,9 +9,9 @@
 #include "alias.h"
 #include "transit.h"
 
-static inline void *core_take(core_pool *p)
+static inline void *core_take(core_pool *p, uint32_t bytes)
 {
-    void *entry = pool_take(p);
+    void *entry = pool_take_of(p, bytes);
     if (!entry) abort();   /* no memory for a delivery: dying loses nothing, forgetting it would */
     return entry;
 }
@@ -75,7 +75,7 @@ static enum core_route route_annotated(core_router *c, const core_link *l, const
 
 static inline core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r)
 {
-    core_in *in = (core_in *) core_take(&c->ins);
+    core_in *in = (core_in *) core_take(&c->ins, sizeof(core_in));
     in->peer = r->peer;
     in->length = r->length;
     in->arrived = r->time;
@@ -117,7 +117,7 @@ __attribute__((always_inline)) static inline core_out *deliver_copy(core_router 
         stats_add(c->stats, STAT_DROPPED, 1);
         return NULL;
     }
-    core_out *out = (core_out *) core_take(&c->outs);
+    core_out *out = (core_out *) core_take(&c->outs, sizeof(core_out));
     link_add_out(to, out);
     in_add_copy(in, out);
     to->deliveries++;
@@ -271,7 +271,7 @@ static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *
         flow_note(c, l, in, a, deliver_priority(a, r->priority), r);
         flow_drop(c, in, NULL, o.state == S_REJECTED ? FLOW_REJECTED : FLOW_UNDELIVERABLE, o.detail);
     }
-    in_settle(c, in, o);
+    in_settle(c, in, &o);
     if (l->kind != LINK_ENDPOINT) credit_due(c, l);
     credit_drain(c, l);
 }
@@ -281,7 +281,7 @@ static void deliver_failed(core_router *c, core_link *l, core_in *in)
 {
     if (l->kind != LINK_ENDPOINT) credit_due(c, l);
     if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, in->flags & IN_PRESETTLED ? FLOW_DROPPED : FLOW_UNDELIVERABLE, ROUTERD_NIL);
-    in_settle(c, in, outcome_plain(S_RELEASED, 0));
+    in_settle(c, in, &outcome_released);
 }
 
 /* To the receivers of an address. */
@@ -379,7 +379,7 @@ static void deliver_more(core_router *c, core_link *l, const routerd_record *r, 
     deliver_address(c, in, a, deliver_priority(a, r->priority), a->phase, past);
     link_drop_in(in);
     if (in->copies) stats_add(c->stats, STAT_FORWARDED, in->copy_count);
-    else in_settle(c, in, outcome_plain(S_RELEASED, 0));
+    else in_settle(c, in, &outcome_released);
 }
 
 /* Workers of source routes have had it: it says where it goes now, and goes as if it had come in here. */

@@ -284,8 +284,8 @@ static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note
     stats_add(c->stats, STAT_FLOW_RECORDS, 1);
     f->ring.next++;
     const telemetry_record *later = &f->ring.record[(f->ring.next + FLOW_LATER) & (TELEMETRY_RECORDS - 1)];
-    __builtin_prefetch(&later->said, 1);       /* the ring is larger than the caches: a line to write comes from far away */
-    __builtin_prefetch(&later->said.number, 1);
+    ring_fetch(&later->said);                  /* the ring is larger than the caches: a line to write comes from far away */
+    ring_fetch(&later->said.number);
     if (__builtin_expect(note->of.known & KNOWN_MORE, 0)) place->more = note->more;
     telemetry_said *r = &place->said;
     r->of = note->of;

@@ -89,24 +89,24 @@ static void action_progress(core_router *c, uint32_t w, const routerd_record *r)
 
 /* ---- dispositions ---- */
 
-static core_outcome action_outcome(core_router *c, uint32_t w, const routerd_record *r)
+static inline void action_outcome(core_router *c, uint32_t w, const routerd_record *r, core_outcome *o)
 {
-    core_outcome o = outcome_plain(r->state, r->extra);
-    if (r->state == S_RECEIVED) o.offset = r->length;
-    if (!(r->extra & D_PAYLOAD)) return o;
+    *o = outcome_plain(r->state, r->extra);
+    if (r->state == S_RECEIVED) o->offset = r->length;
+    if (__builtin_expect(!(r->extra & D_PAYLOAD), 1)) return;
     if (r->arena == w && r->block < arena_blocks(&c->arena[w])) {
-        o.detail = r->block;
-        o.arena = (uint8_t) w;
+        o->detail = r->block;
+        o->arena = (uint8_t) w;
     } else {
         count_bad(c);
     }
-    return o;
 }
 
 static void action_update_in(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_in *in = in_find(c, w, r);
-    core_outcome o = action_outcome(c, w, r);
+    core_outcome o;
+    action_outcome(c, w, r, &o);
     if (!in) {
         count_stale(c);
         core_release_payload(c, o.arena, o.detail);
@@ -126,7 +126,8 @@ static void action_update_in(core_router *c, uint32_t w, const routerd_record *r
 static void action_update_out(core_router *c, uint32_t w, const routerd_record *r)
 {
     core_out *out = out_find(c, w, r->delivery);
-    core_outcome o = action_outcome(c, w, r);
+    core_outcome o;
+    action_outcome(c, w, r, &o);
     if (!out) {
         count_stale(c);
         core_release_payload(c, o.arena, o.detail);
@@ -142,7 +143,7 @@ static void action_update_out(core_router *c, uint32_t w, const routerd_record *
         core_release_payload(c, o.arena, o.detail);
         o = outcome_plain(out->state, out->extra);
     }
-    out_finish(c, out, o);
+    out_finish(c, out, &o);
 }
 
 /* The worker has handed a settled delivery to the engine, dropped it, or aborted it. */
@@ -163,7 +164,7 @@ static void action_done(core_router *c, uint32_t w, const routerd_record *r)
     }
     if (to->settles && !(out->in->flags & IN_ABORTED)) o = outcome_plain(r->flags & F_DROPPED ? S_RELEASED : S_ACCEPTED, 0);
     else if (!(out->flags & OUT_SETTLED)) count_bad(c);   /* done with a delivery that its receiver has not settled */
-    out_finish(c, out, o);
+    out_finish(c, out, &o);
 }
 
 /* Its receiver takes none at present: its worker keeps some for it, and the sender goes on. */

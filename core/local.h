@@ -82,7 +82,7 @@ static uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, 
                         .block = block, .length = size, .time = c->now};
     core_in *in = deliver_in(c, from, &r);
     if (deliver_copy(c, in, to, r.priority, 0, NULL)) in_forwarded(c, in);
-    else in_settle(c, in, outcome_plain(S_RELEASED, 0));
+    else in_settle(c, in, &outcome_released);
     return block;
 }
 

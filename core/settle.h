@@ -16,6 +16,7 @@
 #include "credit.h"
 #include "text.h"
 
+/* On the way of each message it is handed on by its address: a copy of what was just written field by field stalls the CPU. */
 typedef struct {               /* a delivery state as it travels */
     uint32_t state;
     uint64_t extra;
@@ -23,6 +24,8 @@ typedef struct {               /* a delivery state as it travels */
     uint32_t detail;           /* ROUTERD_NIL: no payload */
     uint8_t arena;             /* of the payload */
 } core_outcome;
+
+static const core_outcome outcome_none = {.detail = ROUTERD_NIL}, outcome_released = {.state = S_RELEASED, .detail = ROUTERD_NIL};
 
 static inline core_outcome outcome_plain(uint32_t state, uint64_t extra)
 {
@@ -53,24 +56,24 @@ static inline void count_outcome(core_router *c, const core_in *in, uint32_t sta
 }
 
 /* The incoming delivery is over: tell the sender if it still waits, give the content back, replenish. */
-static void in_settle(core_router *c, core_in *in, core_outcome outcome)
+static void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
 {
     core_link *l = in->link;
     bool tell = l && in->peer;   /* its worker still has a handle: it waits for an outcome, or for the rest of a stream */
-    if (l) link_count(c, l, in, outcome.state);
+    if (l) link_count(c, l, in, outcome->state);
     link_drop_in(in);
     uint32_t credit = l ? credit_back(l) : 0;
-    count_outcome(c, in, tell ? outcome.state : 0);
+    count_outcome(c, in, tell ? outcome->state : 0);
     if (!tell) {
-        core_release_payload(c, outcome.arena, outcome.detail);
+        core_release_payload(c, outcome->arena, outcome->detail);
         core_release(c, in->arena, in->block, l, credit);
     } else {
         routerd_record *r = core_post_link(c, l, W_UPDATE);
         r->delivery = in->peer;
         r->credit = credit;
-        outcome_write(c, r, l->worker, &outcome);
+        outcome_write(c, r, l->worker, outcome);
         r->flags = F_IN | F_SETTLED;
-        if (outcome.detail == ROUTERD_NIL) {
+        if (outcome->detail == ROUTERD_NIL) {
             r->flags |= F_RELEASE;
             r->arena = in->arena;
             r->block = in->block;
@@ -190,12 +193,12 @@ static void out_transit_over(core_router *c, const core_out *out)
 }
 
 /* A copy is over with this outcome; with the last one the incoming delivery is. */
-static void out_finish(core_router *c, core_out *out, core_outcome outcome)
+static void out_finish(core_router *c, core_out *out, const core_outcome *outcome)
 {
     core_in *in = out->in;
     bool open = !out->state;
-    if (__builtin_expect(c->flow != NULL, 0)) flow_copy(c, out, outcome.state, outcome.arena, outcome.detail);
-    link_count(c, out->link, in, outcome.state);
+    if (__builtin_expect(c->flow != NULL, 0)) flow_copy(c, out, outcome->state, outcome->arena, outcome->detail);
+    link_count(c, out->link, in, outcome->state);
     if (__builtin_expect(out->hop || out->text || out->flags & OUT_STREAM, 0)) out_transit_over(c, out);
     link_drop_out(out);
     in_drop_copy(out);
@@ -204,10 +207,11 @@ static void out_finish(core_router *c, core_out *out, core_outcome outcome)
         in_settle(c, in, outcome);
         return;
     }
-    in_merge(c, in, outcome);
+    in_merge(c, in, *outcome);
     if (open) in->open--;
     if (!in->copy_count) {
-        in_settle(c, in, in_take_merged(in));
+        core_outcome merged = in_take_merged(in);
+        in_settle(c, in, &merged);
     } else {
         if (open && !in->open) in_tell(c, in, in_take_merged(in));
         in_consumed(c, in);
@@ -224,7 +228,7 @@ static void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
             core_outcome none = outcome_plain(0, 0);
             out_post_update(c, out, &none, F_SETTLED);
         }
-        out_finish(c, out, outcome);
+        out_finish(c, out, &outcome);
         return;
     }
     bool open = !out->state;
@@ -252,7 +256,8 @@ static void in_sender_settled(core_router *c, core_in *in, core_outcome outcome,
         if (out->state) {
             out_post_update(c, out, &outcome, F_SETTLED);
             outcome = outcome_plain(outcome.state, outcome.extra);   /* its payload has one reader */
-            out_finish(c, out, outcome_plain(out->state, out->extra));
+            core_outcome told = outcome_plain(out->state, out->extra);
+            out_finish(c, out, &told);
         } else if (!quiet && !(out->flags & OUT_SETTLED)) {
             out->flags |= OUT_SETTLED;
             out_post_update(c, out, &outcome, F_SETTLED);

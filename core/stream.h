@@ -63,7 +63,7 @@ static void stream_idle(core_router *c, core_link *l)
             stream_begin(c, out, l);
             return;
         }
-        out_finish(c, out, outcome_plain(0, 0));
+        out_finish(c, out, &outcome_none);
     }
     l->next = k->idle;
     k->idle = l;
@@ -110,7 +110,7 @@ static core_streams *stream_open(core_router *c)
 /* The connection is gone: what waited was not sent. */
 static void stream_close(core_router *c, core_streams *k)
 {
-    while (k->waiting->outs) out_finish(c, k->waiting->outs, outcome_plain(S_RELEASED, 0));
+    while (k->waiting->outs) out_finish(c, k->waiting->outs, &outcome_released);
     free(k->waiting);
     pool_give(&c->streams, k);
 }

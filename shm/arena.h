@@ -125,6 +125,15 @@ static inline arena_content *arena_content_of(const arena_view *v, uint32_t head
     return b ? (arena_content *) b->data : NULL;
 }
 
+/* A head block that another process has written and that will be read soon: its headers, and the beginning of the message. */
+static inline void arena_fetch(const arena_view *v, uint32_t head)
+{
+    const uint8_t *at = (const uint8_t *) arena_at(v, head), *bytes = at + sizeof(arena_block) + sizeof(arena_content);
+    __builtin_prefetch(at);
+    __builtin_prefetch(bytes);
+    __builtin_prefetch(bytes + 64);
+}
+
 /* ---- the owner ---- */
 
 static inline void arena_disown(arena_owner *o)

@@ -144,6 +144,7 @@ static inline void egress_accept(pump *p, const routerd_record *r)
     if (__builtin_expect(k->routed, 0)) k->promised--;
     o->streaming = !(r->flags & F_COMPLETE);
     chain_open(&o->reader, r->block);
+    arena_fetch(&p->views[r->arena], r->block);
     p->unsettled++;
     out_queue(k, o);
     if (k->queued_settled > k->capacity) drop_presettled(p, k);

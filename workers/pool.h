@@ -24,6 +24,8 @@ typedef struct {
 typedef struct {
     uint8_t *base;
     size_t item;
+    uint64_t inverse;          /* of the odd part of `item`, modulo 2^64: what divides without a remainder is divided by a multiplication */
+    uint32_t shift;            /* `item` is its odd part times 2^shift */
     uint32_t limit, high, free_first, used;
 } pool;
 
@@ -32,6 +34,10 @@ static inline bool pool_open(pool *p, size_t item, uint32_t limit)
     void *base = mmap(NULL, item * (size_t) limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return false;
     *p = (pool) { .base = (uint8_t *) base, .item = item, .limit = limit, .free_first = ROUTERD_NIL };
+    p->shift = (uint32_t) __builtin_ctzll(item);
+    uint64_t odd = item >> p->shift;
+    p->inverse = odd;                                           /* right in the last three bits; each step doubles their number */
+    for (int i = 0; i < 5; i++) p->inverse *= 2 - odd * p->inverse;
     return true;
 }
 
@@ -42,7 +48,7 @@ static inline void pool_close(pool *p)
 }
 
 static inline void *pool_at(const pool *p, uint32_t index) { return p->base + p->item * index; }
-static inline uint32_t pool_index(const pool *p, const void *object) { return (uint32_t) ((size_t) ((const uint8_t *) object - p->base) / p->item); }
+static inline uint32_t pool_index(const pool *p, const void *object) { return (uint32_t) (((uint64_t) ((const uint8_t *) object - p->base) >> p->shift) * p->inverse); }
 
 /* A zeroed object, or NULL when the pool is used up. */
 static inline void *pool_take(pool *p)
