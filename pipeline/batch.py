@@ -12,6 +12,7 @@ from pipeline.anomalies import observed
 from pipeline.capacity import Costs
 from pipeline.errors import PipelineError
 from pipeline.findings import findings
+from pipeline.flows import flows
 from pipeline.plan import Plan, Wishes, endpoint_sets, entity_loads, make_plan, table_text
 from pipeline.storage import SUMMARY, Results, read_log
 from pipeline.survey import Survey
@@ -26,30 +27,38 @@ def run(
     """Make every table of the results, and the summary last; tables made from others read them back."""
     results.prepare()
     log = read_log(spark, found)
-    first: dict[str, DataFrame] = {
-        "traffic": traffic(log),
-        "links": paths.links(log),
-        "taken": paths.taken(log),
-        "talkers": talkers.talkers(log),
-        "conversations": talkers.conversations(log),
-        "unheard": talkers.unheard(log),
-        "quarters": observed(log),
-        "load": capacity.load(log, costs),
-        "entities": entity_loads(log),
-        "endpoints": endpoint_sets(log),
-    }
-    for name, table in first.items():
-        results.write(name, table)
+    for name, table in tables(log, results.read, costs).items():
+        results.write(name, table())
         tell(name)
-    read = results.read
-    results.write("hops", paths.hops(read("links")))
-    results.write("ways", paths.ways(read("taken")))
-    results.write("journeys", paths.journeys(log, read("hops")))
-    results.write("findings", findings(read("quarters"), read("ways"), read("unheard")))
-    results.write("processes", capacity.processes(read("load"), costs))
-    results.write("advice", capacity.advice(read("processes"), costs))
-    tell("hops, ways, journeys, findings, processes, advice")
     results.write_text(SUMMARY, summary_text(found, results))
+
+
+def tables(
+    log: DataFrame, read: Callable[[str], DataFrame], costs: Costs
+) -> dict[str, Callable[[], DataFrame]]:
+    """How each table is made, in an order in which what it is made from is there; ``read`` gives that.
+
+    Whatever needs no time of day comes from `flows`, so the log is not read once for each of them.
+    """
+    return {
+        "flows": lambda: flows(log),
+        "traffic": lambda: traffic(log),
+        "quarters": lambda: observed(log),
+        "load": lambda: capacity.load(log, costs),
+        "endpoints": lambda: endpoint_sets(log),
+        "links": lambda: paths.links(read("flows"), log),
+        "hops": lambda: paths.hops(read("links")),
+        "journeys": lambda: paths.journeys(log, read("hops")),
+        "taken": lambda: paths.taken(read("flows")),
+        "ways": lambda: paths.ways(read("taken")),
+        "talkers": lambda: talkers.talkers(read("flows")),
+        "conversations": lambda: talkers.conversations(read("flows")),
+        "unheard": lambda: talkers.unheard(read("flows")),
+        "entities": lambda: entity_loads(read("flows")),
+        "findings": lambda: findings(read("quarters"), read("ways"), read("unheard")),
+        "processes": lambda: capacity.processes(read("load"), costs),
+        "advice": lambda: capacity.advice(read("processes"), costs),
+    }
 
 
 def summary_text(found: Survey, results: Results) -> str:

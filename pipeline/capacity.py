@@ -38,17 +38,15 @@ def load(log: DataFrame, costs: Costs) -> DataFrame:
         .groupBy(f.date_trunc("minute", "ts").alias("minute"), "router_id", "worker_id")
         .agg(messages(), octets())
     )
+    core = f.lit(-1).cast("smallint")  # every message passes it
+    shares = minutes.withColumn("worker_id", f.explode(f.array("worker_id", core)))
     spent = f.col("messages") * (costs.worker_us * 1e3) + f.col("bytes") * costs.byte_ns
-    workers = minutes.withColumn("load", spent / MINUTE_NS)
-    cores = (
-        minutes.groupBy("minute", "router_id")
+    by_core = f.col("messages") * (costs.core_us * 1e3)
+    return (
+        shares.groupBy("minute", "router_id", "worker_id")
         .agg(f.sum("messages").alias("messages"), f.sum("bytes").alias("bytes"))
-        .select(
-            "minute", "router_id", f.lit(-1).cast("smallint").alias("worker_id"), "messages", "bytes",
-            (f.col("messages") * (costs.core_us * 1e3) / MINUTE_NS).alias("load"),
-        )
-    )  # fmt: skip
-    return workers.unionByName(cores)
+        .withColumn("load", f.when(f.col("worker_id") < 0, by_core).otherwise(spent) / MINUTE_NS)
+    )
 
 
 def processes(minutes: DataFrame, costs: Costs) -> DataFrame:

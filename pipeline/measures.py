@@ -34,13 +34,15 @@ def outcomes() -> list[Column]:
     return [f.sum(f.when(f.col("outcome") == name, weight()).otherwise(0)).alias(name) for name in OUTCOMES]
 
 
-def gathered(column: str, name: str) -> list[Column]:
+def gathered(column: str, name: str, weighted: Column | None = None, lowest: int = 0) -> list[Column]:
     """Aggregates that `ranked` makes percentiles of: values with weights, in order, and what they weigh.
 
-    A value and its weight share an integer, value first: those sort and travel faster than pairs.
+    A value and its weight (that of a record, unless it is given) share an integer, value first: those sort
+    and travel faster than pairs. Values below ``lowest`` count as that.
     """
-    present = f.when(f.col(column).isNotNull(), f.least(weight(), f.lit(MOST_WEIGHT - 1)))
-    value = f.greatest(f.lit(0), f.least(f.col(column), f.lit(LONGEST_NS)))
+    heavy = f.least(weight() if weighted is None else weighted, f.lit(MOST_WEIGHT - 1))
+    present = f.when(f.col(column).isNotNull(), heavy)
+    value = f.greatest(f.lit(0), f.least(f.col(column) - lowest, f.lit(LONGEST_NS)))
     packed = f.when(f.col(column).isNotNull(), value * MOST_WEIGHT + present)
     return [
         f.sort_array(f.collect_list(packed)).alias(f"{name}_values"),
@@ -50,9 +52,10 @@ def gathered(column: str, name: str) -> list[Column]:
     ]
 
 
-def ranked(name: str, percentiles: Iterable[str] = PERCENTILES) -> list[Column]:
+def ranked(name: str, percentiles: Iterable[str] = PERCENTILES, lowest: int = 0) -> list[Column]:
     """Nearest-rank percentiles of what was gathered, and n: the smallest value that so many do not exceed."""
-    return [f.col(f"{name}_n"), *(_percentile(name, one).alias(f"{name}_{one}") for one in percentiles)]
+    found = ((_percentile(name, one) + lowest).alias(f"{name}_{one}") for one in percentiles)
+    return [f.col(f"{name}_n"), *found]
 
 
 def _percentile(name: str, percentile: str) -> Column:

@@ -10,88 +10,101 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pipeline.measures import gathered, messages, octets, origin, ranked, weight
+from pipeline.flows import INNER, added, outer
+from pipeline.measures import gathered, origin, ranked, weight
 from pipeline.schema import require
 
 NEEDS: Final = (
-    "kind", "ts", "router_id", "egress_kind", "peer_container", "path", "address", "msg_id_hash",
-    "message_number", "size_bytes", "n_deliveries", "sample_weight", "latency_ns", "outcome", "end_reason",
+    "ts", "router_id", "egress_kind", "peer_container", "path", "msg_id_hash", "message_number",
+    "n_deliveries", "sample_weight", "latency_ns",
 )  # fmt: skip
+LOWEST_NS: Final = -(1 << 46)  # 19 hours: by so much clocks of routers may differ
 
 
-def _log(log: DataFrame) -> DataFrame:
-    """Records whose path is known; ``began_ns`` and ``ended_ns`` by the clock of their router."""
+def _followed(log: DataFrame) -> DataFrame:
+    """Records of messages that can be known again; ``began_ns`` and ``ended_ns`` by their router's clock."""
     began = f.unix_micros("ts") * 1000
     return (
         require(log, NEEDS, "paths")
-        .where("path is not null")
+        .where("path is not null and msg_id_hash is not null")
         .select(
-            "*",
-            origin().alias("origin"),
+            "msg_id_hash",
+            "message_number",
+            "path",
+            "router_id",
+            "peer_container",
+            (f.col("egress_kind") == INNER).alias("inner"),
+            weight().alias("weight"),
             began.alias("began_ns"),
             (began + f.col("latency_ns")).alias("ended_ns"),
         )
     )
 
 
-def _leaving(log: DataFrame) -> DataFrame:
-    """Records of messages that left the network, or ended in it."""
-    return log.where("egress_kind is null or egress_kind <> 'inter_router'")
-
-
-def links(log: DataFrame) -> DataFrame:
+def links(flows: DataFrame, log: DataFrame) -> DataFrame:
     """One row for each pair of neighbours: messages, and how long they were between the two by both clocks.
 
-    From the one router's last byte to the other's first: ``least_ns``, and percentiles above that. Joined
-    on the message: records without ``msg_id_hash``, or with one that several messages have, count in the
-    messages, not in the times.
+    From the one router's last byte to the other's first: ``least_ns``, and percentiles. Joined on the
+    message: records without ``msg_id_hash``, or with one that several messages have, count in the messages,
+    not in the times.
     """
-    known = _log(log)
-    sent = known.where("egress_kind = 'inter_router' and latency_ns is not null")
-    counts = sent.groupBy("router_id", f.col("peer_container").alias("onward")).agg(messages(), octets())
-    # Copies of one message to several receivers came over the link once.
-    came = (
-        known.where("msg_id_hash is not null and locate('>', path) > 0")
-        .groupBy("msg_id_hash", _before("path").alias("path"), f.col("router_id").alias("onward"))
-        .agg(f.min("began_ns").alias("came_ns"), _alone().alias("alone"))
-        .where("alone")
-        .drop("alone")
+    counts = (
+        flows.where("egress_kind = 'inter_router' and path is not null and passed > 0")
+        .groupBy("router_id", f.col("peer_container").alias("onward"))
+        .agg(f.sum("passed").alias("messages"), f.sum("passed_bytes").alias("bytes"))
     )
+    return counts.join(_transit(log), ["router_id", "onward"], "left")
+
+
+def _transit(log: DataFrame) -> DataFrame:
+    """By pair of neighbours: quickest and percentiles, by both clocks.
+
+    What a router sent on and what the next one got have in common: the message, the path, who came next. A
+    record in the middle of a path is both. Copies of one message to several receivers came over the link
+    once.
+    """
+    sent = f.struct(
+        "path", f.col("peer_container").alias("onward"), "weight", "message_number",
+        f.col("ended_ns").alias("sent_ns"), f.lit(None).cast("long").alias("came_ns"),
+    )  # fmt: skip
+    came = f.struct(
+        _before("path").alias("path"), f.col("router_id").alias("onward"), "weight", "message_number",
+        f.lit(None).cast("long").alias("sent_ns"), f.col("began_ns").alias("came_ns"),
+    )  # fmt: skip
+    passed_on = f.col("inner") & f.col("ended_ns").isNotNull()
+    ends = f.array(f.when(passed_on, sent), f.when(f.locate(">", f.col("path")) > 0, came))
+    seen = _followed(log).select("msg_id_hash", f.explode(ends).alias("end")).where("end is not null")
     passed = (
-        sent.where("msg_id_hash is not null")
-        .groupBy("msg_id_hash", "path", f.col("peer_container").alias("onward"))
+        seen.select("msg_id_hash", "end.*")
+        .groupBy("msg_id_hash", "path", "onward")
         .agg(
-            f.min("router_id").alias("router_id"),  # one and the same: the path ends with it
-            f.min("ended_ns").alias("sent_ns"),
-            f.max("n_deliveries").alias("n_deliveries"),
-            f.max("sample_weight").alias("sample_weight"),
-            _alone().alias("alone"),
+            f.min("sent_ns").alias("sent_ns"),
+            f.min("came_ns").alias("came_ns"),
+            f.max(f.when(f.col("sent_ns").isNotNull(), f.col("weight"))).alias("weight"),
+            _alone("sent_ns").alias("sent_alone"),
+            _alone("came_ns").alias("came_alone"),
         )
-        .where("alone")
-        .join(came, ["msg_id_hash", "path", "onward"])
+        .where("sent_ns is not null and came_ns is not null and sent_alone and came_alone")
         .withColumn("transit_ns", f.col("came_ns") - f.col("sent_ns"))
     )
-    return counts.join(_transit(passed), ["router_id", "onward"], "left")
+    last = f.substring_index("path", ">", -1)
+    gathered_rows = passed.groupBy(last.alias("router_id"), "onward").agg(
+        f.min("transit_ns").alias("least_ns"), *gathered("transit_ns", "transit", f.col("weight"), LOWEST_NS)
+    )
+    return gathered_rows.select(
+        "router_id", "onward", "least_ns", *ranked("transit", ("p50", "p99"), LOWEST_NS)
+    )
 
 
-def _alone() -> Column:
-    """Whether records of one ``msg_id_hash`` are of one message; those that do not say are."""
-    return f.equal_null(f.min("message_number"), f.max("message_number"))
+def _alone(known: str) -> Column:
+    """Whether the records that have a value in ``known`` are of one message; those that do not say are."""
+    number = f.when(f.col(known).isNotNull(), f.col("message_number"))
+    return f.equal_null(f.min(number), f.max(number))
 
 
 def _before(path: str) -> Column:
     """A path without its last router."""
     return f.expr(f"substring({path}, 1, length({path}) - locate('>', reverse({path})))")
-
-
-def _transit(passed: DataFrame) -> DataFrame:
-    """Quickest and percentiles; gathered above the quickest, so that no clock makes them negative."""
-    least = f.min("transit_ns").over(Window.partitionBy("router_id", "onward"))
-    above = passed.withColumn("least_ns", least).withColumn("above_ns", f.col("transit_ns") - least)
-    gathered_rows = above.groupBy("router_id", "onward").agg(
-        f.min("transit_ns").alias("least_ns"), *gathered("above_ns", "above")
-    )
-    return gathered_rows.select("router_id", "onward", "least_ns", *ranked("above", ("p50", "p99")))
 
 
 def hops(pairs: DataFrame) -> DataFrame:
@@ -105,7 +118,7 @@ def hops(pairs: DataFrame) -> DataFrame:
         f.col("least_ns").alias("back_ns"),
     )
     clock = ((f.col("least_ns") - f.col("back_ns")) / 2).cast("long")
-    quickest = f.col("least_ns") - f.coalesce("clock_ns", f.lit(0))
+    ahead = f.coalesce("clock_ns", f.lit(0))
     return (
         pairs.join(back, ["router_id", "onward"], "left")
         .withColumn("clock_ns", clock)
@@ -115,26 +128,28 @@ def hops(pairs: DataFrame) -> DataFrame:
             "messages",
             "bytes",
             "clock_ns",
-            f.coalesce("above_n", f.lit(0)).alias("transit_n"),
-            (quickest + f.col("above_p50")).alias("transit_p50"),
-            (quickest + f.col("above_p99")).alias("transit_p99"),
+            f.coalesce("transit_n", f.lit(0)).alias("transit_n"),
+            (f.col("transit_p50") - ahead).alias("transit_p50"),
+            (f.col("transit_p99") - ahead).alias("transit_p99"),
         )
     )
 
 
-def taken(log: DataFrame) -> DataFrame:
-    """One row for each way that messages took: how many, when, how long in its last router."""
-    left = _leaving(_log(log)).groupBy("origin", f.col("router_id").alias("target"), "path")
-    return left.agg(
-        messages(),
-        octets(),
-        f.min("ts").alias("first"),
-        f.max("ts").alias("last"),
-        f.max(f.struct(weight(), "address")).alias("example"),
-        *gathered("latency_ns", "passing"),
-    ).select(
-        "origin", "target", "path", "messages", "bytes", "first", "last",
-        f.col("example.address").alias("address"), *ranked("passing", ("p50", "p99")),
+def taken(flows: DataFrame) -> DataFrame:
+    """One row for each way that messages took: how many, when, and an address that they went to."""
+    left = flows.where(f.col("path").isNotNull() & outer("egress_kind"))
+    return (
+        left.groupBy(origin().alias("origin"), f.col("router_id").alias("target"), "path")
+        .agg(
+            *added(),
+            f.min("first").alias("first"),
+            f.max("last").alias("last"),
+            f.max(f.struct("heaviest", "address")).alias("example"),
+        )
+        .select(
+            "origin", "target", "path", "messages", "bytes", "first", "last",
+            f.col("example.address").alias("address"),
+        )
     )  # fmt: skip
 
 
@@ -171,7 +186,6 @@ def ways(ended: DataFrame) -> DataFrame:
         .select(
             "origin", "target", "path", "routers", "messages", "bytes", "first", "last",
             "address", "usual", "detour", "loop", "asymmetric", "way_back",
-            "passing_n", "passing_p50", "passing_p99",
         )
     )  # fmt: skip
 
@@ -182,33 +196,26 @@ def journeys(log: DataFrame, pairs: DataFrame) -> DataFrame:
     ``pairs`` is the result of `hops`. Ways with a link over which nothing came back have no correction: their
     ``clock_ns`` is null, and their times are as the clocks have them.
     """
-    known = _log(log).where("msg_id_hash is not null and latency_ns is not null")
+    known = _followed(log).where("ended_ns is not null")
     began = (
-        known.where("path = router_id")
-        .groupBy("msg_id_hash", "origin")
-        .agg(f.min("began_ns").alias("start_ns"), _alone().alias("alone"))
+        known.where("path = router_id and inner")  # what others go on from
+        .groupBy("msg_id_hash", f.col("router_id").alias("origin"))
+        .agg(f.min("began_ns").alias("start_ns"), _alone("began_ns").alias("alone"))
         .where("alone")
+        .hint("shuffle_hash")  # it fits, and nothing has to be sorted
     )
     times = (
-        _leaving(known)
-        .where("path <> router_id")
-        .select("msg_id_hash", "origin", "path", "ended_ns", "n_deliveries", "sample_weight")
+        known.where("path <> router_id and (inner is null or not inner)")
+        .select("msg_id_hash", origin().alias("origin"), "path", "ended_ns", "weight")
         .join(began, ["msg_id_hash", "origin"])
         .withColumn("took_ns", f.col("ended_ns") - f.col("start_ns"))
     )
-    least = f.min("took_ns").over(Window.partitionBy("path"))
-    above = times.withColumn("least_ns", least).withColumn("above_ns", f.col("took_ns") - least)
-    gathered_rows = above.groupBy("path").agg(
-        f.min("least_ns").alias("least_ns"), *gathered("above_ns", "above")
-    )
-    found = gathered_rows.select("path", "least_ns", *ranked("above", ("p50", "p90", "p99")))
-    clocks = _clocks(found, pairs)
-    quickest = f.col("least_ns") - f.coalesce("clock_ns", f.lit(0))
-    return found.join(clocks, "path", "left").select(
-        "path",
-        "clock_ns",
-        f.col("above_n").alias("took_n"),
-        *((quickest + f.col(f"above_{one}")).alias(f"took_{one}") for one in ("p50", "p90", "p99")),
+    gathered_rows = times.groupBy("path").agg(*gathered("took_ns", "took", f.col("weight"), LOWEST_NS))
+    shown = ("p50", "p90", "p99")
+    found = gathered_rows.select("path", *ranked("took", shown, LOWEST_NS))
+    ahead = f.coalesce("clock_ns", f.lit(0))
+    return found.join(_clocks(found, pairs), "path", "left").select(
+        "path", "clock_ns", "took_n", *((f.col(f"took_{one}") - ahead).alias(f"took_{one}") for one in shown)
     )
 
 

@@ -16,13 +16,16 @@ from pyspark.sql import functions as f
 
 from pipeline.balance import balance
 from pipeline.errors import PipelineError
-from pipeline.measures import messages
 from pipeline.schema import require
 
 NEEDS: Final = (
-    "router_id", "boot_id", "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id", "meid",
-    "msg_id_hash", "message_number", "by_meid", "n_deliveries", "sample_weight",
+    "router_id", "boot_id", "egress_kind", "egress_conn_id", "peer_container", "mtype", "sub_id",
+    "msg_id_hash", "message_number",
 )  # fmt: skip
+# Messages of route tables that left the network for an endpoint.
+_LEFT: Final = (
+    "mtype >= 0 and egress_conn_id is not null and (egress_kind is null or egress_kind <> 'inter_router')"
+)
 ENDPOINT: Final = r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):\d{1,5}"
 ENTITY: Final = r"[^\s|#]{1,31}"
 PER_RECORD: Final = 100  # managed entities in a record; readers take 127
@@ -64,16 +67,16 @@ class Plan:
         return dict(sorted(sums.items()))
 
 
-def entity_loads(log: DataFrame) -> DataFrame:
+def entity_loads(flows: DataFrame) -> DataFrame:
     """One row for each managed entity, message type and endpoint: messages that left the network for it.
 
     ``by_meid``: whether a route table went by the entity's owner; null where the log does not say.
     """
     return (
-        _typed(log)
+        flows.where(_LEFT)
         .where("meid is not null")
-        .groupBy("meid", "mtype", "sub_id", "endpoint")
-        .agg(messages(), f.max("by_meid").alias("by_meid"))
+        .groupBy("meid", "mtype", "sub_id", f.col("peer_container").alias("endpoint"))
+        .agg(f.sum("messages").alias("messages"), f.max("by_meid").alias("by_meid"))
     )
 
 
@@ -82,7 +85,8 @@ def endpoint_sets(log: DataFrame) -> DataFrame:
 
     Endpoints that never got the same message are members of one group; see `groups_of`.
     """
-    typed = _typed(log)
+    rows = require(log, NEEDS, "the plan").where(_LEFT)
+    typed = rows.select("*", f.col("peer_container").alias("endpoint"))
     in_router = f.when(
         f.col("message_number").isNotNull(), f.struct("router_id", "boot_id", "message_number")
     )
@@ -94,14 +98,6 @@ def endpoint_sets(log: DataFrame) -> DataFrame:
         f.when(in_router.isNull(), by_id).alias("id"),
     ).agg(f.sort_array(f.collect_set("endpoint")).alias("endpoints"))
     return copies.groupBy("mtype", "sub_id", "endpoints").agg(f.count("*").alias("messages"))
-
-
-def _typed(log: DataFrame) -> DataFrame:
-    """Records of route tables' messages that left the network for an endpoint."""
-    outer = (
-        "mtype >= 0 and egress_conn_id is not null and (egress_kind is null or egress_kind <> 'inter_router')"
-    )
-    return require(log, NEEDS, "the plan").where(outer).select("*", f.col("peer_container").alias("endpoint"))
 
 
 def make_plan(

@@ -43,6 +43,12 @@ ALONE: Final = {
     "spark.sql.shuffle.partitions": "32",  # adaptive execution joins small ones
     "spark.sql.files.maxPartitionBytes": "64m",
 }
+# Each job is code of its own that runs for seconds: the second compiler takes longer than it saves, but for
+# what runs millions of times.
+JAVA: Final = (
+    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=20000 "
+    "-XX:Tier4CompileThreshold=200000 -XX:Tier4BackEdgeThreshold=1000000"
+)
 
 
 def check_java() -> None:
@@ -101,7 +107,7 @@ def _build(master: str | None, options: dict[str, str], scratch: Path) -> SparkS
         settings["spark.ui.showConsoleProgress"] = "false"
         logging_file = Path(__file__).with_name("log4j2.properties")
         settings["spark.driver.extraJavaOptions"] = " ".join(
-            (f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{logging_file}")
+            (f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{logging_file}", JAVA)
         )
         if settings["spark.master"].startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

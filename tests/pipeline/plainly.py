@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def records(directory: Path) -> list[Row]:
@@ -18,7 +19,7 @@ def records(directory: Path) -> list[Row]:
         "kind", "ts", "router_id", "boot_id", "worker_id", "seq", "ingress_conn_id", "ingress_kind",
         "egress_conn_id", "egress_kind", "peer_container", "address", "mtype", "sub_id", "meid",
         "msg_id_hash", "size_bytes", "n_deliveries", "latency_ns", "settle_ns", "credit_wait_ns", "outcome",
-        "path", "sample_weight",
+        "path", "sample_weight", "message_number",
     ]  # fmt: skip
     found: list[Row] = []
     for file in sorted(directory.rglob("*.parquet")):
@@ -68,3 +69,61 @@ def _sums(rows: list[Row]) -> Row:
         "latency_p999": nearest_rank(latencies, 999),
         "latency_max": max((value for value, _ in latencies), default=None),
     }
+
+
+def transits(rows: Iterable[Row]) -> dict[Key, Key]:
+    """By (router, the next one): n, quickest, p50 and p99 from the one's last byte to the other's first."""
+    sent: dict[Key, list[Row]] = defaultdict(list)
+    came: dict[Key, list[Row]] = defaultdict(list)
+    for row in _followed(rows):
+        if row["egress_kind"] == "inter_router" and row["latency_ns"] is not None:
+            sent[row["msg_id_hash"], row["path"], row["peer_container"]].append(row)
+        if ">" in row["path"]:
+            came[row["msg_id_hash"], row["path"].rpartition(">")[0], row["router_id"]].append(row)
+    times: dict[Key, list[tuple[int, int]]] = defaultdict(list)
+    for key in sent.keys() & came.keys():
+        if _one_message(sent[key]) and _one_message(came[key]):
+            took = min(map(_began, came[key])) - min(map(_ended, sent[key]))
+            times[key[1].rpartition(">")[2], key[2]].append((took, max(map(_weight, sent[key]))))
+    return {pair: _told(found, 500, 990) for pair, found in times.items()}
+
+
+def journeys(rows: Iterable[Row]) -> dict[str, Key]:
+    """By way: n, quickest, p50, p90 and p99 from entering the network to leaving it, by the clocks."""
+    known = [row for row in _followed(rows) if row["latency_ns"] is not None]
+    entered: dict[Key, list[Row]] = defaultdict(list)
+    for row in known:
+        if row["path"] == row["router_id"] and row["egress_kind"] == "inter_router":
+            entered[row["msg_id_hash"], row["path"]].append(row)
+    times: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for row in known:
+        began = entered.get((row["msg_id_hash"], row["path"].split(">")[0]), [])
+        left = row["path"] != row["router_id"] and row["egress_kind"] != "inter_router"
+        if left and began and _one_message(began):
+            times[row["path"]].append((_ended(row) - min(map(_began, began)), _weight(row)))
+    return {path: _told(found, 500, 900, 990) for path, found in times.items()}
+
+
+def _followed(rows: Iterable[Row]) -> Iterable[Row]:
+    return (row for row in rows if row["path"] is not None and row["msg_id_hash"] is not None)
+
+
+def _one_message(rows: list[Row]) -> bool:
+    return len({row["message_number"] for row in rows} - {None}) <= 1
+
+
+def _weight(row: Row) -> int:
+    return int(row["n_deliveries"] * row["sample_weight"])
+
+
+def _began(row: Row) -> int:
+    return (row["ts"] - EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _ended(row: Row) -> int:
+    return _began(row) + int(row["latency_ns"])
+
+
+def _told(values: list[tuple[int, int]], *per_mille: int) -> Key:
+    ranks = (nearest_rank(values, one) for one in per_mille)
+    return sum(weight for _, weight in values), min(values)[0], *ranks

@@ -1,5 +1,6 @@
 """Results of the batch jobs against an independent implementation, and against what the generator knows."""
 
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from pipeline import batch, capacity, paths, talkers
-from pipeline.anomalies import observed
+from pipeline import batch, capacity
 from pipeline.capacity import Costs
 from pipeline.errors import PipelineError
 from pipeline.generate.scenario import FAULTS
 from pipeline.measures import gathered, ranked
-from pipeline.plan import Wishes, endpoint_sets, entity_loads
+from pipeline.plan import Wishes
 from pipeline.storage import Results
 from pipeline.survey import survey
-from pipeline.traffic import KEY, traffic
+from pipeline.traffic import KEY
 
 SKEW = timedelta(minutes=16)  # a quarter of an hour, and how wrong clocks are
 
@@ -87,6 +87,25 @@ def test_clocks_are_seen_and_set_right(results: Results) -> None:
     assert all(100_000 < row["took_p50"] < 2_000_000 for row in journeys)
 
 
+def test_messages_are_followed_as_in_plain_python(results: Results, flows: Path) -> None:
+    """Every link and way, with its n and percentiles, before clocks are set right."""
+    rows = plainly.records(flows)
+    links = results.read("links").where("transit_n is not null").toArrow().to_pylist()
+    given = {
+        (r["router_id"], r["onward"]): tuple(
+            r[name] for name in ("transit_n", "least_ns", "transit_p50", "transit_p99")
+        )
+        for r in links
+    }
+    assert given == plainly.transits(rows)
+    ways = {}
+    for row in results.read("journeys").toArrow().to_pylist():
+        clock = row["clock_ns"] or 0
+        ways[row["path"]] = row["took_n"], *(row[f"took_{one}"] + clock for one in ("p50", "p90", "p99"))
+    wanted = plainly.journeys(rows)
+    assert ways == {path: (found[0], *found[2:]) for path, found in wanted.items()}
+
+
 def test_senders_and_receivers_are_those_of_plain_python(results: Results, flows: Path) -> None:
     """Messages by receiver and address; the busiest has place 1."""
     wanted: dict[tuple[Any, ...], int] = {}
@@ -148,37 +167,28 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-@pytest.mark.parametrize(
-    ("job", "exchanges"),
-    [
-        (traffic, 1),
-        (observed, 1),
-        (lambda log: capacity.load(log, Costs()), 3),
-        (paths.taken, 1),
-        (paths.links, 5),
-        (talkers.unheard, 1),
-        (talkers.conversations, 1),
-        (entity_loads, 1),
-        (endpoint_sets, 2),
-    ],
-    ids=[
-        "traffic",
-        "observed",
-        "load",
-        "taken",
-        "links",
-        "unheard",
-        "conversations",
-        "entities",
-        "endpoints",
-    ],
-)
-def test_plans_have_no_more_than_they_need(log: DataFrame, job: Any, exchanges: int) -> None:
-    """No Python evaluation, no cross join, no shuffle beyond the one for each grouping, few columns read."""
-    plan = plan_of(job(log))
-    assert "Python" not in plan
-    assert "ArrowEval" not in plan
-    assert "CartesianProduct" not in plan
-    assert "BroadcastNestedLoopJoin" not in plan
-    assert plan.count("Exchange hashpartitioning") <= exchanges, plan
-    assert "xact_id" not in plan
+# By table: how often the log is read, and shuffles: by the key of each grouping and window, and for joins.
+READS_AND_SHUFFLES = {
+    "flows": (1, 1), "traffic": (1, 1), "quarters": (1, 1), "load": (1, 2), "endpoints": (1, 2),
+    "links": (1, 4), "hops": (0, 2), "journeys": (2, 6), "taken": (0, 1), "ways": (0, 3), "talkers": (0, 5),
+    "conversations": (0, 1), "unheard": (0, 1), "entities": (0, 1), "findings": (0, 12), "processes": (0, 4),
+    "advice": (0, 1),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tables(log: DataFrame, results: Results) -> dict[str, DataFrame]:
+    """How each table of a run is made."""
+    return {name: made() for name, made in batch.tables(log, results.read, Costs()).items()}
+
+
+@pytest.mark.parametrize("name", READS_AND_SHUFFLES)
+def test_plans_have_no_more_than_they_need(tables: dict[str, DataFrame], name: str) -> None:
+    """No Python evaluation, no cross join, no read of the log or shuffle but those counted, few columns."""
+    assert tables.keys() == READS_AND_SHUFFLES.keys()
+    plan = plan_of(tables[name])
+    for heavy in ("Python", "ArrowEval", "CartesianProduct", "NestedLoop", "RoundRobin", "xact_id"):
+        assert heavy not in plan, plan
+    files = [int(number) for number in re.findall(r"InMemoryFileIndex\((\d+) paths\)", plan)]
+    reads = sum(number > 1 for number in files)  # tables are one directory each
+    assert (reads, plan.count("Exchange hashpartitioning")) == READS_AND_SHUFFLES[name], plan

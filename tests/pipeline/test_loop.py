@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from rmr import Application
 from running import Configuration, RunningRouter, until
 
+from pipeline.flows import flows as flows_of
 from pipeline.plan import Wishes, endpoint_sets, entity_loads, make_plan, table_text
 from pipeline.storage import read_log
 from pipeline.survey import survey
@@ -94,7 +95,8 @@ def test_a_plan_moves_traffic(
 
     log = read_log(spark, survey(str(flows)))
     loads, sets = (
-        [row.asDict() for row in found.collect()] for found in (entity_loads(log), endpoint_sets(log))
+        [row.asDict() for row in found.collect()]
+        for found in (entity_loads(flows_of(log)), endpoint_sets(log))
     )
     plan = make_plan(loads, sets, Wishes())
     (moved,) = plan.moves

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from running import until
 
 from pipeline import paths, stream, talkers
+from pipeline.flows import flows
 from pipeline.parts import Parts
 from pipeline.storage import read_log
 from pipeline.stream import Pace
@@ -72,8 +73,10 @@ def test_totals_are_the_clients_ledgers(spark: SparkSession, told: Counter[str],
         given = {name: sum(row[name] for row in left) for name in told}
         assert given == dict(told)
         assert sum(row["messages"] for row in left) == TOTAL
-    receivers = talkers.talkers(log).where("role = 'receiver' and address = 'closest/orders'").collect()
+    receivers = (
+        talkers.talkers(flows(log)).where("role = 'receiver' and address = 'closest/orders'").collect()
+    )
     assert [row["messages"] for row in receivers] == [TOTAL]
-    (hop,) = paths.hops(paths.links(log)).collect()
+    (hop,) = paths.hops(paths.links(flows(log), log)).collect()
     assert (hop["messages"], hop["transit_n"]) == (TOTAL, TOTAL)
     log.unpersist()
