@@ -20,7 +20,7 @@ div.wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; white-space: nowrap; }
 th, td { border-bottom: 1px solid var(--line); }
-td.number { text-align: right; } td.long { white-space: normal; min-width: 18rem; }
+td.number, th.number { text-align: right; } td.long { white-space: normal; min-width: 15rem; }
 svg { width: 100%; height: auto; } svg text { font-size: 12px; fill: currentColor; }
 svg .axis { stroke: var(--line); }
 """
@@ -46,11 +46,19 @@ def section(title: str, note: str, *parts: str) -> str:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], empty: str = "nothing") -> str:
     """A table; numbers to the right. Without rows the word for that."""
+    rows = list(rows)
     body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     if not body:
         return f"<p>{escape(empty)}</p>"
-    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
+    numbers = {at for row in rows for at, value in enumerate(row) if _numeric(value)}
+    head = "".join(
+        f"<th{' class=number' if at in numbers else ''}>{escape(one)}</th>" for at, one in enumerate(heads)
+    )
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+
+
+def _numeric(value: Cell) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cell(value: Cell) -> str:

@@ -213,23 +213,23 @@ def journeys(log: DataFrame, pairs: DataFrame) -> DataFrame:
     gathered_rows = times.groupBy("path").agg(*gathered("took_ns", "took", f.col("weight"), LOWEST_NS))
     shown = ("p50", "p90", "p99")
     found = gathered_rows.select("path", *ranked("took", shown, LOWEST_NS))
-    ahead = f.coalesce("clock_ns", f.lit(0))
-    return found.join(_clocks(found, pairs), "path", "left").select(
-        "path", "clock_ns", "took_n", *((f.col(f"took_{one}") - ahead).alias(f"took_{one}") for one in shown)
-    )
+    return _set_right(found, pairs, [f"took_{one}" for one in shown])
 
 
-def _clocks(found: DataFrame, pairs: DataFrame) -> DataFrame:
-    """By way: how far the clock of its last router is ahead of its first one's, link by link."""
+def _set_right(found: DataFrame, pairs: DataFrame, times: list[str]) -> DataFrame:
+    """Times of ways, less by how far the last router's clock is ahead of the first one's, link by link."""
     routers = f.split("path", ">")
     links = f.arrays_zip(
         f.slice(routers, 1, f.size(routers) - 1).alias("router_id"),
         f.slice(routers, 2, f.size(routers) - 1).alias("onward"),
     )
+    clock = f.when(f.count("clock_ns") == f.count("*"), f.sum("clock_ns")).alias("clock_ns")
+    ahead = f.coalesce("clock_ns", f.lit(0))
     return (
-        found.select("path", f.explode(links).alias("link"))
-        .select("path", "link.*")
+        found.select("*", f.explode_outer(links).alias("link"))
+        .select("*", "link.*")
         .join(pairs.select("router_id", "onward", "clock_ns"), ["router_id", "onward"], "left")
         .groupBy("path")
-        .agg(f.when(f.count("clock_ns") == f.count("*"), f.sum("clock_ns")).alias("clock_ns"))
+        .agg(clock, *(f.first(name).alias(name) for name in ("took_n", *times)))
+        .select("path", "clock_ns", "took_n", *((f.col(one) - ahead).alias(one) for one in times))
     )

@@ -170,8 +170,8 @@ def plan_of(frame: DataFrame) -> str:
 # By table: how often the log is read, and shuffles: by the key of each grouping and window, and for joins.
 READS_AND_SHUFFLES = {
     "flows": (1, 1), "traffic": (1, 1), "quarters": (1, 1), "load": (1, 2), "endpoints": (1, 2),
-    "links": (1, 4), "hops": (0, 2), "journeys": (2, 6), "taken": (0, 1), "ways": (0, 3), "talkers": (0, 5),
-    "conversations": (0, 1), "unheard": (0, 1), "entities": (0, 1), "findings": (0, 12), "processes": (0, 4),
+    "links": (1, 3), "hops": (0, 0), "journeys": (2, 3), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 4),
+    "conversations": (0, 1), "unheard": (0, 1), "entities": (0, 1), "findings": (0, 5), "processes": (0, 3),
     "advice": (0, 1),
 }  # fmt: skip
 
