@@ -21,6 +21,7 @@ ADVICE = (
     ("unknown ca", "the router does not trust the certificate given with --ssl-certificate"),
     ("SSL Failure", "is TLS spoken at that port? If not give amqp:// instead of amqps://"),
     ("protocol header", "is that the port of a listener for AMQP? Give amqps:// where it wants TLS"),
+    ("reset by peer", "is that the port of a listener for AMQP? Give amqps:// where it wants TLS"),
     ("no mechanism available", "give a user with --sasl-username, and --sasl-password-file"),
     ("[mech=none]", "no mechanism is left: give --sasl-username and --sasl-password-file, amqps:// where the "
      "router wants TLS, or other --sasl-mechanisms"),

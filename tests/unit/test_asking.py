@@ -121,6 +121,7 @@ def test_files_that_are_no_certificates() -> None:
         ("('amqp:connection:framing-error', 'SSL Failure: tlsv1 alert unknown ca')", "does not trust"),
         ("('amqp:connection:framing-error', 'SSL Failure: unexpected eof')", "is TLS spoken at that port?"),
         ("('amqp:connection:framing-error', 'Expected AMQP protocol header: none')", "a listener for AMQP?"),
+        ("('proton.pythonio', 'Connection reset by peer')", "a listener for AMQP?"),
         ("('amqp:unauthorized-access', 'Authentication failed [mech=none]')", "--sasl-username"),
         ("('amqp:unauthorized-access', 'Authentication failed [mech=PLAIN]')", "password, is not the right"),
         ("('amqp:unauthorized-access', 'No link allowed')", "may not manage the router"),

@@ -208,6 +208,12 @@ def test_long_lists_take_the_long_form() -> None:
     """More than 255 octets or entries."""
     names = [f"router-{number}" for number in range(300)]
     assert Hello.read(fields(greeting("A", 1, names))).seen == frozenset(names)
+
+
+def test_a_greeting_names_routers_only() -> None:
+    """Whatever else a peer puts among those it has heard is passed over."""
+    body = {"id": "A", "area": "0", "instance": 1, "pv": 1, "seen": ["B", 7, ["C"], "a/b", "", None]}
+    assert Hello.read(Fields(body)).seen == {"B"}
     update = MobileUpdate("A", 1, {f"M0{number}": 3 for number in range(70_000)}, absolute=True)
     assert MobileUpdate.read(fields(update.encode(TO_B))) == update
 
