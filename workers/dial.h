@@ -49,18 +49,26 @@ static inline void dial_failed(wconn *c)
 static inline bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
 
 #define ROUTED_SESSIONS (1u << 30)    /* numbers of sessions for links that are routed through, from here on */
+#define IDLE_SESSION ((void *) UINTPTR_MAX)   /* one of those that has no link, in place of its number */
+#define IDLE_SESSIONS 16              /* kept, of a connection */
 
-/* The session of a connection that has this number, begun if it is not there.  Where the peer has no channel left, links that
- * are routed through share one. */
+/* The session of a connection that has this number, begun if it is not there.  Links that are routed through begin none while one
+ * has no links: RabbitMQ takes a new session on the channel of one that it has not ended yet, and mixes their frames.  Where the peer
+ * has no channel left they share one. */
 static inline pn_session_t *dial_session(wconn *c, uint32_t number)
 {
     void *name = (void *) ((uintptr_t) number + 1);
-    pn_session_t *routed = NULL;
+    pn_session_t *routed = NULL, *idle = NULL;
     uint32_t count = 0, most = pn_transport_get_channel_max(c->transport);
     for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE)) {
         if (pn_session_get_context(s) == name) return s;
+        if (pn_session_get_context(s) == IDLE_SESSION) idle = s;
         if ((uintptr_t) pn_session_get_context(s) > ROUTED_SESSIONS) routed = s;
         count++;
+    }
+    if (number >= ROUTED_SESSIONS && idle) {
+        pn_session_set_context(idle, name);
+        return idle;
     }
     if (number >= ROUTED_SESSIONS && routed && count >= most) return routed;
     pn_session_t *session = pn_session(c->engine);
@@ -84,6 +92,16 @@ static inline bool dial_taken(wconn *c, uint32_t number, const char *name, bool 
     return false;
 }
 
+/* Is a session without links kept for the next ones? */
+static inline bool dial_kept(const wconn *c, pn_session_t *session)
+{
+    if ((uintptr_t) pn_session_get_context(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED) return false;
+    uint32_t idle = 0;
+    for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE))
+        idle += pn_session_get_context(s) == IDLE_SESSION;
+    return idle < IDLE_SESSIONS;
+}
+
 /* A link that we had attached is gone, and its session with it if it was the last one there. */
 static inline void dial_done(pump *p, wconn *c, pn_session_t *session)
 {
@@ -92,7 +110,8 @@ static inline void dial_done(pump *p, wconn *c, pn_session_t *session)
         if (pn_link_session(k->engine) == session) return;
         index = k->next;
     }
-    pn_session_close(session);
+    if (dial_kept(c, session)) pn_session_set_context(session, IDLE_SESSION);
+    else pn_session_close(session);
 }
 
 #endif
