@@ -24,8 +24,18 @@ def test_without_enforcement_only_the_size_counts() -> None:
     assert (grant.admission, grant.max_message_size, grant.user_id) == (None, 7, None)
 
 
+def test_a_connector_is_held_to_its_group_only_under_policy() -> None:
+    """Without vhost policy its policyVhost means nothing; with it the group has to be there."""
+    grant = policy(enforce=False, max_message_size=7).grant_connector("h")
+    assert (grant.admission, grant.max_message_size) == (None, 7)
+    groups = [DEFAULT, GroupSetup("$connector", max_message_size=5)]
+    assert policy(VhostSetup("h", groups=groups)).grant_connector("h").max_message_size == 5
+    with pytest.raises(DeniedError, match=r"has no group \$connector"):
+        policy(VhostSetup("h", groups=[DEFAULT])).grant_connector("h")
+
+
 def test_the_group_of_a_user_grants() -> None:
-    it = policy(VhostSetup("h", ["alias"], allow_unknown_user=True, groups=[DEFAULT, ADMINS]))
+    it = policy(VhostSetup("h", ["alias"], allow_unknown_user=True, groups=[ADMINS, DEFAULT]))
     alice, carol = it.grant("h", "alice", "1.2.3.4"), it.grant("alias", "carol", "1.2.3.4")
     assert alice.admission is not None
     assert carol.admission is not None

@@ -26,6 +26,11 @@ def test_what_opened_nothing_is_tried_again_after_five_seconds_and_what_was_open
     assert schedule.ended(30.0) == 5.0  # an earlier connection does not count
 
 
+def test_two_hosts_are_several() -> None:
+    schedule = Schedule(["a:1", "b:2"], 0.0)
+    assert (schedule.ended(7.0), schedule.host) == (1.0, "b:2")
+
+
 def test_of_several_hosts_the_next_is_tried_after_a_second() -> None:
     """Round and round, whether the last one was open or not."""
     schedule = Schedule(["a:1", "b:2", "c:3"], 0.0)
