@@ -184,8 +184,6 @@ void pn_link_free(pn_link_t *link);
 int pn_link_state(pn_link_t *link);
 bool pn_link_is_sender(pn_link_t *link);
 const char *pn_link_name(pn_link_t *link);
-pn_link_t *pn_link_head(pn_connection_t *connection, int state);
-pn_link_t *pn_link_next(pn_link_t *link, int state);
 pn_session_t *pn_link_session(pn_link_t *link);
 void pn_link_set_context(pn_link_t *link, void *context);
 void *pn_link_get_context(pn_link_t *link);

@@ -1,5 +1,6 @@
 """A running router asked and changed by ordinary clients of the management protocol, and by our own tool."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -309,15 +310,19 @@ class Screen:
         """Ctrl-C; the exit status."""
         self.process.send_signal(signal.SIGINT)
         try:
-            status = self.process.wait(LONG)
-            while select.select([self.master], [], [], 0)[0]:
-                self.written += os.read(self.master, 65536)
-        except OSError:  # the other end is closed
-            pass
+            until(self._over, "its end")
         finally:
             self.process.kill()
             os.close(self.master)
-        return status
+        return self.process.wait()
+
+    def _over(self) -> bool:
+        """A process whose terminal nobody reads waits, and does not end."""
+        over = self.process.poll() is not None
+        with contextlib.suppress(OSError):  # the other end is closed
+            while select.select([self.master], [], [], 0)[0] and (some := os.read(self.master, 65536)):
+                self.written += some
+        return over
 
 
 def test_watching_in_a_terminal(router: RunningRouter, net: Net) -> None:

@@ -60,9 +60,9 @@ def capabilities(link: Link) -> list[str]:
 
 
 def test_the_core_is_told_who_made_a_connection_and_what_it_costs(stand: Stand, acceptor: Acceptor) -> None:
-    """With the larger cost of both ends, and the form of annotations that the peer's product knows."""
+    """With the cost of this end, and the form of annotations that the peer's product knows."""
     peer, connection = opened(stand, acceptor, role="inter-router", cost=3)
-    assert (connection.connector, connection.role, connection.cost) == ("c", "inter-router", 7)
+    assert (connection.connector, connection.role, connection.cost) == ("c", "inter-router", 3)
     assert (connection.annotations, connection.container) == (1, "broker")
     said = peer.connection.remote_properties
     assert (said["product"], said["qd.inter-router-cost"], said["qd.annotations-version"]) == (
@@ -123,15 +123,15 @@ def test_credit_is_as_configured_for_the_connection_or_as_asked(stand: Stand, ac
 
 
 def test_a_cost_that_changes_is_told(stand: Stand, acceptor: Acceptor) -> None:
-    """The larger one of both ends still counts; the connection stays."""
+    """The connection stays."""
     peer, connection = opened(stand, acceptor, role="inter-router", cost=3)
-    for cost, counts in ((5, 7), (9, 9)):
+    for cost in (5, 9):
         stand.connect(acceptor.port, role="inter-router", cost=cost)
         told = stand.hear(Cost)[0]
         assert (told.connection, told.generation, told.cost) == (
             connection.connection,
             connection.generation,
-            counts,
+            cost,
         )
     assert not peer.closed
 

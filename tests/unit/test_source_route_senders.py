@@ -213,7 +213,7 @@ class Core:
 def test_addresses_of_workers_lead_somewhere_while_they_are_there() -> None:
     """Both of a discovery worker; what stays is not touched, and counts of what goes are forgotten."""
     core: Any = Core()
-    stations = Stations(core, core, core, [lambda at, n: core.served.append((at, n))], core.post)
+    stations = Stations(core, core, core, lambda at, n: core.served.append((at, n)), core.post)
     stations.configure(WORKERS)
     assert core.served == [("w", 1), ("d", 1), ("d.in", 1)]
     stations.counted(RouteCounts({"routeWorker/w": (3, 2, [1] + [0] * (len(REASONS) - 1))}))
@@ -227,7 +227,7 @@ def test_addresses_of_workers_lead_somewhere_while_they_are_there() -> None:
 
 def test_a_link_under_policy_is_told_what_it_reaches() -> None:
     core: Any = Core()
-    stations = Stations(core, core, core, [], core.post)
+    stations = Stations(core, core, core, lambda *_: None, core.post)
     stations.configure(WORKERS)
 
     guarded: Any = Rights()
@@ -248,7 +248,7 @@ def test_a_link_of_this_router_is_told_its_worker(outgoing: bool, kind: int, tol
     core: Any = Core()
     link = Link(2, 3, 4, 1, "auto", outgoing, "w", kind=kind, ours=True)  # type: ignore[arg-type]  its text
     core.entries = lambda: [link]
-    stations = Stations(core, core, core, [], core.post)
+    stations = Stations(core, core, core, lambda *_: None, core.post)
     stations.configure(WORKERS)
     posted = [msgspec.msgpack.decode(payload, type=RouteReach).target for _, _, payload in core.posted]
     assert posted == told
