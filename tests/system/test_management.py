@@ -279,7 +279,9 @@ class Screen:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         tool = str(Path(sys.executable).with_name("routerd"))
-        command = [tool, "stat", "--bus", router.url, "--watch", "0.1", *arguments]
+        # a test run in the background ignores SIGINT, and so would all that it starts
+        heard = ["env", "--default-signal=INT"]
+        command = [*heard, tool, "stat", "--bus", router.url, "--watch", "0.1", *arguments]
         environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | {
             "TERM": "xterm"
         }
