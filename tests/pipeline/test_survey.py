@@ -139,8 +139,10 @@ def closed(few: Path) -> Iterator[Path]:
         try:
             if root:
                 os.seteuid(NOBODY)
-        except OSError:
-            pytest.skip("there is nobody but root here")
+        except OSError as error:
+            pytest.skip(
+                f"root may read everything, and cannot be anybody else here ({error}): run as another user"
+            )
         try:
             yield file
         finally:
