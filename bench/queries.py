@@ -1,9 +1,17 @@
-"""What a management client that reads every link costs the messages that pass meanwhile."""
+"""What a management client that reads every link costs the messages that pass meanwhile.
+
+Agent and client together keep about one CPU busy. What any program that does so costs messages on this
+machine is measured in the same way: the rest is the queries' own.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +27,18 @@ from bench.targets import BenchError, Running
 from routerd import client as management
 
 ATTACH_LIMIT_S = 60.0
+# Some milliseconds of work for each octet that comes in; then it goes out.
+TURNS = """
+import os
+while octet := os.read(0, 1):
+    sum(range(500_000))
+    os.write(1, octet)
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Queries:
-    """Messages one at a time, alone and while another client reads all links in pages, over and over."""
+    """Messages one at a time: alone, beside a client that reads all links in pages, and beside strangers."""
 
     links: int
     count: int
@@ -45,7 +60,28 @@ class Queries:
             with asking:
                 beside = transfer(running, [], [ping], kind=kind)
             after = forwarder_seconds(core)
-        return figures(alone, beside, between - before, after - between, asking)
+            with strangers():
+                disturbed = transfer(running, [], [ping], kind=kind)
+        return figures(alone, disturbed, beside, (between - before, after - between), asking)
+
+
+@contextmanager
+def strangers() -> Iterator[None]:
+    """Two programs that have nothing to do with the router and take turns, as the agent and its client do:
+    one of them is busy at any time."""
+    command = [sys.executable, "-c", TURNS]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one,  # noqa: S603  TURNS
+        subprocess.Popen(command, stdin=one.stdout, stdout=one.stdin) as other,  # noqa: S603  TURNS
+    ):
+        assert one.stdin is not None
+        one.stdin.write(b".")
+        one.stdin.close()
+        try:
+            yield
+        finally:
+            one.kill()
+            other.kill()
 
 
 class Crowd(MessagingHandler):
@@ -117,15 +153,20 @@ def forwarder_seconds(core: int) -> float:
     return int(text.split()[0]) / 1e9
 
 
-def figures(alone: Run, beside: Run, alone_cpu: float, beside_cpu: float, asking: Asking) -> Run:
-    """The second run, and what it took the core's thread beyond the first, for each query."""
-    if not asking.queries or alone.latency_us is None or beside.latency_us is None:
+def figures(alone: Run, disturbed: Run, beside: Run, cpu: tuple[float, float], asking: Asking) -> Run:
+    """The run beside the queries, and what they took the core's thread, for each query, beyond what as many
+    messages took it ``alone``. ``cpu``: of that thread, alone and beside the queries, in seconds."""
+    latencies = [run.latency_us for run in (alone, disturbed, beside)]
+    if not asking.queries or None in latencies:
         raise BenchError("no query was answered while messages passed; give a larger scale")
-    expected = alone_cpu * beside.messages / alone.messages
+    alone_p999, strangers_p999, beside_p999 = (one.p999 for one in latencies if one is not None)
+    expected = cpu[0] * beside.messages / alone.messages
     extra = {
         "rows": float(asking.rows),
         "query_s": asking.seconds / asking.queries,
-        "query_core_ms": max(0.0, beside_cpu - expected) / asking.queries * 1e3,
-        "alone_p999": alone.latency_us.p999,
+        "query_core_ms": max(0.0, cpu[1] - expected) / asking.queries * 1e3,
+        "alone_p999": alone_p999,
+        "strangers_p999": strangers_p999,
+        "query_delay_us": max(0.0, beside_p999 - max(alone_p999, strangers_p999)),
     }
     return msgspec.structs.replace(beside, extra={**beside.extra, **extra})

@@ -94,6 +94,7 @@ _REMARKS = {
     "query_s": "{:.2f} s a query",
     "query_core_ms": "{:.1f} ms of it in the core's thread",
     "alone_p999": "p99.9 alone {:.0f}",
+    "strangers_p999": "beside strangers {:.0f}",
     "one_router_us": "one router {:.2f} µs",
     "hop_us": "each further one {:.2f}",
     "one_router_p50": "one in flight: p50 {:.0f} µs",

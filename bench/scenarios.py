@@ -290,6 +290,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="queries",
         title="one message in flight beside QUERYs",
         measurement=Queries(links=10_000, count=20_000),
+        goals={"query_delay_us": 1000.0},
     ),
     Scenario(
         name="routes",

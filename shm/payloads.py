@@ -3,6 +3,7 @@
 MessagePack structures in the blocks that the records name (record.h, ``routerd_control_kind``).
 """
 
+from struct import Struct
 from typing import Any, Final
 
 import msgspec
@@ -197,22 +198,24 @@ class Close(msgspec.Struct, array_like=True, frozen=True):
     error: Error
 
 
+# Thousands at once, read and written natively: index and generation.
+LOOK_LINK: Final = Struct("=II")
+# Deliveries not sent yet; credit, or -1: it is gone; since when (ns of CLOCK_MONOTONIC) there is none, or 0.
+SEEN_LINK: Final = Struct("=IiQ")
+
+
 class Look(msgspec.Struct, array_like=True, frozen=True):
-    """C_LOOK, core -> worker: how are these receivers' links (index and generation)? ``Seen`` answers."""
+    """C_LOOK, core -> worker: how are these receivers' links? ``Seen`` answers. Of each a LOOK_LINK."""
 
     number: int
-    links: list[tuple[int, int]]
+    links: bytes
 
 
 class Seen(msgspec.Struct, array_like=True, frozen=True):
-    """C_SEEN, worker -> core: the answer to the ``Look`` of that number, link by link in its order.
-
-    Deliveries not sent yet, credit, and since when (nanoseconds of CLOCK_MONOTONIC) there is none, or 0;
-    None: it is gone.
-    """
+    """C_SEEN, worker -> core: answer to the ``Look`` of that number: a SEEN_LINK for each of its links."""
 
     number: int
-    links: list[tuple[int, int, int] | None]
+    links: bytes
 
 
 class Denied(msgspec.Struct, array_like=True, frozen=True):

@@ -388,8 +388,7 @@ class Handler:
         self.pump.connection_close(message.connection, message.generation, why)
 
     def _look(self, message: Look) -> None:
-        seen = [self.pump.link_seen(*link, time.monotonic_ns()) for link in message.links]
-        self.post(C_SEEN, Seen(message.number, seen))
+        self.post(C_SEEN, Seen(message.number, self.pump.links_seen(message.links, time.monotonic_ns())))
 
     def _open_link(self, wish: OpenLink) -> None:
         if wish.connection not in self.passed or not self.couplings.open_link(wish):

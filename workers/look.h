@@ -6,10 +6,11 @@
 #include "egress.h"
 
 #define LOOK_BLOCKED_NS 10000000000ull /* without credit for longer: blocked */
+#define LOOK_GONE (-1)
 
-typedef struct {
+typedef struct {               /* shm.payloads.SEEN_LINK */
     uint32_t queued;           /* deliveries not sent yet */
-    int32_t credit;
+    int32_t credit;            /* LOOK_GONE: there is no such receiver */
     uint64_t dry_since;        /* nanoseconds; 0: it has credit */
 } link_look;
 
@@ -42,15 +43,24 @@ static void look_at_all(pump *p, uint64_t now)
     publish_actions(p);
 }
 
-/* One receiver as it is now; false: there is none of that name. */
-static bool look_link(pump *p, uint32_t link, uint32_t generation, uint64_t now, link_look *seen)
+static link_look look_link(pump *p, uint32_t link, uint32_t generation, uint64_t now)
 {
     wlink *k = (wlink *) pool_find2(&p->links, link, generation);
-    if (!k || !k->outgoing || !k->engine) return false;
+    if (!k || !k->outgoing || !k->engine) return (link_look) { .credit = LOOK_GONE };
     look_at(k, now);
     int credit = pn_link_credit(k->engine);
-    *seen = (link_look) { .queued = k->queued, .credit = credit > 0 ? credit : 0, .dry_since = k->dry_since };
-    return true;
+    return (link_look) { .queued = k->queued, .credit = credit > 0 ? credit : 0, .dry_since = k->dry_since };
+}
+
+/* Receivers as they are now: of each its index and generation, and a link_look. */
+static void look_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t name[2];
+        memcpy(name, asked + i * sizeof name, sizeof name);
+        link_look look = look_link(p, name[0], name[1], now);
+        memcpy(seen + i * sizeof look, &look, sizeof look);
+    }
 }
 
 #endif

@@ -263,12 +263,8 @@ cdef extern from "loop.h" nogil:
     bint pump_return(native_pump *, routerd_ring *, routerd_ring *)
     void pump_present(native_pump *)
     int away_credit(wlink *)
-    ctypedef struct link_look:
-        uint32_t queued
-        int credit
-        uint64_t dry_since
     void look_at_all(native_pump *, uint64_t)
-    bint look_link(native_pump *, uint32_t, uint32_t, uint64_t, link_look *)
+    void look_links(native_pump *, const char *, size_t, uint64_t, char *)
     void away_told(native_pump *, wlink *)
     void mark_dirty(native_pump *, wconn *)
     void pressure_check(native_pump *)

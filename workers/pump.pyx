@@ -6,7 +6,7 @@ Import workers.engine and call load() first.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset, strncpy
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
 import os
 
@@ -16,7 +16,6 @@ from workers.machine cimport *
 cdef enum:
     PAYLOAD_LIMIT = 1 << 20
     VALUE_DEPTH = 8           # of lists and maps in a peer's properties
-
 
 include "values.pxi"
 include "annotations.pxi"
@@ -282,10 +281,11 @@ cdef class Pump(AnnotatingPump):
         """See which receivers have credit at this time of CLOCK_MONOTONIC, nanoseconds; to be called now and then."""
         look_at_all(&self.p, now)
 
-    def link_seen(self, uint32_t link, uint32_t generation, uint64_t now):
-        """Of a receiver: deliveries not sent yet, its credit, and since when it has none (0: it has). None: it is gone."""
-        cdef link_look seen
-        return (seen.queued, seen.credit, seen.dry_since) if look_link(&self.p, link, generation, now, &seen) else None
+    def links_seen(self, bytes links not None, uint64_t now):
+        """What shm.payloads.Seen says of the links of a Look."""
+        cdef bytes seen = bytes(len(links) // 8 * 16)
+        look_links(&self.p, links, len(links) // 8, now, PyBytes_AS_STRING(seen))
+        return seen
 
     def connection_info(self, uint32_t index):
         """(container, hostname, user, SASL mechanism, properties, offered capabilities, number of its listener or connector)."""

@@ -28,7 +28,7 @@ from core.management.view import View
 from core.router import Core
 from shm.control import ChangeReply, ChangeRequest, Setup
 from shm.management import Management, Splice
-from shm.payloads import C_LOOK, Look, Seen
+from shm.payloads import C_LOOK, LOOK_LINK, SEEN_LINK, Look, Seen
 from shm.segment import Segments
 from shm.stats import COUNTERS
 
@@ -234,28 +234,30 @@ class Service:
 
     def _look(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:
         """How the links of receivers are, by identity; what no worker says in time is missing."""
-        asked: dict[int, tuple[int, list[Link]]] = {}  # by number: the worker, its links
+        asked: dict[int, list[Link]] = {}  # by number
+        questions: list[tuple[int, bytes]] = []  # the worker and what it is asked
         for worker in {link.worker for link in links}:
             mine = [link for link in links if link.worker == worker]
             for start in range(0, len(mine), LOOK_LINKS):
                 self._number += 1
-                asked[self._number] = worker, mine[start : start + LOOK_LINKS]
+                asked[self._number] = some = mine[start : start + LOOK_LINKS]
+                names = b"".join(LOOK_LINK.pack(link.link, link.generation) for link in some)
+                questions.append((worker, msgspec.msgpack.encode(Look(self._number, names))))
         answers: SimpleQueue[Seen] = SimpleQueue()
-        self._command(lambda: self._ask_workers(asked, answers))
+        self._looks.update(dict.fromkeys(asked, answers))
+        self._command(lambda: self._ask_workers(questions))
         found: dict[int, tuple[int, int, int]] = {}
         until = time.monotonic() + LOOK_SECONDS
         with suppress(Empty):
             for _ in asked:
                 seen = answers.get(timeout=max(0.0, until - time.monotonic()))
-                told = zip(asked[seen.number][1], seen.links, strict=False)
-                found.update((link.identity, state) for link, state in told if state is not None)
+                told = zip(asked[seen.number], SEEN_LINK.iter_unpack(seen.links), strict=False)
+                found.update((link.identity, state) for link, state in told if state[1] >= 0)
         for number in asked:
             self._looks.pop(number, None)
         return found
 
-    def _ask_workers(self, asked: dict[int, tuple[int, list[Link]]], answers: SimpleQueue[Seen]) -> None:
-        for number, (worker, links) in asked.items():
-            self._looks[number] = answers
-            look = Look(number, [(link.link, link.generation) for link in links])
-            self._core.forwarder.post_control(worker, C_LOOK, msgspec.msgpack.encode(look))
+    def _ask_workers(self, questions: Sequence[tuple[int, bytes]]) -> None:
+        for worker, question in questions:
+            self._core.forwarder.post_control(worker, C_LOOK, question)
         self._core.forwarder.publish()
