@@ -57,14 +57,14 @@ def address_key(text: str, me: Identity, phase: int = 0) -> str:
     text = strip_spelling(text)
     head, _, rest = text.partition("/")
     if head == "_local" and rest:
-        return f"L{rest}"
+        return _local_key(rest)
     if head == "_topo":
         return _topological_key(rest, me) or f"M{phase}{text}"
     if head == "_edge":
         router, slash, local = rest.partition("/")
         if slash:
             if router == me.router_id:
-                return f"L{local}"
+                return _local_key(local)
             return BEYOND if me.edge else f"H{router}"
     return f"M{phase}{text}"
 
@@ -81,8 +81,13 @@ def _topological_key(rest: str, me: Identity) -> str | None:
     if router == _ANY_AREA:
         return f"T{local}"
     if router == me.router_id:
-        return f"L{local}"
+        return _local_key(local)
     return BEYOND if me.edge else f"R{router}"
+
+
+def _local_key(rest: str) -> str:
+    """`agent` is what the management agent is called in Dispatch's address mapping."""
+    return "L$management" if rest == "agent" else f"L{rest}"
 
 
 def in_space(text: str, tenant: str, me: Identity) -> str:
@@ -107,6 +112,9 @@ class Rule(msgspec.Struct, frozen=True):
     ingress: int = 0  # phase in which senders send
     egress: int = 0
     fallback: bool = False  # what finds no receiver goes to the fallback destination
+    max_senders: int = 0  # of clients of this router, to one address; 0: any number
+    max_receivers: int = 0
+    capacity: int = 0  # credit of each of those senders; 0: as their listener says
 
     @property
     def treatment(self) -> int:
@@ -148,7 +156,8 @@ def _head(setup: AddressSetup) -> str:
 
 def _rule(setup: AddressSetup) -> Rule:
     phases = setup.ingress_phase, setup.egress_phase
-    return Rule(setup.distribution, setup.priority, *phases, setup.fallback)
+    limits = setup.max_senders, setup.max_receivers, setup.link_capacity
+    return Rule(setup.distribution, setup.priority, *phases, setup.fallback, *limits)
 
 
 def tokens(text: str) -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("ROUTER")
 
 WAYS_CHANGED: Final = COUNTERS["ways_changed"][0]
+TOPOLOGY_CHANGED: Final = COUNTERS["topology_changed"][0]
 TICK_NS: Final = 1_000_000_000
 FLOOD: Final = Rule("flood")
 CONTROL: Final = Rule("control")
@@ -55,6 +56,8 @@ class Network(Protocol):
     def local_address_gone(self, key: str) -> None: ...
     def tick(self, now: float) -> None: ...
     def nodes(self) -> "list[NodeView]": ...
+    @property
+    def last_change(self) -> int: ...
 
 
 class Fabric:
@@ -177,6 +180,7 @@ class Fabric:
             self.trunks.step(now)
         self.changed = False
         self.network.tick(now / TICK_NS)
+        self._forwarder.gauge(TOPOLOGY_CHANGED, self.network.last_change)
         self._forwarder.publish()
 
     # ---- what the protocol says (its Outlet) ----

@@ -366,9 +366,9 @@ cdef class Forwarder:
         self.worker_known(worker)
         place_fill(self.core, worker)
 
-    def count(self, uint32_t which) -> None:
-        """One more in a counter of shm/stats.py."""
-        stats_add(self.core.stats, which, 1)
+    def count(self, uint32_t which, uint64_t more=1) -> None:
+        """One more, or several, in a counter of shm/stats.py."""
+        stats_add(self.core.stats, which, more)
 
     def gauge(self, uint32_t which, uint64_t value) -> None:
         """Set a gauge of shm/stats.py."""

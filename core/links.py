@@ -26,6 +26,7 @@ from core.terminus import (
     Terminus,
     barred,
     decide,
+    lent,
     told_text,
 )
 from core.terminus import granted as granted_to
@@ -151,7 +152,8 @@ class Links:
             address = self._addresses.terminus(
                 terminus.text, tenant, outgoing=attach.outgoing, phase=phase.phase
             )
-        if address is not None and (error := barred(address, attach.outgoing, self._addresses.tables, role)):
+        tables, counts = self._addresses.tables, self._forwarder.address_info
+        if address is not None and (error := barred(address, attach, tables, role, counts)):
             self._refuse(worker, attach, error)
             self._addresses.forget_idle(address)
             return
@@ -252,12 +254,12 @@ class Links:
     ) -> bool:
         # a link of ours gets no answer, so its worker looks for no keys
         keyed = address is not None and address.key in self._addresses.tables and not attach.ours
+        capacity, told = lent(attach, address, MAX_CAPACITY if place is None else place.capacity)
         # the answer goes first: the link is open before credit or messages reach it
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
-            answer = Attached(attach.link, attach.generation, generated, keyed=keyed)
+            answer = Attached(attach.link, attach.generation, generated, keyed=keyed, capacity=told)
             self._post(worker, C_ATTACHED, answer)
-        capacity = max(1, min(attach.capacity, MAX_CAPACITY if place is None else place.capacity))
         settles = attach.outgoing and attach.snd_settle_mode == SETTLED
         handle = place.handle if place is not None else 0 if address is None else address.handle
         tenant = connection.tenant if connection and not attach.ours else ""
@@ -325,15 +327,10 @@ class Links:
             edge,
             attach.ours,
         )
-        LOGGER.debug(
-            "link %r of worker %d connection %d %s: %s %s",
-            attach.name,
-            worker,
-            attach.connection,
-            "restored" if attach.restored else "attached",
-            "from" if attach.outgoing else "to",
-            TYPES[kind] if kind else "anonymous" if address is None else address.key,
-        )
+        how = "restored" if attach.restored else "attached", "from" if attach.outgoing else "to"
+        what = TYPES[kind] if kind else "anonymous" if address is None else address.key
+        where = worker, attach.connection
+        LOGGER.debug("link %r of worker %d connection %d %s: %s %s", attach.name, *where, *how, what)
         for watcher in self.watchers:
             watcher.attached(link)
 

@@ -92,6 +92,7 @@ def _network(setup: Setup, fabric: Fabric) -> Network:
         timers.ra_interval_seconds,
         timers.ra_interval_flux_seconds,
         timers.remote_ls_max_age_seconds,
+        timers.unreachable_holdoff_seconds,
     )
     instance = int(time.time()) + setup.generation
     return network.Network(Identity(setup.router_id, setup.area), instance, settings, fabric)

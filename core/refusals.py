@@ -20,6 +20,7 @@ REASONS: Final = {
     "qd:no-route-to-dest": "refused_unavailable",
     "qd:connection-role": "refused_roles",
     "qd:forbidden": "refused_roles",
+    "amqp:resource-limit-exceeded": "refused_limits",
 }
 OTHERWISE: Final = "refused_termini"
 BEYOND: Final = "refused_beyond"

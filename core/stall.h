@@ -9,13 +9,16 @@
 #define STALL_LINKS 2048u              /* looked at in a step */
 #define STALL_MOST 1000u               /* deliveries of one link that are counted */
 
+/* What is still arriving is no older than its last part: an endless stream is not stuck. */
+static inline bool in_stuck(const core_in *in) { return (in->flags & IN_COMPLETE) != 0; }
+
 static uint32_t link_stuck(const core_link *l, uint64_t now)
 {
     uint32_t n = 0;
     if (l->outgoing)
-        for (const core_out *o = l->outs; o && n < STALL_MOST && now > o->in->arrived + STALL_NS; o = o->next) n++;
+        for (const core_out *o = l->outs; o && n < STALL_MOST && now > o->in->arrived + STALL_NS; o = o->next) n += in_stuck(o->in);
     else
-        for (const core_in *i = l->ins; i && n < STALL_MOST && now > i->arrived + STALL_NS; i = i->next) n++;
+        for (const core_in *i = l->ins; i && n < STALL_MOST && now > i->arrived + STALL_NS; i = i->next) n += in_stuck(i);
     return n;
 }
 

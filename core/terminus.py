@@ -1,6 +1,6 @@
 """Where an attach leads: what it asks for, and the credit that its sender has."""
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Final
 
 import msgspec
@@ -20,6 +20,7 @@ NOT_FOUND: Final = Error("amqp:not-found", "Node not found")
 NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is unknown to the router core")
 NO_CONTROL: Final = Error("qd:connection-role", "Attach to an inter-router connection without a control link")
 NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
+TOO_MANY: Final = "amqp:resource-limit-exceeded"
 NO_RECEIVER: Final = Error(
     "amqp:not-allowed", "Nobody receives from a route table; attach at its address, a slash and an endpoint"
 )
@@ -29,6 +30,9 @@ NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source 
 
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 RMR: Final = "rmr"  # role of connections that speak RMR
+EDGE: Final = "edge"  # of those between an edge router and an interior router
+
+Counts = Callable[[int], dict[str, int]]  # of an address, by its handle (core.forward)
 
 
 class Terminus(msgspec.Struct, frozen=True):
@@ -52,15 +56,45 @@ def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
     return Terminus(attach.address)
 
 
-def barred(address: Address, outgoing: bool, tables: Container[str], role: str) -> Error | None:
+def barred(
+    address: Address, attach: Attach, tables: Container[str], role: str, counts: Counts
+) -> Error | None:
     """Why a connection of a role may have no link to an address; ``tables`` are the keys of route tables'."""
+    outgoing = attach.outgoing
     if address.rule.distribution == "unavailable":
         return NOT_FOUND
     table, dollar, rest = address.key.partition("/$")
     answer = not outgoing and rest.startswith("conn/")  # its worker lets no tables through
     if role != RMR and dollar and table in tables and not answer:
         return NOT_YOURS
-    return NO_RECEIVER if outgoing and address.key in tables else None
+    if outgoing and address.key in tables:
+        return NO_RECEIVER
+    return None if attach.restored or role == EDGE else _full(address, outgoing, counts)
+
+
+def _full(address: Address, outgoing: bool, counts: Counts) -> Error | None:
+    """Why there may be no other link of a client: ``address`` has as many as are allowed."""
+    limit = address.rule.max_receivers if outgoing else address.rule.max_senders
+    if not limit:
+        return None
+    found = counts(address.handle)
+    there = found["outgoing"] - found["own"] if outgoing else found["incoming"]
+    if there < limit:
+        return None
+    what, which = ("receivers", "maxReceivers") if outgoing else ("senders", "maxSenders")
+    return Error(
+        TOO_MANY,
+        f"the address has {there} {what} here, and may have no more ({which} of its address entity: {limit})",
+    )
+
+
+def lent(attach: Attach, address: Address | None, most: int) -> tuple[int, int]:
+    """The capacity of a link, and what its worker is told of it: 0, if that is what it has said itself."""
+    capacity = max(1, min(attach.capacity, most))
+    own = 0 if address is None or attach.outgoing else address.rule.capacity
+    if attach.restored or attach.request or not 0 < own < capacity:
+        return capacity, 0
+    return own, own
 
 
 def granted(attach: Attach, capacity: int) -> int:

@@ -1,11 +1,15 @@
 """The supervisor's hold on the router's shared memory: made, reset after a core's death, removed."""
 
+import logging
 import os
 from typing import Final
 
+from routerd.allowance import memory_limit, too_little
 from shm.journal import Journal, journal_of
 from shm.segment import create, segment_prefix
 from shm.stats import COUNTERS
+
+LOGGER = logging.getLogger("SERVER")
 
 _OF_THE_LIVING: Final = tuple(
     COUNTERS[name][0] for name in ("connections", "links", "accepting", "unsettled", "paused")
@@ -18,6 +22,8 @@ class SharedMemory:
 
     def __init__(self, router_id: str, workers: int, arena_mib: int, places: int | None = None) -> None:
         self.prefix = segment_prefix(router_id, os.getpid())
+        if why := too_little(workers, arena_mib, memory_limit()):
+            LOGGER.warning(why)
         self._places = places or workers
         self._segments = create(self.prefix, workers, arena_mib, places)
         self._segments.supervisor_stats().own(os.getpid(), 1)

@@ -11,6 +11,7 @@ dies, and takes that place as soon as it is told which; then its command line sa
 
 import contextlib
 import ctypes
+import faulthandler
 import importlib
 import logging
 import mmap
@@ -53,6 +54,8 @@ class Role(Protocol):
 
 def main(argv: list[str]) -> int:
     name, control = _arguments(argv)
+    if sys.stderr is not None:
+        faulthandler.enable()  # a crash in native code leaves the stack there, and kills as before
     _belong_to_supervisor(name)
     channel = of_child(control)
     spare = argv[: len(SPARE)] == SPARE

@@ -122,6 +122,7 @@ class Blueprint(msgspec.Struct, frozen=True):
                 self.router.ra_interval_seconds,
                 self.router.ra_interval_flux_seconds,
                 self.router.remote_ls_max_age_seconds,
+                self.router.unreachable_holdoff_seconds,
             ),
             busy_poll_us=self.router.busy_poll,
             huge_pages=self.router.huge_pages,
@@ -295,4 +296,7 @@ def _address(address: Address) -> AddressSetup:
         ingress_phase=phases[0],
         egress_phase=phases[1],
         fallback=address.enable_fallback,
+        max_senders=address.max_senders or 0,
+        max_receivers=address.max_receivers or 0,
+        link_capacity=address.link_capacity or 0,
     )

@@ -231,6 +231,7 @@ VIEWS: dict[str, View] = {
             _number("mod", "modifiedCount", optional=True),
             _number("pre", "presettledCount", optional=True),
             _number("drop", "droppedPresettledCount", optional=True),
+            _number("stuck", "deliveriesStuck", optional=True),
             _number("rate", "settleRate"),
         ),
         "no links",
@@ -324,6 +325,10 @@ def router_rows(row: Row) -> list[tuple[str, str]]:
         ("Presettled, dropped", "droppedPresettledDeliveries"),
         ("Delayed over 1 s", "deliveriesDelayed1Sec"),
         ("Delayed over 10 s", "deliveriesDelayed10Sec"),
+        ("Stuck over 10 s", "deliveriesStuck"),
+        ("Links without credit", "linksBlocked"),
+        ("On to other routers", "deliveriesTransit"),
+        ("To a fallback", "deliveriesRedirectedToFallback"),
     )
     return [
         ("Router", f"{row.get('id')} ({row.get('mode')})"),

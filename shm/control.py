@@ -114,6 +114,9 @@ class AddressSetup(msgspec.Struct, frozen=True):
     ingress_phase: int = 0  # in which senders send
     egress_phase: int = 0
     fallback: bool = False
+    max_senders: int = 0  # 0: any number
+    max_receivers: int = 0
+    link_capacity: int = 0  # 0: as the listener says
 
 
 class LinkRouteSetup(msgspec.Struct, frozen=True):

@@ -131,7 +131,8 @@ class Attached(msgspec.Struct, array_like=True, frozen=True):
 
     ``address`` is set for a dynamic terminus only: the generated address to answer with. With ``termini`` the
     link is routed through, and this is what the far end has answered. ``keyed``: of a sender to a route
-    table, so its messages' route keys are told with them (record.h, ``deliver_key``).
+    table, so its messages' route keys are told with them (record.h, ``deliver_key``). ``capacity``: of a
+    sender, where its address gives it less credit than its listener; 0: as that says.
     """
 
     link: int
@@ -140,6 +141,7 @@ class Attached(msgspec.Struct, array_like=True, frozen=True):
     error: Error | None = None
     termini: Termini | None = None
     keyed: bool = False
+    capacity: int = 0
 
 
 class Detach(msgspec.Struct, array_like=True, frozen=True):

@@ -57,3 +57,4 @@ class NetworkSetup(msgspec.Struct, frozen=True):
     ra_interval_seconds: int = 30
     ra_interval_flux_seconds: int = 4
     remote_ls_max_age_seconds: int = 60
+    unreachable_holdoff_seconds: int = 1

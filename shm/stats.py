@@ -45,6 +45,10 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "rmr_undelivered": (32, "counter", "RMR frames that no receiver accepted"),
     "rmr_unfit": (33, "counter", "messages to RMR endpoints that make no frame, rejected"),
     # core
+    "from_containers": (34, "counter", "deliveries from brokers"),
+    "to_containers": (35, "counter", "deliveries to brokers"),
+    "redirected": (132, "counter", "deliveries sent to a fallback destination"),
+    "transit": (133, "counter", "deliveries passed on to other routers"),
     "addresses": (40, "gauge", "addresses known"),
     "forwarded": (41, "counter", "outgoing deliveries made"),
     "received": (42, "counter", "incoming deliveries"),
@@ -66,6 +70,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "delayed_10s": (54, "counter", "deliveries settled after more than 10 s"),
     "connections_admitted": (55, "gauge", "open connections of all workers that count for maxConnections"),
     "deliveries_stuck": (115, "gauge", "deliveries not settled for more than 10 s"),
+    "topology_changed": (131, "gauge", "when the network changed last, seconds of CLOCK_MONOTONIC"),
     "ways_changed": (129, "counter", "changes in the table of ways to other routers"),
     # core: route tables
     "keyed": (56, "counter", "messages routed by a route table"),
@@ -100,6 +105,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "refused_unavailable": (108, "counter", "links to addresses that take none, or that no way leads to"),
     "refused_roles": (109, "counter", "links for routers on other connections, or the other way round"),
     "refused_termini": (110, "counter", "links that ask for what is not served, such as a transaction"),
+    "refused_limits": (130, "counter", "links beyond maxSenders or maxReceivers of their address"),
     "refused_beyond": (114, "counter", "links that a broker refused, or that were lost on the way to it"),
     "refused_requests": (128, "counter", "requests to the management agent that were not served"),
     # authentication services: workers

@@ -371,7 +371,8 @@ class Handler:
         if message.termini is not None:
             self.couplings.answer(message, message.termini)
         elif message.error is None:
-            self.pump.link_open(message.link, message.generation, message.address, message.keyed)
+            where = message.link, message.generation
+            self.pump.link_open(*where, message.address, message.keyed, message.capacity)
         else:
             error = message.error
             self.pump.link_refuse(message.link, message.generation, error.condition, error.description)

@@ -322,9 +322,8 @@ cdef class Pump(AnnotatingPump):
                 out.append((i, c.slot.generation))
         return out
 
-    def link_open(self, uint32_t index, uint32_t generation, address, bint keyed=False):
-        """Answer an attach: the peer's termini as they came, with ``address`` for a dynamic one. ``keyed``: it leads to a route table. False: it
-        is gone."""
+    def link_open(self, uint32_t index, uint32_t generation, address, bint keyed=False, uint32_t capacity=0):
+        """Answer an attach: the termini as they came, ``address`` for a dynamic one; ``keyed``, ``capacity``: as Attached has them. False: it is gone."""
         cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
         cdef bytes b
         cdef const char *target
@@ -344,6 +343,7 @@ cdef class Pump(AnnotatingPump):
         pn_link_open(k.engine)
         k.open = True
         k.keyed = keyed
+        k.capacity = capacity or k.capacity
         target = pn_terminus_get_address(pn_link_remote_target(k.engine))
         k.loose = not k.outgoing and (target == NULL or not target[0])
         mark_dirty(&self.p, k.conn)

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from core.addresses import Identity
 from core.complaints import Complaints
 from core.network import advertisement, dispatch, hello, linkstate, mobile, skupper
@@ -105,8 +107,7 @@ class Network:
             self._choose_link(known.router)
 
     def _greet(self, one: Neighbour) -> None:
-        message = self._greeter.message(one.own_cost if one.ours else 0)
-        self._outlet.send(HELLO_ADDRESS, message, one.number)
+        self._outlet.send(HELLO_ADDRESS, self._greeter.message(one.own_cost if one.ours else 0), one.number)
 
     def neighbour_lost(self, neighbour: int) -> None:
         """A connection to another router, or its control link, is gone."""
@@ -142,8 +143,7 @@ class Network:
         known = self._neighbours.get(neighbour)
         if known is None:
             return
-        what = "a control message"
-        log = LS_LOG
+        what, log = "a control message", LS_LOG
         try:
             control = decode(content)
             handler = self._handlers.get(control.opcode)
@@ -352,8 +352,8 @@ class Network:
             node = nodes.get(router)
             if node is not None and node.reachable and now - node.asked >= PATIENCE:
                 node.asked = now
-                request = LinkStateRequest(self._me)
-                self._outlet.send(router_address(node.router), request.encode(node.router), None)
+                request = LinkStateRequest(self._me).encode(node.router)
+                self._outlet.send(router_address(node.router), request, None)
         for node, have_seq in self._sync.requests(nodes, now):
             version = skupper.VERSION if self._by_skupper(node) else dispatch.VERSION
             request_ = MobileRequest(self._me, have_seq, version)
@@ -371,9 +371,7 @@ class Network:
         if not any(link.skupper for link in links):
             self._outlet.send(ALL_MOBILE, update.encode(ALL_MOBILE), None)
             return
-        other = MobileUpdate(
-            update.router, update.mobile_seq, update.present, update.gone, version=skupper.VERSION
-        )
+        other = msgspec.structs.replace(update, version=skupper.VERSION)
         plain, translated = update.encode(ALL_MOBILE), other.encode(ALL_MOBILE)
         for link in links:
             self._outlet.send(ALL_MOBILE, translated if link.skupper else plain, link.number)
@@ -391,6 +389,11 @@ class Network:
         return Advertisement(self._me, self._instance, self._topology.ls_seq, self._sync.seq)
 
     # -- for management --------------------------------------------------------------------------------------
+
+    @property
+    def last_change(self) -> int:
+        """When the network changed last, seconds of the clock that `tick` is told; 0: never."""
+        return self._topology.last_change
 
     def nodes(self) -> list[NodeView]:
         """All routers, this one first."""

@@ -1,7 +1,7 @@
 """The router itself, its log and its console: attributes after the qpid-dispatch 1.19 management schema.
 
 Attributes that only this router has: workers, coreCpu, workerCpus, busyPoll, arenaSize, hugePages,
-linkCapacity (on router), stopGraceSeconds and allowNoListener.
+linkCapacity (on router), stopGraceSeconds and allowNoListener; unreachableHoldoffSeconds is skupper-router's.
 """
 
 from typing import Annotated, Literal
@@ -117,6 +117,10 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
             "Seconds after which the link state of a silent router is dropped.", old="remoteLsMaxAge", ge=1
         ),
     ] = 60
+    unreachable_holdoff_seconds: Annotated[
+        int,
+        about("Seconds for which the addresses of a router that no way leads to are kept.", ge=0, le=3600),
+    ] = 1
     debug_dump_file: (
         Annotated[
             str, about("File for debugging output that does not fit the log.", kind="path", old="debugDump")

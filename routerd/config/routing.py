@@ -35,6 +35,34 @@ class Address(
     enable_fallback: Annotated[
         bool, about("Whether undeliverable messages go to a fallback destination.")
     ] = False
+    max_senders: (
+        Annotated[
+            int,
+            about(
+                "Links on which clients of this router send to one such address.", ge=1, default="any number"
+            ),
+        ]
+        | None
+    ) = None
+    max_receivers: (
+        Annotated[
+            int,
+            about("Links on which clients of this router receive from it.", ge=1, default="any number"),
+        ]
+        | None
+    ) = None
+    link_capacity: (
+        Annotated[
+            int,
+            about(
+                "Credit of a client that sends to it, per link, where its listener gives more.",
+                ge=1,
+                le=1_000_000,
+                default="the listener's",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class LinkRoute(

@@ -3,10 +3,12 @@
 Every function raises `WrongValueError` with a sentence that says what is wrong and what to give instead.
 """
 
+import math
 import os
 import re
 from collections.abc import Callable
 
+from routerd.allowance import cpu_limit
 from routerd.config.attribute import Attribute, Kind
 from routerd.config.source import Array, Block, Value, closest, plain, shown
 from routerd.config.transport import SERVICE_PORTS, port_number
@@ -52,6 +54,13 @@ def expected(attribute: Attribute) -> str:
 def usable_cpus() -> tuple[int, ...]:
     """The CPUs this process may run on, ascending."""
     return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def auto_workers() -> int:
+    """One less than the CPUs whose time may be used, which leaves one for the core."""
+    quota = cpu_limit()
+    cpus = len(usable_cpus()) if quota is None else min(len(usable_cpus()), math.ceil(quota))
+    return max(cpus - 1, 1)
 
 
 def _bounds(attribute: Attribute) -> str:
@@ -120,7 +129,7 @@ def _port(attribute: Attribute, value: Value) -> str:
 
 def _workers(attribute: Attribute, value: Value) -> int:
     if isinstance(value, str) and value.strip().lower() == "auto":
-        return min(max(len(usable_cpus()) - 1, 1), attribute.maximum or 1)
+        return min(auto_workers(), attribute.maximum or 1)
     return _integer(attribute, value)
 
 

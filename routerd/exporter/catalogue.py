@@ -35,6 +35,7 @@ class Number(msgspec.Struct, frozen=True):
     metric: Metric
     labels: dict[str, str] = {}
     scale: float = 1
+    since_boot: bool = False  # seconds of CLOCK_MONOTONIC, shown as a time of day; 0: never
 
 
 def _family(kind: str, name: str, text: str, *labels: str) -> Metric:
@@ -160,6 +161,17 @@ NUMBERS: Final[dict[str, Number]] = {
         for name in COUNTERS
         if name.startswith("route_refused_")
     },
+    "redirected": Number(_counter("redirected_deliveries", "Deliveries sent to a fallback destination")),
+    "transit": Number(_counter("transit_deliveries", "Deliveries passed on to other routers")),
+    "from_containers": Number(_counter("container_ingress_deliveries", "Deliveries from brokers")),
+    "to_containers": Number(_counter("container_egress_deliveries", "Deliveries to brokers")),
+    "topology_changed": Number(
+        _gauge(
+            "last_topology_change_timestamp_seconds",
+            "When the network of routers changed last, in seconds since 1970; 0: never",
+        ),
+        since_boot=True,
+    ),
     "delayed_1s": Number(DELAYED, {"least": "1"}),
     "delayed_10s": Number(DELAYED, {"least": "10"}),
 }
@@ -182,6 +194,8 @@ def number(name: str) -> Number:
     return Number((_counter if kind == "counter" else _gauge)(made, text[:1].upper() + text[1:]), {}, scale)
 
 
+# Below 40, and the core's all the same.
+_CORES: Final = frozenset((34, 35))
 # From 40 on, and workers' all the same: refused connections, certificates; authentication services; Ockam.
 _WORKERS: Final = frozenset((*range(72, 81), *range(111, 114), *range(151, 159)))
 
@@ -200,7 +214,7 @@ def is_written_by(name: str, process: str) -> bool:
         return False
     if index < 8 or name == "bad_records":
         return True
-    return (index >= 40) == (process == "core")
+    return (index >= 40 or index in _CORES) == (process == "core")
 
 
 BUILD: Final = _family("info", "build", "Version of this router", "version", "python")
@@ -285,7 +299,10 @@ QDR: Final[dict[str, tuple[str, ...]]] = {
     "dropped_presettled_deliveries": ("dropped_presettled", "dropped_presettled_out"),
     "deliveries_ingress": ("deliveries_in",),
     "deliveries_egress": ("deliveries_out",),
-    "deliveries_redirected_to_fallback": (),  # there are none
+    "deliveries_transit": ("transit",),
+    "deliveries_ingress_route_container": ("from_containers",),
+    "deliveries_egress_route_container": ("to_containers",),
+    "deliveries_redirected_to_fallback": ("redirected",),
     "deliveries_delayed_1sec": ("delayed_1s",),
     "deliveries_delayed_10sec": ("delayed_10s",),
 }

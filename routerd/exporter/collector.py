@@ -3,6 +3,7 @@
 Nothing here is counted twice or kept: counters live in the statistics pages of the processes that count.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -143,7 +144,7 @@ class Collector:
                 continue
             if value or catalogue.is_written_by(name, process):
                 shown = number(name)
-                families.add(shown.metric, value * shown.scale, process=process, **shown.labels)
+                families.add(shown.metric, _told(shown, value), process=process, **shown.labels)
 
     def _shared_memory(self, families: Families) -> None:
         onlooker = self._observer.onlooker
@@ -205,6 +206,13 @@ class Collector:
                 role=row.role,
                 user=row.user,
             )
+
+
+def _told(shown: catalogue.Number, value: int) -> float:
+    """A number of a statistics page as it is exported."""
+    if shown.since_boot and value:
+        return round(time.time() - time.monotonic() + value)
+    return value * shown.scale
 
 
 def buckets(

@@ -28,18 +28,20 @@ SEPARATOR = st.sampled_from([".", "/"])
         ("//orders", "M0/orders"),
         ("amqp://host", "M0"),
         ("", "M0"),
-        ("_local/agent", "Lagent"),
-        ("amqp:/_local/agent", "Lagent"),
+        ("_local/x", "Lx"),
+        ("_local/agent", "L$management"),
+        ("amqp:/_local/agent", "L$management"),
         ("_local", "M0_local"),
-        ("_topo/0/me/agent", "Lagent"),
-        ("_topo/all/me/agent", "Lagent"),
+        ("agent", "M0agent"),
+        ("_topo/0/me/agent", "L$management"),
+        ("_topo/all/me/agent", "L$management"),
         ("_topo/0/other/agent", "Rother"),
         ("_topo/0/all/agent", "Tagent"),
         ("_topo/all/all/agent", "Tagent"),
         ("_topo/7/me/agent", "A7"),
         ("_topo/0/me", "M0_topo/0/me"),
         ("_topo", "M0_topo"),
-        ("_edge/me/agent", "Lagent"),
+        ("_edge/me/agent", "L$management"),
         ("_edge/e1/agent", "He1"),
         ("amqp:/_topo/0/me/temp.Xyz", "Ltemp.Xyz"),
         ("amqp:/_$temp.Xyz", "M0_$temp.Xyz"),
@@ -48,7 +50,7 @@ SEPARATOR = st.sampled_from([".", "/"])
     ],
 )
 def test_key(text: str, key: str) -> None:
-    """Each spelling means the key that qdrouterd's tables would have for it."""
+    """Each spelling means the key that qdrouterd's tables would have for it; `agent` is the agent."""
     assert address_key(text, ME) == key
 
 

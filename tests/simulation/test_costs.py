@@ -47,5 +47,8 @@ def test_another_cost_of_one_end_counts_at_both() -> None:
         sent(net, net["A"], link, Packet(number))
         assert far.got[-1].number == number
         assert far.got[-1].trace == (("0/A", "0/B") if way == 2 else ("0/A",))
+    assert (
+        page.get(COUNTERS["topology_changed"][0]) == net["A"].fabric.network.nodes()[0].last_topo_change > 0
+    )
     assert page.get(COUNTERS["ways_changed"][0]) >= changes + 3, "all but the first change another way"
     check_rest(net)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,17 +150,19 @@ def test_a_level_that_is_none(client: Client, enable: str) -> None:
 
 
 def test_what_a_dead_process_said_last(tmp_path: Path) -> None:
-    """It is told by its journal, and the supervisor tells how it died."""
+    """It is told by its journal, and the supervisor tells how it died; its stack is on standard error."""
     router = RunningRouter(tmp_path, Configuration(router="workers: 1"))
     try:
         with Client(Place(router.url)) as client:
             number = next(client.query("connection"))["identity"]
         worker = int(re.findall(r"worker 0 serves pid=(\d+)", router.log)[0])
-        os.kill(worker, signal.SIGKILL)
+        resource.prlimit(worker, resource.RLIMIT_CORE, (0, 0))
+        os.kill(worker, signal.SIGSEGV)
         until(lambda: router.log.count("worker 0 serves") == 2, "the next one")
+        assert re.search(r"Fatal Python error: Segmentation fault\n[^$]*workers/main.py\"", router.log)
         with Client(Place(router.url)) as client:
             assert lines(client, f"[C{number}] connection from", "process=worker-0")
-            (death,) = lines(client, "worker 0 died", f"pid={worker}", "how=SIGKILL", "process=supervisor")
+            (death,) = lines(client, "worker 0 died", f"pid={worker}", "how=SIGSEGV", "process=supervisor")
             assert death[:2] == ["SERVER", "error"]
     finally:
         router.kill()

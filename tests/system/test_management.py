@@ -45,7 +45,7 @@ def tool(router: RunningRouter, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
 
 
-@pytest.mark.parametrize("name", [*NAMES, None])
+@pytest.mark.parametrize("name", [*NAMES, "_local/agent", None])
 def test_the_agent_has_several_addresses(router: RunningRouter, name: str | None) -> None:
     """Of the router one is connected to, and of the router by its id."""
     address = name or f"_topo/0/{router.id}/$management"

@@ -51,7 +51,8 @@ class Bed:
         flow = mmap.mmap(-1, n.TELEMETRY_BYTES)
         n.format_telemetry(flow, 1)
         memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
-        rules = [AddressSetup(prefix="closed", distribution="unavailable")]
+        few = AddressSetup(prefix="few", max_senders=1, max_receivers=2, link_capacity=10)
+        rules = [AddressSetup(prefix="closed", distribution="unavailable"), few]
         setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], addresses=rules)
         self.core = Core(setup, memory, b"seed", semaphore)
         self.arena = n.ArenaOwner(arenas[0])
@@ -136,6 +137,65 @@ def test_refusals(
     assert answer.error.condition == condition
     assert len(bed.core.links) == len(bed.core.addresses) == 0
     assert bed.core.forwarder.counts()["links"] == 0
+
+
+def test_an_address_has_as_many_senders_and_receivers_as_it_may(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each of those that a prefix stands for; one that goes makes room, restored ones are not asked."""
+    caplog.set_level(logging.INFO, "ROUTER_CORE")
+
+    def refused(*wanted: Attach) -> list[str]:
+        for one in wanted:
+            bed.say(C_ATTACH, one)
+        return [answer.error.condition if answer.error else "" for answer in bed.answers()]
+
+    full = "amqp:resource-limit-exceeded"
+    receivers = [attach(i, outgoing=True, address="few.x") for i in range(3)]
+    assert refused(*receivers) == ["", "", full]
+    assert refused(attach(3, address="few.x"), attach(4, address="few.x")) == ["", full]
+    assert refused(attach(5, address="few.y")) == [""]
+    assert bed.stats.get(COUNTERS["refused_limits"][0]) == 2
+    assert (
+        "refused: amqp:resource-limit-exceeded: the address has 1 senders here, and may have no more "
+        "(maxSenders of its address entity: 1)" in caplog.text
+    )
+    restored = msgspec.structs.replace(attach(4, address="few.x"), restored=True)
+    assert refused(restored) == []
+    bed.say(C_DETACH, Detach(3, 1))
+    bed.say(C_DETACH, Detach(4, 1))
+    assert refused(attach(6, address="few.x")) == [""]
+
+
+@pytest.mark.parametrize(("listener", "told", "credit"), [(250, 10, 10), (7, 0, 7)])
+def test_an_address_may_give_less_credit_than_the_listener(
+    bed: Bed, listener: int, told: int, credit: int
+) -> None:
+    """The worker hears of it before the credit; the smaller one of both counts."""
+    bed.say(C_ATTACH, attach(0, outgoing=True, address="few.x"))
+    bed.answers()
+    bed.say(C_ATTACH, msgspec.structs.replace(attach(1, address="few.x"), capacity=listener))
+    records = bed.step()
+    (answer,) = [bed.core_arena.read(r["block"]) for r in records if r["type"] == n.W_CONTROL]
+    assert msgspec.msgpack.decode(answer, type=Attached).capacity == told
+    assert [r["credit"] for r in records if r["type"] == n.W_FLOW] == [credit]
+
+
+def test_a_message_that_still_arrives_is_not_stuck(bed: Bed) -> None:
+    """However long it takes: a stream may have no end."""
+    second, stalls, gauge = 1_000_000_000, Stalls(bed.core.forwarder), COUNTERS["deliveries_stuck"][0]
+    bed.say(C_ATTACH, attach(0))
+    bed.say(C_ATTACH, attach(1, outgoing=True))
+    bed.step()
+    block = bed.arena.write(b"x")
+    assert block is not None
+    place = {"arena": 0, "block": block, "link": 0, "link_gen": 1, "peer": 1 | 1 << 32}
+    bed.post(type=n.A_DELIVER, length=1, time=second, **place)
+    for now in (second, 60 * second):
+        bed.core.step(now)
+        stalls.step(now)
+    assert bed.core.forwarder.counts()["incoming"] == 1
+    assert bed.stats.get(gauge) == 0
 
 
 def test_stuck_deliveries_are_a_gauge(bed: Bed) -> None:

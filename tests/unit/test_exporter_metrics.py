@@ -66,7 +66,8 @@ def test_every_counter_is_shown_for_each_process_that_keeps_it(segments: segment
         shown = catalogue.number(name)
         for process in ("worker-0", "core"):
             got = value(found, shown.metric.shown, process=process, **shown.labels)
-            assert got == pytest.approx(number * shown.scale), (name, process)
+            base = time.time() - time.monotonic() if shown.since_boot else 0
+            assert got == pytest.approx(base + number * shown.scale, abs=2 if base else None), (name, process)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,7 @@ def test_every_counter_is_shown_for_each_process_that_keeps_it(segments: segment
         ("refused_links", "core"),
         ("refused_unavailable", "core"),
         ("refused_beyond", "core"),
+        ("refused_limits", "core"),
         ("refused_requests", "core"),
         ("ways_changed", "core"),
     ],
@@ -92,6 +94,12 @@ def test_a_counter_is_there_before_its_first_event(
     samples = families(scrape(segments))[f"routerd_{name}"].samples
     shown = {sample.labels["process"] for sample in samples}
     assert (process in shown, "core" in shown) == (True, process == "core")
+
+
+def test_a_network_that_never_changed_says_so(segments: segment.Segments) -> None:
+    """A router that stands alone: not a time long ago."""
+    name = "routerd_last_topology_change_timestamp_seconds"
+    assert value(families(scrape(segments)), name, process="core") == 0
 
 
 def test_counters_not_kept_are_not_shown(segments: segment.Segments) -> None:

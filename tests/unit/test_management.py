@@ -144,6 +144,8 @@ def test_read(bed: Bed) -> None:
         (404, {"operation": "QUERY", "entityType": "listener"}, {"attributeNames": ["noSuch"]}),
         (501, {"operation": "NONSENSE"}, {}),
         (501, {"operation": "NONSENSE", "type": "listener"}, {}),
+        (501, {"operation": "REGISTER"}, {}),
+        (501, {"operation": "DEREGISTER"}, {}),
         (400, {"operation": 5}, {}),
         (400, {}, {}),
         (400, {"operation": "READ", "type": "connection"}, {}),

@@ -259,6 +259,7 @@ def test_nodes_for_management() -> None:
         ["B"],
         1000,
     )
+    assert alone.network.last_change == 1000
     assert (b.id, b.cost, b.next_hop, b.router_link, b.link_state) == ("B", 2, "B", 1, ["A", "C"])
     assert (b.instance, b.protocol_version, b.address) == (ME, 1, "amqp:/_topo/0/B")
     assert (c.id, c.cost, c.next_hop, c.router_link, c.instance) == ("C", 5, "B", None, None)

@@ -9,6 +9,7 @@ from core.network.advertisement import Advertisement
 from core.network.linkstate import LinkStateRequest, LinkStateUpdate
 from core.network.message import ALL_MOBILE
 from core.network.mobile import MobileUpdate
+from core.network.outlet import NetworkSettings
 
 
 def test_a_new_neighbour_is_asked_for_its_links() -> None:
@@ -158,6 +159,26 @@ def test_silent_routers_lose_their_links_and_are_forgotten() -> None:
         alone.ra("B", 2)
         alone.tick(1)
     assert set(alone.outlet.routers.values()) == {"B", "C"}
+
+
+@pytest.mark.parametrize("holdoff", [0, 5])
+def test_addresses_of_a_router_without_a_way_are_kept_for_a_while(holdoff: int) -> None:
+    """`unreachableHoldoffSeconds`: it may be back before they would have to be told again."""
+    alone = Alone(NetworkSettings(unreachable_holdoff=holdoff))
+    alone.meet()
+    alone.say(MobileUpdate("B", 1, {"M0q": 3}).encode(ALL_MOBILE))
+    alone.lsu("B", 2, {"A": 1, "C": 1})
+    alone.lsu("C", 1, {"B": 1})
+    alone.ra("C", 1, 1)
+    alone.say(MobileUpdate("C", 1, {"M0q": 3}).encode(ALL_MOBILE))
+    alone.lsu("B", 3, {"A": 1})
+    for _ in range(holdoff):
+        assert alone.keys("C") == {"M0q": 3}
+        alone.hello()
+        alone.tick(1)
+    alone.hello()
+    alone.tick(2)
+    assert (alone.keys("B"), alone.keys("C")) == ({"M0q": 3}, {})
 
 
 def test_a_restarted_router_begins_anew() -> None:

@@ -28,6 +28,7 @@ class Counting:
         ("qd:no-route-to-dest", False, "refused_unavailable", "refused"),
         ("qd:connection-role", False, "refused_roles", "refused"),
         ("qd:forbidden", False, "refused_roles", "refused"),
+        ("amqp:resource-limit-exceeded", False, "refused_limits", "refused"),
         ("amqp:precondition-failed", False, "refused_termini", "refused"),
         ("amqp:not-found", True, "refused_beyond", "refused beyond this router"),
         ("test:full", True, "refused_beyond", "refused beyond this router"),

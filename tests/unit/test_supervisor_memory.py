@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from routerd import memory as memory_module
 from routerd.memory import SharedMemory
 from shm import native
 from shm.segment import DIRECTORY, attach
@@ -41,6 +42,15 @@ def test_a_dead_worker_has_no_connections_and_accepts_none(memory: SharedMemory)
         assert pages[0].generation == 3
         assert pages[0].get(COUNTERS["deliveries_in"][0]) == 99
         del page, pages
+
+
+def test_a_control_group_that_is_too_small_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the start, not when the kernel kills."""
+    monkeypatch.setattr(memory_module, "memory_limit", lambda: 100 * 1024 * 1024)
+    SharedMemory("memory-test", 2, 4).close()
+    assert "the control group allows 100 MiB" in caplog.text
 
 
 def test_reset_memory_is_as_new_under_everybodys_feet(memory: SharedMemory) -> None:

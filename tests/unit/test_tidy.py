@@ -55,6 +55,7 @@ STARTED = {
     "bench.annotations": "another one",
     "bench.pipeline": "another one",
     "bench.recording": "another one",
+    "bench.scrape": "another one",
 }
 
 

@@ -1,0 +1,59 @@
+"""What the control group of this process allows it: memory and processor time (cgroup version 2).
+
+A container sees all processors and all memory of its machine; what it may use of them stands here only.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+GROUPS: Final = Path("/sys/fs/cgroup")
+MEMBERSHIP: Final = Path("/proc/self/cgroup")
+MIB: Final = 1024 * 1024
+PROCESS_MIB: Final = 40  # of a process, beside the arenas
+OTHERS: Final = 3  # processes beside the workers: supervisor, core, spare
+
+
+def memory_limit(groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> int | None:
+    """Octets that the group, or one above it, may use; None: no limit is known."""
+    limits = [int(text) for text in _settings("memory.max", groups, membership) if text.isdecimal()]
+    return min(limits, default=None)
+
+
+def cpu_limit(groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> float | None:
+    """Processors whose time the group, or one above it, may use, such as 1.5; None: no limit is known."""
+    shares = []
+    for text in _settings("cpu.max", groups, membership):
+        quota, _, period = text.partition(" ")
+        if quota.isdecimal() and period.isdecimal() and int(period):
+            shares.append(int(quota) / int(period))
+    return min(shares, default=None)
+
+
+def too_little(workers: int, arena_mib: int, limit: int | None) -> str:
+    """What is to be said of a limit of memory, octets, that so many workers may run into; or nothing."""
+    processes = workers + OTHERS
+    need = workers * arena_mib + processes * PROCESS_MIB
+    if limit is None or need <= limit // MIB:
+        return ""
+    return (
+        f"{workers} workers, arenas of {arena_mib} MiB and {processes} processes of about {PROCESS_MIB} MiB"
+        f" may take {need} MiB, but the control group allows {limit // MIB} MiB: the kernel will kill "
+        "processes under load; lower `workers` or `arenaSize`, or raise the limit (MemoryMax=, --memory of "
+        "a container)"
+    )
+
+
+def _settings(name: str, groups: Path, membership: Path) -> Iterator[str]:
+    """A setting of the group and of those above it, where there is one."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = membership.read_text().splitlines()
+    for line in lines:
+        if line.startswith("0::"):
+            place = groups / line[len("0::") :].lstrip("/")
+            for group in (place, *place.parents):
+                if group == groups or groups in group.parents:
+                    with suppress(OSError):
+                        yield (group / name).read_text().strip()
