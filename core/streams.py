@@ -28,13 +28,12 @@ FIRST_SESSION: Final = 11  # those before are for the links of each priority
 
 
 class Pool(msgspec.Struct):
-    """The links of one connection. ``spare``: idle ones kept at hand; ``may``: whether one may be opened."""
+    """The links of one connection. ``may``: whether one may be opened now."""
 
     handle: int  # the forwarder's
     worker: int
     opened: ConnectionOpened
     capabilities: list[str]
-    spare: int
     may: Callable[[], bool]
     asked: set[int] = msgspec.field(default_factory=set)  # requests under way
 
@@ -56,14 +55,13 @@ class Streams:
         worker: int,
         opened: ConnectionOpened,
         capabilities: list[str],
-        spare: int,
         may: Callable[[], bool],
     ) -> int:
         """A connection to a router is there: the handle of its links; 0: it knows none."""
         if STREAMING not in opened.offered:
             return 0
         handle = self._links.open()
-        self._pools[handle] = Pool(handle, worker, opened, capabilities, spare, may)
+        self._pools[handle] = Pool(handle, worker, opened, capabilities, may)
         return handle
 
     def end(self, handle: int) -> None:
@@ -110,7 +108,7 @@ class Streams:
         self._links.use(handle, link.worker, link.link, link.generation)
 
     def step(self, now: int) -> None:
-        """Keep links at hand, and not too many."""
+        """Open links that could not be opened at once, and close what nobody needs."""
         if now - self._stepped < STEP_NS:
             return
         self._stepped = now
@@ -129,8 +127,8 @@ class Streams:
                 self._keep(pool)
 
     def _keep(self, pool: Pool) -> None:
-        total, idle, waiting = self._links.state(pool.handle)
-        wanted = min(waiting + pool.spare - idle - len(pool.asked), MOST - total)
+        total, _, waiting = self._links.state(pool.handle)
+        wanted = min(waiting - len(pool.asked), MOST - total)
         if wanted <= 0 or not pool.may():
             return
         opened = pool.opened

@@ -33,7 +33,6 @@ DATA: Final = "qd.router-data"
 PRIORITIES: Final = 10
 CONTROL_PRIORITY: Final = 9
 SET_UP_NS: Final = 3_000_000_000  # a trunk that is not complete by then is given up, and dialled anew
-SPARE_STREAMS: Final = 2  # links for streams that wait for one: opening takes a round trip
 
 FORBIDDEN: Final = Error("qd:forbidden", "Connection is not a router connection")
 TOO_MANY: Final = Error(
@@ -147,7 +146,7 @@ class Trunks:
         """A connection to a router is open; we set up its links if we dialled."""
         self.closed(worker, opened.connection)
         key = worker, opened.connection
-        streams = self._streams.begin(worker, opened, [DATA], SPARE_STREAMS, lambda: self._trunks[key].whole)
+        streams = self._streams.begin(worker, opened, [DATA], lambda: self._trunks[key].whole)
         place = self._nodes.take_neighbour(streams, dialect(opened) == "skupper")
         if place < 0:
             self._streams.end(streams)

@@ -136,6 +136,7 @@ class Place:
         self.role = role
         self.index = index
         self.cpus = cpus
+        self.placed: list[int] | None = None  # a worker's: the CPUs near which its arena's memory is
         self.generation = 0
         self.child: Child | None = None
         self.reclaim_by: float | None = (

@@ -72,7 +72,7 @@ class Memory(Protocol):
         """Tell everybody how many workers there are."""
 
     def empty(self, index: int) -> None:
-        """Give back the memory of a removed worker's arena, but for what others still read."""
+        """Give back the memory of an arena without an owner, but for what others still read."""
 
 
 class Family:
@@ -332,6 +332,8 @@ class Family:
         if place is self.core and self._orphaned:
             self._memory.reset()
             self._orphaned = False
+        if place.role == "worker":
+            self._roster.place_memory(place)
         place.generation += 1
         place.dismissed = False
         setup = self._blueprint.setup(

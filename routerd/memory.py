@@ -72,7 +72,7 @@ class SharedMemory:
         self._segments.set_workers(count)
 
     def empty(self, index: int) -> None:
-        """Give back the memory of a removed worker's arena, but for what others still read."""
+        """Give back the memory of an arena without an owner, but for what others still read."""
         self._segments.give_back(index)
 
     def journal(self) -> Journal:

@@ -29,7 +29,7 @@ class Roster:
     """The places, by index.
 
     ``counted`` is told how many there are whenever that changes, ``emptied`` which one may give back its
-    memory, ``wake_core`` that the core has been told something.
+    memory (nobody owns it now), ``wake_core`` that the core has been told something.
     """
 
     def __init__(
@@ -77,6 +77,12 @@ class Roster:
                 self._join(index, now)
         if len(self.workers) != count:
             self._counted(len(self.workers))
+
+    def place_memory(self, worker: Place) -> None:
+        """Before one starts, after one that ran on other CPUs: free blocks go back, to come from near."""
+        if worker.placed is not None and worker.placed != worker.cpus:
+            self._emptied(worker.index)
+        worker.placed = worker.cpus
 
     @property
     def deadline(self) -> float | None:

@@ -101,10 +101,12 @@ def _look(client: Client, view: View, options: Options) -> Rows:
     """The rows to show, sorted; the first so many of these."""
     ordered = options.sort is not None or options.reverse
     limit = None if ordered else options.limit
+    began = time.monotonic()
     rows = list(client.query(view.entity, limit=limit))
     if view.sampled:
         time.sleep(SAMPLE_SECONDS)
-        rows = with_rates(rows, list(client.query(view.entity, limit=limit)), SAMPLE_SECONDS)
+        later = list(client.query(view.entity, limit=limit))
+        rows = with_rates(rows, later, time.monotonic() - began)
     if options.sort is not None:
         cell = view.cell(options.sort)
         rows.sort(key=lambda row: _sort_key(cell.value(row)), reverse=options.reverse)

@@ -277,6 +277,7 @@ VIEWS: dict[str, View] = {
             Cell("pid", _of("pid"), number=True),
             Cell("cpu", _of("cpuPercent"), _part, number=True),
             Cell("on", _of("cpus"), _cpus),
+            Cell("node", _of("numaNode"), number=True, optional=True),
             Cell("mem", _of("memory"), short_bytes, number=True),
             _number("conn", "connections"),
             _number("links", "links"),

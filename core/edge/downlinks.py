@@ -101,7 +101,7 @@ class Downlinks:
         if opened.restored:  # its links would have to be told apart: made anew they need not
             self._close(worker, opened, AGAIN)
         self._number += 1
-        edge = Edge(self._number, worker, opened, self._streams.begin(worker, opened, [], 0, lambda: True))
+        edge = Edge(self._number, worker, opened, self._streams.begin(worker, opened, [], lambda: True))
         self._edges[worker, opened.connection] = self._by_number[edge.number] = edge
 
     def closed(self, worker: int, connection: int, generation: int | None = None) -> None:

@@ -145,7 +145,7 @@ class Uplink:
         interior = self._interiors[worker, opened.connection] = Interior(self._number, worker, opened)
         if opened.restored:
             return
-        interior.streams = self._streams.begin(worker, opened, [], 0, lambda: True)
+        interior.streams = self._streams.begin(worker, opened, [], lambda: True)
         if self.active is None:
             self._activate(interior)
         else:

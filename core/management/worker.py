@@ -5,7 +5,7 @@ from typing import Any
 from core.management.noun import Column, Table, type_column
 from core.management.processes import figures
 from core.management.view import View
-from shm import native, stats
+from shm import native, placement, stats
 from shm.native import StatsPage
 
 
@@ -27,6 +27,7 @@ class Workers(Table):
         _row("restarts", "restarts", "integer", "How often it was started again."),
         _row("cpuSeconds", "cpuSeconds", "double", "CPU time used since its start."),
         _row("cpus", "cpus", "list", "CPUs it may run on."),
+        _row("node", "numaNode", "integer", "NUMA node of all these CPUs, where a worker's blocks are."),
         _row("memory", "memory", "integer", "Bytes of memory; what is shared is counted in part."),
         _row("connections", "connections", "integer", "Open connections."),
         _row("links", "links", "integer", "Attached links."),
@@ -96,5 +97,6 @@ def _page(role: str, page: StatsPage) -> dict[str, Any]:
         "restarts": max(0, page.generation - 1),
         "cpuSeconds": round(seconds, 3),
         "cpus": cpus,
+        "node": placement.node_of(cpus),
         "memory": memory,
     }

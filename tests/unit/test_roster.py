@@ -65,6 +65,23 @@ def test_a_worker_is_added_when_the_core_is_ready_for_it(home: Home) -> None:
     assert [worker.child for worker in home.workers[:2]] == before
 
 
+def test_a_successor_on_other_cpus_gets_memory_near_these(home: Home) -> None:
+    """What is free of its predecessor's goes back, once nobody owns it; on the same CPUs it stays."""
+
+    def replaced(cpus: list[int], now: float) -> list[str]:
+        home.family.change(blueprint(), Pinning([], [[], cpus]), now)
+        home.memory.done.clear()
+        home.family.died(home.workers[1], now)
+        reclaimed(home, 1, now + 0.1)
+        home.family.step(now + 99)
+        home.ready(home.workers[1], now + 99)
+        return home.memory.done
+
+    assert replaced([], 1000.0) == ["worker 1 gone", "wake core"]
+    assert replaced([4], 2000.0) == ["worker 1 gone", "wake core", "worker 1 empty"]
+    assert replaced([4], 3000.0) == ["worker 1 gone", "wake core"]
+
+
 def test_a_removed_worker_drains_closes_and_leaves_its_place_empty(home: Home) -> None:
     """The core is told that nobody follows; memory is given back when it has let go."""
     want(home, 1, 1.0)

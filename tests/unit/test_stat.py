@@ -53,6 +53,7 @@ WORKER = {
     "pid": 4194304,
     "cpuPercent": 100,
     "cpus": [63],
+    "numaNode": 7,
     "memory": BIG,
     "connections": 10_000,
     "links": 20_000,
