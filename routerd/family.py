@@ -28,6 +28,7 @@ from routerd.policy import Life
 from routerd.rolling import Rolling
 from routerd.roster import RECLAIM_SECONDS, Roster
 from routerd.setup import Blueprint
+from routerd.spares import Spares
 from routerd.stopping import Phase, Stopping, order
 from shm.control import (
     Alive,
@@ -44,7 +45,6 @@ from shm.control import (
     WorkerReclaimed,
 )
 
-SPARE_AFTER = 1.0  # since somebody was started or died: until then the machine has better things to do
 LAST_SECONDS = 2.0  # beyond everybody else's end, for a recorder to end its file
 LAST_FILE_SECONDS = 30.0  # a recorder that is not wanted any more ends its file
 QUIESCE_SECONDS = 3.0  # a worker lets go of a dead core in one turn of its loop
@@ -88,8 +88,7 @@ class Family:
         self.workers = self._roster.workers
         self.exporter = Place("exporter", 0, [])  # looks on: nobody depends on it
         self.recorder = Place("recorder", 0, [])  # nor on this one
-        self.spare = Place("spare", 0, [])  # takes the place of the next core or worker that dies
-        self._spare_due = 0.0
+        self.spares = Spares(command)  # take the places of the next core or workers that die
         self.operational = False  # every place has served once
         self.failure = ""  # why the first start failed
         self.stopping: Stopping | None = None
@@ -101,7 +100,7 @@ class Family:
 
     @property
     def everybody(self) -> list[Place]:
-        return [*self.places, self.exporter, self.spare, self.recorder]
+        return [*self.places, self.exporter, *self.spares.places, self.recorder]
 
     @property
     def empty(self) -> bool:
@@ -128,8 +127,8 @@ class Family:
         for place in self._startable():
             if place.delay(now) <= 0:
                 self._start(place, now)
-        if self._lacks_spare and now >= self._spare_due and self.spare.delay(now) <= 0:
-            self._start_spare(now)
+        if self._has_time:
+            self.spares.step(now)
 
     def next_step(self, now: float) -> float | None:
         """When `step` has something to do next, if nothing happens before."""
@@ -140,8 +139,7 @@ class Family:
             times += [worker.reclaim_by for worker in self.workers]
             times += [self.rolling.deadline if self.rolling else None, self._roster.deadline]
             times += [now + place.delay(now) for place in self._startable()]
-            if self._lacks_spare:
-                times.append(max(self._spare_due, now + self.spare.delay(now)))
+            times.append(self.spares.next_step(now) if self._has_time else None)
         return min((time for time in times if time is not None), default=None)
 
     def stop(self, now: float, grace: float) -> None:
@@ -159,9 +157,7 @@ class Family:
         """Begin to replace the workers one at a time, then the core; False: that is going on, or a stop."""
         if self.rolling is not None or self.stopping is not None:
             return False
-        if self.spare.child is not None:
-            self.spare.dismissed = True
-            self.spare.child.kill("it is as old as those that are replaced")
+        self.spares.dismiss("it is as old as those that are replaced")
         self.rolling = Rolling(self.core, self.workers, grace, self._memory.wake_core)
         return True
 
@@ -241,7 +237,7 @@ class Family:
     def died(self, place: Place, now: float) -> None:
         """A child's pidfd became readable."""
         assert place.child is not None
-        self._spare_due = now + SPARE_AFTER
+        self.spares.later(now)
         child, wanted = place.child, place.dismissed or self.stopping is not None
         death = child.reap()
         place.child = None
@@ -343,12 +339,12 @@ class Family:
             outlived = [worker.index for worker in self.workers if worker.child is not None and worker.quiet]
             setup = msgspec.structs.replace(setup, presenting=outlived)
         argv, fds = self._command(place.role, place.index), self._blueprint.inherited(setup)
-        self._spare_due = now + SPARE_AFTER
-        if place.role in ("core", "worker") and self.spare.child is not None and self.rolling is None:
-            place.child, self.spare.child = self.spare.child, None
-            place.child.enlist(setup, fds, now)
+        self.spares.later(now)
+        if (spare := self._spare_for(place)) is not None:
+            place.child = spare
+            spare.enlist(setup, fds, now)
             text = f"the spare process becomes {place.name}"
-            event(LOGGER, logging.INFO, text, pid=place.child.pid, generation=place.generation)
+            event(LOGGER, logging.INFO, text, pid=spare.pid, generation=place.generation)
             return
         try:
             place.child = Child(argv, setup, fds, now)
@@ -358,21 +354,17 @@ class Family:
                 self.failure = self.failure or f"{place.name} cannot be started: {error}"
             event(LOGGER, logging.ERROR, f"{place.name} cannot be started", why=error)
 
-    @property
-    def _lacks_spare(self) -> bool:
-        """One is started while nothing else is to be done: it is for the next death, and of today's code."""
-        calm = self.operational and self.stopping is None and self.rolling is None
-        return calm and self.spare.child is None and all(place.serving for place in self.places)
+    def _spare_for(self, place: Place) -> Child | None:
+        """One that takes a place now; during a rolling restart it would have the code that is replaced."""
+        if self.rolling is not None or place.role not in ("core", "worker"):
+            return None
+        return self.spares.take(int(place is not self.core and any(one.serving for one in self.workers)))
 
-    def _start_spare(self, now: float) -> None:
-        self.spare.dismissed = False
-        self.spare.generation += 1
-        try:
-            self.spare.child = Child(self._command("spare", 0), None, [], now)
-            self.spare.child.generation = self.spare.generation
-        except OSError as error:  # then the next death takes longer
-            self.spare.lives.append(Life(now, None, now))
-            event(LOGGER, logging.WARNING, "no spare process can be started", why=error)
+    @property
+    def _has_time(self) -> bool:
+        """For spares: they are for the next death, and of today's code."""
+        calm = self.operational and self.stopping is None and self.rolling is None
+        return calm and self.core.serving and any(worker.serving for worker in self.workers)
 
     def _tell(self, phase: Phase, now: float) -> None:
         event(LOGGER, NOTICE, f"Stopping: {phase.value}")

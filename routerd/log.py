@@ -14,10 +14,10 @@ import logging
 import syslog
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Protocol
 
-from routerd.output import LogError, Output
+from routerd.output import LogError, Output, SystemLog
 from shm.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
 
 __all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "LogSetup", "configure", "event", "keep_in"]
@@ -84,14 +84,15 @@ def event(logger: logging.Logger, level: int, text: str, **fields: object) -> No
         logger.log(level, "%s", " ".join(words), stacklevel=2)
 
 
-def configure(logs: Iterable[LogSetup], process: str) -> None:
+def configure(logs: Iterable[LogSetup], process: str, *, starting: bool = False) -> list[LogError]:
     """Send the log of this process where the log entities say; `process` names it at the end of every line.
 
-    May be called again; the new set-up replaces the old one. Raises LogError when an output file cannot be
-    opened, and then leaves the old set-up in place.
+    May be called again; the new set-up replaces the old one. Raises LogError when a file that is new in it
+    cannot be opened, and then leaves the old set-up in place. A process that is ``starting`` does without:
+    what cannot be opened is returned.
     """
     by_module = {setup.module: setup for setup in logs}
-    outputs = _Outputs()
+    outputs = _Outputs(None if starting else _current.open)
     try:
         handlers = {module: _handler(by_module, module, process, outputs) for module in MODULES}
     except LogError:
@@ -106,18 +107,20 @@ def configure(logs: Iterable[LogSetup], process: str) -> None:
     _attach(logging.getLogger(), handlers["DEFAULT"])
     _current.close()
     _current.open = outputs.open
+    return [output.shut for output in outputs.open.values() if output.shut is not None]
 
 
 class _Outputs:
-    """The open outputs of one set-up, each file opened once."""
+    """The outputs of one set-up, each file opened once. Those ``before`` may be shut; None: all may."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Container[str] | None = ()) -> None:
         self.open: dict[str, Output] = {}
+        self._before = before
 
     def get(self, name: str) -> Output:
         """An output, open for appending. Raises LogError."""
         if name not in self.open:
-            self.open[name] = Output(name)
+            self.open[name] = Output(name, needed=self._before is not None and name not in self._before)
         return self.open[name]
 
     def close(self) -> None:
@@ -149,6 +152,7 @@ class _Kept:
 
 
 _current = _Outputs()
+_system = SystemLog()
 _kept = _Kept()
 
 
@@ -208,19 +212,26 @@ class _FileHandler(_Handler):
 
     def deliver(self, record: logging.LogRecord) -> None:
         line = self.format(record)
-        if self._output.lost:
-            line = f"{self.format(self._missing())}\n{line}"
+        if gap := self._output.gap:
+            line = f"{self.format(_missing(gap, self._output.why))}\n{line}"
         self._output.write(line)
-
-    def _missing(self) -> logging.LogRecord:
-        text = f"{self._output.lost} log lines could not be written: {self._output.why}"
-        return logging.LogRecord("SERVER", logging.WARNING, __file__, 0, text, (), None)
 
 
 class _SyslogHandler(_Handler):
     def deliver(self, record: logging.LogRecord) -> None:
+        gap, why = _system.lost, _system.why
+        if self._send(record) and gap:
+            self._send(_missing(gap, why))
+
+    def _send(self, record: logging.LogRecord) -> bool:
         priority = _PRIORITIES.get(record.levelno, syslog.LOG_CRIT)
-        syslog.syslog(priority | syslog.LOG_DAEMON, self.format(record))
+        return _system.write(priority | syslog.LOG_DAEMON, self.format(record))
+
+
+def _missing(gap: int, why: str) -> logging.LogRecord:
+    """What is said with the first line after a gap."""
+    text = f"{gap} log lines could not be written: {why}"
+    return logging.LogRecord("SERVER", logging.WARNING, __file__, 0, text, (), None)
 
 
 def _handler(by_module: dict[str, LogSetup], module: str, process: str, outputs: _Outputs) -> _Handler:

@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
     spare = argv[: len(SPARE)] == SPARE
     try:
         if spare:
-            _import_everything()
+            _import_everything(channel)
         setup = _setup(channel, None if spare else SETUP_SECONDS)
         if setup is None:
             return 0
@@ -100,11 +100,13 @@ def _belong_to_supervisor(name: str) -> None:
         LOGGER.warning("prctl: a killed supervisor is noticed by its closed control socket only")
 
 
-def _import_everything() -> None:
-    """What core and workers are made of. What cannot be imported is told by whoever needs it."""
+def _import_everything(channel: ChildEnd) -> None:
+    """What the core and workers are made of: the core first, and no more when somebody waits for it already.
+    What cannot be imported is told by whoever needs it."""
     with contextlib.suppress(Exception):
         importlib.import_module(ROLES["core"])
-        importlib.import_module(ROLES["worker"]).warm_up()
+        if not select([channel], [], [], 0)[0]:
+            importlib.import_module(ROLES["worker"]).warm_up()
 
 
 def _take_role(setup: Setup, control: int) -> None:
@@ -139,7 +141,7 @@ def _setup(channel: Channel[ToChild], seconds: float | None) -> Setup | None:
 
 def _serve(setup: Setup, channel: ChildEnd) -> int:
     try:
-        configure(setup.logs, _title(setup))
+        configure(setup.logs, _title(setup), starting=True)
         _keep_lines(setup)
         channel.set_logs = lambda logs: _configure_again(logs, _title(setup))
         _pin(setup.cpus)

@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from routerd.changes import kept
-from routerd.config import Config, ConfigError, Listener, load
+from routerd.config import Config, ConfigError, Listener, Log, load
 from routerd.config.source import Mistake
 from routerd.difference import Difference, difference, places
 from routerd.listeners import ListenError, Listening, close_all, kept_by, listen_all
@@ -77,8 +77,14 @@ def reload(old: Config, listening: Sequence[Listening]) -> Reloaded:
     try:
         return prepare(old, new, listening, dropped)
     except CANNOT as error:
-        line = 0 if isinstance(error, LogError) else error.line
+        line = _line_of(new, error) if isinstance(error, LogError) else error.line
         raise RefusedError([str(Mistake(old.file, line, str(error)))]) from error
+
+
+def _line_of(config: Config, error: LogError) -> int:
+    """Where a log that cannot be written stands in the file; 0: it came from management."""
+    logs = (at for at in config.checked if isinstance(at.entity, Log) and at.entity.output_file == error.name)
+    return next((at.line_of("outputFile") for at in logs), 0)
 
 
 def _closes_the_door(old: Config, read: Config) -> bool:

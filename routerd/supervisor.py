@@ -6,7 +6,6 @@ message.
 
 import logging
 import os
-import resource
 import select
 import signal
 import sys
@@ -30,11 +29,12 @@ from routerd.config.routing import LinkRoute
 from routerd.config.source import Mistake
 from routerd.config.transport import AuthServicePlugin, SslProfile
 from routerd.connecting import Connecting, assign, taken_over
+from routerd.descriptors import claim_standard_streams, raise_limit
 from routerd.family import Family
 from routerd.flow_log import flow_setup
 from routerd.identities import Identities
 from routerd.listeners import ListenError, Listening, close_all, listen_all
-from routerd.log import NOTICE, LogError, configure, event, keep_in
+from routerd.log import NOTICE, configure, event, keep_in
 from routerd.management import management
 from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
@@ -53,7 +53,7 @@ from shm.sweep import sweep
 
 LOGGER = logging.getLogger("SERVER")
 
-_STARTING = (LogError, SegmentError, UnknownCpuError)
+_STARTING = (SegmentError, UnknownCpuError)
 
 
 def say(text: str) -> None:
@@ -67,6 +67,7 @@ def run(config: Config, launch: Command = command, announce: Callable[[str], Non
 
     `announce` is called once, with what a person is told, as soon as the router serves.
     """
+    claim_standard_streams()
     signals = Signals()
     signals.install()
     manager = Manager(os.environ, os.getpid())
@@ -93,8 +94,10 @@ def _assemble(
 ) -> "Supervisor":
     """Everything a router consists of but its children; `stack` undoes it."""
     router = config.router
-    configure(log_setups(config.logs), "supervisor")
-    _raise_descriptor_limit()
+    shut = configure(log_setups(config.logs), "supervisor", starting=True)
+    for error in shut:
+        event(LOGGER, logging.ERROR, f"{error}; until it can, its lines go to standard error")
+    raise_limit()
     if swept := sweep():
         event(LOGGER, NOTICE, "Removed what a killed router left in shared memory", names=",".join(swept))
     if router.huge_pages and (why := huge_pages_refused(DIRECTORY)):
@@ -162,12 +165,6 @@ def _configured(config: Config, identities: Identities, connecting: Sequence[Con
         "flow": flow_setup(config),
         "tables": tables(config),
     }
-
-
-def _raise_descriptor_limit() -> None:
-    """Every connection is a descriptor: take all the hard limit allows. Children inherit it."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _failed(config: Config, text: str, line: int = 0) -> int:

@@ -17,7 +17,7 @@ from routerd.child import Place
 LOOK_SECONDS = 1.0  # between two looks; an idle child beats as often
 HUNG_SECONDS = 5.0  # far beyond any turn of a loop, near enough for clients that wait
 
-_STOPPED = ("stopped", "traced")
+STOPPED = ("stopped", "traced")  # states of a process that somebody holds
 _STATES = {"T": "stopped", "t": "traced", "D": "waiting for a device", "R": "running", "S": "sleeping"}
 
 
@@ -66,7 +66,7 @@ class Watch:
             if still < HUNG_SECONDS:
                 continue
             state = self._state(place.child.pid)
-            if place.role != "recorder" or state in _STOPPED:
+            if place.role != "recorder" or state in STOPPED:
                 del self._pulses[place.name]
                 place.child.kill(f"hung: its loop has not turned for {still:.0f} s (the process is {state})")
 

@@ -97,6 +97,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "refused_user_id": (78, "counter", "messages whose user-id is not their connection's"),
     "certificates_loaded": (79, "counter", "times changed certificates were taken into use"),
     "certificates_failed": (80, "counter", "times changed certificates could not be used"),
+    "refused_room": (135, "counter", "links beyond the most that a worker can have"),
     # refusals: core
     "refused_connections": (81, "counter", "connections beyond a limit of router, vhost, user or host"),
     "refused_links": (82, "counter", "links beyond the limit of their connection"),

@@ -25,6 +25,7 @@ UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or 
 ADMITTED: Final = COUNTERS["connections_admitted"][0]
 TELL_SECONDS: Final = 60.0  # between two lines about the unopened: a scan must not fill the log
 TLS_FAILURE: Final = "SSL Failure"  # how the engine begins to describe one
+TLS_LEFT: Final = "unexpected eof"  # and its reason where the peer went without a word; who mistrusts says so
 
 
 class Connections(Engine, Ends, Protocol):
@@ -76,6 +77,9 @@ class Guard:
         self._policy = Policy(policy)
         self._certificates = Certificates(engine)
         self._unopened = Complaints(SERVER, "connection of %s ended before it was opened", TELL_SECONDS)
+        self._crowded = Complaints(
+            SERVER, "link %r of %s refused: this worker has all the links that it can have", TELL_SECONDS
+        )
         self.told: dict[int, Rights] = {}  # by connection: what an authentication service has said
 
     def set_policy(self, policy: PolicySetup) -> None:
@@ -146,11 +150,14 @@ class Guard:
         return self._engine.peer(index)
 
     def refused(self, index: int, peer: str, error: tuple[str, str] | None) -> bool:
-        """A connection ends before it was opened. True: it was refused, and has been counted and logged."""
+        """A connection ends before it was opened. True: it was refused and has been counted, or its peer left
+        as soon as TLS was there, and it has been logged."""
         name, description = error or ("", "")
         if self._engine.sasl_refused(index):
             self.count("refused_authentication")
             SERVER.warning("connection of %s refused: %s", peer, description or "authentication failed")
+        elif TLS_FAILURE in description and TLS_LEFT in description and self._agreed(index):
+            self.unopened(peer)
         elif TLS_FAILURE in description:
             self.count("refused_tls")
             SERVER.info("connection of %s refused: the TLS handshake failed: %s", peer, description)
@@ -161,9 +168,19 @@ class Guard:
             return False
         return True
 
+    def _agreed(self, index: int) -> bool:
+        """Whether a peer and we have a cipher in common, as far as TLS came."""
+        _, _, _, cipher, _ = self._engine.protection(index)
+        return bool(cipher)
+
     def unopened(self, peer: str) -> None:
         """A peer has gone, or has been sent away, without a word that made sense."""
         self._unopened.tell(time.monotonic(), peer)
+
+    def without_room(self, peer: str, link: str) -> None:
+        """A peer's link is refused: the worker's table of links is full."""
+        self.count("refused_room")
+        self._crowded.tell(time.monotonic(), link, peer)
 
     def count(self, name: str) -> None:
         """One more in the worker's statistics page."""

@@ -44,7 +44,7 @@ cdef class Pump(AnnotatingPump):
     cdef list plain
     cdef layout_control *control
 
-    def __cinit__(self, segments, handler, int index, int workers, int doorbell_fd, int wake_fd, int busy_poll_us):
+    def __cinit__(self, segments, handler, int index, int workers, int doorbell_fd, int wake_fd, int busy_poll_us, uint32_t most_links=MAX_LINKS):
         cdef uintptr_t control = segments.address("control")
         cdef uintptr_t rings = segments.address("rings"), base
         cdef size_t size
@@ -73,7 +73,7 @@ cdef class Pump(AnnotatingPump):
         self.p.core_semaphore = sem_open(name, 0)
         if self.p.core_semaphore == NULL:
             raise OSError(f"cannot open the core's semaphore {name!r}")
-        if (not pool_open(&self.p.conns, sizeof(wconn), MAX_CONNECTIONS) or not pool_open(&self.p.links, sizeof(wlink), MAX_LINKS)
+        if (not pool_open(&self.p.conns, sizeof(wconn), MAX_CONNECTIONS) or not pool_open(&self.p.links, sizeof(wlink), most_links)
                 or not pool_open(&self.p.ins, sizeof(win), MAX_DELIVERIES) or not pool_open(&self.p.outs, sizeof(wout), MAX_DELIVERIES)
                 or not arena_own(&self.p.arena, &self.p.views[index])):
             raise MemoryError("no address space for the worker's tables")
@@ -198,8 +198,7 @@ cdef class Pump(AnnotatingPump):
             self.handler.connection_close(index, c.slot.generation, condition(pn_connection_remote_condition(c.engine)))
         elif event == EV_CONNECTION_GONE:
             self.handler.connection_gone(index, c.slot.generation, c.opened, condition(pn_transport_condition(c.transport)))
-        elif event == EV_ACCEPT_FAILED:
-            self.handler.accept_failed((<wlistener *> obj).config)
+        elif event == EV_ACCEPT_FAILED: self.handler.accept_failed((<wlistener *> obj).config)
         elif event == EV_CERTIFICATES: self.handler.certificates_due(<wlistener *> obj - self.p.listeners)
         elif event == EV_TRACE: self.handler.trace(index, text(<const char *> obj), c.trace == TRACE_ON)
         elif event == EV_MESSAGE: self.message(index, k, <message_seen *> obj)
@@ -219,6 +218,7 @@ cdef class Pump(AnnotatingPump):
     cdef attach(self, wconn *c, pn_link_t *engine):
         cdef wlink *k = link_new(&self.p, c, engine)
         if k == NULL:
+            self.handler.guard.without_room(self.handler.peers.get(pool_index(&self.p.conns, c), "?"), text(pn_link_name(engine)))
             self.refuse(engine, "amqp:resource-limit-exceeded", "this router has no room for another link")
             mark_dirty(&self.p, c)
         elif c.known and not self.p.away:   # otherwise it is told with the others: present()

@@ -240,7 +240,8 @@ def _without_place(entity: Entity) -> Entity:
 
 def _output_file(at: Checked, log: Log) -> Iterator[Mistake]:
     if log.output_file and (why := unusable_log(log.output_file)):
-        yield at.mistake("outputFile", why)
+        # a disk may not be there yet: the router serves, and tries again
+        yield at.mistake("outputFile", why, warning=not os.path.isdir(log.output_file))
 
 
 def unusable_log(name: str) -> str:

@@ -196,8 +196,9 @@ def number(name: str) -> Number:
 
 # Below 40, and the core's all the same.
 _CORES: Final = frozenset((34, 35))
-# From 40 on, and workers' all the same: refused connections, certificates; authentication services; Ockam.
-_WORKERS: Final = frozenset((*range(72, 81), *range(111, 114), *range(151, 159)))
+# From 40 on, and workers' all the same: refused connections, certificates; authentication services; links
+# without room; Ockam.
+_WORKERS: Final = frozenset((*range(72, 81), *range(111, 114), 135, *range(151, 159)))
 
 
 def is_written_by(name: str, process: str) -> bool:

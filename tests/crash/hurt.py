@@ -1,10 +1,13 @@
 """A router that a test kills parts of."""
 
+import contextlib
 import os
 import signal
 
+import psutil
 from running import RunningRouter, roles, until
 
+from routerd.spares import SPARES
 from shm.segment import DIRECTORY
 
 
@@ -18,9 +21,13 @@ class HurtRouter(RunningRouter):
         return {role: process.pid for role, process in found.items() if not role.startswith("spare")}
 
     @property
-    def has_spare(self) -> bool:
-        """Whether one waits to take the place of a core or worker."""
-        return any(role.startswith("spare") for role in roles(self.process.pid))
+    def has_spares(self) -> bool:
+        """Whether there are all that wait to take the place of a core or worker."""
+        found = 0
+        for process in psutil.Process(self.process.pid).children():
+            with contextlib.suppress(psutil.Error):
+                found += "--until-needed" in process.cmdline()
+        return found == SPARES
 
     @property
     def segments(self) -> dict[str, int]:

@@ -5,11 +5,21 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from running import LONG
 
 CLIENT = Path(__file__).with_name("ledger_client.py")
+
+
+class Steps(NamedTuple):
+    """What a sender did after a moment, in seconds since then; None: it has not, or had not to."""
+
+    lost: float | None  # its connection
+    dialled: float | None  # it has begun another one, a pause after the loss
+    opened: float | None  # that is open
+    credit: float | None  # its link may send
+    accepted: float | None  # a message that it sent after that moment
 
 
 class Clients:
@@ -29,14 +39,25 @@ class Clients:
             process.stdin.write(f"{line}\n")
             process.stdin.flush()
 
-    def accepted(self) -> dict[str, int]:
-        """How many messages of each sender have been accepted so far."""
-        self._tell("count")
-        counts: dict[str, int] = {}
+    def _ask(self, line: str) -> dict[str, Any]:
+        """The answers of all processes together, by sender."""
+        self._tell(line)
+        answers: dict[str, Any] = {}
         for process in self.processes:
             assert process.stdout is not None
-            counts |= json.loads(process.stdout.readline())
-        return counts
+            answers |= json.loads(process.stdout.readline())
+        return answers
+
+    def accepted(self) -> dict[str, int]:
+        """How many messages of each sender have been accepted so far."""
+        return self._ask("count")
+
+    def since(self, begin: float) -> list[Steps]:
+        """What each sender has done since then: when it did each of the steps for the first time."""
+        return [
+            Steps(*(None if at is None else at - begin for at in one))
+            for one in self._ask(f"since {begin}").values()
+        ]
 
     def finish(self) -> list[dict[str, Any]]:
         """Let every sender learn what became of its messages; the ledgers."""

@@ -1,7 +1,11 @@
 """``python ledger_client.py URL send=ADDRESS… receive=ADDRESS…``: clients that keep a ledger.
 
-Each sender and each receiver has a connection of its own, and reconnects at once. On standard input:
+Each sender and each receiver has a connection of its own, and reconnects at once. ``send/4=ADDRESS`` has four
+messages unsettled at most, instead of ``WINDOW``. On standard input:
 ``count`` is answered by how many messages of each sender have been accepted, as one line of JSON;
+``since TIME`` (of the monotonic clock) by when each of ``STEPS`` was first taken by each sender after it, or
+null: its connection was lost, it had asked for another one, that was open, its link had credit, a message
+that it sent after TIME was accepted;
 ``stop`` ends the sending, and is answered by ``quiet`` when every sender knows what became of its messages;
 ``close`` ends the program, which prints its ledger as one line of JSON.
 """
@@ -10,6 +14,7 @@ import json
 import random
 import select
 import sys
+import time
 from collections import Counter
 from typing import Any
 
@@ -20,6 +25,7 @@ from proton.reactor import Container
 WINDOW = 50  # unsettled deliveries of a sender and of a receiver
 AGAIN = 0.02  # seconds until the next attempt to connect
 TURN = 0.05  # seconds between acceptances: most deliveries are unsettled at any time
+STEPS = ("lost", "dialled", "opened", "credit", "accepted")
 SIZES = (0, 100, 330, 700, 4_000, 16_100, 40_000, 300_000)  # bytes; the last ones are rare
 WEIGHTS = (10, 200, 40, 40, 20, 10, 5, 4)
 
@@ -37,13 +43,25 @@ class Party(MessagingHandler):
         super().__init__(**options)
         self.client, self.address, self.name = client, address, name
         self.connection: Connection | None = None
+        self.steps: list[tuple[str, float, float]] = []  # what, when, and when its message was sent
         self.connect()
 
+    def took(self, step: str, sent: float = 0.0) -> None:
+        now = time.monotonic()
+        self.steps.append((step, now, sent or now))
+
+    def since(self, begin: float) -> list[float | None]:
+        """When each step was first taken."""
+        self.steps = [step for step in self.steps if step[2] > begin]
+        return [next((when for what, when, _ in self.steps if what == step), None) for step in STEPS]
+
     def connect(self) -> None:
+        self.took("dialled")
         self.connection = self.client.container.connect(self.client.url, handler=self, reconnect=False)
 
     def on_connection_opened(self, event: Event) -> None:
         if event.connection == self.connection:
+            self.took("opened")
             self.attach(event.connection)
 
     def on_disconnected(self, event: Event) -> None:
@@ -58,6 +76,7 @@ class Party(MessagingHandler):
     def again(self, connection: Connection) -> None:
         if connection == self.connection and not self.client.closing:
             self.connection = None
+            self.took("lost")
             self.lost()
             self.client.counts["reconnects"] += 1
             self.client.container.schedule(AGAIN, self)
@@ -76,9 +95,9 @@ class Party(MessagingHandler):
 class SendingParty(Party):
     """Sends numbered messages; what was accepted stands in the ledger, what was in doubt is forgotten."""
 
-    def __init__(self, client: "Client", address: str, name: str) -> None:
-        self.number = 0
-        self.pending: dict[str, int] = {}
+    def __init__(self, client: "Client", address: str, name: str, window: int) -> None:
+        self.number, self.window = 0, window
+        self.pending: dict[str, tuple[int, float]] = {}  # number, when it was sent
         self.accepted: list[int] = []
         super().__init__(client, address, name)
 
@@ -89,10 +108,11 @@ class SendingParty(Party):
         self.pending.clear()
 
     def on_sendable(self, event: Event) -> None:
+        self.took("credit")
         self.send()
 
     def send(self) -> None:
-        while self.connection is not None and self.sender.credit and len(self.pending) < WINDOW:
+        while self.connection is not None and self.sender.credit and len(self.pending) < self.window:
             if self.client.stopping:
                 return
             self.number += 1
@@ -102,11 +122,13 @@ class SendingParty(Party):
                 priority=self.number % 10,
                 body=filling(self.name, self.number, size),
             )
-            self.pending[self.sender.send(message).tag] = self.number
+            self.pending[self.sender.send(message).tag] = self.number, time.monotonic()
 
     def on_accepted(self, event: Event) -> None:
-        if (number := self.pending.get(event.delivery.tag)) is not None:
+        if (known := self.pending.get(event.delivery.tag)) is not None:
+            number, sent = known
             self.accepted.append(number)
+            self.took("accepted", sent)
 
     def on_released(self, event: Event) -> None:
         kind = "modified" if event.delivery.remote_state == Delivery.MODIFIED else "released"
@@ -175,8 +197,9 @@ class Client(MessagingHandler):
         for i, role in enumerate(self.roles):
             kind, _, address = role.partition("=")
             name = f"{self.container.container_id}.{i}"
-            if kind == "send":
-                self.senders.append(SendingParty(self, address, name))
+            if kind.startswith("send"):
+                window = int(kind.partition("/")[2] or WINDOW)
+                self.senders.append(SendingParty(self, address, name, window))
             else:
                 self.receivers.append(ReceivingParty(self, address, name))
         self.container.schedule(TURN, self)
@@ -189,6 +212,9 @@ class Client(MessagingHandler):
             if line == "count":
                 counts = {sender.name: len(sender.accepted) for sender in self.senders}
                 print(json.dumps(counts), flush=True)
+            elif line.startswith("since "):
+                begin = float(line.removeprefix("since "))
+                print(json.dumps({one.name: one.since(begin) for one in self.senders}), flush=True)
             else:
                 self.stopping = True
                 self.closing = line != "stop"

@@ -5,6 +5,8 @@ import re
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +17,7 @@ import pytest
 from hurt import HurtRouter
 from peer import ACCEPTED, Net
 from proton import Message
-from running import Configuration, address_of, until
+from running import STOP, Configuration, address_of, free_port, roles, until
 
 OUT_OF_MEMORY = "cannot accept connections: out of file descriptors or memory"
 HTTP = "listener {\n host: 127.0.0.1\n port: 0\n http: yes\n}\n"
@@ -43,8 +45,7 @@ class Limited(HurtRouter):
 
     def serves(self) -> None:
         """A message passes."""
-        with Net(self.address) as net:
-            one_message(net)
+        passes(self.address)
 
 
 @pytest.fixture
@@ -54,6 +55,12 @@ def router(tmp_path: Path) -> Iterator[Limited]:
         yield router
     finally:
         router.kill()
+
+
+def passes(address: tuple[str, int]) -> None:
+    """A message passes, on connections of its own."""
+    with Net(address) as net:
+        one_message(net)
 
 
 def one_message(net: Net, address: str = "a") -> None:
@@ -95,6 +102,62 @@ def test_a_moved_log_is_made_anew_by_all_processes(router: Limited) -> None:
         until(lambda who=who: f"process={who}" in router.log, who)
     assert "Operational" in former.read_text()
     router.stop()
+
+
+def test_a_log_that_cannot_be_written_at_the_start(tmp_path: Path) -> None:
+    """The router serves, a dead worker is replaced; when there is a place for the log it is there."""
+    file = tmp_path / "none" / "routerd.log"
+    log = f"log {{\n module: DEFAULT\n outputFile: {file}\n}}\n"
+    router = HurtRouter(tmp_path, Configuration(router="workers: 1\n arenaSize: 8", sections=log))
+    try:
+        said = (
+            rf"log outputFile '{file}' cannot be written \(No such file or directory\); give .*; until it can"
+        )
+        assert len(re.findall(said + ", its lines go to standard error process=supervisor", router.log)) == 1
+        passes(router.address)
+        router.hit("worker 0")
+        until(lambda: router.log.count("worker 0 serves") == 2, "next worker")
+        passes(router.address)
+        file.parent.mkdir()
+        missing = (
+            r"\d+ log lines could not be written: No such file or directory; they went to standard error"
+        )
+
+        def written() -> bool:
+            passes(router.address)  # each makes some lines
+            return file.exists() and bool(re.search(missing + " process=worker-0", file.read_text()))
+
+        until(written, "the log")
+        router.stop()
+    finally:
+        router.kill()
+
+
+def test_without_standard_streams(tmp_path: Path) -> None:
+    """Whoever closes them gets no lines, and no socket or segment takes their place."""
+    port, file = free_port(), tmp_path / "log"
+    configuration = Configuration(
+        router="workers: 1\n arenaSize: 8",
+        listener=f"host: 127.0.0.1\n port: {port}",
+        sections=f"log {{\n module: SERVER\n outputFile: {file}\n}}\n",
+    )
+    config = tmp_path / "router.conf"
+    config.write_text(configuration.text(f"closed-{os.getpid()}"))
+    command = [Path(sys.executable).with_name("routerd"), "run", "--config", config]
+    closed = ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
+    process = subprocess.Popen([*closed, *command], start_new_session=True)
+    try:
+        until(lambda: file.exists() and "Operational" in file.read_text(), "start")
+        passes(("127.0.0.1", port))
+        for pid in (process.pid, *(child.pid for child in roles(process.pid).values())):
+            streams = {os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)}
+            assert streams == {"/dev/null"}
+        process.terminate()
+        assert process.wait(timeout=STOP) == 0
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def test_without_descriptors_new_clients_wait(router: Limited) -> None:

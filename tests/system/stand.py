@@ -27,7 +27,7 @@ Said = TypeVar("Said")
 class Stand(Net):
     """A net whose turns are the pump's, too. ``heard`` is what the worker has told its core, oldest first."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, **limits: int) -> None:
         from workers.pump import Coupler, Dialler, Pump, Routes, Security  # noqa: PLC0415 - the engine must be loaded first
 
         super().__init__(("127.0.0.1", 0))
@@ -37,7 +37,7 @@ class Stand(Net):
         self.handler = handler = Handler(setup)
         self.wake = socket.socketpair()
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)
-        self.pump = Pump(self.segments, handler, 0, 1, self.bell, self.wake[0].fileno(), 0)
+        self.pump = Pump(self.segments, handler, 0, 1, self.bell, self.wake[0].fileno(), 0, **limits)
         handler.pump = self.pump
         handler.guard = Guard(setup.policy, Security(self.pump), self.segments.worker_stats(0))
         dialler = Dialler(self.pump)

@@ -1,12 +1,15 @@
 """Links that the core has a worker attach, on a connection that a connector has made."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
 from acceptor import Accepted, Acceptor
+from peer import error_of, is_closed
 from proton import Condition, Endpoint, Link, int32
 from stand import Stand
 
+from shm import stats
 from shm.payloads import (
     C_DETACH,
     C_OPEN_LINK,
@@ -21,7 +24,7 @@ from shm.payloads import (
 
 @pytest.fixture
 def stand(request: pytest.FixtureRequest) -> Iterator[Stand]:
-    stand = Stand(request.node.name[:40])
+    stand = Stand(request.node.name[:40], **getattr(request, "param", {}))
     yield stand
     for peer in stand.peers:
         peer.socket.close()
@@ -72,6 +75,27 @@ def test_the_core_is_told_who_made_a_connection_and_what_it_costs(stand: Stand, 
     )
     assert {type(said["qd.inter-router-cost"]), type(said["qd.annotations-version"])} == {int32}
     assert peer.connection.remote_hostname == "127.0.0.1"
+
+
+@pytest.mark.parametrize("stand", [{"most_links": 2}], indirect=True)
+def test_a_link_beyond_the_most_is_refused_and_counted(
+    stand: Stand, acceptor: Acceptor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The peer is told why, the others stay; where one ends there is room again."""
+    caplog.set_level(logging.INFO, "SERVER")
+    peer, _ = opened(stand, acceptor)
+    session = peer.session()
+    first, second, beyond = (peer.begin_sender(name, session) for name in "abc")
+    stand.until(lambda: is_closed(beyond), "refusal")
+    assert error_of(beyond)[0] == "amqp:resource-limit-exceeded"
+    assert [one.name for one in stand.hear(Attach, 2)] == [first.name, second.name]
+    assert stats.read(stand.segments.worker_stats(0))["refused_room"] == 1
+    refused = f"link {beyond.name!r} of 127.0.0.1:{acceptor.port} refused: this worker has all"
+    assert [text for text in caplog.messages if text.startswith(refused)]
+    first.close()
+    stand.hear(Detach)
+    peer.begin_sender("d", session)
+    stand.hear(Attach)
 
 
 def test_links_stand_in_the_sessions_that_they_are_asked_for(stand: Stand, acceptor: Acceptor) -> None:

@@ -18,6 +18,7 @@ from proton import ProtonException
 from proton.utils import BlockingConnection, ConnectionClosed
 from running import LONG, own_lines, until
 
+from routerd.spares import SPARES
 from shm.segment import DIRECTORY
 
 STUB = Path(__file__).with_name("stub_router.py")
@@ -353,11 +354,11 @@ def test_a_stop_while_starting_is_a_stop(router: Router) -> None:
 
 
 def test_an_idle_router_is_small(real_router: Router) -> None:
-    """Two workers, core, supervisor and the spare together: at most 120 MB."""
+    """Two workers, core, supervisor and the spares together: at most 120 MB."""
     real_router.start()
-    until(lambda: real_router.child("spare --until-needed"), "the spare")
-    processes = [psutil.Process(real_router.pid), *psutil.Process(real_router.pid).children()]
-    assert len(processes) == 5
+    supervisor = psutil.Process(real_router.pid)
+    until(lambda: len(supervisor.children()) == 3 + SPARES, "the spares")
+    processes = [supervisor, *supervisor.children()]
     assert sum(process.memory_full_info().pss for process in processes) <= 120_000_000
 
 

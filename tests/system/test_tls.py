@@ -191,6 +191,23 @@ def test_garbage_hurts_nobody(files: Files, router: RunningRouter, since: Since)
     assert re.search(r"connection of -", router.log) is None
 
 
+def test_who_leaves_after_the_handshake_has_not_failed_in_it(
+    files: Files, router: RunningRouter, since: Since
+) -> None:
+    """TLS is there, OPEN does not come: no failed handshake, and the log says that it was not opened."""
+    place = address_of(urls_of(router.output)[0].replace("amqps", "amqp"))
+    context = ssl.create_default_context(cafile=str(files.authority.certificate))
+    for said in (b"", b"AMQP\x03\x01\x00\x00"):
+        with (
+            socket.create_connection(place, LONG) as sock,
+            context.wrap_socket(sock, server_hostname="localhost") as wrapped,
+        ):
+            wrapped.sendall(said)
+    until(lambda: router.counted("connections") == 0, "their end")
+    since.counted("refused_tls", 0)
+    until(lambda: "ended before it was opened" in router.log, "the line")
+
+
 def test_changed_certificates_are_used_at_once(files: Files, router: RunningRouter) -> None:
     """New connections get the new one; while the new one is unusable, the old one; the log says which."""
     trusts_stranger = Credentials(str(files.stranger.certificate))

@@ -10,10 +10,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from household import FakeChild, Home
 
 from routerd import family as family_module
+from routerd import spares as spares_module
 
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Home:
     """A family whose children are fakes."""
-    monkeypatch.setattr(family_module, "Child", FakeChild)
+    for module in (family_module, spares_module):
+        monkeypatch.setattr(module, "Child", FakeChild)
     return Home()

@@ -87,6 +87,7 @@ class Home:
         self.family = Family(
             blueprint(), self.memory, Pinning([], [[], []]), lambda role, index: [role, str(index)]
         )
+        self.family.spares._state = lambda _: "sleeping"  # whatever process has that number
         self.core, self.workers = self.family.core, self.family.workers
 
     def child(self, place: family_module.Place) -> FakeChild:
@@ -102,3 +103,10 @@ class Home:
         self.family.step(now)
         for worker in self.workers:
             self.ready(worker, now)
+
+    def fill_up(self, now: float) -> None:
+        """There are all the spares that there can be."""
+        for place in self.family.spares.places:
+            while place.child is None:
+                now = self.family.next_step(now) or now
+                self.family.step(now)

@@ -75,6 +75,7 @@ def test_every_counter_is_shown_for_each_process_that_keeps_it(segments: segment
     [
         ("refused_tls", "worker-0"),
         ("refused_sessions", "worker-0"),
+        ("refused_room", "worker-0"),
         ("certificates_failed", "worker-0"),
         ("auth_service_refused", "worker-0"),
         ("ockam_bad_frame", "worker-0"),

@@ -1,8 +1,11 @@
 """Outputs of the log: whatever happens to a file, nobody waits and nobody ends; what was lost is said."""
 
+import contextlib
 import logging
 import os
+import re
 import resource
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +28,7 @@ class Setup:
 def no_set_up_left_behind() -> Iterator[None]:
     yield
     log.configure([], "test")
+    log._system.close()
     for name in (*log.MODULES, None):
         logger = logging.getLogger(name)
         logger.handlers = [h for h in logger.handlers if not type(h).__module__.startswith("routerd")]
@@ -99,6 +103,59 @@ def test_lost_lines_are_counted_and_said(tmp_path: Path) -> None:
         LINE.format("after"),
     ]
     assert error == f"log {path} cannot be written: File too large; lines are lost until it can\n"
+
+
+def test_a_file_that_cannot_be_opened_at_the_start(
+    tmp_path: Path, at_once: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its lines go to standard error until it can; then it is told how many are there."""
+    path = tmp_path / "none" / "log"
+    (shut,) = log.configure([Setup(path)], "core", starting=True)
+    assert str(shut).startswith(f"log outputFile '{path}' cannot be written (No such file or directory); ")
+    say("one")
+    say("two")
+    assert capfd.readouterr().err.splitlines() == [LINE.format("one"), LINE.format("two")]
+    assert [error.name for error in log.configure([Setup(path)], "core")] == [str(path)]  # as it was
+    say("three")
+    path.parent.mkdir()
+    say("four")
+    assert lines(path) == [
+        "SERVER (warning) 1 log lines could not be written: No such file or directory; they went to standard"
+        " error process=core",
+        LINE.format("four"),
+    ]
+    assert capfd.readouterr().err.splitlines() == [LINE.format("three")]
+
+
+def test_a_system_log_that_is_away_or_hangs_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it does not take at once is lost; when it takes lines again it is told how many."""
+    place = tmp_path / "socket"
+    monkeypatch.setattr(output, "SYSTEM_LOG", str(place))
+    log.configure([Setup("syslog")], "core")
+    say("away")
+    said = rf"<30>\w{{3}} [ \d]\d [\d:]{{8}} routerd\[{os.getpid()}\]: SERVER \(info\) "
+    for _ in range(2):  # the second time it was started anew
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as system:
+            system.bind(str(place))
+            say("here")
+            assert re.fullmatch(said + "here process=core", system.recv(1000).decode())
+            system.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                assert b"1 log lines could not be written: No such file" in system.recv(1000)
+            for _ in range(1000):
+                say("filling")
+            taken = 0
+            with contextlib.suppress(BlockingIOError):
+                while system.recv(1000):
+                    taken += 1
+            assert 0 < taken < 1000
+            say("again")
+            assert re.fullmatch(said + "again process=core", system.recv(1000).decode())
+            missing = f"{1000 - taken} log lines could not be written: nobody reads it process=core"
+            assert missing in system.recv(1000).decode()
+        place.unlink()
 
 
 def test_a_pipe_that_nobody_reads_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import pytest
 from household import FakeChild, Home, blueprint
 
 from routerd import family as family_module
+from routerd import spares as spares_module
 from routerd.pinning import Pinning
 from routerd.roster import PAUSE, RECLAIM_SECONDS, REMOVED
 from routerd.stopping import EXIT_SECONDS
@@ -23,9 +24,11 @@ from shm.control import (
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Home:
     """Two workers and the core, all serving."""
-    monkeypatch.setattr(family_module, "Child", FakeChild)
+    for module in (family_module, spares_module):
+        monkeypatch.setattr(module, "Child", FakeChild)
     home = Home()
     home.up()
+    home.fill_up(0.0)
     return home
 
 

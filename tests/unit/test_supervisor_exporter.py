@@ -7,12 +7,14 @@ import msgspec
 import pytest
 
 from routerd import family as family_module
+from routerd import spares as spares_module
 from routerd.child import Death
 from routerd.config import Listener, Router
-from routerd.family import SPARE_AFTER, Family
+from routerd.family import Family
 from routerd.listeners import Listening
 from routerd.pinning import Pinning
 from routerd.setup import Blueprint
+from routerd.spares import SPARE_AFTER
 from shm.control import Closed, Exit, Ready, SetListeners, Setup, StopAccepting
 
 
@@ -80,7 +82,8 @@ class Home:
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    monkeypatch.setattr(family_module, "Child", FakeChild)
+    for module in (family_module, spares_module):
+        monkeypatch.setattr(module, "Child", FakeChild)
     with socket.socket() as one, socket.socket() as two:
         yield Home(Listening(Listener(), [one]), Listening(Listener(http=True, metrics=False), [two]))
 

@@ -100,6 +100,7 @@ def test_a_worker_that_dies_at_start_is_throttled(home: Home) -> None:
 def test_a_core_that_does_not_reclaim_is_replaced(home: Home) -> None:
     """Otherwise a worker would be missing for ever."""
     home.up()
+    home.fill_up(0.0)
     home.family.died(home.workers[0], 1.0)
     assert home.family.next_step(1.0) == pytest.approx(1.0 + RECLAIM_SECONDS)
     home.family.step(1.0 + RECLAIM_SECONDS)

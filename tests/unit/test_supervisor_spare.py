@@ -1,4 +1,4 @@
-"""The spare process: started when all is calm, it takes the place of the next core or worker that dies."""
+"""Spare processes: started when all is calm, they take the places of the next core or workers that die."""
 
 import ast
 import subprocess
@@ -8,94 +8,131 @@ from pathlib import Path
 import pytest
 from household import FakeChild, Home, blueprint
 
-from routerd.family import SPARE_AFTER
+from routerd.child import Place
 from routerd.process import with_descriptors
-from shm.control import Exit, ListenerSetup, Setup, WorkerReclaimed
+from routerd.spares import SPARE_AFTER, SPARES
+from shm.control import Exit, ListenerSetup, Quiesced, Setup, WorkerReclaimed
 
 ROOT = Path(__file__).parents[2]
 
 
-def spare(home: Home) -> FakeChild:
-    return home.child(home.family.spare)
+def spares(home: Home) -> list[FakeChild]:
+    """Those that wait, oldest first."""
+    there = [home.child(place) for place in home.family.spares.places if place.child is not None]
+    return sorted(there, key=lambda child: child.born)
 
 
-def calm(home: Home, now: float = SPARE_AFTER) -> FakeChild:
-    """A router that serves, and has had the time to start a spare."""
+def calm(home: Home) -> list[FakeChild]:
+    """A router that serves, and has had the time to start its spares."""
     home.up()
+    home.fill_up(0.0)
+    assert len(spares(home)) == SPARES
+    return spares(home)
+
+
+def dies(home: Home, place: Place, now: float) -> None:
+    """And what follows, up to its successor."""
+    home.family.died(place, now)
+    if place is not home.core:
+        home.family.said(home.core, WorkerReclaimed(place.index, place.generation), now)
+    else:
+        for worker in home.workers:
+            home.family.said(worker, Quiesced(home.core.generation), now)
     home.family.step(now)
-    return spare(home)
 
 
-def test_it_is_started_when_nothing_else_is_to_be_done(home: Home) -> None:
-    """Not while processes that clients wait for need the CPUs."""
+def test_they_are_started_when_nothing_else_is_to_be_done(home: Home) -> None:
+    """One after the other, and not while processes that clients wait for need the CPUs."""
     home.family.step(0.0)
     home.family.step(SPARE_AFTER)
-    assert home.family.spare.child is None
+    assert spares(home) == []
     home.up(SPARE_AFTER)
     home.family.step(SPARE_AFTER)
-    assert home.family.spare.child is None
-    assert home.family.next_step(SPARE_AFTER) == 2 * SPARE_AFTER
-    home.family.step(2 * SPARE_AFTER)
-    assert home.family.spare.child is not None
-    assert home.family.next_step(2 * SPARE_AFTER) is None
+    assert spares(home) == []
+    for number in range(1, SPARES + 1):
+        due = home.family.next_step(SPARE_AFTER)
+        assert due == (number + 1) * SPARE_AFTER
+        home.family.step(due)
+        assert len(spares(home)) == number
+    assert home.family.next_step(due) is None
 
 
-def test_a_worker_that_dies_is_replaced_by_it(home: Home) -> None:
-    """It is told what it is; later there is another spare."""
-    waiting = calm(home)
+def test_a_worker_that_dies_is_replaced_by_one(home: Home) -> None:
+    """It is told what it is; a moment later there is another spare."""
+    waiting, last = calm(home)
     place = home.workers[1]
-    home.family.died(place, 40.0)
-    home.family.said(home.core, WorkerReclaimed(1, 1), 40.0)
-    home.family.step(40.0)
+    dies(home, place, 40.0)
     assert place.child is waiting  # type: ignore[comparison-overlap]  # a fake
     assert (waiting.setup.role, waiting.setup.index, waiting.generation) == ("worker", 1, 2)
-    assert home.family.spare.child is None
-    home.ready(place, 40.1)
-    home.family.step(40.1 + SPARE_AFTER)
-    assert home.family.spare.child is not None
+    assert spares(home) == [last]
+    home.family.step(40.0 + SPARE_AFTER)
+    assert len(spares(home)) == SPARES
 
 
-def test_a_second_death_does_not_wait_for_a_spare(home: Home) -> None:
-    """A process is started as ever."""
+def test_the_last_one_is_for_the_core(home: Home) -> None:
+    """As long as another worker serves, which takes the clients of the dead one at once."""
+    first, last = calm(home)
+    dies(home, home.workers[0], 40.0)
+    home.ready(home.workers[0], 40.0)
+    dies(home, home.workers[1], 40.0)
+    home.ready(home.workers[1], 40.0)
+    assert [home.child(place) is first for place in home.workers] == [True, False]
+    assert spares(home) == [last]
+    dies(home, home.core, 40.0)
+    assert home.core.child is last  # type: ignore[comparison-overlap]  # a fake
+    assert spares(home) == []
+
+
+def test_where_no_worker_serves_the_last_one_is_for_whoever_dies(home: Home) -> None:
     waiting = calm(home)
     for place in home.workers:
         home.family.died(place, 40.0)
         home.family.said(home.core, WorkerReclaimed(place.index, 1), 40.0)
     home.family.step(40.0)
-    assert all(place.child is not None for place in home.workers)
-    assert [home.child(place) is waiting for place in home.workers] == [True, False]
+    assert [home.child(place) for place in home.workers] == waiting
+    assert spares(home) == []
+
+
+def test_one_that_somebody_has_stopped_takes_no_place(home: Home) -> None:
+    """Who waits for it would wait until it is missed."""
+    stopped, good = calm(home)
+    home.family.spares._state = {stopped.pid: "stopped", good.pid: "sleeping"}.__getitem__
+    dies(home, home.core, 40.0)
+    assert home.core.child is good  # type: ignore[comparison-overlap]  # a fake
+    assert stopped.killed == "somebody has stopped it, and it is needed"
 
 
 def test_one_that_dies_is_replaced_without_harm(home: Home) -> None:
     """Nobody else's affair; one that cannot live is tried again ever more seldom."""
     calm(home)
     for now in (40.0, 50.0, 60.0):
-        home.family.died(home.family.spare, now)
+        home.family.died(home.family.spares.places[0], now)
         home.family.step(now + SPARE_AFTER)
-        assert home.family.spare.child is not None
+        assert len(spares(home)) == SPARES
     assert all(place.child is not None for place in home.family.places)
     assert home.family.failure == ""
 
 
-def test_a_rolling_restart_begins_with_it(home: Home) -> None:
-    """It has the code that is to be replaced, so no place is filled by it; the next one is new."""
+def test_a_rolling_restart_begins_with_them(home: Home) -> None:
+    """They have the code that is to be replaced, so no place is filled by them; the next ones are new."""
     old = calm(home)
     assert home.family.roll(1.0)
-    assert old.killed
-    home.family.died(home.family.spare, 40.0)
+    assert all(one.killed for one in old)
+    for place in home.family.spares.places:
+        home.family.died(place, 40.0)
     home.family.step(60.0)
-    assert home.family.spare.child is None
+    assert spares(home) == []
 
 
 def test_it_is_not_told_what_it_will_be_told_anyway(home: Home) -> None:
     """News are for those who have a role; a stop is for all."""
     waiting = calm(home)
     home.family.change(blueprint())
-    assert waiting.sent == []
+    assert [one.sent for one in waiting] == [[], []]
     home.family.stop(40.0, 0.0)
     home.family.step(60.0)
     home.family.step(70.0)
-    assert waiting.sent == [Exit()]
+    assert [one.sent for one in waiting] == [[Exit()], [Exit()]]
 
 
 def test_sockets_and_doorbells_come_with_the_set_up() -> None:

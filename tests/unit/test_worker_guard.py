@@ -27,6 +27,7 @@ class Engine:
         self.used: list[object] = []
         self.limits: list[tuple[object, ...]] = []
         self.failed = False
+        self.cipher = "cipher"
 
     def secure_listener(self, number: int, tls: dict[str, str | bool] | None) -> str | None:
         self.used.append(tls)
@@ -42,7 +43,7 @@ class Engine:
         self.required = required
 
     def protection(self, index: int) -> tuple[bool, bool, str, str, int]:
-        return True, True, "TLSv1.3", "cipher", 256
+        return True, True, "TLSv1.3", self.cipher, 256
 
     def peer(self, index: int) -> str:
         return "10.0.0.1:9"
@@ -170,6 +171,24 @@ def test_refusals_are_told_apart(
     assert home.guard.refused(1, "10.0.0.1:9", error) is (counter is not None)
     assert home.counters.named() == ({counter: 1} if counter else {})
     assert [("10.0.0.1:9" in line) for line in caplog.messages] == ([True] if counter else [])
+
+
+@pytest.mark.parametrize(("cipher", "counter"), [("cipher", {}), ("", {"refused_tls": 1})])
+def test_who_leaves_after_the_tls_handshake_has_not_failed_in_it(
+    caplog: pytest.LogCaptureFixture, cipher: str, counter: dict[str, int]
+) -> None:
+    """A probe, say, that looks whether TLS is served: a plain line. In the midst of it: a failure."""
+    home = Home(PolicySetup(), None)
+    home.engine.cipher = cipher
+    caplog.set_level("INFO")
+    error = (
+        "amqp:connection:framing-error",
+        "SSL Failure: error:0A000126:SSL routines::unexpected eof while reading",
+    )
+    assert home.guard.refused(1, "10.0.0.1:9", error)
+    assert home.counters.named() == counter
+    plain = "connection of 10.0.0.1:9 ended before it was opened"
+    assert [(text == plain) for text in caplog.messages] == [not counter]
 
 
 def test_connections_that_were_not_opened_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:
