@@ -364,6 +364,7 @@ static inline void pump_turn(pump *p, int64_t until)
 static inline void pump_run(pump *p, int64_t until)
 {
     p->woken = false;
+    publish_actions(p);                     /* what Python has posted since the last round does not wait for a socket */
     do pump_turn(p, until); while (!p->woken && p->now_ms < until && !p->actions.failed);
 }
 

@@ -9,16 +9,19 @@ from peer import error_of, is_closed
 from proton import Condition, Endpoint, Link, int32
 from stand import Stand
 
+from shm import native as n
 from shm import stats
 from shm.payloads import (
     C_DETACH,
     C_OPEN_LINK,
+    C_PRESENTED,
     Attach,
     ConnectionOpened,
     Cost,
     Detach,
     LinkRefused,
     OpenLink,
+    Presented,
 )
 
 
@@ -96,6 +99,21 @@ def test_a_link_beyond_the_most_is_refused_and_counted(
     stand.hear(Detach)
     peer.begin_sender("d", session)
     stand.hear(Attach)
+
+
+def test_what_is_posted_between_rounds_does_not_wait_for_a_socket(stand: Stand, acceptor: Acceptor) -> None:
+    """A worker that has nothing else to do would sleep on it, and a new core wait for what it says."""
+    peer, _ = opened(stand, acceptor)
+    stand.turn(0)
+    seen: list[bytes | None] = []
+    stand.handler.attach = lambda *_: seen.append(stand.actions.pop())  # type: ignore[method-assign]
+    peer.begin_sender("a", peer.session())
+    stand.handler.post(C_PRESENTED, Presented())
+    while not seen:
+        peer.flush()
+        stand.pump.run(0.0)
+    assert seen[0] is not None
+    assert n.unpack(seen[0])["state"] == C_PRESENTED
 
 
 def test_links_stand_in_the_sessions_that_they_are_asked_for(stand: Stand, acceptor: Acceptor) -> None:
