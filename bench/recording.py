@@ -3,8 +3,8 @@
     python -m bench.recording
 
 Each pair of runs is one without and one with; the ratio is of the CPU that all processes but the recorder
-used for a message, and the recorder's own stands beside it. Dropped are records that had no room because
-the recorder was behind.
+used for a message, and the recorder's own stands beside it. While the recorder is behind, records stand for
+several deliveries: thinned are those that have none of their own. Dropped are records that had no room.
 """
 
 import statistics
@@ -27,15 +27,15 @@ from shm.stats import COUNTERS
 
 LOG: Final = "flowLog {{\n    directory: {directory}\n    sampling: {sampling}\n    rollAge: 2\n}}\n"
 ROUTER: Final = "bench"  # its id
+COUNTED: Final = ("records", "thinned", "dropped")
 
 
 class Pair(NamedTuple):
-    """A run without and one with a flow log; records made and dropped meanwhile."""
+    """A run without and one with a flow log; what the core has counted meanwhile."""
 
     off: Run
     on: Run
-    records: int
-    dropped: int
+    counted: Mapping[str, int]
 
     @property
     def ratio(self) -> float:
@@ -48,13 +48,13 @@ def without_recorder(cpu: Mapping[str, float]) -> float:
     return sum(spent for role, spent in cpu.items() if role != "recorder")
 
 
-def counted(running: Running) -> tuple[int, int]:
-    """Records that the core has made so far, and those that had no room."""
+def counted(running: Running) -> dict[str, int]:
+    """Records that the core has made so far, deliveries that others stand for, records that had no room."""
     if running.process is None:
         raise BenchError("there is no router")
     with attach(segment_prefix(ROUTER, running.process.pid)) as segments:
         page = segments.core_stats()
-        found = page.get(COUNTERS["flow_records"][0]), page.get(COUNTERS["flow_dropped"][0])
+        found = {name: page.get(COUNTERS[f"flow_{name}"][0]) for name in COUNTED}
         del page
     return found
 
@@ -65,7 +65,7 @@ def pair(measured: Transfer, off: Running, on: Running, *, kind: str, turned: bo
     runs = [measured.run(one, kind, 1.0) for one in ((on, off) if turned else (off, on))]
     after = counted(on)
     first, second = reversed(runs) if turned else runs
-    return Pair(first, second, after[0] - before[0], after[1] - before[1])
+    return Pair(first, second, {name: after[name] - before[name] for name in COUNTED})
 
 
 @click.command(help=__doc__)
@@ -99,9 +99,7 @@ def main(
 
 def shown(pairs: list[Pair]) -> Table:
     """A line for each pair, and the median."""
-    table = Table(
-        "", "messages/s off", "on", "µs/msg off", "on", "ratio", "recorder µs", "records", "dropped"
-    )
+    table = Table("", "messages/s off", "on", "µs/msg off", "on", "ratio", "recorder µs", *COUNTED)
     for number, one in enumerate(pairs, 1):
         table.add_row(
             str(number),
@@ -109,13 +107,11 @@ def shown(pairs: list[Pair]) -> Table:
             *(f"{without_recorder(run.router_cpu):.3f}" for run in (one.off, one.on)),
             f"{one.ratio:.3f}",
             f"{one.on.router_cpu.get('recorder', 0):.2f}",
-            f"{one.records:,}",
-            f"{one.dropped:,}",
+            *(f"{one.counted[name]:,}" for name in COUNTED),
         )
     median = statistics.median(one.ratio for one in pairs)
-    table.add_row(
-        "median", "", "", "", "", f"{median:.3f}", "", "", f"{sum(one.dropped for one in pairs):,} in all"
-    )
+    sums = (f"{sum(one.counted[name] for one in pairs):,} in all" for name in COUNTED)
+    table.add_row("median", "", "", "", "", f"{median:.3f}", "", *sums)
     return table
 
 

@@ -33,6 +33,7 @@ typedef struct core_flow {
     telemetry_view view;
     telemetry_producer ring;
     uint32_t every, generation;    /* one of `every` deliveries is recorded */
+    uint32_t asked;            /* the same while the recorder keeps up */
     core_note *note;           /* by the index of the core_in */
     uint32_t note_room;
     uint64_t number[ROUTERD_MAX_WORKERS + 1];
@@ -134,7 +135,7 @@ static void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t 
     f->view = telemetry_at(base);
     f->generation = generation;
     f->seed = seed;
-    f->every = 1;
+    f->every = f->asked = 1;
     telemetry_produce(&f->ring, &f->view);
     atomic_store_explicit(&f->view.header->dropped, 0, memory_order_relaxed);
     f->name_turn = (generation * (TELEMETRY_NAMES / 4)) & (TELEMETRY_NAMES - 1);    /* not at once over what records of the core before name */
@@ -144,6 +145,14 @@ static void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t 
     f->me = flow_name(f, f->id, f->id_length);
     flow_pin(f, f->me, 1);
     f->local = flow_link(f, 0, 0, 0, FLOW_LOCAL);
+}
+
+/* The recorder may see what has been recorded.  The less room it leaves, the fewer are recorded, each of which stands for more. */
+static inline void flow_publish(core_flow *f)
+{
+    telemetry_publish(&f->ring);
+    uint64_t eighths = telemetry_behind(&f->ring) / (TELEMETRY_RECORDS / 8);
+    f->every = f->asked << (eighths < 4 ? 0 : eighths < 6 ? 2 : eighths < 7 ? 4 : 6);
 }
 
 static inline void flow_close(core_flow *f)
@@ -235,10 +244,13 @@ __attribute__((noinline)) static void flow_note(core_router *c, const core_link 
     core_flow *f = c->flow;
     if (in->node.index >= f->note_room && !flow_note_room(c, f)) return;
     core_note *note = &f->note[in->node.index];
-    uint64_t handle = pool_handle(in), hash = (handle ^ pool_handle(l)) * 0x9e3779b97f4a7c15ull;
-    bool taken = l->kind != LINK_CONTROL && l->worker != c->workers && !((hash >> 32) * f->every >> 32);
+    uint64_t handle = pool_handle(in), hash = (handle ^ pool_handle(l)) * 0x9e3779b97f4a7c15ull >> 32;
+    bool told = l->kind != LINK_CONTROL && l->worker != c->workers, taken = told && !(hash * f->every >> 32);
     note->of.delivery = taken ? handle : 0;
-    if (!taken) return;
+    if (!taken) {
+        if (__builtin_expect(f->every != f->asked, 0) && told && !(hash * f->asked >> 32)) stats_add(c->stats, STAT_FLOW_THINNED, 1);
+        return;
+    }
     flow_note_begin(f, note, handle, a ? a->flow : l->flow_address, l, priority);
     note->of.treatment = flow_class(l, a);
     flow_ahead(c, l);

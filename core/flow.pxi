@@ -29,14 +29,14 @@ cdef class Telemetry:
             PyBuffer_Release(&self.held)
 
     def record(self, uint32_t every) -> None:
-        """Record one of so many deliveries from now on; 0: none."""
+        """Record one of so many deliveries from now on, fewer while the recorder is behind; 0: none."""
         if every:
-            self.flow.every = every
+            self.flow.every = self.flow.asked = every
         self.forwarder.core.flow = self.flow if every else NULL
 
     def publish(self) -> None:
         """Let the recorder see what has been recorded."""
-        telemetry_publish(&self.flow.ring)
+        flow_publish(self.flow)
 
     def name(self, bytes text not None) -> int:
         """The number of a text, which stays until ``forget``."""

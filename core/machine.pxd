@@ -169,7 +169,7 @@ cdef extern from "setup.h" nogil:
         pass
     ctypedef struct core_flow:
         telemetry_producer ring
-        uint32_t every
+        uint32_t every, asked
     ctypedef struct core_router:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
@@ -249,7 +249,7 @@ cdef extern from "setup.h" nogil:
     void count_stale(core_router *)
     int FLOW_LOCAL
     const char *telemetry_check(const void *, size_t)
-    void telemetry_publish(telemetry_producer *)
+    void flow_publish(core_flow *)
     void flow_open(core_flow *, void *, const uint8_t *, uint32_t, uint32_t, uint64_t)
     void flow_close(core_flow *)
     uint32_t flow_name(core_flow *, const uint8_t *, uint32_t)

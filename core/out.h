@@ -104,7 +104,7 @@ static inline uint64_t core_overflow(const core_router *c)
 
 static inline void core_publish(core_router *c)
 {
-    if (__builtin_expect(c->flow != NULL, 0)) telemetry_publish(&c->flow->ring);      /* first: of what anybody is told there is a record */
+    if (__builtin_expect(c->flow != NULL, 0)) flow_publish(c->flow);      /* first: of what anybody is told there is a record */
     while (c->dirty) {
         uint32_t w = (uint32_t) __builtin_ctzll(c->dirty);
         c->dirty &= c->dirty - 1;

@@ -122,10 +122,11 @@ def run(
     from pipeline import batch  # noqa: PLC0415  pyspark is optional
     from pipeline.capacity import Costs  # noqa: PLC0415  the same
     from pipeline.session import session  # noqa: PLC0415  the same
-    from pipeline.storage import Results  # noqa: PLC0415  the same
+    from pipeline.storage import Results, prepare  # noqa: PLC0415  the same
     from pipeline.survey import survey  # noqa: PLC0415  the same
 
     found = survey(source)
+    prepare(output)
     for one in found.skipped:
         click.echo(str(one), err=True)
     with session(master, _settings(memory, conf)) as spark:
@@ -175,8 +176,9 @@ def report(output: str, master: str | None, memory: str, conf: tuple[str, ...]) 
     """Write report.html: one page with tables and plots of the results of a run."""
     from pipeline.report import report as make  # noqa: PLC0415  pyspark is optional
     from pipeline.session import session  # noqa: PLC0415  the same
-    from pipeline.storage import Results  # noqa: PLC0415  the same
+    from pipeline.storage import Results, summary  # noqa: PLC0415  the same
 
+    summary(output)  # a wrong directory is said before Spark starts
     with session(master, _settings(memory, conf)) as spark:
         click.echo(make(Results(spark, output)))
 
@@ -202,8 +204,9 @@ def plan(
     from pipeline import batch  # noqa: PLC0415  pyspark is optional
     from pipeline.plan import Wishes  # noqa: PLC0415  the same
     from pipeline.session import session  # noqa: PLC0415  the same
-    from pipeline.storage import Results  # noqa: PLC0415  the same
+    from pipeline.storage import Results, summary  # noqa: PLC0415  the same
 
+    summary(output)  # as for a report
     with session(master, _settings(memory, conf)) as spark:
         made, where = batch.plan(Results(spark, output), Wishes(add, remove, slack))
     for odd in made.odd:

@@ -1,145 +1,238 @@
-"""Pieces of a self-contained HTML page: tables, bars and lines. What a log says is text only."""
+"""Pieces of a self-contained HTML page: figures, tables, bars and lines. What a log says is text only."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import Final
 
-WIDTH: Final = 900
-HEIGHT: Final = 220
-LEFT: Final = 80  # room for the numbers of the axis
-BOTTOM: Final = 24
 COLOURS: Final = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#64748b")
+HEIGHT: Final = 1000  # of a plot, in units of its own: it is stretched to what there is room for
+LONG: Final = 28  # characters of a text beyond which it may be broken
+MARKS: Final = 5  # times on an axis
+_ROUND: Final = (1, 2, 2.5, 5, 10)  # a scale ends at one of these, times a power of ten
 
 STYLE: Final = """
-:root { color-scheme: light dark; --line: #8884; --quiet: #7a7a7a; }
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 86rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-p.note { color: var(--quiet); }
-div.wide { overflow-x: auto; }
+:root { color-scheme: light dark; --line: #8884; --quiet: #70757e; --stripe: #8881; }
+@media (prefers-color-scheme: dark) { :root { --quiet: #9aa0aa; } }
+* { box-sizing: border-box; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 80rem; margin: 1.5rem auto 4rem; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.6rem 0 0; }
+p.note { color: var(--quiet); margin: .2rem 0 .8rem; max-width: 60rem; }
+nav { margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; }
+dl { display: grid; gap: .6rem; margin: 1rem 0; }
+dl { grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); }
+dl div { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .8rem; }
+dt { color: var(--quiet); font-size: .85rem; } dd { margin: 0; font-size: 1.25rem; }
+div.wide { overflow-x: auto; margin-top: .6rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem .2rem 0; text-align: left; white-space: nowrap; }
+th, td { padding: .25rem .5rem; text-align: left; vertical-align: top; white-space: nowrap; }
 th, td { border-bottom: 1px solid var(--line); }
-td.number, th.number { text-align: right; } td.long { white-space: normal; min-width: 15rem; }
-svg { width: 100%; height: auto; } svg text { font-size: 12px; fill: currentColor; }
-svg .axis { stroke: var(--line); }
+th { color: var(--quiet); font-weight: 600; font-size: .85rem; vertical-align: bottom; }
+tbody tr:nth-child(even) { background: var(--stripe); }
+td.number, th.number { text-align: right; }
+td.long { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
+td.bar { width: 60%; min-width: 6rem; } table.bars { width: 100%; max-width: 60rem; }
+td.bar div { height: 1rem; margin-top: .2rem; border-radius: .15rem; background: #2563eb; min-width: 1px; }
+figure { margin: .6rem 0 0; }
+figcaption { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin-bottom: .5rem; }
+figcaption i { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; }
+div.plot { display: grid; grid-template-columns: auto 1fr; column-gap: .5rem; font-size: .8rem; }
+div.plot svg { width: 100%; height: 14rem; display: block; }
+div.plot div { display: flex; justify-content: space-between; color: var(--quiet); }
+div.scale { flex-direction: column; text-align: right; margin: -.6rem 0; }
+div.times { grid-column: 2; margin-top: .3rem; } div.times span { white-space: nowrap; }
+svg line { stroke: var(--line); stroke-width: 1; } svg polyline { fill: none; stroke-width: 1.5; }
+svg * { vector-effect: non-scaling-stroke; }
+@media (max-width: 44rem) {
+ table.cards thead { display: none; } table.cards, table.cards tbody { display: block; }
+ table.cards tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
+ table.cards td { display: grid; grid-template-columns: 7rem 1fr; border: 0; padding: .1rem .4rem; }
+ table.cards td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+ table.cards td::before { content: attr(data-head); color: var(--quiet); }
+ table.cards td:empty { display: none; }
+ td.bar { display: none; } div.times span:nth-child(even) { display: none; }
+}
 """
 
-Cell = str | int | float | datetime | bool | Sequence[str] | None
+
+class Figure(str):
+    """A number as people read it, with its unit: it stands at the right."""
+
+    __slots__ = ()
 
 
-def page(title: str, parts: Iterable[str]) -> str:
-    """The whole document."""
+Cell = str | int | datetime | None
+
+
+def page(title: str, note: str, parts: Mapping[str, str]) -> str:
+    """The whole document; ``parts`` by their headings, that of the first one is empty."""
+    chapters = [
+        f'<h2 id="{_anchor(heading)}">{escape(heading)}</h2>\n{part}' if heading else part
+        for heading, part in parts.items()
+    ]
+    links = (f'<a href="#{_anchor(heading)}">{escape(heading)}</a>' for heading in parts if heading)
+    chapters.insert(1, f"<nav>{' '.join(links)}</nav>")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE}</style></head><body>\n<h1>{escape(title)}</h1>\n"
-        + "\n".join(parts)
+        f"<style>{STYLE}</style></head><body>\n<h1>{escape(title)}</h1>\n{said(note)}\n"
+        + "\n".join(chapters)
         + "\n</body></html>\n"
     )
 
 
-def section(title: str, note: str, *parts: str) -> str:
-    """A part with a heading, and what it shows."""
-    return f'<h2>{escape(title)}</h2>\n<p class="note">{escape(note)}</p>\n' + "\n".join(parts)
+def _anchor(heading: str) -> str:
+    return escape(heading.lower().replace(" ", "-"))
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], empty: str = "nothing") -> str:
-    """A table; numbers to the right. Without rows the word for that."""
+def said(note: str) -> str:
+    """What something shows."""
+    return f'<p class="note">{escape(note)}</p>'
+
+
+def figures(values: Mapping[str, Cell]) -> str:
+    """The few numbers that matter most."""
+    shown = (f"<div><dt>{escape(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in values.items())
+    return f"<dl>{''.join(shown)}</dl>"
+
+
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[Cell]], empty: str = "nothing", cards: bool = False
+) -> str:
+    """A table; numbers at the right. Without rows the word for that. ``cards``: a narrow window shows each
+    row below the other, with the heads beside its cells."""
     rows = list(rows)
-    body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-    if not body:
+    if not rows:
         return f"<p>{escape(empty)}</p>"
-    numbers = {at for row in rows for at, value in enumerate(row) if _numeric(value)}
+    numbers = {at for row in rows for at, value in enumerate(row) if isinstance(value, int | Figure)}
     head = "".join(
         f"<th{' class=number' if at in numbers else ''}>{escape(one)}</th>" for at, one in enumerate(heads)
     )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+    body = "\n".join(
+        f"<tr>{''.join(_cell(value, one, cards) for value, one in zip(row, heads, strict=True))}</tr>"
+        for row in rows
+    )
+    kind = ' class="cards"' if cards else ""
+    return _wide(f"<table{kind}><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>")
 
 
-def _numeric(value: Cell) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _wide(text: str) -> str:
+    """What may be wider than the window: it is scrolled by itself."""
+    return f'<div class="wide">{text}</div>'
 
 
-def _cell(value: Cell) -> str:
-    if isinstance(value, bool) or value is None:
-        return f"<td>{'' if value is None else 'yes' if value else 'no'}</td>"
-    if isinstance(value, int | float):
-        return f'<td class="number">{number(value)}</td>'
-    if isinstance(value, datetime):
-        return f"<td>{moment(value)}</td>"
-    text = value if isinstance(value, str) else ", ".join(value)
-    return f"<td{' class=long' if len(text) > 40 else ''}>{escape(text)}</td>"
+def _cell(value: Cell, head: str, cards: bool) -> str:
+    text = _text(value)
+    number = isinstance(value, int | Figure)
+    kind = ' class="number"' if number else ' class="long"' if len(text) > LONG else ""
+    return f"<td{kind}{f' data-head={_quoted(head)}' if cards else ''}>{text}</td>"
 
 
-def number(value: float) -> str:
-    """For people: thousands apart, three digits that count."""
-    return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 1000 else f"{value:.3g}"
+def _quoted(text: str) -> str:
+    return f'"{escape(text)}"'
 
 
-def moment(value: datetime) -> str:
-    """A time of day in UTC, to the second."""
-    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+def _text(value: Cell) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return escape(f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else value)
 
 
-def milliseconds(nanoseconds: float | None) -> float | None:
-    """As people say it."""
-    return None if nanoseconds is None else nanoseconds / 1e6
+def period(first: datetime, last: datetime) -> str:
+    """From when to when, in UTC, to the minute; the day once if it is the same."""
+    start, end = first.astimezone(UTC), last.astimezone(UTC)
+    until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M}"
+    return f"{start:%Y-%m-%d %H:%M} to {until}"
 
 
-def bars(rows: Sequence[tuple[str, float]]) -> str:
-    """A bar for each name."""
-    most = max((value for _, value in rows), default=0) or 1
-    height = 22 * len(rows) + 4
-    drawn = []
-    for at, (name, value) in enumerate(rows):
-        y, length = 22 * at + 4, value / most * (WIDTH - 420)
-        drawn.append(
-            f'<text x="290" y="{y + 13}" text-anchor="end">{escape(name[:44])}</text>'
-            f'<rect x="300" y="{y}" width="{max(length, 1):.1f}" height="16" fill="{COLOURS[0]}"/>'
-            f'<text x="{306 + length:.1f}" y="{y + 13}">{number(value)}</text>'
-        )
-    return _svg(height, drawn)
+def milliseconds(nanoseconds: float | None) -> Figure | None:
+    """With three digits behind the point, so that those of a column stand below each other."""
+    return None if nanoseconds is None else Figure(f"{nanoseconds / 1e6:,.3f}")
 
 
-def lines(times: Sequence[datetime], series: Mapping[str, Sequence[float]], unit: str) -> str:
-    """Lines over time, all on one scale from zero."""
-    if not times:
+def share(part: float | None) -> Figure | None:
+    """Of a whole, in percent."""
+    if part is None:
+        return None
+    return Figure("< 0.1 %" if 0 < part < 0.001 else f"{part * 100:,.1f} %")
+
+
+def octets(count: int | None) -> Figure | None:
+    """Bytes, in the unit that leaves up to three digits before the point."""
+    if count is None:
+        return None
+    if count < 1000:
+        return Figure(f"{count} B")
+    size, units = count / 1000, ["kB", "MB", "GB", "TB"]
+    while size >= 999.95 and len(units) > 1:
+        size /= 1000
+        del units[0]
+    return Figure(f"{size:,.1f} {units[0]}")
+
+
+def days(count: float | None) -> Figure | None:
+    """A prospect: far away it is no number any more."""
+    if count is None:
+        return None
+    return Figure("> 1,000" if count > 1000 else f"{count:,.1f}")
+
+
+def bars(rows: Sequence[tuple[str, int, Cell, Cell]], heads: tuple[str, str, str, str]) -> str:
+    """A bar for each name, as long as its count; and two more cells."""
+    most = max((count for _, count, _, _ in rows), default=0) or 1
+    if not rows:
         return "<p>nothing</p>"
-    most = max((max(values, default=0) for values in series.values()), default=0) or 1
-    start, span = times[0].timestamp(), max(1.0, times[-1].timestamp() - times[0].timestamp())
-    drawn = [_axis(most, unit), *(_mark(at, times[0], span) for at in range(5))]
+    name, *others = (escape(one) for one in heads)
+    head = f"<th>{name}</th><th></th>" + "".join(f'<th class="number">{one}</th>' for one in others)
+    body = "\n".join(
+        f"<tr>{_cell(one, '', False)}"
+        f'<td class="bar"><div style="width:{count / most * 100:.1f}%"></div></td>'
+        + "".join(_cell(value, "", False) for value in (count, *more))
+        + "</tr>"
+        for one, count, *more in rows
+    )
+    return _wide(f'<table class="bars"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>')
+
+
+def lines(start: datetime, step_s: int, series: Mapping[str, Sequence[float]], unit: str) -> str:
+    """What each of some things came to in each step of time, all on one scale from zero."""
+    count = max((len(values) for values in series.values()), default=0)
+    if not count:
+        return "<p>nothing</p>"
+    top = round_up(max(max(values, default=0.0) for values in series.values()))
+    drawn = [f'<line x1="0" x2="{count}" y1="{y}" y2="{y}"/>' for y in (0, HEIGHT // 2, HEIGHT)]
+    legend = []
     for at, (name, values) in enumerate(series.items()):
-        points = " ".join(
-            f"{LEFT + (time.timestamp() - start) / span * (WIDTH - LEFT - 10):.1f},{_y(value, most):.1f}"
-            for time, value in zip(times, values, strict=True)
-        )
         colour = COLOURS[at % len(COLOURS)]
-        drawn.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-        x, y = LEFT + 10 + 160 * at, 14
-        drawn.append(f'<text x="{x}" y="{y}" style="fill:{colour}">{escape(name[:22])}</text>')
-    return _svg(HEIGHT, drawn)
-
-
-def _axis(most: float, unit: str) -> str:
-    return "".join(
-        f'<line class="axis" x1="{LEFT}" x2="{WIDTH - 10}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(value)}{escape(note)}</text>'
-        for value, note in ((0.0, ""), (most / 2, ""), (most, f" {unit}"))
-        for y in (_y(value, most),)
+        points = " ".join(
+            f"{x},{HEIGHT - value / top * HEIGHT:.0f}"
+            for place, value in enumerate(values)
+            for x in (place, place + 1)
+        )
+        drawn.append(f'<polyline points="{points}" style="stroke:{colour}"/>')
+        legend.append(f'<span><i style="background:{colour}"></i>{escape(name)}</span>')
+    scale = "".join(f"<span>{value:,g} {escape(unit)}</span>" for value in (top, top / 2, 0))
+    whole = timedelta(seconds=step_s * count)
+    times = "".join(
+        f"<span>{(start + whole * at / (MARKS - 1)).astimezone(UTC):%m-%d %H:%M}</span>"
+        for at in range(MARKS)
+    )
+    return (
+        f'<figure><figcaption>{"".join(legend)}</figcaption><div class="plot">'
+        f'<div class="scale">{scale}</div>'
+        f'<svg viewBox="0 0 {count} {HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape(", ".join(series))} over time">{"".join(drawn)}</svg>'
+        f'<div class="times">{times}</div></div></figure>'
     )
 
 
-def _mark(at: int, start: datetime, span: float) -> str:
-    time = datetime.fromtimestamp(start.timestamp() + span * at / 4, UTC)
-    anchor = ("start", "middle", "middle", "middle", "end")[at]
-    x = LEFT + at / 4 * (WIDTH - LEFT - 10)
-    return f'<text x="{x:.1f}" y="{HEIGHT - 4}" text-anchor="{anchor}">{time:%m-%d %H:%M}</text>'
-
-
-def _y(value: float, most: float) -> float:
-    return 36 + (1 - value / most) * (HEIGHT - BOTTOM - 40)
-
-
-def _svg(height: int, drawn: Iterable[str]) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(drawn)}</svg>'
+def round_up(value: float) -> float:
+    """The end of a scale that holds a value: 1, 2, 2.5 or 5 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** (len(f"{value:.0f}") - 1) if value >= 1 else 1.0
+    while power > value:
+        power /= 10
+    return next((power * one for one in _ROUND if power * one >= value), power * _ROUND[-1])

@@ -38,6 +38,11 @@ class State:
         """Minutes before this (µs since 1970) get no more records but later ones than that; None: none."""
         return min(self.heard.values()) - int(delay_s * 1e6) if self.heard else None
 
+    def missing(self) -> int:
+        """Records that were not there, so far: numbers between the first and the last of each writer."""
+        numbers = sum(ranges[-1][1] - ranges[0][0] + 1 for ranges in self.taken.values() if ranges)
+        return max(0, numbers - self.records)
+
 
 class Parts:
     """The directory. Its methods are called by one process at a time."""

@@ -30,6 +30,30 @@ def _read(spark: SparkSession, files: list[LogFile]) -> DataFrame:
     return spark.read.schema(FLOW).parquet(*(file.path for file in files))
 
 
+def prepare(directory: str) -> None:
+    """Make a directory for results. Raises PipelineError: it cannot be written to."""
+    files, root = file_system(directory)
+    try:
+        files.create_dir(root, recursive=True)
+        with files.open_output_stream(f"{root}/.probe"):
+            pass
+        files.delete_file(f"{root}/.probe")
+    except OSError as error:
+        raise PipelineError(f"{directory} cannot be written to: {error.strerror or error}") from error
+
+
+def summary(directory: str) -> dict[str, Any]:
+    """What the last run said of its results. Raises PipelineError: there are none."""
+    files, root = file_system(directory)
+    try:
+        with files.open_input_file(f"{root}/{SUMMARY}") as file:
+            return dict(json.loads(file.read()))
+    except (OSError, ValueError) as error:
+        raise PipelineError(
+            f"{directory} holds no results: `routerd pipeline run` makes them there"
+        ) from error
+
+
 class Results:
     """A directory of tables, each a directory of Parquet files that is replaced by a rename."""
 
@@ -40,15 +64,7 @@ class Results:
 
     def prepare(self) -> None:
         """Make the directory. Raises PipelineError: it cannot be written to."""
-        try:
-            self._files.create_dir(self._root, recursive=True)
-            with self._files.open_output_stream(f"{self._root}/.probe"):
-                pass
-            self._files.delete_file(f"{self._root}/.probe")
-        except OSError as error:
-            raise PipelineError(
-                f"{self.directory} cannot be written to: {error.strerror or error}"
-            ) from error
+        prepare(self.directory)
 
     def write(self, name: str, table: DataFrame) -> None:
         """Write a table in place of the former one of that name."""
@@ -78,13 +94,7 @@ class Results:
 
     def summary(self) -> dict[str, Any]:
         """What the last run said of itself. Raises PipelineError: there was none."""
-        try:
-            with self._files.open_input_file(f"{self._root}/{SUMMARY}") as file:
-                return dict(json.loads(file.read()))
-        except (OSError, ValueError) as error:
-            raise PipelineError(
-                f"{self.directory} holds no results: `routerd pipeline run` makes them there"
-            ) from error
+        return summary(self.directory)
 
     def _url(self, path: str) -> str:
         scheme = self.directory.partition("://")

@@ -52,9 +52,10 @@ def run(spark: SparkSession, source: str, output: str, pace: Pace, tell: Tell) -
     raw = raw_of(source)
     parts = Parts(spark, output)
     parts.prepare()
-    spark.conf.set(
-        "spark.sql.files.ignoreCorruptFiles", "true"
-    )  # a batch cannot leave one out; `Watch` names it
+    # A batch cannot leave a file out: `Watch` names bad ones, and the records of one that was deleted before
+    # it was read are missing.
+    for bad in ("Corrupt", "Missing"):
+        spark.conf.set(f"spark.sql.files.ignore{bad}Files", "true")
     records = (
         spark.readStream.schema(FLOW)
         .option("maxFilesPerTrigger", pace.files)
@@ -118,9 +119,10 @@ class _Batches:
             self._parts.fold(added(all_))
 
     def _say(self, state: State) -> None:
-        closed = state.closed_until(self._pace.delay_s)
+        closed = _moment(state.closed_until(self._pace.delay_s))
+        missing = f", {missing} missing" if (missing := state.missing()) else ""
         self._tell(
-            f"batch {state.batch}: {state.records} records so far; minutes complete until {_moment(closed)}"
+            f"batch {state.batch}: {state.records} records so far{missing}; minutes complete until {closed}"
         )
 
 

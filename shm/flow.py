@@ -255,7 +255,8 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "int32",
         False,
         "",
-        "how many deliveries this one stands for: N where 1 of N is recorded",
+        "how many deliveries this one stands for: N where 1 of N is recorded, more while the recorder is "
+        "behind",
     ),
     Column(
         "lat_hist", "histogram", True, "", "latencies of an aggregate by logarithmic bucket; only for `flow`"
@@ -290,7 +291,7 @@ METADATA: Final[dict[str, str]] = {
     "routerd.flow.boot": "`boot_id` of all rows",
     "routerd.flow.sequences": 'JSON: by worker, first and last `seq` of the file, `{"0": [1, 250]}`',
     "routerd.flow.dropped": "records that had no room in the ring since the core started",
-    "routerd.flow.sampling": "1 of how many deliveries was recorded when the file was begun",
+    "routerd.flow.sampling": "`sampling` of the flowLog when the file was begun",
 }
 """Key-value metadata of a file."""
 

@@ -82,6 +82,11 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "tables_refused": (62, "counter", "route tables and MEID maps that were not"),
     "table_entries": (63, "gauge", "entries of all route tables in use"),
     "flow_records": (64, "counter", "records for the flow log"),
+    "flow_thinned": (
+        160,
+        "counter",
+        "deliveries not recorded because the recorder was behind: others stand for them",
+    ),
     "flow_dropped": (
         65,
         "counter",

@@ -185,6 +185,17 @@ static inline telemetry_record *telemetry_slot(telemetry_producer *p)
     return &p->record[p->next & (TELEMETRY_RECORDS - 1)];
 }
 
+/* Records that the recorder has not read, at most: the number is right where it is more than half of the ring. */
+static inline uint64_t telemetry_behind(telemetry_producer *p)
+{
+    if (p->next - p->tail_seen > TELEMETRY_RECORDS / 2) {
+        /* partner: the release store in telemetry_return */
+        uint64_t tail = atomic_load_explicit(&p->header->tail, memory_order_acquire);
+        if (p->next - tail <= TELEMETRY_RECORDS) p->tail_seen = tail;
+    }
+    return p->next - p->tail_seen;
+}
+
 static inline void telemetry_publish(telemetry_producer *p)
 {
     if (p->published == p->next) return;

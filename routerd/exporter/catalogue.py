@@ -120,6 +120,9 @@ NUMBERS: Final[dict[str, Number]] = {
     ),
     "addresses": Number(_gauge("addresses", "Addresses known")),
     "flow_records": Number(_counter("flow_records", "Records of deliveries made for the flow log")),
+    "flow_thinned": Number(
+        _counter("flow_thinned_deliveries", "Deliveries that others stand for while the recorder is behind")
+    ),
     "flow_dropped": Number(FLOW_LOST, {"reason": "ring_full"}),
     "flow_lost_no_space": Number(FLOW_LOST, {"reason": "no_space"}),
     "flow_lost_io": Number(FLOW_LOST, {"reason": "io"}),

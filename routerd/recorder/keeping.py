@@ -34,13 +34,6 @@ SETTLED: Final = timedelta(
 _CODED: Final = [column.name for column in COLUMNS if column.type == "dictionary"]
 
 
-class Done(NamedTuple):
-    """What one look has come to, in files."""
-
-    compacted: int = 0
-    deleted: int = 0
-
-
 class Kept(NamedTuple):
     """A file, as retention sees it; the order is that of deletion."""
 
@@ -62,14 +55,12 @@ class Keeper:
         self._told = self._root / COMPACT / manifest_name(router)
         self._unreadable: set[Path] = set()
 
-    def look(self, now: datetime) -> Done:
-        """Do what is due. Raises OSError."""
-        compacted = self._compact(now) if self._setup.compaction else 0
-        return Done(compacted, self._delete(now))
-
     # ---- putting together ----
 
-    def _compact(self, now: datetime) -> int:
+    def compact(self, now: datetime) -> int:
+        """Put the files of past hours together; how many. Raises OSError."""
+        if not self._setup.compaction:
+            return 0
         manifest, merged = self._manifest(), 0
         for hour, files in self._hours(RAW).items():
             entry = manifest["hours"].get(hour, {"files": [], "sources": []})
@@ -146,8 +137,23 @@ class Keeper:
 
     # ---- deleting ----
 
-    def _delete(self, now: datetime) -> int:
+    def delete(self, now: datetime) -> int:
+        """Delete what is too old or too much; how many files. Raises OSError. Raw files go before anything is
+        written: the disk may be full because of them."""
         manifest = self._manifest() if self._setup.compaction else {"hours": {}}
+        going = self._surplus(now, manifest)
+        raw = [one for one in going if not one.tree]
+        _remove(raw)
+        hours = {one.hour for one in going if one.tree} & manifest["hours"].keys()
+        for hour in hours:
+            del manifest["hours"][hour]
+        if hours:  # it never names a file that is gone
+            self._write_manifest(manifest)
+        whole = [one for one in self._files() if one.tree and (one in going or one.hour in hours)]
+        _remove(whole)
+        return len(raw) + len(whole)
+
+    def _surplus(self, now: datetime, manifest: dict[str, Any]) -> list[Kept]:
         kept = sorted(self._files())
         total, going = sum(one.size for one in kept), []
         for one in kept:
@@ -158,20 +164,10 @@ class Keeper:
             )
             spare = compacted and age >= self._setup.raw_seconds
             large = 0 < self._setup.keep_bytes < total
-            if not (old or spare or large):
-                continue
-            total -= one.size
-            going.append(one)
-        hours = {one.hour for one in going if one.tree} & manifest["hours"].keys()
-        for hour in hours:
-            del manifest["hours"][hour]
-        if hours:  # it never names a file that is gone
-            self._write_manifest(manifest)
-        going += [one for one in kept if one.tree and one.hour in hours and one not in going]
-        for one in going:
-            one.path.unlink(missing_ok=True)
-            _remove_empty(one.path.parent)
-        return len(going)
+            if old or spare or large:
+                total -= one.size
+                going.append(one)
+        return going
 
     def _files(self) -> Iterator[Kept]:
         for tree in (RAW, COMPACT):
@@ -207,6 +203,12 @@ def _end(hour: str) -> datetime:
     start = _start(hour)
     assert start is not None
     return start + timedelta(hours=1)
+
+
+def _remove(files: list[Kept]) -> None:
+    for one in files:
+        one.path.unlink(missing_ok=True)
+        _remove_empty(one.path.parent)
 
 
 def _remove_empty(folder: Path) -> None:

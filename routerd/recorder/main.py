@@ -94,7 +94,7 @@ class Keeping:
         self._keeper: Keeper | None = None
         self._thread: threading.Thread | None = None
         self._due = 0.0
-        self._told = ""
+        self._told: dict[str, str] = {}
 
     def configure(self, setup: FlowSetup) -> None:
         """Look after that from now on."""
@@ -111,14 +111,13 @@ class Keeping:
     def _look(self, keeper: Keeper) -> None:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LAZY)
-        try:
-            done = keeper.look(self._wall())
-        except OSError as error:
-            self._page.add(COUNTERS["flow_errors"][0])
-            if str(error) != self._told:
-                LOGGER.error("Flow log: its closed files cannot be looked after: %s", error)
-            self._told = str(error)
-            return
-        self._told = ""
-        self._page.add(COUNTERS["flow_compacted"][0], done.compacted)
-        self._page.add(COUNTERS["flow_deleted"][0], done.deleted)
+        # Each by itself: where there is no room to put files together, deleting some makes it.
+        for counter, work in (("flow_compacted", keeper.compact), ("flow_deleted", keeper.delete)):
+            try:
+                self._page.add(COUNTERS[counter][0], work(self._wall()))
+                self._told.pop(counter, None)
+            except OSError as error:
+                self._page.add(COUNTERS["flow_errors"][0])
+                if str(error) != self._told.get(counter):
+                    LOGGER.error("Flow log: its closed files cannot be looked after: %s", error)
+                self._told[counter] = str(error)

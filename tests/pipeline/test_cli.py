@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli import pipeline
-from pipeline.page import lines, page, table
+from pipeline.page import bars, days, lines, milliseconds, octets, page, period, round_up, share, table
 from pipeline.report import report
 from pipeline.storage import Results
+
+# Says how many tables are wider than there is room for.
+MEASURE = """<script>document.body.dataset.wide = [...document.querySelectorAll("div.wide")]
+.filter(one => one.scrollWidth > one.clientWidth).length</script>"""
+MONDAY = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
 
 def invoke(*words: str) -> Any:
@@ -100,14 +106,36 @@ def test_pyspark_missing_is_said_with_what_to_install(flows: Path, tmp_path: Pat
 
 def test_what_a_log_says_is_text(tmp_path: Path) -> None:
     """Addresses are chosen by clients: none becomes a part of the page."""
-    made = page("<b>", [table(("<i>",), [("<img src=x onerror=alert(1)>",)]), lines([], {}, "")])
-    assert "<img" not in made
-    assert "<b>" not in made
-    assert "<i>" not in made
+    bad = '<img src=x onerror=alert(1)>"'
+    parts = {
+        "": table(("<i>",), [(bad,)], cards=True),
+        "<s>": lines(MONDAY, 60, {bad: [1.0]}, "<u>"),
+        "<q>": bars([(bad, 1, None, bad)], ("<p>", "", "", "")),
+    }
+    made = page("<b>", bad, parts)
+    for tag in ("<img", "<b>", "<i>", "<s>", "<u>", "<q>", 'onerror=alert(1)>"'):
+        assert tag not in made
+
+
+def test_numbers_are_as_people_read_them() -> None:
+    """With the digits that count and units; scales end at round numbers, whatever they have to hold."""
+    assert [octets(n) for n in (0, 999, 1000, 999_960, 5_802_184, 10**16)] == [
+        "0 B", "999 B", "1.0 kB", "1.0 MB", "5.8 MB", "10,000.0 TB",
+    ]  # fmt: skip
+    assert [share(part) for part in (0, 0.0001, 0.25, 1)] == ["0.0 %", "< 0.1 %", "25.0 %", "100.0 %"]
+    assert [milliseconds(ns) for ns in (None, 171_000, -2_092_000_000)] == [None, "0.171", "-2,092.000"]
+    assert [days(count) for count in (None, 3.14, 1e6)] == [None, "3.1", "> 1,000"]
+    assert period(MONDAY, MONDAY.replace(hour=9)) == "2026-01-05 08:00 to 09:00"
+    assert period(MONDAY, MONDAY.replace(day=6)) == "2026-01-05 08:00 to 2026-01-06 08:00"
+    assert [round_up(x) for x in (0, 1, 3, 0.668, 41, 99.9, 1e6)] == [1, 1, 5, 1, 50, 100, 1e6]
+    for exponent in range(-30, 60):
+        value = 1.37**exponent
+        assert value <= round_up(value) <= value * 2.5000001
+    assert lines(MONDAY, 60, {}, "/s") == "<p>nothing</p>"
 
 
 def test_the_report_is_one_page_that_a_browser_shows(results: Results, tmp_path: Path) -> None:
-    """Every section with its table or plot; nothing is loaded from elsewhere."""
+    """Every section with its table or plot, which fit; nothing is loaded from elsewhere."""
     where = Path(report(results))
     text = where.read_text()
     assert "http://" not in text
@@ -116,17 +144,21 @@ def test_the_report_is_one_page_that_a_browser_shows(results: Results, tmp_path:
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("install chromium to look at the report in a browser")
+    measured = tmp_path / "measured.html"
+    measured.write_text(text + MEASURE)
     command = [browser, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={tmp_path}"]
     command += [
         *(["--no-sandbox"] if os.getuid() == 0 else []),
         "--timeout=60000",
+        "--window-size=1300,1000",
         "--dump-dom",
-        f"file://{where}",
+        f"file://{measured}",
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     for shown in ("slow consumer", "special/loop", "R1&gt;R4&gt;R3&gt;R2", "pair/there", "worker 0"):
-        assert f">{shown}</td>" in done.stdout or f">{shown}</text>" in done.stdout, shown
+        assert f">{shown}</td>" in done.stdout, shown
     assert "message type 12" in done.stdout
-    assert done.stdout.count("<h2>") == 8
+    assert done.stdout.count("<h2 ") == 8
     assert done.stdout.count("<polyline") == 5
+    assert 'data-wide="0"' in done.stdout

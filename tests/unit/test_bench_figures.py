@@ -283,4 +283,4 @@ def test_the_flow_log_costs_what_all_but_the_recorder_use() -> None:
     off = Run(messages=10, router_cpu={"core": 0.5, "worker 0": 1.5})
     on = Run(messages=10, router_cpu={"core": 0.6, "worker 0": 1.5, "recorder": 1.0})
     assert without_recorder(on.router_cpu) == pytest.approx(2.1)
-    assert Pair(off, on, 10, 0).ratio == pytest.approx(1.05)
+    assert Pair(off, on, {}).ratio == pytest.approx(1.05)

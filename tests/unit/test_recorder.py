@@ -15,6 +15,7 @@ from flow_bed import Bed
 
 from routerd.recorder.files import File
 from routerd.recorder.keeping import Keeper
+from routerd.recorder.main import Keeping
 from routerd.recorder.record import Recorder
 from shm import flow
 from shm import native as n
@@ -158,9 +159,39 @@ def test_a_full_ring_drops_and_counts(desk: Desk) -> None:
     """The core goes on; the numbers of what was dropped are missing."""
     desk.bed.pass_on()
     desk.bed.fill(3)
-    desk.bed.pass_on(8)
-    assert desk.bed.stats.get(COUNTERS["flow_records"][0]) == 4
-    assert desk.bed.stats.get(COUNTERS["flow_dropped"][0]) == 5
+    desk.bed.pass_on(640)  # a few of which are to be recorded
+    made, thinned, dropped = counted(desk.bed)
+    assert made == 1 + 3
+    assert dropped == 640 - thinned - 3 > 0
+
+
+def counted(bed: Bed) -> list[int]:
+    """Records, deliveries that others stand for, records without room."""
+    return [bed.stats.get(COUNTERS[f"flow_{name}"][0]) for name in ("records", "thinned", "dropped")]
+
+
+@pytest.mark.parametrize(("eighths", "weight"), [(2, 1), (5, 4), (6, 16), (7, 64)])
+def test_fewer_are_recorded_while_the_recorder_is_behind(desk: Desk, eighths: int, weight: int) -> None:
+    """Each stands for as many as there would have been, and none is lost; all when it has caught up."""
+    bed, count = desk.bed, 1600
+    bed.fill(n.TELEMETRY_ROOM * (15 - 2 * eighths) // 16)
+    bed.turn()
+    bed.pass_on(count)
+    made, thinned, dropped = counted(bed)
+    assert (made + thinned, dropped) == (count, 0)
+    assert count / weight / 2 < made < count / weight * 2 or weight == 1
+    assert weights(bed, made) == [weight] * made
+    bed.turn()
+    bed.pass_on(10)
+    assert weights(bed, 10) == [1] * 10
+
+
+def weights(bed: Bed, records: int) -> list[int]:
+    """What the last records say that they stand for."""
+    bed.waits(records)
+    columns = n.FlowColumns(2048)
+    assert bed.reader().read(columns, 0) == records
+    return memoryview(columns.buffers["weight"]).cast("i")[:records].tolist()
 
 
 @pytest.mark.parametrize(
@@ -234,8 +265,8 @@ def test_past_hours_are_put_together(desk: Desk) -> None:
     pq.write_table(pa.table({"x": [1]}), foreign)
     torn = desk.files()[0].with_name("me-all-zz.9-000002.parquet")
     torn.write_bytes(b"PAR1 and no more")
-    assert keeper.look(desk.wall).compacted == 3
-    assert keeper.look(desk.wall).compacted == 0
+    assert keeper.compact(desk.wall) == 3
+    assert keeper.compact(desk.wall) == 0
     manifest = desk.root / "compact" / flow.manifest_name("me")
     assert '"sources"' in manifest.read_text()
     (compact,) = (desk.root / "compact").rglob("*.parquet")
@@ -250,10 +281,11 @@ def test_what_is_compacted_goes_first_and_the_oldest_then(tmp_path: Path) -> Non
     """rawAge for files whose rows stand in a compacted one, retentionAge for all."""
     desk = Desk(tmp_path, raw_seconds=3600, keep_seconds=4 * 3600)
     keeper = _past_hour(desk, 2)
-    assert keeper.look(desk.wall) == (2, 2)
+    assert (keeper.compact(desk.wall), keeper.delete(desk.wall)) == (2, 2)
     assert not desk.files()
     assert len(list((tmp_path / "compact").rglob("*.parquet"))) == 1
-    assert keeper.look(NOON + timedelta(hours=6)) == (0, 1)
+    later = NOON + timedelta(hours=6)
+    assert (keeper.compact(later), keeper.delete(later)) == (0, 1)
     assert not list((tmp_path / "compact").rglob("*.parquet"))
     assert '"hours": {}' in (tmp_path / "compact" / flow.manifest_name("me")).read_text()
 
@@ -264,9 +296,30 @@ def test_too_many_bytes_delete_the_oldest(tmp_path: Path) -> None:
     sizes = [file.stat().st_size for file in desk.files()]
     names = [file.name for file in desk.files()]
     assert sum(sizes) > 20_000
-    assert keeper.look(desk.wall).deleted > 0
+    assert keeper.delete(desk.wall) > 0
     assert [file.name for file in desk.files()] == names[-len(desk.files()) :]
     assert sum(file.stat().st_size for file in desk.files()) <= 20_000
+
+
+def test_old_files_are_deleted_though_there_is_no_room_to_put_any_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is they who take the room: said once, and no reason to keep them."""
+    desk = Desk(tmp_path, keep_seconds=3600)
+    _past_hour(desk, 2)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("routerd.recorder.keeping.os.fsync", full)
+    keeping = Keeping("me", desk.bed.recorder, lambda: desk.wall)
+    keeping.configure(desk.setup)
+    for now in (0.0, 1000.0):
+        keeping.step(now)
+        assert keeping._thread is not None
+        keeping._thread.join()
+    assert (desk.count("flow_deleted"), desk.count("flow_errors"), desk.files()) == (2, 1, [])
+    assert caplog.text.count("No space left") == 1
 
 
 @pytest.fixture
