@@ -43,14 +43,15 @@ div.scale { flex-direction: column; text-align: right; margin: -.6rem 0; }
 div.times { grid-column: 2; margin-top: .3rem; } div.times span { white-space: nowrap; }
 svg line { stroke: var(--line); stroke-width: 1; } svg polyline { fill: none; stroke-width: 1.5; }
 svg * { vector-effect: non-scaling-stroke; }
-@media (max-width: 44rem) {
+@media (max-width: 60rem) {
  table.cards thead { display: none; } table.cards, table.cards tbody { display: block; }
  table.cards tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
  table.cards td { display: grid; grid-template-columns: 7rem 1fr; border: 0; padding: .1rem .4rem; }
  table.cards td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
  table.cards td::before { content: attr(data-head); color: var(--quiet); }
  table.cards td:empty { display: none; }
- td.bar { display: none; } div.times span:nth-child(even) { display: none; }
+}
+@media (max-width: 44rem) { td.bar { display: none; } div.times span:nth-child(even) { display: none; }
 }
 """
 

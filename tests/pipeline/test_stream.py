@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,6 +118,28 @@ def test_the_stream_makes_the_batch_jobs_matrix(
     folded = parts.read()
     assert folded is not None
     assert totals(folded) == before
+
+
+def test_a_file_that_is_deleted_before_it_is_read_is_missing(
+    spark: SparkSession, flows: Path, tmp_path: Path
+) -> None:
+    """The stream goes on with the next one, and says how many records it did not see."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    files = []
+    for at, file in enumerate(sorted((flows / "raw").rglob("R1-0-*.parquet"))[:3]):
+        files.append(Path(shutil.copy(file, raw)))
+        os.utime(files[-1], (at, at))
+    rows = [pq.read_metadata(file).num_rows for file in files]
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        files[1].unlink(missing_ok=True)
+
+    stream.run(spark, str(tmp_path), str(tmp_path / "out"), Pace(once=True, files=1), tell)
+    assert f": {rows[0]} records so far; " in told[0]
+    assert f": {rows[0] + rows[2]} records so far, {rows[1]} missing; " in told[-1]
 
 
 def start(some: Path, output: Path) -> subprocess.Popen[str]:

@@ -122,7 +122,7 @@ def died(output: Path, steps: int) -> bool:
             parts, batches = start(output)
     result: Any = parts.read()
     assert sorted(result) == list(range(1, 9))
-    assert parts.latest().records == 8
+    assert (parts.latest().records, parts.latest().missing()) == (8, 0)
     return deaths == 1
 
 
@@ -132,3 +132,9 @@ def test_killed_before_any_step(tmp_path: Path) -> None:
     while died(tmp_path / str(steps), steps):
         steps += 1
     assert steps >= 2 * len(BATCHES)
+
+
+def test_missing_are_the_numbers_that_did_not_come() -> None:
+    """Between files and within one; not those in front of the first, which may be older than the log."""
+    assert State().missing() == 0
+    assert State(0, 12, 0, {"a": [(5, 9), (12, 15)], "b": [(1, 10)]}, {}).missing() == 9
