@@ -106,7 +106,7 @@ def test_what_is_posted_between_rounds_does_not_wait_for_a_socket(stand: Stand, 
     peer, _ = opened(stand, acceptor)
     stand.turn(0)
     seen: list[bytes | None] = []
-    stand.handler.attach = lambda *_: seen.append(stand.actions.pop())  # type: ignore[method-assign]
+    stand.handler.attach = lambda *_: seen.append(stand.actions.pop())  # type: ignore[method-assign]  # the test is the handler
     peer.begin_sender("a", peer.session())
     stand.handler.post(C_PRESENTED, Presented())
     while not seen:
