@@ -16,7 +16,7 @@ from routerd.config.attribute import Attribute
 from routerd.config.check import Checked, check
 from routerd.config.json_text import JsonText
 from routerd.config.load import assemble, check_together
-from routerd.config.policy import Vhost
+from routerd.config.policy import Policy, Vhost
 from routerd.config.relations import unusable_log
 from routerd.config.router import Log, Router
 from routerd.config.routing import Binding, Exchange
@@ -76,7 +76,7 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
         return _together(config, [*everything, made[0]], CREATED, *made)
     at = _find(config, kind, request, identities)
     if at is None:
-        if kind.entity not in (Log, Router):
+        if kind.entity not in (Log, Router, Policy):
             raise ChangeError(NOT_FOUND, f"there is no {kind.short_name} {request.identity}")
         made = _made(kind, _block(kind, request, "update"), _next_place())
         return _together(config, [*everything, made[0]], UPDATED, *made)
@@ -156,13 +156,24 @@ def _together(
         before = {one.text for one in check_together(list(config.checked))}
         new = dict.fromkeys([one.text for one in mistakes if one.text not in before] + wrong)
         if new:
-            still = "it is needed: " if status == DELETED else ""
+            still = f"it is needed{_by_whom(mistakes, everything)}: " if status == DELETED else ""
             raise ChangeError(BAD_REQUEST, still + _told(new))
     about = [one for one in found if one.warning and entity is not None and one.file == entity.file]
     about = [*remarks, *(one for one in about if entity is None or one.line == entity.line)]
     return Changed(
         _with(config, everything, about), status, entity, tuple(dict.fromkeys(one.text for one in about))
     )
+
+
+def _by_whom(mistakes: Sequence[Mistake], everything: Sequence[Checked]) -> str:
+    """Who has mistakes, by type and name, as far as they have names."""
+    places = {(one.file, one.line) for one in mistakes}
+    names = [
+        f"{at.type.short_name} {at.entity.name}"
+        for at in everything
+        if at.entity.name and places & {(at.file, line) for line in (at.line, *at.lines.values())}
+    ]
+    return f" by {', '.join(names[:MOST_TOLD])}" if names else ""
 
 
 def _with(config: Config, everything: Sequence[Checked], remarks: Iterable[Mistake]) -> Config:
@@ -210,9 +221,9 @@ def _block(kind: EntityType, request: ChangeRequest, right: str, old: Checked | 
     given: dict[str, Setting] = {}
     if old is not None:
         given = {camel_case(setting.name): setting for setting in old.block.settings}
-    elif right == "update":
+    elif right == "update" and kind.entity is Log:
         _, _, key = request.identity.partition("/")
-        given["module"] = Setting("module", key, 0)  # only logs are there without being configured
+        given["module"] = Setting("module", key, 0)  # of those that are there without being configured
     for name, value in request.attributes.items():
         attribute = kind.attribute(name)
         if attribute is not None and not getattr(attribute, right):

@@ -7,6 +7,7 @@ import msgspec
 from routerd.config import Config, Log
 from routerd.config.attribute import Attribute, Entity
 from routerd.config.check import SECRETS
+from routerd.config.policy import Vhost
 from routerd.config.schema import ENTITY_TYPES, TYPE_OF, USER_GROUP, EntityType
 from routerd.identities import NUMBERED, Identities
 from routerd.log import MODULES
@@ -71,6 +72,15 @@ def _attribute(attribute: Attribute) -> AttributeSchema:
     )
 
 
+def _group(group: dict[str, Any]) -> dict[str, Any]:
+    """What a user group says, and the defaults of what it does not."""
+    return {
+        name: value
+        for name, value in group.items()
+        if value is not None and name not in ("line", "type", "name", "identity")
+    }
+
+
 def _values(entity: Entity, kind: EntityType, identity: str) -> dict[str, Any]:
     """The attributes an entity has; secrets stay here. What is numbered has a name only if given one."""
     values: dict[str, Any] = {
@@ -78,6 +88,8 @@ def _values(entity: Entity, kind: EntityType, identity: str) -> dict[str, Any]:
         for name, value in msgspec.to_builtins(entity).items()
         if value is not None and name not in SECRETS and name not in ("line", "type")
     }
+    if isinstance(entity, Vhost) and entity.groups is not None:
+        values["groups"] = {name: _group(group) for name, group in values["groups"].items()}
     if isinstance(entity, Log) and entity.module == "DEFAULT":
         values = _LOG_DEFAULTS | values
     named = {} if kind.name in NUMBERED else {"name": identity}

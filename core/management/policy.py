@@ -3,7 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from core.management.configured import Configured
+from core.management.request import Request, Response
 from core.management.view import View
 from shm import stats
 from shm.management import TypeSchema
@@ -20,6 +23,12 @@ class Policies(Configured):
     def __init__(self, view: View, schema: TypeSchema) -> None:
         super().__init__(view, schema)
         self.columns |= {name: _count(name) for name in _COUNTS}
+
+    def update(self, request: Request) -> Response:
+        """There is one only: it need not be named."""
+        if request.name is None and request.identity is None:
+            request = replace(request, identity=str(self.rows()[0]["identity"]))
+        return super().update(request)
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         """What is configured, and the counts as they are now."""

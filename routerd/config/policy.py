@@ -12,12 +12,16 @@ UNLIMITED_LINKS = 2147483647
 class Policy(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="policy"):
     """Limits of the whole router."""
 
-    max_connections: Annotated[int, about("Client connections at once.", ge=0)] = 65535
-    max_message_size: Annotated[int, about("Largest message in bytes; 0 is no limit.", ge=0)] = 0
-    enable_vhost_policy: Annotated[bool, about("Whether the vhost entities are enforced.")] = False
-    enable_vhost_name_patterns: Annotated[bool, about("Whether vhost names are patterns.")] = False
+    max_connections: Annotated[int, about("Client connections at once.", ge=0, update=True)] = 65535
+    max_message_size: Annotated[int, about("Largest message in bytes; 0 is no limit.", ge=0, update=True)] = 0
+    enable_vhost_policy: Annotated[bool, about("Whether the vhost entities are enforced.", update=True)] = (
+        False
+    )
+    enable_vhost_name_patterns: Annotated[bool, about("Whether vhost names are patterns.", update=True)] = (
+        False
+    )
     policy_dir: Annotated[str, about("Directory of .json files with more vhosts.", kind="path")] = ""
-    default_vhost: Annotated[str, about("The vhost for host names that have none.")] = "$default"
+    default_vhost: Annotated[str, about("The vhost for host names that have none.", update=True)] = "$default"
 
 
 class PolicyState(Struct, frozen=True, kw_only=True, rename="camel"):

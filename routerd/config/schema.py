@@ -87,7 +87,7 @@ ENTITY_TYPES: tuple[EntityType, ...] = (
     _type(Log, operations=("UPDATE",)),
     _type(Listener, operations=_CREATE_DELETE),
     _type(Address, operations=_CREATE_DELETE),
-    _type(Policy, PolicyState, singleton=True),
+    _type(Policy, PolicyState, singleton=True, operations=("UPDATE",)),
     _type(Vhost, operations=("CREATE", "UPDATE", "DELETE")),
     _type(SslProfile, operations=("CREATE", "UPDATE", "DELETE")),
     _type(AuthServicePlugin, operations=_CREATE_DELETE),

@@ -144,7 +144,7 @@ def test_what_is_needed_is_not_deleted(running: Running) -> None:
     """The one that refers to it is named."""
     running.ask("CREATE", "sslProfile", name="s", caCertFile="/dev/null")
     running.ask("CREATE", "connector", name="c", sslProfile="s")
-    with pytest.raises(ChangeError, match="needed: connector sslProfile: there is no sslProfile named"):
+    with pytest.raises(ChangeError, match="needed by connector c: connector sslProfile: there is no"):
         running.ask("DELETE", "sslProfile", "sslProfile/s")
 
 
