@@ -12,7 +12,7 @@ GROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
 MIB: Final = 1024 * 1024
 PROCESS_MIB: Final = 40  # of a process, beside the arenas
-OTHERS: Final = 3  # processes beside the workers: supervisor, core, spare
+OTHERS: Final = 4  # processes beside the workers: supervisor, core, two spares
 
 
 def memory_limit(groups: Path = GROUPS, membership: Path = MEMBERSHIP) -> int | None:
