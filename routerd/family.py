@@ -237,10 +237,10 @@ class Family:
     def died(self, place: Place, now: float) -> None:
         """A child's pidfd became readable."""
         assert place.child is not None
-        self.spares.later(now)
         child, wanted = place.child, place.dismissed or self.stopping is not None
         death = child.reap()
         place.child = None
+        (self.spares.later if wanted else self.spares.needed)(now)
         if not wanted:
             place.lives.append(Life(child.born, child.ready, now))
             if not self.operational and child.ready is None:

@@ -14,7 +14,9 @@ from routerd.policy import Life
 from routerd.watch import STOPPED, process_state
 
 SPARES = 2
-SPARE_AFTER = 0.25  # since somebody died or was started: until then the machine has better things to do
+FIRST_AFTER = 1.0  # since the router's processes were started: until then the machine has better things to do
+SECOND_AFTER = 10.0  # the other one, where nobody has died yet: who runs for a moment only does without
+SPARE_AFTER = 0.25  # once somebody has died: since a death or a start
 
 LOGGER = logging.getLogger("SERVER")
 
@@ -26,11 +28,17 @@ class Spares:
         self._command = command
         self._state = state
         self._due = 0.0
+        self._needed = False  # somebody has died
         self.places = [Place("spare", index, []) for index in range(SPARES)]
 
     def later(self, now: float) -> None:
-        """Somebody has died or been started."""
-        self._due = now + SPARE_AFTER
+        """Somebody has been started, or has ended."""
+        self._due = now + (SPARE_AFTER if self._needed else FIRST_AFTER)
+
+    def needed(self, now: float) -> None:
+        """Somebody has died: others may follow."""
+        self._needed = True
+        self.later(now)
 
     def take(self, keep: int = 0) -> Child | None:
         """The one that has been there for longest, if there are more than ``keep``; none that somebody has
@@ -73,7 +81,7 @@ class Spares:
         return [place for place in self.places if place.child is None]
 
     def _start(self, place: Place, now: float) -> None:
-        self.later(now)
+        self._due = now + (SPARE_AFTER if self._needed else SECOND_AFTER)
         place.dismissed = False
         place.generation += 1
         try:

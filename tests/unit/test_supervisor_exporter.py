@@ -14,7 +14,7 @@ from routerd.family import Family
 from routerd.listeners import Listening
 from routerd.pinning import Pinning
 from routerd.setup import Blueprint
-from routerd.spares import SPARE_AFTER
+from routerd.spares import FIRST_AFTER
 from shm.control import Closed, Exit, Ready, SetListeners, Setup, StopAccepting
 
 
@@ -112,7 +112,7 @@ def test_without_http_there_is_none(home: Home) -> None:
     home.up()
     home.family.step(0.0)
     assert home.family.exporter.child is None
-    assert home.family.next_step(0.0) == SPARE_AFTER
+    assert home.family.next_step(0.0) == FIRST_AFTER
     home.family.change(home.blueprint(home.http))
     home.family.step(0.0)
     assert home.exporter.setup.listeners

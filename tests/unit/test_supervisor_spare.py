@@ -10,7 +10,7 @@ from household import FakeChild, Home, blueprint
 
 from routerd.child import Place
 from routerd.process import with_descriptors
-from routerd.spares import SPARE_AFTER, SPARES
+from routerd.spares import FIRST_AFTER, SECOND_AFTER, SPARE_AFTER, SPARES
 from shm.control import Exit, ListenerSetup, Quiesced, Setup, WorkerReclaimed
 
 ROOT = Path(__file__).parents[2]
@@ -44,17 +44,27 @@ def dies(home: Home, place: Place, now: float) -> None:
 def test_they_are_started_when_nothing_else_is_to_be_done(home: Home) -> None:
     """One after the other, and not while processes that clients wait for need the CPUs."""
     home.family.step(0.0)
-    home.family.step(SPARE_AFTER)
+    home.family.step(FIRST_AFTER)
     assert spares(home) == []
-    home.up(SPARE_AFTER)
-    home.family.step(SPARE_AFTER)
+    home.up(FIRST_AFTER)
+    home.family.step(FIRST_AFTER)
     assert spares(home) == []
+    for number, due in enumerate((2 * FIRST_AFTER, 2 * FIRST_AFTER + SECOND_AFTER)):
+        assert home.family.next_step(FIRST_AFTER) == due
+        home.family.step(due)
+        assert len(spares(home)) == number + 1
+    assert home.family.next_step(due) is None
+
+
+def test_once_somebody_has_died_they_are_started_sooner(home: Home) -> None:
+    """Another death may follow."""
+    home.up()
+    home.family.died(home.workers[0], 1.5)
     for number in range(1, SPARES + 1):
-        due = home.family.next_step(SPARE_AFTER)
-        assert due == (number + 1) * SPARE_AFTER
+        due = 1.5 + number * SPARE_AFTER
+        assert home.family.next_step(1.5) == due
         home.family.step(due)
         assert len(spares(home)) == number
-    assert home.family.next_step(due) is None
 
 
 def test_a_worker_that_dies_is_replaced_by_one(home: Home) -> None:
