@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -70,13 +71,18 @@ class Plan:
 def entity_loads(flows: DataFrame) -> DataFrame:
     """One row for each managed entity, message type and endpoint: messages that left the network for it.
 
-    ``by_meid``: whether a route table went by the entity's owner; null where the log does not say.
+    ``by_meid``: whether a route table went by the entity's owner; null where the log does not say. ``last``:
+    when the last of the messages came.
     """
     return (
         flows.where(_LEFT)
         .where("meid is not null")
         .groupBy("meid", "mtype", "sub_id", f.col("peer_container").alias("endpoint"))
-        .agg(f.sum("messages").alias("messages"), f.max("by_meid").alias("by_meid"))
+        .agg(
+            f.sum("messages").alias("messages"),
+            f.max("by_meid").alias("by_meid"),
+            f.max("last").alias("last"),
+        )
     )
 
 
@@ -154,6 +160,7 @@ def _owners(
 ) -> tuple[dict[str, set[str]], dict[tuple[int, int], set[str]]]:
     """Fills in loads and owners as observed; endpoints by entity, and entities by message type."""
     got: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    heard: dict[tuple[str, str], datetime] = {}
     by_type: dict[tuple[int, int], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in rows:
         name, endpoint = str(row["meid"]), str(row["endpoint"])
@@ -162,6 +169,8 @@ def _owners(
             continue
         by_type[_key(row)][name].add(endpoint)
         got[name][endpoint] += _whole(row["messages"])
+        if isinstance(last := row.get("last"), datetime):
+            heard[name, endpoint] = max(last, heard.get((name, endpoint), last))
     # A type is routed by entity if the log says so; where it says nothing, if each of its entities has one
     # endpoint. Others only carry the name along.
     types_of = {
@@ -174,7 +183,11 @@ def _owners(
         for name in names:
             owned[name] |= by_type[key][name]
     for name in sorted(owned):
-        plan.before[name] = max(sorted(owned[name]), key=lambda one: got[name][one])
+        # Who got the last message owns it: in a long log there may have been others before.
+        plan.before[name] = max(
+            sorted(owned[name]),
+            key=lambda one: (heard.get((name, one), datetime.min), got[name][one]),
+        )
         plan.loads[name] = sum(got[name].values())
     return owned, types_of
 

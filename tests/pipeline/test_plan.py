@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,16 @@ def test_what_goes_by_entity_is_known_from_the_log() -> None:
     assert made.entries == {(1, -1): "%meid", (2, -1): "b:1"}
     assert len(made.moves) == 2
     assert make_plan([*entities, carried], sets, Wishes()).entries == made.entries
+
+
+def test_the_owner_is_who_got_the_last_message() -> None:
+    """Not who got the most: a log holds what was before a table was pushed, too."""
+    hours = [datetime(2026, 1, 5, hour) for hour in (8, 9)]
+    rows = [
+        row(meid="ran-1", endpoint="a:1", messages=90, by_meid=True, last=hours[0]),
+        row(meid="ran-1", endpoint="b:1", messages=10, by_meid=True, last=hours[1]),
+        row(meid="ran-2", endpoint="a:1", messages=100, by_meid=True, last=hours[1]),
+    ]
+    made = make_plan(rows, [row(endpoints=["a:1"]), row(endpoints=["b:1"])], Wishes())
+    assert made.before == {"ran-1": "b:1", "ran-2": "a:1"}
+    assert made.moves == {}
