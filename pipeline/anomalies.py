@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pipeline.measures import gathered, messages, ranked, weight
+from pipeline.measures import beginning, gathered, messages, packed, ranked, weight
 from pipeline.schema import require
 
 NEEDS: Final = (
@@ -42,15 +42,15 @@ class Limits:
 def observed(log: DataFrame) -> DataFrame:
     """One row for each quarter of an hour, router, address or message type, and receiver."""
     rows = require(log, NEEDS, "anomalies").select(
-        f.timestamp_seconds(f.floor(f.unix_seconds("ts") / QUARTER_S) * QUARTER_S).alias("quarter"),
+        beginning(QUARTER_S).alias("quarter"),
         "router_id",
         "address",
         "mtype",
         f.col("peer_container").alias("container"),
         (f.col("egress_kind").isNull() | (f.col("egress_kind") != "inter_router")).alias("outer"),
         "n_deliveries", "sample_weight", "latency_ns", "credit_wait_ns", "outcome", "error_type",
-        (f.col("settle_ns") - f.col("latency_ns")).alias("answer_ns"),
-        (f.col("latency_ns") - f.coalesce("credit_wait_ns", f.lit(0))).alias("own_ns"),
+        packed(f.col("settle_ns") - f.col("latency_ns"), "answer"),
+        packed(f.col("latency_ns") - f.coalesce("credit_wait_ns", f.lit(0)), "own"),
     )  # fmt: skip
     failed = f.sum(f.when(f.col("outcome").isin(*FAILED), weight()).otherwise(0))
     return rows.groupBy("quarter", *WHERE, "outer").agg(
@@ -60,8 +60,8 @@ def observed(log: DataFrame) -> DataFrame:
         f.mode("error_type", True).alias("error"),
         f.avg("latency_ns").alias("latency_mean"),
         f.avg("credit_wait_ns").alias("credit_mean"),
-        *gathered("answer_ns", "answer"),
-        *gathered("own_ns", "own"),
+        *gathered("answer"),
+        *gathered("own"),
     ).select(
         "quarter", *WHERE, "outer", "n", "messages", "failed", "error", "latency_mean", "credit_mean",
         *ranked("answer", ("p50",)), *ranked("own", ("p50",)),

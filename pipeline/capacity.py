@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pipeline.measures import messages, octets
+from pipeline.measures import beginning, messages, octets
 from pipeline.schema import require
 
 NEEDS: Final = ("ts", "router_id", "worker_id", "size_bytes", "n_deliveries", "sample_weight")
@@ -35,7 +35,7 @@ def load(log: DataFrame, costs: Costs) -> DataFrame:
     """
     minutes = (
         require(log, NEEDS, "capacity")
-        .groupBy(f.date_trunc("minute", "ts").alias("minute"), "router_id", "worker_id")
+        .groupBy(beginning(60).alias("minute"), "router_id", "worker_id")
         .agg(messages(), octets())
     )
     core = f.lit(-1).cast("smallint")  # every message passes it

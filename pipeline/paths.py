@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from pipeline.flows import INNER, added, outer
-from pipeline.measures import gathered, origin, ranked, weight
+from pipeline.measures import gathered, origin, packed, ranked, ranked_in_spans, weight
 from pipeline.schema import require
 
 NEEDS: Final = (
@@ -59,52 +59,57 @@ def links(flows: DataFrame, log: DataFrame) -> DataFrame:
 def _transit(log: DataFrame) -> DataFrame:
     """By pair of neighbours: quickest and percentiles, by both clocks.
 
-    What a router sent on and what the next one got have in common: the message, the path, who came next. A
-    record in the middle of a path is both. Copies of one message to several receivers came over the link
+    What a router sent on and what the next one got have in common: the message, and the path of the latter.
+    A record in the middle of a path is both. Copies of one message to several receivers came over the link
     once.
     """
-    sent = f.struct(
-        "path", f.col("peer_container").alias("onward"), "weight", "message_number",
-        f.col("ended_ns").alias("sent_ns"), f.lit(None).cast("long").alias("came_ns"),
-    )  # fmt: skip
-    came = f.struct(
-        _before("path").alias("path"), f.col("router_id").alias("onward"), "weight", "message_number",
-        f.lit(None).cast("long").alias("sent_ns"), f.col("began_ns").alias("came_ns"),
-    )  # fmt: skip
-    passed_on = f.col("inner") & f.col("ended_ns").isNotNull()
-    ends = f.array(f.when(passed_on, sent), f.when(f.locate(">", f.col("path")) > 0, came))
-    seen = _followed(log).select("msg_id_hash", f.explode(ends).alias("end")).where("end is not null")
+    followed = _followed(log)
+    sent = f.col("inner") & f.col("ended_ns").isNotNull() & f.col("peer_container").isNotNull()
+    came = f.locate(">", f.col("path")) > 0
+    at_end = f.col("side") == 1  # of the link; a record may be of one link's end and of another's beginning
+    seen = (
+        followed.select("*", f.explode(f.array(f.lit(0), f.lit(1))).alias("side"))
+        .where(f.when(at_end, came).otherwise(sent))
+        .select(
+            "msg_id_hash",
+            f.when(at_end, f.col("path"))
+            .otherwise(f.concat("path", f.lit(">"), "peer_container"))
+            .alias("way"),
+            f.when(~at_end, f.col("weight")).alias("weight"),
+            f.when(~at_end, f.col("ended_ns")).alias("sent_ns"),
+            f.when(at_end, f.col("began_ns")).alias("came_ns"),
+            f.when(~at_end, f.col("message_number")).alias("sent_number"),
+            f.when(at_end, f.col("message_number")).alias("came_number"),
+        )
+    )
     passed = (
-        seen.select("msg_id_hash", "end.*")
-        .groupBy("msg_id_hash", "path", "onward")
+        seen.repartition("msg_id_hash", "way")  # hardly two of a group are in one place before that
+        .groupBy("msg_id_hash", "way")
         .agg(
             f.min("sent_ns").alias("sent_ns"),
             f.min("came_ns").alias("came_ns"),
-            f.max(f.when(f.col("sent_ns").isNotNull(), f.col("weight"))).alias("weight"),
-            _alone("sent_ns").alias("sent_alone"),
-            _alone("came_ns").alias("came_alone"),
+            f.max("weight").alias("weight"),
+            _alike("sent_number").alias("sent_alone"),
+            _alike("came_number").alias("came_alone"),
         )
         .where("sent_ns is not null and came_ns is not null and sent_alone and came_alone")
-        .withColumn("transit_ns", f.col("came_ns") - f.col("sent_ns"))
+        .select("way", (f.col("came_ns") - f.col("sent_ns")).alias("transit_ns"), "weight")
     )
-    last = f.substring_index("path", ">", -1)
-    gathered_rows = passed.groupBy(last.alias("router_id"), "onward").agg(
-        f.min("transit_ns").alias("least_ns"), *gathered("transit_ns", "transit", f.col("weight"), LOWEST_NS)
+    times = passed.select(
+        f.substring_index("way", ">", -2).alias("pair"),
+        packed("transit_ns", "transit", f.col("weight"), LOWEST_NS),
     )
-    return gathered_rows.select(
-        "router_id", "onward", "least_ns", *ranked("transit", ("p50", "p99"), LOWEST_NS)
-    )
+    found = ranked_in_spans(times, "pair", "transit", ("p50", "p99"), LOWEST_NS)
+    return found.select(
+        f.substring_index("pair", ">", 1).alias("router_id"),
+        f.substring_index("pair", ">", -1).alias("onward"),
+        "least_ns", "transit_n", "transit_p50", "transit_p99",
+    )  # fmt: skip
 
 
-def _alone(known: str) -> Column:
-    """Whether the records that have a value in ``known`` are of one message; those that do not say are."""
-    number = f.when(f.col(known).isNotNull(), f.col("message_number"))
+def _alike(number: str) -> Column:
+    """Whether records are of one message, by the numbers of those that have one; others say nothing."""
     return f.equal_null(f.min(number), f.max(number))
-
-
-def _before(path: str) -> Column:
-    """A path without its last router."""
-    return f.expr(f"substring({path}, 1, length({path}) - locate('>', reverse({path})))")
 
 
 def hops(pairs: DataFrame) -> DataFrame:
@@ -200,7 +205,7 @@ def journeys(log: DataFrame, pairs: DataFrame) -> DataFrame:
     began = (
         known.where("path = router_id and inner")  # what others go on from
         .groupBy("msg_id_hash", f.col("router_id").alias("origin"))
-        .agg(f.min("began_ns").alias("start_ns"), _alone("began_ns").alias("alone"))
+        .agg(f.min("began_ns").alias("start_ns"), _alike("message_number").alias("alone"))
         .where("alone")
         .hint("shuffle_hash")  # it fits, and nothing has to be sorted
     )
@@ -208,10 +213,10 @@ def journeys(log: DataFrame, pairs: DataFrame) -> DataFrame:
         known.where("path <> router_id and (inner is null or not inner)")
         .select("msg_id_hash", origin().alias("origin"), "path", "ended_ns", "weight")
         .join(began, ["msg_id_hash", "origin"])
-        .withColumn("took_ns", f.col("ended_ns") - f.col("start_ns"))
+        .select("path", packed(f.col("ended_ns") - f.col("start_ns"), "took", f.col("weight"), LOWEST_NS))
     )
-    gathered_rows = times.groupBy("path").agg(*gathered("took_ns", "took", f.col("weight"), LOWEST_NS))
     shown = ("p50", "p90", "p99")
+    gathered_rows = times.groupBy("path").agg(*gathered("took"))
     found = gathered_rows.select("path", *ranked("took", shown, LOWEST_NS))
     return _set_right(found, pairs, [f"took_{one}" for one in shown])
 

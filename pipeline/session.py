@@ -43,10 +43,11 @@ ALONE: Final = {
     "spark.sql.shuffle.partitions": "32",  # adaptive execution joins small ones
     "spark.sql.files.maxPartitionBytes": "64m",
 }
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # Each job is code of its own that runs for seconds: the second compiler takes longer than it saves, but for
-# what runs millions of times.
+# what runs millions of times. Nobody waits while rubbish is collected, so that may stop everything.
 JAVA: Final = (
-    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=20000 "
+    "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=20000 "
     "-XX:Tier4CompileThreshold=200000 -XX:Tier4BackEdgeThreshold=1000000"
 )
 
@@ -106,21 +107,20 @@ def _build(master: str | None, options: dict[str, str], scratch: Path) -> SparkS
         settings["spark.master"] = master or LOCAL
         settings["spark.ui.showConsoleProgress"] = "false"
         logging_file = Path(__file__).with_name("log4j2.properties")
-        settings["spark.driver.extraJavaOptions"] = " ".join(
-            (f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{logging_file}", JAVA)
+        settings[JAVA_OPTIONS] = " ".join(
+            (f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{logging_file}")
         )
+        options.setdefault(JAVA_OPTIONS, JAVA)  # another's choice of a collector must not meet ours
         if settings["spark.master"].startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not just any python3
             settings |= ALONE
             settings["spark.local.dir"] = str(scratch)
             settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
-    extra = options.pop("spark.driver.extraJavaOptions", "")
+    extra = options.pop(JAVA_OPTIONS, "")
     settings |= options
     if extra:
-        settings["spark.driver.extraJavaOptions"] = (
-            f"{settings.get('spark.driver.extraJavaOptions', '')} {extra}".strip()
-        )
+        settings[JAVA_OPTIONS] = f"{settings.get(JAVA_OPTIONS, '')} {extra}".strip()
     builder = SparkSession.builder.appName("routerd pipeline")
     for name, value in settings.items():
         builder = builder.config(name, value)

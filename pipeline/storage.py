@@ -7,6 +7,7 @@ from uuid import uuid4
 from pyarrow import fs
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
@@ -61,6 +62,7 @@ class Results:
         self._spark = spark
         self._files, self._root = file_system(directory)
         self.directory = directory
+        self._schemas: dict[str, StructType] = {}  # of tables written: Spark need not look into them
 
     def prepare(self) -> None:
         """Make the directory. Raises PipelineError: it cannot be written to."""
@@ -72,6 +74,7 @@ class Results:
         try:
             table.write.parquet(self._url(fresh))
             self._replace(f"{self._root}/{name}", fresh)
+            self._schemas[name] = table.schema
         finally:
             self._remove(fresh)
 
@@ -86,7 +89,9 @@ class Results:
     def read(self, name: str) -> DataFrame:
         """A table. Raises PipelineError: it is not there."""
         try:
-            return self._spark.read.parquet(self._url(f"{self._root}/{name}"))
+            known = self._schemas.get(name)
+            reader = self._spark.read if known is None else self._spark.read.schema(known)
+            return reader.parquet(self._url(f"{self._root}/{name}"))
         except AnalysisException as error:
             raise PipelineError(
                 f"{self.directory} has no table {name}: `routerd pipeline run` makes it there"

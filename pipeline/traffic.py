@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pipeline.measures import gathered, messages, octets, origin, outcomes, ranked
+from pipeline.measures import beginning, gathered, messages, octets, origin, outcomes, packed, ranked
 from pipeline.schema import require
 from shm.flow import OUTCOMES
 
@@ -13,6 +13,7 @@ NEEDS: Final = (
     "ts", "router_id", "egress_kind", "path", "address", "mtype", "size_bytes", "n_deliveries",
     "sample_weight", "outcome", "latency_ns",
 )  # fmt: skip
+MINUTE_S: Final = 60
 KEY: Final = ("minute", "origin", "router_id", "egress_kind", "address", "mtype")
 
 
@@ -23,7 +24,7 @@ def keyed(log: DataFrame) -> DataFrame:
     on: with ``egress_kind`` other than `inter_router` it is where it left the network.
     """
     return require(log, NEEDS, "the traffic matrix").select(
-        f.date_trunc("minute", "ts").alias("minute"), origin().alias("origin"), "*"
+        beginning(MINUTE_S).alias("minute"), origin().alias("origin"), "*"
     )
 
 
@@ -31,6 +32,7 @@ def traffic(log: DataFrame) -> DataFrame:
     """One row a key: messages, bytes, outcomes, and latency with nearest-rank percentiles and their n."""
     gathered_rows = (
         keyed(log)
+        .select("*", packed("latency_ns", "latency"))
         .groupBy(*KEY)
         .agg(
             f.count("*").alias("records"),
@@ -38,7 +40,7 @@ def traffic(log: DataFrame) -> DataFrame:
             octets(),
             *outcomes(),
             f.max("latency_ns").alias("latency_max"),
-            *gathered("latency_ns", "latency"),
+            *gathered("latency"),
         )
     )
     return gathered_rows.select(

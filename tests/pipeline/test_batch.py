@@ -14,7 +14,7 @@ from pipeline import batch, capacity
 from pipeline.capacity import Costs
 from pipeline.errors import PipelineError
 from pipeline.generate.scenario import FAULTS
-from pipeline.measures import gathered, ranked
+from pipeline.measures import gathered, packed, ranked
 from pipeline.plan import Wishes
 from pipeline.storage import Results
 from pipeline.survey import survey
@@ -157,7 +157,7 @@ def test_percentiles_are_nearest_rank(spark: SparkSession, values: list[tuple[in
     frame = spark.createDataFrame(
         [(v, 1, w) for v, w in values], "x long, n_deliveries long, sample_weight int"
     )
-    row = frame.agg(*gathered("x", "x")).select(*ranked("x")).collect()[0]
+    row = frame.select(packed("x", "x")).agg(*gathered("x")).select(*ranked("x")).collect()[0]
     wanted = [plainly.nearest_rank(values, one) for one in (500, 900, 990, 999)]
     assert list(row) == [sum(weight for _, weight in values), *wanted]
 
@@ -170,7 +170,7 @@ def plan_of(frame: DataFrame) -> str:
 # By table: how often the log is read, and shuffles: by the key of each grouping and window, and for joins.
 READS_AND_SHUFFLES = {
     "flows": (1, 1), "traffic": (1, 1), "quarters": (1, 1), "load": (1, 2), "endpoints": (1, 2),
-    "links": (1, 3), "hops": (0, 0), "journeys": (2, 3), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 4),
+    "links": (1, 4), "hops": (0, 0), "journeys": (2, 3), "taken": (0, 1), "ways": (0, 2), "talkers": (0, 4),
     "conversations": (0, 1), "unheard": (0, 1), "entities": (0, 1), "findings": (0, 5), "processes": (0, 3),
     "advice": (0, 1),
 }  # fmt: skip
