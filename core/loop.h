@@ -15,6 +15,7 @@
 #define CORE_SLICE_NS 10000000ull      /* under load, the semaphore is looked at this often: whether somebody wants Python */
 #define CORE_LONGEST_NS 50000000ull    /* and nobody but time does: a turn of Python costs as much as hundreds of messages */
 #define CORE_RETRY_NS 1000000ull       /* sleep no longer while work waits for room in a ring */
+#define CORE_CROWD 16u                 /* records since the last sleep: there is a crowd, more of it may come at once */
 
 /* Records of one worker, in order.  Its slots are given back, and the work made is published, at once. */
 static enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled)
@@ -113,18 +114,21 @@ static bool core_poll(core_router *c, uint64_t until)
     return false;
 }
 
-/* Blocks until a producer rings, the supervisor posts, or `until`. */
-static void core_sleep(core_router *c, uint64_t until)
+/* Blocks until a producer rings, the supervisor posts, or `until`.  False: there was something to read already.
+ * `crowd`: let the workers on this CPU go first, their actions come in one batch then.  Where messages come one by one there
+ * is no batch, and whoever else is on this CPU, and computes, would keep it until the scheduler's next tick: 4 ms. */
+static bool core_sleep(core_router *c, uint64_t until, bool crowd)
 {
     struct timespec t = {.tv_sec = (time_t) (until / 1000000000ull), .tv_nsec = (long) (until % 1000000000ull)};
-    sched_yield();                     /* let the workers on this CPU go first: their actions come in one batch then */
-    if (core_pending(c)) return;
+    if (crowd) sched_yield();
+    if (core_pending(c)) return false;
     doorbell_sleep(c->bell);
     if (!core_pending(c)) {            /* the second look: see doorbell.h */
         stats_add(c->stats, STAT_SLEEPS, 1);
         sem_clockwait(c->sem, CLOCK_MONOTONIC, &t);
     }
     doorbell_wake(c->bell);
+    return true;
 }
 
 /* Has anybody posted the semaphore while nobody slept on it?  It may have been a worker, for records that were read since. */
@@ -142,6 +146,7 @@ static enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
 {
     uint64_t longest = stats_get(c->stats, STAT_LONGEST);
     bool slept = false;
+    uint64_t since = 0;                /* records since the last sleep */
     c->now = clock_now();
     uint64_t slice = c->now + CORE_SLICE_NS, latest = c->now + CORE_LONGEST_NS;
     if (deadline < latest) latest = deadline;
@@ -162,10 +167,11 @@ static enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
             return stop;
         }
         slept = false;
+        since += handled;
         if (handled || (busy && core_poll(c, c->now + busy))) continue;
         core_gauges(c);
         bool waiting = core_overflow(c) > 0;
-        core_sleep(c, waiting && deadline - c->now > CORE_RETRY_NS ? c->now + CORE_RETRY_NS : deadline);
+        if (core_sleep(c, waiting && deadline - c->now > CORE_RETRY_NS ? c->now + CORE_RETRY_NS : deadline, since >= CORE_CROWD)) since = 0;
         c->now = clock_now();
         slept = !waiting;
     }

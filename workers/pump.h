@@ -219,6 +219,7 @@ struct pump {
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;
     uint64_t busy_poll_ns;
+    uint64_t moved;            /* records in and out when it last had nothing to do */
     uint32_t unsettled;
     uint64_t attached;             /* links there have been */
     pump_callback on_event;
