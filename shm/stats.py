@@ -45,8 +45,8 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "rmr_undelivered": (32, "counter", "RMR frames that no receiver accepted"),
     "rmr_unfit": (33, "counter", "messages to RMR endpoints that make no frame, rejected"),
     # core
-    "from_containers": (34, "counter", "deliveries from brokers"),
-    "to_containers": (35, "counter", "deliveries to brokers"),
+    "from_containers": (136, "counter", "deliveries from brokers"),
+    "to_containers": (137, "counter", "deliveries to brokers"),
     "redirected": (132, "counter", "deliveries sent to a fallback destination"),
     "transit": (133, "counter", "deliveries passed on to other routers"),
     "addresses": (40, "gauge", "addresses known"),

@@ -53,6 +53,12 @@ def test_counters_have_the_places_that_statistics_name(
     assert {n for n, index in places.items() if first <= index < first + 32} <= written.keys()
 
 
+def test_no_two_counters_share_a_place() -> None:
+    """Each would be told as the other one."""
+    places = [index for index, _, _ in stats.COUNTERS.values()]
+    assert len(places) == len(set(places))
+
+
 @pytest.mark.parametrize("name", [n for n in vars(payloads) if n.startswith("C_")])
 def test_control_kinds_are_those_of_the_records(name: str) -> None:
     """What a control record's ``state`` means is the same on both sides."""
