@@ -34,7 +34,7 @@ WRAPPER = '#!/bin/sh\nPYTHONPATH=/opt/routerd/source:/opt/routerd/packages exec 
 def nspawn() -> str:
     """The program that starts the container; the test is skipped where there is none."""
     if os.geteuid() != 0:
-        pytest.skip("a container with systemd needs root")
+        pytest.skip("a container with systemd needs root: run the tests as root")
     if not Path("/usr/lib/systemd/systemd").exists():
         pytest.skip("install the Debian package systemd to test the units")
     found = shutil.which("systemd-nspawn", path=f"{os.environ['PATH']}:{CACHE}/usr/bin")

@@ -181,8 +181,13 @@ def test_an_address_may_give_less_credit_than_the_listener(
     assert [r["credit"] for r in records if r["type"] == n.W_FLOW] == [credit]
 
 
-def test_a_message_that_still_arrives_is_not_stuck(bed: Bed) -> None:
-    """However long it takes: a stream may have no end."""
+@pytest.mark.parametrize(
+    ("flags", "stuck"),
+    [pytest.param(n.F_COMPLETE, 2, id="complete"), pytest.param(0, 0, id="a stream, which may have no end")],
+)
+def test_stuck_deliveries_are_a_gauge(bed: Bed, flags: int, stuck: int) -> None:
+    """As of the last look, once a second: one that nobody settles counts on both its links after 10 s, but
+    for one that still arrives."""
     second, stalls, gauge = 1_000_000_000, Stalls(bed.core.forwarder), COUNTERS["deliveries_stuck"][0]
     bed.say(C_ATTACH, attach(0))
     bed.say(C_ATTACH, attach(1, outgoing=True))
@@ -190,28 +195,12 @@ def test_a_message_that_still_arrives_is_not_stuck(bed: Bed) -> None:
     block = bed.arena.write(b"x")
     assert block is not None
     place = {"arena": 0, "block": block, "link": 0, "link_gen": 1, "peer": 1 | 1 << 32}
-    bed.post(type=n.A_DELIVER, length=1, time=second, **place)
-    for now in (second, 60 * second):
-        bed.core.step(now)
-        stalls.step(now)
-    assert bed.core.forwarder.counts()["incoming"] == 1
-    assert bed.stats.get(gauge) == 0
-
-
-def test_stuck_deliveries_are_a_gauge(bed: Bed) -> None:
-    """As of the last look, once a second: one that nobody settles counts on both its links after 10 s."""
-    second, stalls, gauge = 1_000_000_000, Stalls(bed.core.forwarder), COUNTERS["deliveries_stuck"][0]
-    bed.say(C_ATTACH, attach(0))
-    bed.say(C_ATTACH, attach(1, outgoing=True))
-    bed.step()
-    block = bed.arena.write(b"x")
-    assert block is not None
-    place = {"arena": 0, "block": block, "link": 0, "link_gen": 1, "peer": 1 | 1 << 32}
-    bed.post(type=n.A_DELIVER, flags=n.F_COMPLETE, length=1, time=second, **place)
-    for now, stuck in ((second, 0), (10 * second, 0), (12 * second, 2)):
+    bed.post(type=n.A_DELIVER, flags=flags, length=1, time=second, **place)
+    for now, seen in ((second, 0), (10 * second, 0), (12 * second, stuck)):
         bed.core.step(now)
         assert stalls.step(now) == PERIOD_NS
-        assert bed.stats.get(gauge) == stuck
+        assert bed.stats.get(gauge) == seen
+    assert bed.core.forwarder.counts()["incoming"] == 1
 
 
 def test_absurd_link_index_is_detached(bed: Bed) -> None:
