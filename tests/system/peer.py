@@ -262,6 +262,7 @@ class Peer:
 
     def round_trip(self) -> None:
         """Now the core has handled all that this peer said, and what it said to this peer by then is here."""
+        self.net.until(lambda: self.transport.pending() <= 0, "the socket takes all")  # the engine writes ATTACH first
         link = self.sender(None)
         link.close()
         self.net.until(lambda: is_closed(link), "detach")
