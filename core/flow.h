@@ -236,7 +236,7 @@ __attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, con
     note->of.meid = flow_name(f, meid, length);
 }
 
-static void flow_digest(core_router *c, core_flow *f, const core_in *in, core_note *note);
+static inline void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r);
 
 /* A message has come.  `a`: where it is sent to, NULL: nobody knows. */
 __attribute__((noinline)) static void flow_note(core_router *c, const core_link *l, const core_in *in, const core_address *a, uint8_t priority, const routerd_record *r)
@@ -254,7 +254,7 @@ __attribute__((noinline)) static void flow_note(core_router *c, const core_link 
     flow_note_begin(f, note, handle, a ? a->flow : l->flow_address, l, priority);
     note->of.treatment = flow_class(l, a);
     flow_ahead(c, l);
-    if (r->flags & F_DIGEST) flow_digest(c, f, in, note);
+    flow_told(c, f, in, note, r);
     if (l->annotated) flow_path(c, f, in, note);
     if (r->state == KEY_FOUND) flow_key(c, f, in, note, (int32_t) r->delivery, (int32_t) (r->delivery >> 32), r->extra);
 }

@@ -84,7 +84,7 @@ static uint32_t flow_route(core_router *c, core_flow *f, const core_in *in, uint
     return size ? flow_name(f, text, size) : 0;
 }
 
-static void flow_digest(core_router *c, core_flow *f, const core_in *in, core_note *note)
+__attribute__((noinline)) static void flow_digest(core_router *c, core_flow *f, const core_in *in, core_note *note)
 {
     const arena_view *v = &c->arena[in->arena];
     const arena_content *content = arena_content_of(v, in->block);
@@ -102,6 +102,18 @@ static void flow_digest(core_router *c, core_flow *f, const core_in *in, core_no
     note->more.onward = flow_route(c, f, in, d.onward);
     note->more.back = flow_route(c, f, in, d.back);
     note->of.known |= KNOWN_ROUTE;
+}
+
+static inline void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r)
+{
+    if (__builtin_expect(r->flags & F_BRIEF, F_BRIEF)) {
+        note->of.known = (uint8_t) (KNOWN_DIGEST | (r->credit ? KNOWN_BODY : 0));
+        note->of.message = r->delivery;
+        note->of.front = r->credit;
+        note->of.delivery_count = (uint16_t) r->extra;
+    } else if (r->flags & F_DIGEST) {
+        flow_digest(c, f, in, note);
+    }
 }
 
 #endif

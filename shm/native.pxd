@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The C11 headers as Cython sees them; the enumerations are Python names of shm.native too."""
 
-from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 
 cdef extern from "record.h" nogil:
     ctypedef struct routerd_record:
@@ -16,7 +16,7 @@ cdef extern from "record.h" nogil:
         A_CONTROL
         W_NONE, W_SEND, W_CONTINUE, W_UPDATE, W_RELEASE, W_CONSUMED, W_FLOW, W_DRAIN, W_DRAINED
         W_ACCEPTED, W_CONTROL
-        F_SETTLED, F_COMPLETE, F_ABORTED, F_IN, F_RELEASE, F_DROPPED, F_UNSENT, F_DIGEST
+        F_SETTLED, F_COMPLETE, F_ABORTED, F_IN, F_RELEASE, F_DROPPED, F_UNSENT, F_BRIEF, F_DIGEST
         D_FAILED, D_UNDELIVERABLE, D_PAYLOAD
         S_NONE, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED, S_TRANSACTIONAL
         C_CONNECTION_OPENED, C_CONNECTION_CLOSED, C_ATTACH, C_ATTACHED, C_DETACH, C_CLOSE, C_OPEN_LINK, C_LINK_REFUSED,
@@ -147,28 +147,15 @@ cdef extern from "layout.h" nogil:
 
 cdef extern from "telemetry.h" nogil:
     cdef enum:
-        FLOW_DROP, FLOW_DROPPED, FLOW_NO_CLASS, TELEMETRY_RECORDS, TELEMETRY_TEXT
+        TELEMETRY_RECORDS, TELEMETRY_TEXT
     ctypedef struct telemetry_message:
-        uint64_t delivery, message
-        uint32_t from_link, address, path, meid, generation, weight
-        int32_t mtype, sub_id
-        uint32_t front
-        uint16_t delivery_count, pieces
-        uint8_t worker, treatment, priority, hops, known, kind, outcome, presettled
+        uint32_t generation
     ctypedef struct telemetry_said:
         telemetry_message of
-        uint64_t number, arrived, settled, sent, queued, starved, bytes
-        uint32_t to_link, condition
-    ctypedef struct telemetry_more:
-        uint8_t trace[16]
-        uint8_t span[8]
-        uint8_t transaction[32]
-        uint32_t onward, back
     ctypedef struct telemetry_record:
         telemetry_said said
-        telemetry_more more
     cdef enum telemetry_known:
-        KNOWN_DIGEST, KNOWN_BODY, KNOWN_TRACE, KNOWN_TRANSACTION, KNOWN_ROUTE, KNOWN_OWNER, KNOWN_MORE
+        KNOWN_TRACE, KNOWN_TRANSACTION, KNOWN_OWNER
     ctypedef struct telemetry_link:
         uint32_t connection
         uint64_t number
@@ -191,3 +178,47 @@ cdef extern from "telemetry.h" nogil:
     void telemetry_return(telemetry_consumer *)
     int telemetry_read_name(const telemetry_view *, uint32_t, uint8_t *)
     bint telemetry_read_link(const telemetry_view *, uint32_t, telemetry_link *)
+
+cdef extern from "flow_columns.h" nogil:
+    cdef enum:
+        FLOW_ROWS, FLOW_PLACES
+    ctypedef struct flow_code:
+        pass
+    ctypedef struct flow_codes:
+        int32_t *column
+        uint32_t *id
+        flow_code *place
+        uint32_t count
+    ctypedef struct flow_columns:
+        int64_t *ts
+        int64_t *seq
+        int64_t *bytes
+        int64_t *latency
+        int64_t *settle
+        int64_t *queue
+        int64_t *starved
+        int64_t *message
+        int64_t *body
+        int64_t *delivery
+        int32_t *mtype
+        int32_t *sub_id
+        int32_t *weight
+        int32_t *pieces
+        int16_t *worker
+        int16_t *hops
+        int16_t *deliveries
+        int8_t *kind
+        int8_t *outcome
+        int8_t *treatment
+        int8_t *priority
+        int8_t *settled
+        int8_t *known
+        uint8_t *trace
+        uint8_t *span
+        uint8_t *transaction
+        flow_codes *codes
+        int64_t lowest[1]
+        int64_t highest[1]
+        uint32_t count, room
+    uint32_t flow_take(flow_columns *, telemetry_consumer *, uint64_t, uint32_t, uint64_t, uint64_t *)
+    void flow_columns_clear(flow_columns *)

@@ -81,7 +81,9 @@ enum routerd_record_flag {
     F_RELEASE = 16,            /* UPDATE to a worker: `block` is the content chain to free (not a detail payload) */
     F_DROPPED = 32,            /* DONE: the presettled delivery was dropped, not sent */
     F_UNSENT = 64,             /* UPDATE from a lost outgoing link: not a byte had been sent */
-    F_DIGEST = 128             /* DELIVER: the content header has what the flow log wants to know */
+    F_BRIEF = 64,              /* DELIVER: the record has all that the flow log wants to know: `delivery` is the hash of the message-id or 0,
+                                * `credit` the offset of the body or 0, `extra` the delivery-count.  Not of a keyed link */
+    F_DIGEST = 128             /* DELIVER: the content header has it */
 };
 
 enum routerd_update_detail {   /* low bits of `extra` in UPDATE */

@@ -57,8 +57,11 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     pn_link_advance(k->engine);
     if (s) s->posted = s->complete = s->whole = true;
     message_log(p, k, &p->arena.view, head, false);
-    uint8_t flags = (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0) | digest_chain(p, head, size, true, &found));
+    content_digest digest;
+    uint8_t flags = (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)
+                               | (__builtin_expect(origin, 0) ? digest_chain(p, head, size, true, &found) : digest_whole(p, k, c, size, &found, &digest)));
     routerd_record *r = post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, flags);
+    if (flags & F_BRIEF) digest_post(&digest, r);
     if (__builtin_expect(k->keyed, 0)) rmr_key_post(&key, r);
     if (__builtin_expect(origin, 0)) r->state = origin;
     if (settled) pn_delivery_settle(d);

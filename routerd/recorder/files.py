@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 
-from routerd.recorder.rows import SCHEMA
+from routerd.recorder.rows import ROOM, SCHEMA
 from shm.flow import COLUMNS, VERSION, file_name, folder
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ FORMAT: Final = {
     "column_encoding": dict.fromkeys(_DISTINCT, "DELTA_BINARY_PACKED") | dict.fromkeys(_RANDOM, "PLAIN"),
     "coerce_timestamps": "us",
     "data_page_version": "1.0",
+    "write_batch_size": ROOM,  # a column of a row group in one go
     "store_schema": False,  # readers get strings: dictionaries that differ by row group are in many's way
 }
 

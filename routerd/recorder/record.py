@@ -150,7 +150,7 @@ class Recorder:
                 self._discard()
             return
         sequences = self._rows.sequences()
-        count, table = len(self._rows), self._rows.take(self._router, self._boot)
+        count, table = len(self._rows), self._rows.table(self._router, self._boot)
         begun, self._begun = self._begun or self._wall(), None
         try:
             if self._file is None:
@@ -163,7 +163,7 @@ class Recorder:
                 self._file = None
             self._lost(rows + count, error, now)
         finally:
-            self._rows.forget()
+            self._rows.clear()
 
     def _open(self, begun: datetime, now: float) -> File:
         if not self._number:
@@ -176,8 +176,7 @@ class Recorder:
     def _discard(self) -> None:
         """There is no room for them, and no file."""
         self._count(self._why, len(self._rows))
-        self._rows.take(self._router, self._boot)
-        self._rows.forget()
+        self._rows.clear()
         self._begun = None
 
     def _lost(self, rows: int, error: OSError, now: float) -> None:

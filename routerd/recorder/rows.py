@@ -1,6 +1,5 @@
 """From records in shared memory to Arrow tables: numbers are columns already, ids become texts."""
 
-from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ ROOM: Final = 1 << 16  # rows of a row group; while it is written the ring fills
 _NAMES: Final = ("address", "path", "meid", "condition", "onward", "back")
 _LINKS: Final = ("from", "to")
 _WIDTHS: Final = {
-    "int64": pa.int64(), "int32": pa.int32(), "uint32": pa.uint32(), "int16": pa.int16(), "int8": pa.int8(),
+    "int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16(), "int8": pa.int8(),
 }  # fmt: skip
 _ARROW: Final = {
     "bool": pa.bool_(),
@@ -33,8 +32,7 @@ _TYPES: Final = {
         ("ts", "seq", "bytes", "latency", "settle", "queue", "starved", "message", "body", "delivery"),
         "int64",
     ),
-    **dict.fromkeys((*_LINKS, *_NAMES), "uint32"),
-    **dict.fromkeys(("mtype", "sub_id", "weight", "pieces"), "int32"),
+    **dict.fromkeys((*_LINKS, *_NAMES, "mtype", "sub_id", "weight", "pieces"), "int32"),
     **dict.fromkeys(("worker", "hops", "deliveries"), "int16"),
     **dict.fromkeys(("kind", "outcome", "treatment", "priority", "settled", "known"), "int8"),
 }
@@ -63,8 +61,12 @@ class Rows:
     def __init__(self, reader: FlowReader, room: int = ROOM) -> None:
         self._reader = reader
         self._columns = FlowColumns(room)
+        self._forget()
+
+    def _forget(self) -> None:
         self._texts: dict[int, str | None] = {0: None}
         self._links: dict[int, Link | None] = {0: None}
+        self._looked = dict.fromkeys((*_NAMES, *_LINKS), 0)  # how many ids of each column have been looked up
 
     def __len__(self) -> int:
         return self._columns.count
@@ -75,19 +77,17 @@ class Rows:
 
     def read(self, offset: int) -> int:
         """Take what there is and has room; how many records. ``offset``: time of day at monotonic 0, ns."""
-        first = self._columns.count
         read = self._reader.read(self._columns, offset)
-        count = self._columns.count - first
-        for name in _LINKS if count else ():
-            for one in self._fresh(name, first, count, self._links):
+        for name in _LINKS if read else ():
+            for one in self._fresh(name, self._links):
                 self._links[one] = self._link(one)
-        for name in _NAMES if count else ():
-            for one in self._fresh(name, first, count, self._texts):
+        for name in _NAMES if read else ():
+            for one in self._fresh(name, self._texts):
                 self._texts[one] = _text(self._reader.name(one))
         return read
 
-    def take(self, router: str, boot: str) -> "pa.Table":
-        """Everything as a table of the schema; nothing is left here but names."""
+    def table(self, router: str, boot: str) -> "pa.Table":
+        """Everything as a table of the schema, which is good until ``clear``: much of it is not copied."""
         count = self._columns.count
         same = {"router_id": router, "boot_id": boot}
         columns = self._derived(count)
@@ -99,29 +99,22 @@ class Rows:
             else pa.nulls(count, _ARROW[c.type])
             for c in COLUMNS
         ]
-        table = pa.Table.from_arrays(arrays, schema=SCHEMA)
-        self._columns = FlowColumns(self._columns.room)
-        return table
+        return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
-    def forget(self) -> None:
-        """The names of what is written; they are looked up again."""
-        self._texts = {0: None}
-        self._links = {0: None}
+    def clear(self) -> None:
+        """Nothing is left here; names are looked up again."""
+        self._columns.clear()
+        self._forget()
 
     def _derived(self, count: int) -> dict[str, "pa.Array"]:
         column = self._column
         source, target = (_Coded(column(name, count)) for name in _LINKS)
-        sent, received = self._links_of(source), self._links_of(target)
-        drop = pc.equal(column("kind", count), KINDS.index("drop"))
+        sent, received = ([self._links.get(one) for one in self._columns.ids(name)] for name in _LINKS)
         to = target.numbers([link.number if link else None for link in received], pa.int64())
-        peer = pc.if_else(
-            pc.and_(drop, pc.is_null(to)),
-            source.texts([link.container if link else None for link in sent]).cast(pa.string()),
-            target.texts([link.container if link else None for link in received]).cast(pa.string()),
-        )
+        nobody = pc.and_(pc.equal(column("kind", count), KINDS.index("drop")), pc.is_null(to))
         names = {name: _Coded(column(name, count)) for name in _NAMES}
         texts = {
-            name: coded.texts([self._texts.get(one) for one in coded.distinct])
+            name: coded.texts([self._texts.get(one) for one in self._columns.ids(name)])
             for name, coded in names.items()
         }
         return {
@@ -137,9 +130,11 @@ class Rows:
             "egress_link_id": to,
             "ingress_kind": source.texts([link.kind if link else None for link in sent]),
             "egress_kind": target.texts([link.kind if link else None for link in received]),
-            "peer_container": peer.dictionary_encode(),
+            "peer_container": source.of(nobody, target, len(received)).texts(
+                [link.container if link else None for link in received + sent]
+            ),
             "address": texts["address"],
-            "address_class": _enum(column("treatment", count), ADDRESS_CLASSES),
+            "address_class": _enum(_below(column("treatment", count), len(ADDRESS_CLASSES)), ADDRESS_CLASSES),
             "priority": column("priority", count),
             "mtype": column("mtype", count),
             "sub_id": column("sub_id", count),
@@ -155,7 +150,7 @@ class Rows:
             "settled": column("settled", count).cast(pa.bool_()),
             "hops": column("hops", count),
             "path_id": names["path"].numbers(
-                [one & 0x7FFFFFFF or None for one in names["path"].distinct], pa.int32()
+                [one & 0x7FFFFFFF or None for one in self._columns.ids("path")], pa.int32()
             ),
             "path": texts["path"],
             "sample_weight": column("weight", count),
@@ -193,17 +188,17 @@ class Rows:
 
     def sequences(self) -> dict[str, list[int]]:
         """By worker, the first and the last number of what is here."""
-        count = self._columns.count
-        table = pa.table({"worker": self._column("worker", count), "seq": self._column("seq", count)})
-        found = table.group_by("worker").aggregate([("seq", "min"), ("seq", "max")]).to_pylist()
-        return {str(row["worker"]): [row["seq_min"], row["seq_max"]] for row in found}
+        return {str(worker): list(numbers) for worker, numbers in self._columns.sequences().items()}
 
-    def _column(self, name: str, count: int, first: int = 0) -> "pa.Array":
+    def _column(self, name: str, count: int) -> "pa.Array":
         buffer = pa.py_buffer(self._columns.buffers[name])
-        return pa.Array.from_buffers(_WIDTHS[_TYPES[name]], count, [None, buffer], offset=first)
+        return pa.Array.from_buffers(_WIDTHS[_TYPES[name]], count, [None, buffer])
 
-    def _fresh(self, name: str, first: int, count: int, known: dict[int, Any]) -> Iterable[int]:
-        return [one for one in self._column(name, count, first).unique().to_pylist() if one not in known]
+    def _fresh(self, name: str, known: dict[int, Any]) -> list[int]:
+        """Ids of a column that nobody has looked up yet."""
+        ids = self._columns.ids(name, self._looked[name])
+        self._looked[name] += len(ids)
+        return [one for one in ids if one not in known]
 
     def _link(self, number: int) -> Link | None:
         found = self._reader.link(number)
@@ -212,37 +207,38 @@ class Rows:
         connection, identity, container, kind = found
         return Link(connection, identity, LINK_KINDS[kind], _text(self._reader.name(container)))
 
-    def _links_of(self, coded: "_Coded") -> list[Link | None]:
-        return [self._links.get(one) for one in coded.distinct]
-
 
 class _Coded:
-    """A column of ids as places in a list of the distinct ones: what is found for those is found for all."""
+    """Places in a list of ids: what is found for those is found for all rows."""
 
-    def __init__(self, column: "pa.Array") -> None:
-        encoded = column.dictionary_encode()
-        self.distinct: list[int] = encoded.dictionary.to_pylist()
-        self._indices = encoded.indices
+    def __init__(self, places: "pa.Array") -> None:
+        self._places = places
+
+    def of(self, rows: "pa.Array", others: "_Coded", behind: int) -> "_Coded":
+        """These for some rows, else the others; these are places in a list that begins ``behind`` theirs."""
+        return _Coded(pc.if_else(rows, pc.add(self._places, pa.scalar(behind, pa.int32())), others._places))
 
     def numbers(self, values: list[Any], kind: "pa.DataType") -> "pa.Array":
-        return pa.array(values, kind).take(self._indices)
+        return pa.array(values, kind).take(self._places)
 
     def texts(self, values: list[str | None]) -> "pa.DictionaryArray":
         texts = list(dict.fromkeys(value for value in values if value is not None))
         places = {text: place for place, text in enumerate(texts)}
         moved = self.numbers([None if value is None else places[value] for value in values], pa.int32())
-        return pa.DictionaryArray.from_arrays(moved, pa.array(texts, pa.string()))
+        return pa.DictionaryArray.from_arrays(moved, pa.array(texts, pa.string()), safe=False)
 
 
 def _enum(column: "pa.Array", names: tuple[str, ...]) -> "pa.DictionaryArray":
-    """Places in a tuple of names; what lies behind its end is null."""
-    indices = column.cast(pa.int32())
-    known = pc.if_else(pc.less(indices, len(names)), indices, pa.scalar(None, pa.int32()))
-    return pa.DictionaryArray.from_arrays(known, pa.array(names))
+    """Places in a tuple of names, none behind its end."""
+    return pa.DictionaryArray.from_arrays(column.cast(pa.int32()), pa.array(names), safe=False)
 
 
 def _has(known: "pa.Array", mask: int) -> "pa.Array":
     return pc.not_equal(pc.bit_wise_and(known, pa.scalar(mask, pa.int8())), 0)
+
+
+def _below(column: "pa.Array", end: int) -> "pa.Array":
+    return pc.if_else(pc.less(column, end), column, pa.scalar(None, column.type))
 
 
 def _known(column: "pa.Array") -> "pa.Array":
@@ -250,7 +246,8 @@ def _known(column: "pa.Array") -> "pa.Array":
 
 
 def _same(text: str, count: int) -> "pa.DictionaryArray":
-    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([text]))
+    places = pa.repeat(pa.scalar(0, pa.int32()), count)
+    return pa.DictionaryArray.from_arrays(places, pa.array([text]), safe=False)
 
 
 def _text(text: bytes | None) -> str | None:

@@ -47,13 +47,17 @@ class Recorded(World):
             "kind": "b",
             "worker": "h",
             "seq": "q",
-            "to": "I",
-            "from": "I",
+            "to": "i",
+            "from": "i",
         }
-        return {
+        rows: dict[str, list[int]] = {
             name: memoryview(columns.buffers[name]).cast(width)[: columns.count].tolist()
             for name, width in widths.items()
         }
+        for name in ("to", "from"):
+            ids = columns.ids(name)
+            rows[name] = [ids[code] for code in rows[name]]
+        return rows
 
 
 @pytest.mark.parametrize("first", range(0, min(SEEDS, 100), GROUP))

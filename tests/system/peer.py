@@ -262,7 +262,7 @@ class Peer:
 
     def round_trip(self) -> None:
         """Now the core has handled all that this peer said, and what it said to this peer by then is here."""
-        self.net.until(lambda: self.transport.pending() <= 0, "the socket takes all")  # the engine writes ATTACH first
+        self.net.until(lambda: self.transport.pending() <= 0, "all is written")  # else ATTACH comes first
         link = self.sender(None)
         link.close()
         self.net.until(lambda: is_closed(link), "detach")
@@ -328,8 +328,6 @@ class Net:
         """Of each peer; what the first caused has then reached the others."""
         for peer in peers:
             peer.round_trip()
-
-    # ---- messages ----
 
     def send(self, link: Sender, message: bytes | Message, settled: bool = False) -> Delivery:
         """A whole message, on its way with the next turn."""

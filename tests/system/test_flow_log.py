@@ -142,7 +142,11 @@ def test_all_planes_fill_their_columns(logged: Logged) -> None:
     assert (row["redelivery"], row["fragment_count"], row["by_meid"]) == (3, 1, None)
     assert (row["trace_id"].hex(), row["span_id"].hex()) == (TRACE, SPAN)
     assert row["size_bytes"] > row["body_bytes"] > 50
-    assert row["msg_id_hash"] > 0
+    passed(logged, Message(id="one", body=b"x" * 50), "flow.brief", "flow.brief")
+    (brief,) = logged.has("flow.brief", 1)
+    assert row["msg_id_hash"] == brief["msg_id_hash"] > 0
+    assert brief["size_bytes"] > brief["body_bytes"] == row["body_bytes"]
+    assert (brief["redelivery"], brief["trace_id"]) == (0, None)
     assert (row["xact_id"], row["onward_route"], row["return_route"]) == (None, None, None)
 
     header = bytearray(280)

@@ -39,13 +39,19 @@ class Bed:
         return n.FlowReader(self.flow)
 
     def attach(self) -> None:
-        address = self.forwarder.add_address(1)
-        self.telemetry.name_address(address, self.telemetry.name(b"news"))
+        self.address = address = self.forwarder.add_address(1)
+        self.rename(b"news")
         for link, outgoing in ((0, False), (1, True)):
             assert self.forwarder.add_link(0, link, 1, outgoing, address, 1000)
             container = self.telemetry.name(b"receiver" if outgoing else b"sender")
             self.telemetry.add_link(0, link, 1, 7 + link, 70 + link, container, 0)
         self.turn()
+
+    def rename(self, address: bytes) -> None:
+        """From now on the address is called so; the name may be forgotten once others take its place."""
+        number = self.telemetry.name(address)
+        self.telemetry.name_address(self.address, number)
+        self.telemetry.forget(number)
 
     def turn(self) -> list[dict[str, int]]:
         """Let the core work; what it asks of the worker."""
@@ -59,14 +65,15 @@ class Bed:
         self.work.give_back()
         return found
 
-    def send(self, size: int = 100, presettled: bool = False) -> dict[str, int]:
-        """One message, on to its receiver: what the worker is asked to send."""
+    def send(self, size: int = 100, presettled: bool = False, **told: int) -> dict[str, int]:
+        """One message, on to its receiver: what the worker is asked to send. ``told``: what its record says
+        for the flow log (F_BRIEF)."""
         block = self.arena.write(b"x" * size)
         assert block is not None
-        flags = n.F_COMPLETE | (n.F_SETTLED if presettled else 0)
+        flags = n.F_COMPLETE | (n.F_SETTLED if presettled else 0) | (n.F_BRIEF if told else 0)
         record = n.pack(
             type=n.A_DELIVER, flags=flags, link=0, link_gen=1, block=block, length=size, priority=4,
-            peer=0 if presettled else 1 << 32 | 5, time=self.now,
+            peer=0 if presettled else 1 << 32 | 5, time=self.now, **told,
         )  # fmt: skip
         assert self.actions.push(record)
         sends = [one for one in self.turn() if one["type"] == n.W_SEND]

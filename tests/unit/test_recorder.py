@@ -4,7 +4,7 @@ import errno
 import os
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from flow_bed import Bed
+from recorder_desk import NOON, Desk
 
 from routerd.recorder.files import File
 from routerd.recorder.keeping import Keeper
@@ -19,81 +20,12 @@ from routerd.recorder.main import Keeping
 from routerd.recorder.record import Recorder
 from shm import flow
 from shm import native as n
-from shm.flow_setup import FlowSetup
 from shm.stats import COUNTERS
-
-NOON = datetime(2026, 1, 2, 12, 30, tzinfo=UTC)
-
-
-class Desk:
-    """A recorder without a process, whose clocks the test sets."""
-
-    def __init__(self, tmp_path: Path, **more: Any) -> None:
-        self.bed = Bed()
-        self.bed.attach()
-        self.wall, self.now, self.root = NOON, 0.0, tmp_path
-        self.setup = FlowSetup(str(tmp_path), 1, **{"roll_seconds": 10, **more})
-        self.recorder = self.make()
-
-    def make(self, room: int = 16) -> Recorder:
-        self.recorder = Recorder(
-            self.bed.reader(), self.bed.recorder, "me", lambda: self.wall, lambda: 10**18, room
-        )
-        self.recorder.configure(self.setup, self.now)
-        return self.recorder
-
-    def after(self, seconds: float) -> None:
-        self.now += seconds
-        self.wall += timedelta(seconds=seconds)
-        self.recorder.turn(self.now)
-
-    def files(self) -> list[Path]:
-        return sorted((self.root / "raw").rglob("*.parquet"))
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [row for file in self.files() for row in pq.ParquetFile(file).read().to_pylist()]
-
-    def count(self, name: str) -> int:
-        return self.bed.recorder.get(COUNTERS[name][0])
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
-
-
-def test_a_delivery_becomes_a_row_with_every_column(desk: Desk) -> None:
-    """Links, names, times and outcome are those of the delivery; the schema is the published one."""
-    desk.bed.settle(desk.bed.send(123), waited=50)
-    desk.bed.settle(desk.bed.send(presettled=True))
-    desk.bed.settle(desk.bed.send(), n.S_RELEASED)
-    desk.after(0)
-    desk.after(11)
-    table = pq.ParquetFile(desk.files()[0]).read()
-    assert table.column_names == [column.name for column in flow.COLUMNS]
-    first, second, third = table.to_pylist()
-    assert (first["ingress_conn_id"], first["ingress_link_id"]) == (7, 70)
-    assert (first["egress_conn_id"], first["egress_link_id"]) == (8, 71)
-    assert (first["peer_container"], first["address"], first["path"]) == ("receiver", "news", "me")
-    assert (first["address_class"], first["priority"], first["size_bytes"]) == ("balanced", 4, 123)
-    assert first["latency_ns"] == first["settle_ns"] - 1200
-    assert (first["queue_ns"], first["credit_wait_ns"]) == (first["latency_ns"], 50)
-    assert (first["mtype"], first["sub_id"], first["hops"], first["sample_weight"]) == (-1, -1, 0, 1)
-    assert [row["outcome"] for row in (first, second, third)] == ["accepted", "presettled", "released"]
-    assert [row["seq"] for row in (first, second, third)] == [1, 2, 3]
-    assert second["settled"]
-    assert second["settle_ns"] is None
-
-
-def test_a_message_for_nobody_is_a_drop(desk: Desk) -> None:
-    """It has no link that it went to; who sent it is its peer."""
-    desk.bed.forwarder.remove_link(0, 1, 1)
-    assert not desk.bed.send()
-    desk.recorder.finish(1)
-    (row,) = desk.rows()
-    assert (row["kind"], row["outcome"], row["peer_container"]) == ("drop", "undeliverable", "sender")
-    assert row["egress_link_id"] is None
-    assert row["address"] == "news"
 
 
 def test_a_file_appears_complete_and_is_never_written_again(desk: Desk) -> None:

@@ -1,0 +1,199 @@
+/* Records of telemetry as columns: what the recorder makes Arrow arrays of.
+ *
+ *   ring --64 at a time--> rows that make sense --a column at a time--> columns, ids as codes
+ *
+ * A column of ids holds codes: places in the list of the ids that came, in the order in which they did, so that what is looked
+ * up for these is looked up for all rows.  An id whose place was used again meanwhile stands there twice, at most once per row.
+ */
+#ifndef ROUTERD_SHM_FLOW_COLUMNS_H
+#define ROUTERD_SHM_FLOW_COLUMNS_H
+
+#include "record.h"
+#include "telemetry.h"
+
+#define FLOW_ROWS 64u                  /* that are taken at a time: they stay in the nearest cache */
+#define FLOW_PLACES (1u << 16)         /* of ids */
+
+typedef struct {
+    uint32_t id, code;         /* the last one with this place; its code plus 1, 0: there was none */
+} flow_code;
+
+typedef struct {
+    int32_t *column;
+    uint32_t *id;              /* by code; as many as there are rows */
+    flow_code *place;
+    uint32_t count;
+} flow_codes;
+
+enum flow_coded { CODED_FROM, CODED_TO, CODED_ADDRESS, CODED_PATH, CODED_MEID, CODED_CONDITION, CODED_ONWARD, CODED_BACK, FLOW_CODED };
+
+typedef struct {               /* -1: not known */
+    int64_t *ts, *seq, *bytes, *latency, *settle, *queue, *starved, *message, *body, *delivery;
+    int32_t *mtype, *sub_id, *weight, *pieces;
+    int16_t *worker, *hops, *deliveries;
+    int8_t *kind, *outcome, *treatment, *priority, *settled, *known;
+    uint8_t *trace, *span, *transaction;       /* 16, 8 and 32 octets of a row, if `known` says so */
+    flow_codes codes[FLOW_CODED];
+    int64_t lowest[ROUTERD_MAX_WORKERS + 1], highest[ROUTERD_MAX_WORKERS + 1];     /* `seq` by worker; highest 0: it has none */
+    uint32_t count, room;
+} flow_columns;
+
+typedef struct {               /* rows on their way */
+    telemetry_said said[FLOW_ROWS];
+    uint32_t onward[FLOW_ROWS], back[FLOW_ROWS];
+    uint32_t count;
+} flow_rows;
+
+static inline bool flow_sound(const telemetry_said *r)
+{
+    const telemetry_message *m = &r->of;
+    return m->kind <= FLOW_DROP && m->outcome <= FLOW_DROPPED && m->treatment <= FLOW_NO_CLASS && m->priority <= 9 && m->worker <= ROUTERD_MAX_WORKERS;
+}
+
+/* One that makes sense, copied already; `more`: what few have. */
+static inline void flow_rows_keep(flow_rows *rows, flow_columns *c, const telemetry_more *more)
+{
+    uint32_t i = rows->count++, at = c->count + i, known = rows->said[i].of.known;
+    rows->onward[i] = rows->back[i] = 0;
+    if (__builtin_expect(!(known & KNOWN_MORE), 1)) return;
+    const telemetry_more m = *more;
+    memcpy(c->trace + sizeof m.trace * at, m.trace, sizeof m.trace);
+    memcpy(c->span + sizeof m.span * at, m.span, sizeof m.span);
+    memcpy(c->transaction + sizeof m.transaction * at, m.transaction, sizeof m.transaction);
+    if (!(known & KNOWN_ROUTE)) return;
+    rows->onward[i] = m.onward;
+    rows->back[i] = m.back;
+}
+
+static inline int32_t flow_code_of(flow_codes *c, uint32_t id)
+{
+    flow_code *place = &c->place[id & (FLOW_PLACES - 1)];
+    if (place->id != id || !place->code) {
+        c->id[c->count] = id;
+        *place = (flow_code) {id, ++c->count};
+    }
+    return (int32_t) place->code - 1;
+}
+
+static inline void flow_codes_fill(flow_codes *c, uint32_t at, const uint32_t *id, uint32_t count)
+{
+    int32_t code = count ? flow_code_of(c, *id) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i && id[i] != id[i - 1]) code = flow_code_of(c, id[i]);
+        c->column[at + i] = code;
+    }
+}
+
+static inline void flow_codes_clear(flow_codes *c)
+{
+    while (c->count) c->place[c->id[--c->count] & (FLOW_PLACES - 1)].code = 0;
+}
+
+static inline int64_t flow_since(uint64_t time, uint64_t arrived) { return time && time >= arrived ? (int64_t) (time - arrived) : -1; }
+
+/* A column at a time: rows at a time would write to forty places that share a few lines of the cache. */
+#define FLOW_FILL(column, value) do { \
+        __typeof__(c->column) restrict to = c->column + c->count; \
+        for (uint32_t i = 0; i < rows->count; i++) { \
+            const telemetry_said *r = &rows->said[i]; \
+            const telemetry_message *m = &r->of; \
+            (void) m; \
+            to[i] = (__typeof__(*to)) (value); \
+        } \
+    } while (0)
+
+#define FLOW_CODES(which, value) do { \
+        uint32_t id[FLOW_ROWS]; \
+        for (uint32_t i = 0; i < rows->count; i++) { \
+            const telemetry_said *r = &rows->said[i]; \
+            id[i] = value; \
+        } \
+        flow_codes_fill(&c->codes[which], c->count, id, rows->count); \
+    } while (0)
+
+static inline void flow_fill_message(flow_columns *c, const flow_rows *rows)
+{
+    FLOW_FILL(mtype, m->mtype);
+    FLOW_FILL(sub_id, m->sub_id);
+    FLOW_FILL(weight, m->weight);
+    FLOW_FILL(pieces, m->pieces);
+    FLOW_FILL(worker, m->worker);
+    FLOW_FILL(hops, m->hops);
+    FLOW_FILL(deliveries, m->known & KNOWN_DIGEST ? m->delivery_count : -1);
+    FLOW_FILL(kind, m->kind);
+    FLOW_FILL(outcome, m->outcome);
+    FLOW_FILL(treatment, m->treatment);
+    FLOW_FILL(priority, m->priority);
+    FLOW_FILL(settled, m->presettled != 0);
+    FLOW_FILL(known, m->known & INT8_MAX);
+    FLOW_FILL(message, m->known & KNOWN_DIGEST && m->message ? (int64_t) (m->message & INT64_MAX) : -1);
+    FLOW_FILL(body, m->known & KNOWN_BODY && r->bytes >= m->front ? (int64_t) (r->bytes - m->front) : -1);
+    FLOW_FILL(delivery, m->delivery & INT64_MAX);
+}
+
+static inline void flow_fill_delivery(flow_columns *c, const flow_rows *rows, uint64_t offset)
+{
+    FLOW_FILL(ts, (int64_t) (r->arrived + offset) / 1000);
+    FLOW_FILL(seq, r->number & INT64_MAX);
+    FLOW_FILL(bytes, r->bytes);
+    FLOW_FILL(latency, flow_since(r->sent, r->arrived));
+    FLOW_FILL(settle, flow_since(r->settled, r->arrived));
+    FLOW_FILL(queue, r->sent ? (int64_t) r->queued : -1);
+    FLOW_FILL(starved, r->sent ? (int64_t) r->starved : -1);
+}
+
+static inline void flow_fill_ids(flow_columns *c, const flow_rows *rows)
+{
+    FLOW_CODES(CODED_FROM, r->of.from_link);
+    FLOW_CODES(CODED_TO, r->to_link);
+    FLOW_CODES(CODED_ADDRESS, r->of.address);
+    FLOW_CODES(CODED_PATH, r->of.path);
+    FLOW_CODES(CODED_MEID, r->of.meid);
+    FLOW_CODES(CODED_CONDITION, r->condition);
+    flow_codes_fill(&c->codes[CODED_ONWARD], c->count, rows->onward, rows->count);
+    flow_codes_fill(&c->codes[CODED_BACK], c->count, rows->back, rows->count);
+}
+
+/* `offset`: of the time of day from CLOCK_MONOTONIC, nanoseconds. */
+static inline void flow_fill(flow_columns *c, const flow_rows *rows, uint64_t offset)
+{
+    flow_fill_message(c, rows);
+    flow_fill_delivery(c, rows, offset);
+    flow_fill_ids(c, rows);
+    for (uint32_t i = 0; i < rows->count; i++) {
+        uint32_t worker = rows->said[i].of.worker;
+        int64_t number = c->seq[c->count + i];
+        if (!c->highest[worker] || number < c->lowest[worker]) c->lowest[worker] = number;
+        if (number > c->highest[worker]) c->highest[worker] = number;
+    }
+    c->count += rows->count;
+}
+
+/* Appends up to FLOW_ROWS records, as far as there is room, of one core only, which is `generation`; how many are read, and of
+ * these how many were `bad`. */
+static inline uint32_t flow_take(flow_columns *c, telemetry_consumer *from, uint64_t waiting, uint32_t generation, uint64_t offset, uint64_t *bad)
+{
+    flow_rows rows;
+    uint32_t most = c->room - c->count < FLOW_ROWS ? c->room - c->count : FLOW_ROWS, read = 0;
+    rows.count = 0;
+    for (; read < most && read < waiting; read++) {
+        const telemetry_record *place = &from->view.record[(from->next + read) & (TELEMETRY_RECORDS - 1)];
+        telemetry_said *said = &rows.said[rows.count];
+        *said = place->said;                                    /* a copy: what is checked is used */
+        if (said->of.generation != generation) break;
+        if (flow_sound(said)) flow_rows_keep(&rows, c, &place->more);
+        else ++*bad;
+    }
+    from->next += read;
+    flow_fill(c, &rows, offset);
+    return read;
+}
+
+static inline void flow_columns_clear(flow_columns *c)
+{
+    for (uint32_t i = 0; i < FLOW_CODED; i++) flow_codes_clear(&c->codes[i]);
+    memset(c->highest, 0, sizeof c->highest);
+    c->count = 0;
+}
+
+#endif
