@@ -42,7 +42,7 @@ copy (
 
 @click.command()
 @click.option(
-    "--records", multiple=True, default=("5e6",), show_default=True, help="Sizes of logs to generate."
+    "--records", type=float, multiple=True, default=(5e6,), show_default=True, help="Size of a log to generate."
 )
 @click.option("--job", "jobs", multiple=True, type=click.Choice(list(JOBS)), help="Only these.")
 @click.option("--memory", default="3g", show_default=True, help="Java's.")
@@ -51,7 +51,7 @@ copy (
 )
 @click.option("--child", hidden=True)
 def main(
-    records: tuple[str, ...], jobs: tuple[str, ...], memory: str, logs: Path | None, child: str | None
+    records: tuple[float, ...], jobs: tuple[str, ...], memory: str, logs: Path | None, child: str | None
 ) -> None:
     """Generate logs of these sizes and measure the jobs on them."""
     if child is not None:
@@ -61,10 +61,10 @@ def main(
     shown = Table("records", "job", "s", "of it start", "CPU s", "peak PSS MB", "rows out")
     for size in records:
         with tempfile.TemporaryDirectory(prefix="routerd-bench-") as folder:
-            directory = _generated(int(float(size)), logs or Path(folder))
+            directory = _generated(int(size), logs or Path(folder))
             for job in jobs or JOBS:
                 if job != "duckdb" or find_spec("duckdb"):
-                    shown.add_row(f"{int(float(size)):,}", JOBS[job], *_run(job, directory, folder, memory))
+                    shown.add_row(f"{int(size):,}", JOBS[job], *_run(job, directory, folder, memory))
     Console(width=140).print(shown)
 
 
