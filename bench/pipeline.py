@@ -42,7 +42,7 @@ copy (
 
 @click.command()
 @click.option(
-    "--records", type=float, multiple=True, default=(5e6,), show_default=True, help="Size of a log to generate."
+    "--records", type=float, multiple=True, default=(5e6,), show_default=True, help="Size of a log."
 )
 @click.option("--job", "jobs", multiple=True, type=click.Choice(list(JOBS)), help="Only these.")
 @click.option("--memory", default="3g", show_default=True, help="Java's.")

@@ -109,8 +109,9 @@ def shown(pairs: list[Pair]) -> Table:
             f"{one.on.router_cpu.get('recorder', 0):.2f}",
             *(f"{one.counted[name]:,}" for name in COUNTED),
         )
-    spent = ([without_recorder(run.router_cpu) for run in runs] for runs in zip(*(one[:2] for one in pairs)))
-    medians = map(statistics.median, (*spent, [one.ratio for one in pairs]))
+    off = [without_recorder(one.off.router_cpu) for one in pairs]
+    on = [without_recorder(one.on.router_cpu) for one in pairs]
+    medians = map(statistics.median, (off, on, [one.ratio for one in pairs]))
     sums = (f"{sum(one.counted[name] for one in pairs):,} in all" for name in COUNTED)
     table.add_row("median", "", "", *(f"{median:.3f}" for median in medians), "", *sums)
     return table
