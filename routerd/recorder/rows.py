@@ -130,7 +130,7 @@ class Rows:
             "egress_link_id": to,
             "ingress_kind": source.texts([link.kind if link else None for link in sent]),
             "egress_kind": target.texts([link.kind if link else None for link in received]),
-            "peer_container": source.of(nobody, target, len(received)).texts(
+            "peer_container": source.where(nobody, target, len(received)).texts(
                 [link.container if link else None for link in received + sent]
             ),
             "address": texts["address"],
@@ -214,8 +214,8 @@ class _Coded:
     def __init__(self, places: "pa.Array") -> None:
         self._places = places
 
-    def of(self, rows: "pa.Array", others: "_Coded", behind: int) -> "_Coded":
-        """These for some rows, else the others; these are places in a list that begins ``behind`` theirs."""
+    def where(self, rows: "pa.Array", others: "_Coded", behind: int) -> "_Coded":
+        """These in some rows, the others elsewhere; the list of these begins ``behind`` so many of theirs."""
         return _Coded(pc.if_else(rows, pc.add(self._places, pa.scalar(behind, pa.int32())), others._places))
 
     def numbers(self, values: list[Any], kind: "pa.DataType") -> "pa.Array":
