@@ -1,4 +1,4 @@
-/* What a message says of itself for the flow log, from what its worker found (content.h, workers/digest.h).  Nothing of it is trusted. */
+/* What a message says of itself for the flow log, from what its worker found (record.h, content.h, workers/digest.h).  Nothing of it is trusted. */
 #ifndef ROUTERD_CORE_FLOW_DIGEST_H
 #define ROUTERD_CORE_FLOW_DIGEST_H
 
@@ -104,6 +104,7 @@ __attribute__((noinline)) static void flow_digest(core_router *c, core_flow *f, 
     note->of.known |= KNOWN_ROUTE;
 }
 
+/* What a message's worker has found of it: most messages' records say all, so that nothing of the message is read. */
 static inline void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r)
 {
     if (__builtin_expect(r->flags & F_BRIEF, F_BRIEF)) {
