@@ -181,9 +181,8 @@ class Rows:
                 data = pa.py_buffer(self._columns.buffers[buffer])
                 whole = pa.Array.from_buffers(pa.binary(size), count, [None, data])
                 found[name] = pc.if_else(present, whole, pa.scalar(None, pa.binary(size)))
-        if "xact_id" in found:  # zeros behind it are none of it
-            trimmed = [one and one.rstrip(b"\0") for one in found["xact_id"].to_pylist()]
-            found["xact_id"] = pa.array(trimmed, pa.binary())
+        if "xact_id" in found:
+            found["xact_id"] = trimmed(found["xact_id"])
         return found
 
     def sequences(self) -> dict[str, list[int]]:
@@ -243,6 +242,12 @@ def _below(column: "pa.Array", end: int) -> "pa.Array":
 
 def _known(column: "pa.Array") -> "pa.Array":
     return pc.if_else(pc.less(column, 0), pa.scalar(None, column.type), column)
+
+
+def trimmed(column: "pa.Array") -> "pa.Array":
+    """Octets without the zeros behind them. Arrow trims texts only, but takes any octets for one here."""
+    texts = column.cast(pa.binary()).view(pa.string())
+    return pc.ascii_rtrim(texts, characters="\0").view(pa.binary())
 
 
 def _same(text: str, count: int) -> "pa.DictionaryArray":

@@ -221,7 +221,7 @@ class Group:
         except OSError as error:
             with suppress(OSError):
                 self.folder.rmdir()
-            pytest.skip(f"no control group for memory can be made here ({error}): run as root, on a machine")
+            pytest.skip(f"no control group for memory can be made here ({error}): run as root")
 
     def take(self, pid: int, most: int) -> None:
         """From now on the process gets no more than ``most`` bytes, or is killed by the kernel."""

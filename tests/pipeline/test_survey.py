@@ -140,9 +140,7 @@ def closed(few: Path) -> Iterator[Path]:
             if root:
                 os.seteuid(NOBODY)
         except OSError as error:
-            pytest.skip(
-                f"root may read everything, and cannot be anybody else here ({error}): run as another user"
-            )
+            pytest.skip(f"root reads everything, and can be nobody else here ({error}): run as another user")
         try:
             yield file
         finally:

@@ -23,9 +23,7 @@ class ActiveMQ:
     def __init__(self, folder: Path) -> None:
         jars = os.environ.get(VARIABLE, "")
         if not jars:
-            pytest.skip(
-                f"set {VARIABLE} to a folder with the jars of ActiveMQ (activemq-amqp, proton-j, hawtbuf)"
-            )
+            pytest.skip(f"set {VARIABLE} to a folder with ActiveMQ's jars: activemq-amqp, proton-j, hawtbuf")
         java = shutil.which("java")
         if java is None:
             pytest.skip("install the Debian package default-jre-headless to test transactions at ActiveMQ")

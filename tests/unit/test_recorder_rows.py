@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from recorder_desk import Desk
 
+from routerd.recorder.rows import trimmed
 from shm import flow
 from shm import native as n
 
@@ -86,3 +90,10 @@ def test_a_message_for_nobody_is_a_drop(desk: Desk) -> None:
     assert (row["kind"], row["outcome"], row["peer_container"]) == ("drop", "undeliverable", "sender")
     assert row["egress_link_id"] is None
     assert row["address"] == "news"
+
+
+@given(st.lists(st.none() | st.binary(max_size=32)))
+def test_zeros_behind_a_transaction_id_are_none_of_it(ids: list[bytes | None]) -> None:
+    """Whatever octets it has: zeros within it, and what is no text, stay."""
+    column = pa.array([one and one.ljust(32, b"\0") for one in ids], pa.binary())
+    assert trimmed(column).to_pylist() == [one and one.rstrip(b"\0") for one in ids]
