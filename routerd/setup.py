@@ -16,7 +16,7 @@ from routerd.config.transport import AuthServicePlugin, Listener, SslProfile
 from routerd.connecting import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
 from routerd.listeners import Listening
 from routerd.routing import phases_of
-from routerd.security import mechanisms, policy_setup, service_setup, tls_setup
+from routerd.security import mechanisms, policy_setup, service_setup, tls_setup, words
 from routerd.splices import changes, splices
 from routerd.tables import advertised
 from shm.control import (
@@ -250,6 +250,8 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         policy_vhost=listener.policy_vhost or "",
         multi_tenant=listener.multi_tenant,
         http_root_dir=listener.http_root_dir or "",
+        allowed_hosts=words(listener.allowed_hosts) + ([listener.host] if listener.host else []),
+        allowed_origins=words(listener.allowed_origins),
         cost=listener.cost,
         annotations=listener.annotations,
         open_properties=listener.open_properties or {},

@@ -131,6 +131,27 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         Annotated[str, about("Directory of files an HTTP listener serves.", kind="path", old="httpRoot")]
         | None
     ) = None
+    allowed_hosts: (
+        Annotated[
+            str,
+            about(
+                "Host names that an HTTP listener answers to, commas between; "
+                "`*.example.com` for all below, `*` for any.",
+                default="addresses, `localhost`, the machine's name, `host`",
+            ),
+        ]
+        | None
+    ) = None
+    allowed_origins: (
+        Annotated[
+            str,
+            about(
+                "Origins, as `https://app.example.com`, of pages that may open WebSockets; `*` for any.",
+                default="the listener's own",
+            ),
+        ]
+        | None
+    ) = None
     message_logging_components: MessageLogging = "none"
     policy_vhost: (
         Annotated[str, about("Virtual host whose policy applies to connections made here.")] | None

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from routerd.exporter.collector import Identity
+from routerd.exporter.gate import Gate
 from routerd.exporter.observer import TICK_SECONDS, Observer
 from routerd.exporter.server import Door, Server
 from routerd.exporter.site import Pages
@@ -94,4 +95,5 @@ def _listen(server: Server, pages: Pages, listeners: list[ListenerSetup], descri
 
 def _door(pages: Pages, listener: ListenerSetup, workers: socket.socket | None) -> Door:
     site = pages.site(listener.metrics, listener.healthz, listener.http_root_dir)
-    return Door(site, Secured(listener.tls) if listener.tls else None, workers)
+    gate = Gate(listener.allowed_hosts, listener.allowed_origins)
+    return Door(site, gate, Secured(listener.tls) if listener.tls else None, workers)

@@ -25,6 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from routerd.exporter import websocket
+from routerd.exporter.gate import Gate, ShutError
 from routerd.exporter.tls import TLS_RECORD, Secured
 from shm.complaints import Complaints
 
@@ -38,7 +39,7 @@ ANSWER_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
 CROWDED_SECONDS = 1.0  # when there is no place left, whoever has been here for so long makes room
 TELL_SECONDS = 1.0  # between two lines about clients
-REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls")
+REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls", "host", "origin")
 _NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -66,6 +67,7 @@ class Door(msgspec.Struct, frozen=True):
     """What stands behind a listening socket."""
 
     site: Site
+    gate: Gate
     tls: Secured | None = None
     workers: socket.socket | None = None  # where who wants AMQP over WebSockets is handed over
 
@@ -90,6 +92,7 @@ class Connection:
     def __init__(self, sock: socket.socket, door: Door, now: float) -> None:
         self.sock = sock
         self.site = door.site
+        self.gate = door.gate
         self.workers = door.workers
         self.tls = door.tls  # None when nothing is left to do about it
         self.born = now
@@ -261,8 +264,16 @@ class Server:
         if head.error:
             self._refuse(connection, head.error, now)
             return
-        if connection.workers is not None and websocket.wanted(head.headers):
-            self._upgrade(connection, connection.workers, head, now)
+        try:
+            host = connection.gate.host(head.headers, head.path, head.request_version)
+            if connection.workers is not None and websocket.wanted(head.headers):
+                connection.gate.page(head.headers, host, isinstance(connection.sock, ssl.SSLSocket))
+                self._upgrade(connection, connection.workers, head, now)
+                return
+        except ShutError as shut:
+            self._refused(connection, shut.counter, str(shut))
+            answer = Answer(f"{shut}\n".encode(), status=shut.status)
+            self._send(connection, answer, head.command != "HEAD", now)
             return
         if head.command not in ("GET", "HEAD"):
             answer = Answer(b"only GET is served here\n", status=405, headers={"Allow": "GET, HEAD"})

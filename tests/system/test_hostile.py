@@ -100,7 +100,7 @@ CLIENT_HELLO = bytes.fromhex("16030100520100004e0303") + NOISE[:71]
 
 GARBAGE = {
     "noise": NOISE,
-    "http": b"GET / HTTP/1.1\r\nHost: router\r\n\r\n",
+    "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "tls": CLIENT_HELLO,
     "amqp 0-9-1": b"AMQP\0\0\x09\x01",
     "tls header": b"AMQP\2\1\0\0",

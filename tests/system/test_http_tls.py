@@ -12,6 +12,7 @@ from certificates import Authority, Certificate
 from running import LONG
 
 from routerd.exporter.folder import file_answer
+from routerd.exporter.gate import Gate
 from routerd.exporter.server import Answer, Door, Server
 from routerd.exporter.tls import Secured
 from shm.security import TlsSetup
@@ -51,7 +52,7 @@ class Served:
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setblocking(False)
         self.address = listening.getsockname()
-        self.server.listen({listening: Door(lambda request: Answer(request.path.encode()), tls)})
+        self.server.listen({listening: Door(lambda request: Answer(request.path.encode()), Gate(), tls)})
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.serve)
         self.thread.start()

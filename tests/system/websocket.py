@@ -15,7 +15,7 @@ BINARY, CLOSE, PING, PONG = 2, 8, 9, 10
 def ask(address: tuple[str, int], **headers: str | None) -> tuple[socket.socket, str]:
     """Ask for a WebSocket; the socket, and the head of the answer. A header that is None is left out."""
     wanted: dict[str, str | None] = {
-        "Host": "router",
+        "Host": "localhost",
         "Connection": "Upgrade",
         "Upgrade": "websocket",
         "Sec-WebSocket-Version": "13",

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from routerd.exporter import server as http
+from routerd.exporter.gate import Gate
 from routerd.exporter.server import TELL_SECONDS, Answer, Door, Request, Server
 
+GATE = Gate(["router", "*.inside.example"], ["https://app.example"])
 LARGE = 8 * 1024 * 1024  # more than socket buffers take
 
 
@@ -26,7 +28,7 @@ class Bed:
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setblocking(False)
         self.address = listening.getsockname()
-        self.server.listen({listening: Door(site)})
+        self.server.listen({listening: Door(site, GATE)})
         self.now = 0.0
         self.clients: list[socket.socket] = []
 
@@ -103,7 +105,7 @@ def test_large_answers_wait_for_the_client(bed: Bed) -> None:
 
 def test_head_gets_no_body(bed: Bed) -> None:
     """But its length."""
-    answer = bed.ask(b"HEAD /a HTTP/1.1\r\n\r\n")
+    answer = bed.ask(b"HEAD /a HTTP/1.0\r\n\r\n")
     assert answer.endswith(b"\r\n\r\n")
     assert b"Content-Length: 6" in answer
 
@@ -111,13 +113,13 @@ def test_head_gets_no_body(bed: Bed) -> None:
 @pytest.mark.parametrize(
     ("says", "status"),
     [
-        (b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 405),
+        (b"POST / HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello", 405),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
         (b"AMQP\x00\x01\x00\x00\r\n\r\n", 400),
         (b"\r\n\r\n", 400),
         (b"GET\r\n\r\n", 400),
         (b"GET / HTTP/9.9\r\n\r\n", 505),
-        (b"GET http://[x HTTP/1.1\r\n\r\n", 400),
+        (b"GET http://[x HTTP/1.1\r\nHost: router\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431),
         (b"GET /" + b"x" * 20_000, 431),
     ],
@@ -125,7 +127,7 @@ def test_head_gets_no_body(bed: Bed) -> None:
 def test_what_is_no_request_gets_an_error(bed: Bed, says: bytes, status: int) -> None:
     """The right status, a counter, and nobody else is troubled."""
     assert bed.ask(says).startswith(f"HTTP/1.1 {status} ".encode())
-    assert bed.server.refused["malformed"] == (status != 405)
+    assert bed.server.refused["malformed"] + bed.server.refused["host"] == (status != 405)
     assert b"200 OK" in bed.ask(get("/"))
 
 
@@ -200,10 +202,10 @@ def test_listening_sockets_can_change(bed: Bed) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setblocking(False)
     old, bed.address = bed.address, listening.getsockname()
-    bed.server.listen({listening: Door(site)})
+    bed.server.listen({listening: Door(site, GATE)})
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(old, timeout=20)
-    waiting.sendall(b"HTTP/1.1\r\n\r\n")
+    waiting.sendall(b"HTTP/1.0\r\n\r\n")
     assert b"/old" in bed.answer(waiting)
     assert b"/new" in bed.ask(get("/new"))
 

@@ -1,0 +1,58 @@
+"""What must hold of HTTP listeners: names and origins can be compared, and nobody serves AMQP unawares."""
+
+import ipaddress
+from collections.abc import Iterator
+
+from routerd.config.check import Checked
+from routerd.config.policy import Policy
+from routerd.config.source import Mistake, shown
+from routerd.config.transport import Listener
+from routerd.exporter.gate import ANY, is_allowed_host, origin_of
+from routerd.security import words
+
+
+def check_http(checked: list[Checked]) -> Iterator[Mistake]:
+    """Every rule of HTTP listeners."""
+    policed = any(isinstance(at.entity, Policy) and at.entity.enable_vhost_policy for at in checked)
+    for at in checked:
+        if isinstance(at.entity, Listener):
+            yield from _names(at, at.entity)
+            if at.entity.http and at.entity.websockets and not policed:
+                yield from _open(at, at.entity)
+
+
+def _names(at: Checked, listener: Listener) -> Iterator[Mistake]:
+    for word in words(listener.allowed_hosts):
+        if not is_allowed_host(word):
+            text = f"{shown(word)} is no host name; give names without port, as router.example.com"
+            yield at.mistake("allowedHosts", text)
+    for word in words(listener.allowed_origins):
+        if word != ANY and origin_of(word) is None:
+            text = f"{shown(word)} is no origin; give scheme and host, as https://app.example.com:8443"
+            yield at.mistake("allowedOrigins", text)
+    for name, given in (
+        ("allowedHosts", listener.allowed_hosts),
+        ("allowedOrigins", listener.allowed_origins),
+    ):
+        if given and not listener.http:
+            yield at.mistake(name, "has no effect without http: yes; remove it", warning=True)
+
+
+def _open(at: Checked, listener: Listener) -> Iterator[Mistake]:
+    """Whoever wants metrics gets WebSockets, too."""
+    if listener.authenticate_peer or listener.sasl_plugin:
+        return
+    otherwise = "say authenticatePeer: yes, or websockets: no if it is for metrics and the page only"
+    if ANY in words(listener.allowed_origins):
+        text = f"lets every web page use the router without a login; name the pages, {otherwise}"
+        yield at.mistake("allowedOrigins", text, warning=True)
+    elif not _loopback(listener.host):
+        text = f"serves AMQP over WebSockets to everybody who reaches it, without a login; {otherwise}"
+        yield at.mistake("http", text, warning=True)
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
