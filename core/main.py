@@ -82,8 +82,8 @@ def _shelf(segments: str) -> Callable[[str], str]:
 
 
 def _network(setup: Setup, fabric: Fabric) -> Network:
-    """The router protocol. Its instance has to be another one in each life of a core."""
-    from core.network import network, outlet  # noqa: PLC0415  a router that stands alone does without
+    """The router protocol, with the instance of this life of the router."""
+    from core.network import network, outlet, twins  # noqa: PLC0415  a router that stands alone does without
 
     timers = setup.network
     settings = outlet.NetworkSettings(
@@ -94,7 +94,7 @@ def _network(setup: Setup, fabric: Fabric) -> Network:
         timers.remote_ls_max_age_seconds,
         timers.unreachable_holdoff_seconds,
     )
-    instance = int(time.time()) + setup.generation
+    instance = twins.instance(time.time(), setup.generation, secrets.randbits)
     return network.Network(Identity(setup.router_id, setup.area), instance, settings, fabric)
 
 

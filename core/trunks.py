@@ -39,6 +39,13 @@ TOO_MANY: Final = Error(
     "amqp:resource-limit-exceeded", "The router has no place for another router connection"
 )
 INCOMPLETE: Final = Error("amqp:connection:forced", "The links between the routers were not set up in time")
+NO_CONTROL_LINK: Final = Error(
+    "amqp:connection:forced",
+    "A connection to an inter-router listener opened no control link: is its connector's role inter-router?",
+)
+SILENT: Final = "opened no control link: its connection is closed; is its connector's role inter-router?"
+PARTIAL: Final = "does not set up all links: its connection is closed"
+NOT_FOR_ROUTERS: Final = " (is the role of its listener inter-router?)"
 
 KINDS: Final = {CONTROL: CONTROL_LINK, DATA: DATA_LINK}
 TYPES: Final = {
@@ -219,7 +226,8 @@ class Trunks:
         trunk.asked.discard(refused.request)
         error = refused.error
         if error is not None:
-            self._complain(trunk, "refused a link: ", f"{error.condition}: {error.description}")
+            hint = NOT_FOR_ROUTERS if error.condition == FORBIDDEN.condition else ""
+            self._complain(trunk, "refused a link: ", f"{error.condition}: {error.description}{hint}")
 
     def _complain(self, trunk: Trunk, what: str, detail: str = "") -> None:
         now = self._forwarder.now / 1e9
@@ -301,12 +309,13 @@ class Trunks:
     # ---- time ----
 
     def step(self, now: int) -> None:
-        """Give up what was not set up in time."""
+        """Give up what was not set up in time, whichever side dialled."""
         for trunk in list(self._trunks.values()):
-            if trunk.dials and not trunk.whole and now - trunk.since > SET_UP_NS:
+            if not trunk.whole and now - trunk.since > SET_UP_NS:
                 trunk.since = now
-                self._complain(trunk, "does not set up all links: its connection is closed")
-                self._close(trunk.worker, trunk.opened, INCOMPLETE)
+                silent = not (trunk.dials or trunk.control)
+                self._complain(trunk, SILENT if silent else PARTIAL)
+                self._close(trunk.worker, trunk.opened, NO_CONTROL_LINK if silent else INCOMPLETE)
 
     def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
         close = Close(opened.connection, opened.generation, error)

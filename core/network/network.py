@@ -63,7 +63,7 @@ _LOGS: Final = {hello.OPCODE: HELLO_LOG, mobile.REQUEST: MA_LOG, mobile.UPDATE: 
 class Network:
     """This router among the others.
 
-    ``instance`` tells this life of the router from earlier ones (seconds since 1970 when it started).
+    ``instance`` tells this life of the router from earlier ones (``twins.instance``).
     Call `tick` once per second, and after everything else that was called.
     """
 

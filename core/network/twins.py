@@ -6,6 +6,7 @@ it is a twin.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from core.complaints import Complaints
@@ -19,6 +20,18 @@ LS_LOG = logging.getLogger("ROUTER_LS")
 # How long messages of an earlier life may still arrive.
 STALE: Final = 3.0
 TWINS: Final = "is the name of two routers: give one of them another id"
+# Bits of an instance that are drawn: two routers that start in the same second differ in them.
+DRAWN: Final = 20
+
+
+def instance(now: float, generation: int, draw: Callable[[int], int]) -> int:
+    """The number that tells this life of a router from all others, its own earlier ones and its twins'.
+
+    ``now`` is in seconds since 1970, ``generation`` the core's within this life of the supervisor. A later
+    life has the larger number, also a core that is started again within the second. Other routers read a
+    64-bit integer of which they only know that it grows with each life; this one has 51 bits.
+    """
+    return (int(now) + generation << DRAWN) | draw(DRAWN)
 
 
 class Twins:

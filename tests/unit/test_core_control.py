@@ -40,7 +40,7 @@ BAD, STALE = 24, 50  # shm/stats.py
 class Bed:
     """A core with one worker whose part the test plays."""
 
-    def __init__(self, semaphore: str | None = None) -> None:
+    def __init__(self, semaphore: str | None = None, mode: str = "standalone") -> None:
         rings = mmap.mmap(-1, n.rings_bytes(1))
         n.format_rings(rings, 1)
         control = mmap.mmap(-1, n.control_bytes(1))
@@ -53,7 +53,7 @@ class Bed:
         memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
         few = AddressSetup(prefix="few", max_senders=1, max_receivers=2, link_capacity=10)
         rules = [AddressSetup(prefix="closed", distribution="unavailable"), few]
-        setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], addresses=rules)
+        setup = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], mode=mode, addresses=rules)
         self.core = Core(setup, memory, b"seed", semaphore)
         self.arena = n.ArenaOwner(arenas[0])
         self.core_arena = n.Arena(arenas[1])

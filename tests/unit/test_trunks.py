@@ -1,0 +1,74 @@
+"""Connections between routers that are never set up: both ends give them up, and say what is wrong."""
+
+import logging
+
+import msgspec
+import pytest
+from test_core_control import Bed
+
+from core.trunks import FORBIDDEN, SET_UP_NS
+from shm import native as n
+from shm.payloads import (
+    C_CLOSE,
+    C_CONNECTION_OPENED,
+    C_LINK_REFUSED,
+    C_OPEN_LINK,
+    Close,
+    ConnectionOpened,
+    LinkRefused,
+    OpenLink,
+)
+
+
+class Nobody:
+    """A router protocol with nothing to say."""
+
+    last_change = 0
+
+    def tick(self, now: float) -> None:
+        """Nothing is due."""
+
+    def neighbour_lost(self, neighbour: int) -> None:
+        """Nobody was up."""
+
+
+@pytest.fixture
+def bed() -> Bed:
+    """A core of an interior router."""
+    made = Bed(mode="interior")
+    made.core.join(lambda _: Nobody())  # type: ignore[arg-type,return-value]  this is all that is called here
+    return made
+
+
+def said(bed: Bed, kind: int) -> list[bytes]:
+    records = [r for r in bed.step() if r["type"] == n.W_CONTROL and r["state"] == kind]
+    return [bed.core_arena.read(record["block"]) for record in records]
+
+
+def test_a_peer_without_control_link_is_closed_and_told_of_its_role(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A connector that lacks ``role: inter-router`` ends in a warning at both ends, not in silence."""
+    bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "B", "h:1", role="inter-router"))
+    bed.step()
+    bed.core.tick(bed.now + SET_UP_NS)
+    assert said(bed, C_CLOSE) == []
+    bed.core.tick(bed.now + 2 * SET_UP_NS)
+    (content,) = said(bed, C_CLOSE)
+    close = msgspec.msgpack.decode(content, type=Close)
+    assert close.error is not None
+    assert "is its connector's role inter-router?" in close.error.description
+    assert "router B opened no control link: its connection is closed; is its connector's role" in caplog.text
+
+
+def test_a_listener_that_is_not_for_routers_is_named_as_the_reason(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The reverse mistake: the connector is for routers, and the listener that it reaches is not."""
+    caplog.set_level(logging.WARNING, "ROUTER_CORE")
+    opened = ConnectionOpened(0, 1, "A", "h:1", role="inter-router", connector="to-A")
+    bed.say(C_CONNECTION_OPENED, opened)
+    request = msgspec.msgpack.decode(said(bed, C_OPEN_LINK)[0], type=OpenLink).request
+    bed.say(C_LINK_REFUSED, LinkRefused(request, FORBIDDEN))
+    bed.step()
+    assert "is the role of its listener inter-router?" in caplog.text
