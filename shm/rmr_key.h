@@ -19,7 +19,6 @@
 
 static const char rmr_key_prefix[] = "x-opt-";
 static const char rmr_reserved[] = "message types 0 to 99 are reserved for RMR itself";
-static const char rmr_reserved_condition[] = "routerd:reserved-message-type";
 static const char rmr_cut_properties[] = "the message ends inside its application properties";
 static const char rmr_bad_properties[] = "the application properties are malformed";
 
@@ -138,10 +137,6 @@ static inline enum scan_result rmr_key_scan(const uint8_t *start, size_t size, s
         p = start + found->message_annotations;
         p += p[1] == 0x53 ? 3 : 10;
         if (!rmr_key_map(key, start, p, scan_size(p, start + size, 0), rmr_key_prefix)) return scan_bad(found, "the message annotations are malformed");
-    }
-    if (key->found & RMR_KEY_MT && key->mt >= 0 && key->mt < RMR_RESERVED) {
-        found->condition = rmr_reserved_condition;
-        return scan_bad(found, rmr_reserved);
     }
     return SCAN_DONE;
 }

@@ -277,7 +277,7 @@ static inline enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, 
     if (result == SCAN_MORE) return RMR_PIECES;
     rmr_key_none(&key);
     if (result != SCAN_DONE || !rmr_take_header(start, size, &found, frame)) return RMR_NO_MESSAGE;
-    if (rmr_key_scan(start, size, &found, &key) != SCAN_DONE && found.why != rmr_reserved) return RMR_NO_MESSAGE;
+    if (rmr_key_scan(start, size, &found, &key) != SCAN_DONE) return RMR_NO_MESSAGE;
     uint64_t body = found.body;
     if (found.application_properties != SCAN_ABSENT) {
         const uint8_t *p = start + found.application_properties;

@@ -12,6 +12,7 @@ from shm.stats import COUNTERS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+INTERNAL = ("core.md", "memory-layout.md", "changelog.md")  # numbers have the code's names there
 
 
 def text(page: Path) -> str:
@@ -80,13 +81,14 @@ def test_configurations_can_be_copied(page: Path) -> None:
     assert not mistakes
 
 
-def test_counters_are_counted() -> None:
-    """The page about operations names counters that exist."""
-    _, _, section = text(ROOT / "docs" / "operations.md").partition("| look at | when |")
-    table, _, _ = section.partition("\n\n")
-    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert "paused" in named
-    assert named <= set(COUNTERS)
+def test_counters_have_one_name() -> None:
+    """An operator finds each counter that a page names in `/metrics`, and no other name of it."""
+    served = set(re.findall(r"(?m)^\| `(routerd_\w+)`", text(ROOT / "docs" / "metrics.md")))
+    own = {name for name in COUNTERS if "_" in name}
+    pages = [page for page in PAGES if page.name not in INTERNAL and page.parent.name != "decisions"]
+    words = [(page.name, word) for page in pages for word in re.findall(r"`(\w+)`", text(page))]
+    assert not [place for place in words if place[1] in own]
+    assert not [place for place in words if place[1].startswith("routerd_") and place[1] not in served]
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
