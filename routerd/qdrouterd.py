@@ -105,8 +105,9 @@ def _say_as_qdrouterd(file: Path, error: ConfigError) -> None:
             continue
         subject, _, what = mistake.text.partition(": ")
         entity = entity_type(subject.partition(" ")[0])
-        _say(f"ValidationError: {what or subject}")
-        _say(f"AttributeError: {PREFIX}{entity.name if entity else subject}: {what}")
+        if entity is not None:
+            _say(f"ValidationError: {what}")
+            _say(f"AttributeError: {PREFIX}{entity.name}: {what}")
         _say(f"Exception: Cannot load configuration file {file}: {what or subject}")
 
 

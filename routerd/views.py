@@ -267,7 +267,7 @@ VIEWS: dict[str, View] = {
             Cell("neighbours", _names("linkState"), least=10),
             Cell("valid origins", _names("validOrigins"), least=13),
         ),
-        "the router stands alone",
+        "it knows no other router: its mode is standalone, or edge (see stat -c)",
         note=_last_change,
     ),
     "workers": View(

@@ -146,6 +146,7 @@ def _references(checked: list[Checked]) -> Iterator[Mistake]:
     profiles = {entity.name for _, entity in _each(checked, SslProfile)}
     plugins = {entity.name for _, entity in _each(checked, AuthServicePlugin)}
     exchanges = {entity.name for _, entity in _each(checked, Exchange)}
+    peers = {at.entity.name for at in checked if isinstance(at.entity, Listener | Connector)}
     for at in checked:
         match at.entity:
             case Listener(ssl_profile=profile, sasl_plugin=plugin):
@@ -155,10 +156,19 @@ def _references(checked: list[Checked]) -> Iterator[Mistake]:
                 yield from _refers(at, "sslProfile", profile, "sslProfile", profiles)
             case Binding(exchange_name=exchange):
                 yield from _refers(at, "exchangeName", exchange, "exchange", exchanges)
+            case LinkRoute(connection=peer) | AutoLink(connection=peer):
+                # Management may add it later, and until then nobody is there.
+                yield from _refers(at, "connection", peer, "connector or listener", peers, warning=True)
 
 
 def _refers(
-    at: Checked, attribute: str, name: str | None, entity: str, known: set[str | None]
+    at: Checked,
+    attribute: str,
+    name: str | None,
+    entity: str,
+    known: set[str | None],
+    *,
+    warning: bool = False,
 ) -> Iterator[Mistake]:
     if name is None or name in known:
         return
@@ -168,7 +178,7 @@ def _refers(
         instead = f"did you mean {shown(guess)}?"
     else:
         instead = f"give one of {', '.join(names)}" if names else f"add a section {entity} with that name"
-    yield at.mistake(attribute, f"there is no {entity} named {shown(name)}; {instead}")
+    yield at.mistake(attribute, f"there is no {entity} named {shown(name)}; {instead}", warning=warning)
 
 
 def _addresses(checked: list[Checked]) -> Iterator[Mistake]:

@@ -130,6 +130,16 @@ def test_a_bad_configuration_is_told_in_the_words_that_scripts_look_for(
     assert said in done.stderr
 
 
+def test_a_file_that_is_missing_is_told_once_and_in_order(tmp_path: Path) -> None:
+    """Without the words about an entity and its attribute: there is none."""
+    done = qdrouterd("-c", "none.conf", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "AttributeError" not in done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2
+    assert "Cannot load configuration file none.conf: cannot be read (No such file or directory)" in lines[1]
+
+
 def test_version_and_help_need_no_file(tmp_path: Path) -> None:
     assert qdrouterd("-v", cwd=tmp_path).stdout.strip()
     assert "--pidfile" in qdrouterd("-h", cwd=tmp_path).stdout

@@ -339,22 +339,6 @@ def test_what_belongs_to_the_vhost_has_no_effect_in_its_groups() -> None:
     assert "there is no such attribute" in told(text.replace("{}", "allowEverything"))[0]
 
 
-def test_an_address_that_stands_twice_is_a_mistake_only_if_the_two_differ() -> None:
-    one = "address {\n prefix: a\n distribution: closest\n}\n"
-    assert "is as in line 1" in str(parse(one + one, "f.conf").warnings)
-    assert "is as in line 1" in told(one + one.replace("closest", "multicast"))[0]
-
-
-def test_a_link_route_may_have_several_brokers() -> None:
-    """But not change the address in several ways; the same one twice is a warning, whatever it is called."""
-    one = "linkRoute {\n prefix: a\n direction: in\n connection: here\n}\n"
-    for another in (one.replace("here", "there"), one.replace("connection: here", "containerId: here")):
-        assert "is as in line 1" not in str(parse(one + another, "f.conf").warnings)
-    assert "is as in line 1" in str(parse(one + one.replace("prefix", "name: n\n prefix"), "f.conf").warnings)
-    other = one.replace("here", "there\n addExternalPrefix: z")
-    assert "is as in line 1" in told(one + other)[0]
-
-
 def test_old_names_and_statistics_are_warnings() -> None:
     config = parse(
         router("helloInterval: 2", "addrCount: 7", "area: 0", "mode: standalone", "mode: standalone"),

@@ -107,7 +107,7 @@ def test_tables_fit_80_columns(view: str, row: dict[str, Any]) -> None:
 
 def test_empty_tables_say_so() -> None:
     """A sentence, not an empty frame."""
-    assert shown("nodes", []) == ["the router stands alone"]
+    assert shown("nodes", []) == ["it knows no other router: its mode is standalone, or edge (see stat -c)"]
     assert shown("links", []) == ["no links"]
 
 
