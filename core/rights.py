@@ -7,6 +7,8 @@ from typing import Final
 import msgspec
 
 from core.addresses import Rules, strip_spelling
+from core.linkroutes.routes import COORDINATOR
+from core.linkroutes.termini import named
 from shm.control import AddressSetup
 from shm.payloads import Attach, Error
 from shm.security import Admission
@@ -55,19 +57,27 @@ class Rights:
     def refusal(self, attach: Attach) -> Error | None:
         """Why an attach is not allowed, whatever its number."""
         may = self._admission
-        kind = "source" if attach.outgoing else "target"
         if attach.coordinator:
-            return None  # refused for what it is
+            allowed = may.allow_anonymous_sender or self.targets.allow(COORDINATOR)
+            return None if allowed else _denied("a transaction coordinator")
         if not may.allow_waypoint_links and any(one.startswith(WAYPOINT) for one in attach.capabilities):
             return Error(NOT_ALLOWED, "waypoint links are not allowed by the policy")
         if not may.allow_fallback_links and FALLBACK in attach.capabilities:
             return Error(NOT_ALLOWED, "fallback links are not allowed by the policy")
-        if attach.dynamic:
-            return None if may.allow_dynamic_source else _denied(f"a dynamic {kind}")
-        if not attach.address:
-            return None if may.allow_anonymous_sender or attach.outgoing else _denied("an anonymous sender")
-        allowed = self._sources if attach.outgoing else self.targets
-        return None if allowed.allow(attach.address) else _denied(f"this {kind} address")
+        return self._misplaced(attach, "source" if attach.outgoing else "target")
+
+    def _misplaced(self, attach: Attach, kind: str) -> Error | None:
+        """Why a terminus may not be where it says: a link may be routed by each address that it names."""
+        may = self._admission
+        texts = named(attach)
+        if texts is None:
+            return Error(NOT_ALLOWED, f"the node properties of this {kind} cannot be read")
+        if attach.dynamic and not may.allow_dynamic_source:
+            return _denied(f"a dynamic {kind}")
+        if not texts and not attach.dynamic and not attach.outgoing and not may.allow_anonymous_sender:
+            return _denied("an anonymous sender")
+        rights = self._sources if attach.outgoing else self.targets
+        return None if all(rights.allow(text) for text in texts) else _denied(f"this {kind} address")
 
 
 def _denied(what: str) -> Error:

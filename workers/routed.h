@@ -2,7 +2,8 @@
  *
  * What a transfer says besides its message goes in front of the message's bytes in the chain, so that the other end's first
  * transfer says it too: its delivery tag, and the state that it may carry (AMQP 4.4.1: a transaction).  The bytes behind
- * are the peer's, whatever they are: only their beginning is looked at, for the priority.
+ * are the peer's, whatever they are: only their beginning is looked at, for the priority; and as far as their properties where the
+ * peer may speak in nobody's name but its own (user-id), which takes a message that can be read.
  *
  *   u16 bytes in front, u16 bytes of the tag, u32 state, the tag, the state's detail as the engine encodes it
  *
@@ -45,25 +46,36 @@ static inline uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
     return size;
 }
 
-/* A message's first bytes: only that there is one, and its priority. */
-static inline enum scan_result routed_look(const uint8_t *bytes, size_t size, bool complete, scan_found *found)
+/* A message's first bytes: that there is one, its priority, and in whose name it speaks if that counts. */
+static inline enum scan_result routed_look(const wconn *c, const uint8_t *bytes, size_t size, bool complete, scan_found *found)
 {
-    if (scan_message(bytes, size, complete && !size, found) == SCAN_BAD && !size) return SCAN_BAD;
+    enum scan_result result = scan_message(bytes, size, complete && (c->user || !size), found);
+    if (result == SCAN_BAD && (c->user || !size)) return SCAN_BAD;
+    if (__builtin_expect(c->user != NULL, 0) && (result = security_user_id(c, bytes, found, result)) != SCAN_DONE) return result;
     uint8_t priority = found->priority;
     scan_message(bytes, 0, false, found);                       /* offsets are nobody's business */
     found->priority = priority;
     return size ? SCAN_DONE : SCAN_MORE;
 }
 
+/* The same of what there is of a long message: in its first block, or gathered when its properties reach further. */
 static inline enum scan_result routed_scan(const pump *p, const win *s, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
+    const wconn *c = s->link->conn;
     const uint8_t *bytes = (const uint8_t *) arena_content_of(v, s->writer.head) + sizeof(arena_content);
     uint16_t front;
     memcpy(&front, bytes, 2);
     uint64_t size = s->writer.written;
     uint32_t first = arena_capacity(v, s->writer.head, true);
-    return routed_look(bytes + front, (size < first ? size : first) - front, complete, found);
+    enum scan_result result = routed_look(c, bytes + front, (size < first ? size : first) - front, complete && size <= first, found);
+    if (result != SCAN_MORE || size <= first) return result;
+    if (size > SCAN_LIMIT) size = SCAN_LIMIT;
+    uint8_t *gathered = chain_gather(v, s->writer.head, size);
+    if (!gathered) return scan_bad(found, "the router is out of memory");
+    result = routed_look(c, gathered + front, size - front, complete && size == s->writer.written, found);
+    free(gathered);
+    return result == SCAN_MORE && size == SCAN_LIMIT ? scan_bad(found, "annotations and properties are longer than 1 MiB") : result;
 }
 
 /* The chain of a delivery has just begun.  False: it says too much. */
@@ -92,7 +104,7 @@ static inline bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
     memcpy(bytes, front, before);
     if (size) pn_link_recv(k->engine, (char *) bytes + before, size);
     bool settled = pn_delivery_settled(d);
-    enum scan_result result = routed_look(bytes + before, size, true, &found);
+    enum scan_result result = routed_look(k->conn, bytes + before, size, true, &found);
     win *s = NULL;
     if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
         arena_free_chain(&p->arena, head);

@@ -32,6 +32,24 @@ def node_address(attach: Attach) -> str:
     return address if isinstance(address, str) else ""
 
 
+def named(attach: Attach) -> list[str] | None:
+    """All addresses that a terminus names, its own and its node's; None: its node properties cannot be read,
+    and the broker that is shown them may read an address there."""
+    found = [attach.address] if attach.address else []
+    if attach.termini is None or not (raw := _counting(attach.termini, attach.outgoing).properties):
+        return found
+    try:
+        properties = wire.Parser(raw).value()
+    except wire.WireError:
+        return None
+    if not isinstance(properties, dict):
+        return None
+    address = properties.get(NODE_ADDRESS)
+    if address is not None and not isinstance(address, str):
+        return None
+    return [*found, address] if address else found
+
+
 def _counting(termini: Termini, outgoing: bool) -> Terminus:
     return termini.source if outgoing else termini.target
 

@@ -5,8 +5,9 @@ import logging
 import pytest
 
 from core.admission import Admissions
+from core.network import wire
 from core.rights import MOST_TOLD, AddressRights, Rights, Scopes
-from shm.payloads import Attach, ConnectionOpened
+from shm.payloads import Attach, ConnectionOpened, Termini, Terminus
 from shm.security import Admission
 
 
@@ -97,10 +98,62 @@ def attach(address: str | None, *, outgoing: bool = True, **more: object) -> Att
         (attach(None), True),  # the core refuses it for what it is
         (attach("in", capabilities=["qd.waypoint.1"]), False),
         (attach("in", capabilities=["qd.fallback"]), False),
+        (attach(None, outgoing=False, coordinator=True), False),
     ],
 )
 def test_what_a_link_may_be(link: Attach, allowed: bool) -> None:
     assert (Rights(admission()).refusal(link) is None) is allowed
+
+
+def node(outgoing: bool, properties: bytes) -> Termini:
+    one = Terminus(kind=1, dynamic=True, properties=properties)
+    return Termini(one, Terminus()) if outgoing else Termini(Terminus(), one)
+
+
+NAME = wire.symbol("x-opt-qd.address")
+
+
+@pytest.mark.parametrize("outgoing", [True, False])
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize(
+    ("address", "properties", "allowed"),
+    [
+        ("ok", b"", True),
+        ("secret", b"", False),
+        (None, wire.mapping([(NAME, wire.string("ok"))]), True),
+        (None, wire.mapping([(NAME, wire.string("secret"))]), False),
+        (None, wire.mapping([(NAME, wire.symbol("secret"))]), False),
+        (None, wire.mapping([(NAME, b"\xa0\x06secret")]), False),
+        ("ok", wire.mapping([(NAME, wire.string("secret"))]), False),
+        ("ok", wire.mapping([(NAME, wire.string("ok")), (NAME, wire.string("secret"))]), False),
+        ("ok", b"\xff", False),
+        ("ok", wire.string("no map"), False),
+        ("ok", wire.mapping([(wire.symbol("lifetime-policy"), wire.section(0x2B, wire.sequence([])))]), True),
+    ],
+)
+def test_every_address_that_a_terminus_names_is_judged(
+    outgoing: bool, dynamic: bool, address: str | None, properties: bytes, allowed: bool
+) -> None:
+    """Its own and its node's, dynamic or not; what cannot be read is not allowed, as it may say anything."""
+    rights = Rights(admission(sources=["ok"], targets=["ok"], allow_dynamic_source=True))
+    link = attach(address, outgoing=outgoing, dynamic=dynamic, termini=node(outgoing, properties))
+    assert (rights.refusal(link) is None) is allowed
+    if dynamic:
+        still = Rights(admission(sources=["ok"], targets=["ok"]))
+        assert still.refusal(link) is not None
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"allow_anonymous_sender": True},
+        {"targets": ["$coordinator"]},
+        {"targets": ["*"]},
+        {"targets": [], "target_patterns": ["#"]},
+    ],
+)
+def test_who_may_use_a_transaction_coordinator(right: dict[str, object]) -> None:
+    assert Rights(admission(**right)).refusal(attach(None, outgoing=False, coordinator=True)) is None
 
 
 @pytest.mark.parametrize(("outgoing", "address"), [(True, "in"), (False, "out")])
