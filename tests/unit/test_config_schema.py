@@ -46,15 +46,11 @@ def test_reference_needs_its_markers() -> None:
 
 @pytest.mark.parametrize("spelling", ["conf", "json", "toml"])
 def test_examples_in_the_document_load(spelling: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same router is written three times, and each of them starts."""
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    """The same router is written three times, and each of them starts, on a machine with one CPU, too."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     _, _, section = DOCUMENT.read_text(encoding="utf-8").partition(f"### .{spelling}\n")
     example = section.split("```")[1].removeprefix(spelling)
     config = parse(example, f"router.{spelling}")
     assert config.count == 5
-    assert (config.router.id, config.router.worker_cpus, config.router.core_cpu) == (
-        "Router.A",
-        (2, 3, 4, 5),
-        1,
-    )
+    assert (config.router.id, config.router.workers) == ("Router.A", 2)
     assert (config.listeners[0].idle_timeout_seconds, config.addresses[1].priority) == (60, 9)
