@@ -186,8 +186,9 @@ static inline void put_map(annotations_writer *w, const annotations_wanted *want
     bool there = c->message_annotations != ARENA_NO_OFFSET;
     uint32_t before = there ? c->message_annotations : c->annotations_end, users = there ? c->user_to - c->user_from : 0;
     uint32_t count = (there ? c->user_count : 0) + keys;
+    bool alone = before == c->section_end && c->annotations_end == w->length;   /* the message is nothing else, and an empty one is none */
     put_range(w, c->section_end, before - c->section_end);
-    if (!count) return;
+    if (!count && !alone) return;
     put_bytes(w, "\x00\x53\x72", 3);
     put_compound(w, 0xc1, users + size, count);
     if (users) put_range(w, c->user_from, users);

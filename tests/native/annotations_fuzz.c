@@ -121,6 +121,7 @@ static text some_message(void)
     if (below(2)) add(&t, "\x00\x53\x70\xc0\x04\x02\x41\x50\x07", 9);
     if (below(4) == 0) add(&t, "\x00\x53\x71\xc1\x01\x00", 6);
     if (below(2)) add_map(&t);
+    if (t.size && !below(8)) return t;                     /* annotations, and nothing that they are about */
     if (below(2)) add(&t, "\x00\x53\x73\xc0\x07\x03\x40\x40\xa1\x02to", 12);
     add(&t, "\x00\x53\x77\xa1\x04" "body", 9);
     return t;
