@@ -8,6 +8,7 @@
 
 #include "alias.h"
 #include "transit.h"
+#include "utf8.h"
 
 static inline void *core_take(core_pool *p, uint32_t bytes)
 {
@@ -28,7 +29,7 @@ static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t
     if (!known) {
         c->text_length = length;
         c->text_scope = scope;
-        return ROUTE_UNKNOWN;
+        return utf8_valid(c->text, length) ? ROUTE_UNKNOWN : ROUTE_NOWHERE;    /* what is no AMQP string is nobody's address */
     }
     *address = known->address;
     return known->address ? ROUTE_FOUND : ROUTE_FORBIDDEN;

@@ -3,8 +3,8 @@
  *   application property   message annotation     type
  *   rmr.mt                 x-opt-rmr.mt           any whole number of 32 bits
  *   rmr.sub-id             x-opt-rmr.sub-id       the same; absent: -1, no subscription
- *   rmr.meid               x-opt-rmr.meid         string, symbol
- *   rmr.source             x-opt-rmr.source       string, symbol: name:port
+ *   rmr.meid               x-opt-rmr.meid         string, symbol; binary where it is no UTF-8
+ *   rmr.source             x-opt-rmr.source       the same: name:port
  *
  * Where both are there the annotation counts.  Workers look at messages on links to a route table; the core at those that come to one in another way.
  */
@@ -60,12 +60,15 @@ static inline uint32_t rmr_key_text(uint8_t code)
     return code == 0xb1 || code == 0xb3 ? 5 : 0;
 }
 
+/* The same of octets, which may be binary, too. */
+static inline uint32_t rmr_key_octets(uint8_t code) { return code == 0xa0 ? 2 : code == 0xb0 ? 5 : rmr_key_text(code); }
+
 static inline bool rmr_key_is(const uint8_t *name, size_t length, const char *wanted, size_t size) { return length == size && !memcmp(name, wanted, size); }
 
 /* One entry of a map; a key of ours whose value is of a wrong type counts as not there. */
 static inline void rmr_key_entry(rmr_key *key, const uint8_t *start, const uint8_t *name, size_t length, const uint8_t *value, size_t size)
 {
-    uint32_t skip = rmr_key_text(*value);
+    uint32_t skip = rmr_key_octets(*value);
     if (length < 6 || memcmp(name, "rmr.", 4)) return;
     if (rmr_key_is(name, length, "rmr.mt", 6)) {
         if (rmr_key_number(value, &key->mt)) key->found |= RMR_KEY_MT;

@@ -12,17 +12,18 @@
 
 #include "annotations.h"
 #include "scan.h"
+#include "utf8.h"
 
 static const char annotations_invalid[] = "amqp:invalid-field", annotations_refused[] = "amqp:not-allowed";
 
 typedef struct { const uint8_t *at; size_t size; } annotations_value;
 
-/* A string: the place of its text, or `at` NULL when it is none. */
+/* A string: the place of its text, or `at` NULL when it is none.  What is no UTF-8 is none: we write it again as a string. */
 static inline annotations_value annotations_text(const uint8_t *p, size_t size)
 {
-    if (*p == 0xa1) return (annotations_value) { p + 2, size - 2 };
-    if (*p == 0xb1) return (annotations_value) { p + 5, size - 5 };
-    return (annotations_value) { NULL, 0 };
+    size_t head = *p == 0xa1 ? 2 : *p == 0xb1 ? 5 : 0;
+    if (!head || !utf8_valid(p + head, size - head)) return (annotations_value) { NULL, 0 };
+    return (annotations_value) { p + head, size - head };
 }
 
 static inline const char *annotations_ingress(arena_content *c, const uint8_t *start, const uint8_t *p, size_t size)

@@ -3,7 +3,7 @@
  *   message-annotations      x-opt-rmr.header: binary, everything between the transport's header and the payload
  *   properties               to: of replies and of what is about tables; reply-to: the connection it came on; message-id and correlation-id: of
  *                            blocking calls and of answers to clients (rmr_ask.h)
- *   application-properties   rmr.mt, rmr.sub-id: int; rmr.meid, rmr.source, rmr.conn: string, where there is one
+ *   application-properties   rmr.mt, rmr.sub-id: int; rmr.meid, rmr.source, rmr.conn: string, where there is one; binary where its octets are no UTF-8
  *   data                     the payload
  *
  * Composing is done once per frame into one piece of memory; the offsets that the content header needs come with it.
@@ -46,6 +46,9 @@ static inline uint8_t *rmr_put_short(uint8_t *p, uint8_t code, const void *bytes
     memcpy(p + 2, bytes, size);
     return p + 2 + size;
 }
+
+/* Octets of a frame: text, if they are. */
+static inline uint8_t *rmr_put_octets(uint8_t *p, const uint8_t *octets, uint32_t size) { return rmr_put_short(p, utf8_valid(octets, size) ? 0xa1 : 0xa0, octets, size); }
 
 /* A section around a list or map of `count` items, which end here. */
 static inline void rmr_section(uint8_t *section, uint8_t code, uint8_t compound, const uint8_t *end, uint32_t count)
@@ -112,7 +115,7 @@ static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const 
         key->found |= RMR_KEY_MEID;
         key->meid = (uint32_t) (p - start) + 2;
         key->meid_length = meid;
-        p = rmr_put_short(p, 0xa1, header + RMR_MEID, meid);
+        p = rmr_put_octets(p, header + RMR_MEID, meid);
         count += 2;
     }
     if (name) {
@@ -120,7 +123,7 @@ static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const 
         key->found |= RMR_KEY_SOURCE;
         key->source = (uint32_t) (p - start) + 2;
         key->source_length = name;
-        p = rmr_put_short(p, 0xa1, source, name);
+        p = rmr_put_octets(p, source, name);
         count += 2;
     }
     if (want->conn.length) {
@@ -233,6 +236,22 @@ enum { RMR_NAMED = 12 + 2 + sizeof rmr_header_key - 1 + 5, RMR_NUMBERS = 42 };  
 
 static inline bool rmr_begins(const uint8_t *p, const void *with, size_t size) { return !memcmp(p, with, size); }
 
+/* What a map says behind both numbers: what rmr_compose puts there, in its order, so nothing that would say a number again. */
+static inline bool rmr_says_no_more(const uint8_t *p, const uint8_t *end, uint32_t count)
+{
+    static const uint8_t names[][13] = { "\x0a\xa1\x08rmr.meid", "\x0c\xa1\x0armr.source", "\x0a\xa1\x08rmr.conn" };
+    for (int i = 0; i < 3 && p < end; i++) {
+        size_t name = names[i][0];
+        if ((size_t) (end - p) < name + 3 || memcmp(p, names[i] + 1, name)) continue;
+        p += name;
+        size_t size = *p == 0xa1 || *p == 0xa0 ? 2u + p[1] : *p == 0xb1 ? 5 + (size_t) scan_u32(p + 1) : SIZE_MAX;
+        if (size > (size_t) (end - p)) return false;
+        p += size;
+        count -= 2;
+    }
+    return p == end && count == 4;
+}
+
 /* A message just as rmr_compose makes it, which is what most are: read at the places where that has put everything, without a scan.  False: it is
  * another one. */
 static inline bool rmr_recognise(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
@@ -251,6 +270,7 @@ static inline bool rmr_recognise(const uint8_t *start, size_t size, uint64_t len
     uint64_t body = at + 8 + scan_u32(start + at + 4);
     int32_t mt = (int32_t) scan_u32(start + at + 21);
     if (body < at + RMR_NUMBERS || body + 8 > size || !rmr_begins(start + body, data, 4) || (mt >= 0 && mt < RMR_RESERVED)) return false;
+    if (!rmr_says_no_more(start + at + RMR_NUMBERS, start + body, scan_u32(start + at + 8))) return false;
     frame->payload = (uint32_t) body + 8;
     frame->payload_length = scan_u32(start + body + 4);
     if ((uint64_t) frame->payload + frame->payload_length != length) return false;

@@ -40,7 +40,7 @@ static inline void rmr_ask_fields(const uint8_t *p, size_t size, const uint8_t *
     }
 }
 
-/* Whom a message wants its answer to go to; length 0: nobody, or more than can go along. */
+/* Whom a message wants its answer to go to; length 0: nobody, or more than can go along, or no text, which a `to` must be. */
 static inline rmr_asked rmr_ask_read(const uint8_t *const field[6], const size_t length[6])
 {
     rmr_asked asked = { .length = 0 };
@@ -48,7 +48,7 @@ static inline rmr_asked rmr_ask_read(const uint8_t *const field[6], const size_t
     int id = field[5] ? 5 : 0;
     if (!to || (*to != 0xa1 && *to != 0xb1)) return asked;
     uint32_t head = *to == 0xa1 ? 2 : 5;
-    if (length[4] <= head || length[4] - head > RMR_ASKED_TEXT || (field[id] && length[id] > RMR_ASKED_ID)) return asked;
+    if (length[4] <= head || length[4] - head > RMR_ASKED_TEXT || !utf8_valid(to + head, length[4] - head) || (field[id] && length[id] > RMR_ASKED_ID)) return asked;
     asked.text = to + head;
     asked.length = (uint32_t) length[4] - head;
     asked.id = field[id];
@@ -62,6 +62,7 @@ static inline uint32_t rmr_ask_put(uint8_t *trace, const rmr_asked *asked)
     memcpy(trace, rmr_asked_magic, 4);
     trace[4] = (uint8_t) (asked->length >> 8); trace[5] = (uint8_t) asked->length;
     trace[6] = (uint8_t) (asked->id_length >> 8); trace[7] = (uint8_t) asked->id_length;
+    memset(trace + 8, 0, RMR_ASKED_HEAD - 8);                  /* the tag: not all frames get one */
     memcpy(trace + RMR_ASKED_HEAD, asked->text, asked->length);
     if (asked->id_length) memcpy(trace + RMR_ASKED_HEAD + asked->length, asked->id, asked->id_length);
     return RMR_ASKED_HEAD + asked->length + asked->id_length;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "scan.h"
+#include "utf8.h"
 
 #define RMR_TRANSPORT 50u
 #define RMR_HEADER 280u                /* as it is written: version 3 */
@@ -133,10 +134,10 @@ static inline void rmr_token_connection(uint8_t *sid, uint64_t nonce, uint32_t n
     memcpy(sid + 16, &nonce, 8);
 }
 
-/* False: its name is too long. */
+/* False: its name is too long, or no text, which the address of an answer must be. */
 static inline bool rmr_token_endpoint(uint8_t *sid, uint64_t nonce, const uint8_t *text, uint32_t length)
 {
-    if (!length || length > RMR_TOKEN_TEXT) return false;
+    if (!length || length > RMR_TOKEN_TEXT || !utf8_valid(text, length)) return false;
     memset(sid, 0, RMR_SID_BYTES);
     memcpy(sid, rmr_token_magic, 4);
     sid[4] = TOKEN_ENDPOINT;
@@ -163,7 +164,7 @@ static inline rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
         token.kind = TOKEN_CONNECTION;
         token.number = scan_u32(sid + 8);
         token.saved = scan_u32(sid + 12);
-    } else if (sid[4] == TOKEN_ENDPOINT && !memcmp(sid + 6, &nonce, 2) && sid[5] && sid[5] <= RMR_TOKEN_TEXT) {
+    } else if (sid[4] == TOKEN_ENDPOINT && !memcmp(sid + 6, &nonce, 2) && sid[5] && sid[5] <= RMR_TOKEN_TEXT && utf8_valid(sid + 8, sid[5])) {
         token.kind = TOKEN_ENDPOINT;
         token.text = sid + 8;
         token.length = sid[5];

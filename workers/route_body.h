@@ -191,7 +191,7 @@ static inline enum route_result route_tracing(route_run *r, route_level *l, rout
 {
     if (text.size > ROUTE_TRACING_MOST)
         return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size, ROUTE_TRACING_MOST);
-    if (!route_utf8(text.at, text.at + text.size)) *why = "a text is not UTF-8";
+    if (!utf8_valid(text.at, text.size)) *why = "a text is not UTF-8";
     l->tracing = text.at;
     l->tracing_size = text.size;
     return ROUTE_DONE;

@@ -7,6 +7,7 @@
 #define ROUTERD_WORKERS_ROUTE_READ_H
 
 #include "route_run.h"
+#include "utf8.h"
 
 #define ROUTE_VALUE_DEPTH 4            /* of values of metadata inside each other */
 
@@ -72,19 +73,6 @@ static inline int64_t route_value_octets(const uint8_t *p, size_t size, int dept
 }
 
 /* ---- addresses ---- */
-
-static inline bool route_utf8(const uint8_t *p, const uint8_t *end)
-{
-    while (p < end) {
-        uint8_t lead = *p++;
-        if (lead < 0x80) continue;
-        int more = lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : 0;
-        if (!more || end - p < more) return false;
-        if ((lead == 0xe0 && *p < 0xa0) || (lead == 0xed && *p > 0x9f) || (lead == 0xf0 && *p < 0x90) || (lead == 0xf4 && *p > 0x8f)) return false;
-        while (more--) if ((*p++ & 0xc0) != 0x80) return false;
-    }
-    return true;
-}
 
 static inline bool route_address(const uint8_t *p, size_t size, route_stop *s)
 {

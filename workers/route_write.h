@@ -90,7 +90,7 @@ static inline void text_close(route_text_out *t, size_t from, uint32_t count)
 }
 
 /* Whether an address can be a string. */
-static inline bool route_plain(const route_stop *s) { return !s->type && route_utf8(s->at, s->at + s->length); }
+static inline bool route_plain(const route_stop *s) { return !s->type && utf8_valid(s->at, s->length); }
 
 static inline void text_string(route_text_out *t, const uint8_t *at, uint32_t size)
 {

@@ -2,7 +2,9 @@
  *
  *   - whatever the bytes, a frame that is measured lies inside what it was measured in
  *   - a frame in order becomes a message in order, whose key is the frame's, and that message becomes the same frame again
- *   - a message that is cut off or damaged becomes a frame inside of it, or none
+ *   - all text in such a message is UTF-8, whatever stands in the frame
+ *   - a message that is cut off or damaged becomes a frame inside of it, or none; which one does not depend on what was made before
+ *   - what is read at fixed places is what a scan finds there
  * Each input stands in an allocation of its own size, for AddressSanitizer.  Arguments: seed, rounds.
  */
 #include "check.h"
@@ -25,6 +27,29 @@ static void fill_text(uint8_t *field, uint32_t size)
 {
     uint32_t n = below(size);
     for (uint32_t i = 0; i < n; i++) field[i] = (uint8_t) ('a' + below(26));
+    if (!below(3)) for (uint32_t i = 0; i < n; i++) field[i] = (uint8_t) (1 + below(255));
+}
+
+static void check_text(const uint8_t *p, const uint8_t *end)
+{
+    while (p < end) {
+        size_t n = scan_size(p, end, 0);
+        CHECK(n && n <= (size_t) (end - p), "no value");
+        uint32_t skip = rmr_key_text(*p), inside = *p == 0xc1 || *p == 0xc0 ? 3 : *p == 0xd1 || *p == 0xd0 ? 9 : 0;
+        CHECK(!skip || utf8_valid(p + skip, n - skip), "a string that is no text");
+        if (inside) check_text(p + inside, p + n);
+        p += n;
+    }
+}
+
+/* The strings of a message in order, up to its body. */
+static void check_texts(const uint8_t *message, const uint8_t *body)
+{
+    while (message < body) {
+        size_t n = scan_size(message + 3, body, 0);
+        check_text(message + 3, message + 3 + n);
+        message += 3 + n;
+    }
 }
 
 /* What stands behind the transport's header; its length. */
@@ -98,6 +123,7 @@ static uint32_t message_of(const uint8_t *frame, const rmr_parts *parts, uint8_t
     free(front);
     memcpy(to + length, frame + parts->head, parts->payload);
     length += parts->payload;
+    check_texts(to, to + length - parts->payload - 8);
     uint8_t *copy = copy_of(to, length);
     CHECK(scan_message(copy, length, true, &again) == SCAN_DONE && rmr_key_there(copy, length, true, &again) == SCAN_DONE, "%s", again.why);
     CHECK(rmr_key_scan(copy, length, &again, &other) == SCAN_DONE && !memcmp(&key, &other, sizeof key), "the key is another one");
@@ -107,11 +133,18 @@ static uint32_t message_of(const uint8_t *frame, const rmr_parts *parts, uint8_t
     return length;
 }
 
-/* What is read at the places where a frame's message has everything is what a scan of it finds. */
+/* What is read at the places where a frame's message has everything is what a scan of it finds, on whatever was made last. */
 static void same_by_scan(const uint8_t *message, uint32_t size, uint32_t length, const rmr_frame *made)
 {
     static rmr_frame other;
-    if (rmr_make_scanned(message, size, length, &other) != RMR_MADE) return;
+    scan_found found;
+    memset(&other, (int) below(256), sizeof other);
+    enum rmr_made result = rmr_make_scanned(message, size, length, &other);
+    if (result == RMR_PIECES && size < length) return;
+    if (result != RMR_MADE) {
+        CHECK(scan_message(message, size, size == length, &found) == SCAN_BAD && strstr(found.why, "properties"), "no frame by a scan: %s", found.why ? found.why : "in order");
+        return;
+    }
     CHECK(other.head_length == made->head_length && !memcmp(other.head, made->head, made->head_length), "another header by a scan");
     CHECK(other.payload == made->payload && other.payload_length == made->payload_length && other.annotated == made->annotated && other.asks == made->asks, "another payload by a scan");
 }
@@ -120,6 +153,7 @@ static void make(const uint8_t *message, uint32_t size, uint32_t length, bool wh
 {
     static rmr_frame made;
     uint8_t *copy = copy_of(message, size);
+    memset(&made, (int) below(256), sizeof made);
     enum rmr_made result = rmr_make(copy, size, length, &made);
     if (result == RMR_MADE) {
         CHECK((uint64_t) made.payload + made.payload_length <= length, "the payload lies outside");
@@ -134,6 +168,24 @@ static void make(const uint8_t *message, uint32_t size, uint32_t length, bool wh
         CHECK(made.payload_length == parts->payload && !memcmp(message + made.payload, frame + parts->head, parts->payload), "another payload");
     }
     free(copy);
+}
+
+/* Damage where it matters: an octet anywhere, or of what is said about sections and their items, or an item that stands there twice. */
+static void damage(uint8_t *message, uint32_t length)
+{
+    uint32_t section = 0;
+    for (uint32_t n = below(4), next; n; n--, section = next) {
+        next = section + 8 + scan_u32(message + section + 4);
+        if (message[section + 3] == 0xb0 || next + 12 > length) break;
+    }
+    uint8_t *items = message + section + 12;
+    switch (below(6)) {
+    case 0: message[section + below(12)] ^= (uint8_t) (1u << below(8)); return;
+    case 1: message[section + 11] = (uint8_t) below(12); return;
+    case 2: if (section + 60 < length) memcpy(items + 42, items, 9); return;                       /* rmr.mt */
+    case 3: if (section + 60 < length) memcpy(items + 13, "\xa1\x0armr.sub-ie", 12); return;
+    default: message[below(length)] = (uint8_t) below(256);
+    }
 }
 
 static void tokens(void)
@@ -197,7 +249,7 @@ int main(int argc, char **argv)
         uint32_t length = message_of(frame, &parts, message);
         for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20)) make(message, cut, length, true, frame, &parts);
         make(message, length, length, true, frame, &parts);
-        for (uint32_t damage = 1 + below(4); damage; damage--) message[below(length)] = (uint8_t) below(256);
+        for (uint32_t n = 1 + below(3); n; n--) damage(message, length);
         for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20)) make(message, cut, length, false, frame, &parts);
         make(message, length, length, false, frame, &parts);
         tokens();

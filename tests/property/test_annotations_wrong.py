@@ -47,6 +47,7 @@ WRONG = {
     "an override that is a number": skupper("52015201a103302f4145", 4),
     "an override of 5000 octets": skupper("5201b100001388" + "41" * 5000 + "4045", 4),
     "an ingress that is a symbol": skupper("520140a303302f4145", 4),
+    "an ingress that is no UTF-8": skupper("520140a103302fff45", 4),
     "an ingress of 256 octets": skupper("520140b100000100" + "41" * 256 + "45", 4),
     "a trace that is text": skupper(FOUR + "a103302f41", 4),
     "a trace that is null": skupper(FOUR + "40", 4),
@@ -58,6 +59,7 @@ WRONG = {
     "a trace of 10,000 entries": skupper(FOUR + trace("a103302f41" * 10_000, 10_000), 4),
     "a trace of 1 MiB": skupper(FOUR + trace(("a1ff" + "41" * 255) * 1000, 1000), 4),
     "a trace entry that is a number": skupper(FOUR + trace("5201", 1), 4),
+    "a trace entry that is a surrogate": skupper(FOUR + trace("a103eda080", 1), 4),
     "a trace entry of 256 octets": skupper(FOUR + trace("b100000100" + "41" * 256, 1), 4),
     "an odd map": router_map(key("to") + "a10171" + key("to"), 3),
     "a map with an entry less than it says": router_map(key("to") + "a10171", 4),
@@ -66,6 +68,7 @@ WRONG = {
     "a key without value": router_map(key("to"), 2),
     "a key twice": router_map((key("to") + "a10171") * 2, 4),
     "x-opt-qd.to that is a number": router_map(key("to") + "5201", 2),
+    "x-opt-qd.to that is no UTF-8": router_map(key("to") + "a102c328", 2),
     "x-opt-qd.ingress that is a list": router_map(key("ingress") + "45", 2),
     "x-opt-qd.trace that is text": router_map(key("trace") + "a10171", 2),
     "x-opt-qd.trace with a number": router_map(key("trace") + trace("a103302f415201", 2), 2),
@@ -124,6 +127,17 @@ def test_what_is_obsolete_is_not_passed_on(hop: Hop) -> None:
     kept = key("mine") + "5201"
     sent = router_map(key("class") + "5209" + key("") + "a10158" + kept, 6)
     assert hop(sent, (MAP,)) == octets("005372c1", f"{len(kept) // 2 + 1:02x}02", kept) + BODY
+
+
+@pytest.mark.parametrize("heeded", [(), (MAP,)])
+def test_a_message_of_router_keys_alone_does_not_become_an_empty_one(
+    hop: Hop, heeded: tuple[int, ...]
+) -> None:
+    """Its annotations go on without them; the next router takes that, and not an empty message."""
+    alone = router_map(key("to") + "a10171", 2).removesuffix(BODY)
+    sent = hop(alone, heeded)
+    assert sent == octets("005372c10100")
+    assert hop(sent) == sent
 
 
 def test_entries_of_users_stay_wherever_they_stand(hop: Hop) -> None:

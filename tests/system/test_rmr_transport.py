@@ -19,13 +19,17 @@ MOST = 1 << 20  # maxFrameSize of the table
 
 
 @pytest.fixture(scope="module")
-def configuration() -> Configuration:
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
+    seed = tmp_path_factory.mktemp("table") / "seed"
+    seed.write_text("newrt|start\nmse|1004|-1|amqp:1\nnewrt|end|1\n")
     return Configuration(
         router="workers: 2",
         sections=f"""
 routeTable {{
  name: rt
  maxFrameSize: {MOST}
+ seed: {seed}
+ connect: no
 }}
 listener {{
  host: 127.0.0.1
@@ -84,6 +88,29 @@ def test_a_frame_of_an_impossible_length_ends_its_connection(
     link.socket.sendall(struct.pack("<I", length) + bytes(20))
     assert link.closed()
     until(lambda: router.counted("rmr_bad_length") == before + 1, "the count")
+
+
+OCTETS = "\udcff\udcfe"  # ff fe, as Python writes octets that are no text
+
+
+def test_octets_that_are_no_text_reach_amqp_clients_as_binary(router: RunningRouter, link: Link) -> None:
+    """A frame's managed entity and source that are not UTF-8 cannot hurt a client's decoder; what is text
+    stays text, and all go back as the octets that they were."""
+    amqp = BlockingConnection(router.url, timeout=LONG)
+    receiver = amqp.create_receiver("rt/amqp:1", credit=10)
+    link.send(Frame(1004, b"text", meid="gnb-ä", source="app:1"))
+    link.send(Frame(1004, b"octets", meid=OCTETS, source=OCTETS))
+    text, octets = receiver.receive(), receiver.receive()
+    receiver.accept(), receiver.accept()
+    assert text.properties == {"rmr.mt": 1004, "rmr.sub-id": -1, "rmr.meid": "gnb-ä", "rmr.source": "app:1"}
+    assert octets.properties == text.properties | {"rmr.meid": b"\xff\xfe", "rmr.source": b"\xff\xfe"}
+    assert bytes(octets.body) == b"octets"
+    octets.annotations = None  # a client that knows nothing of headers
+    amqp.create_sender(octets.reply_to).send(octets)
+    (back,) = link.receive()
+    assert (back.meid, back.payload) == (OCTETS, b"octets")
+    amqp.close()
+    link.close()
 
 
 def test_a_connection_that_ends_inside_a_frame(router: RunningRouter, link: Link) -> None:

@@ -190,6 +190,18 @@ def test_rejections_of_the_router_itself(treatment: str, named: bool, condition:
     assert detail[4 : 4 + length] == condition
 
 
+@pytest.mark.parametrize("text", [b"queue.\xff", b"\xed\xa0\x80", b"\xc0\xaf"])
+def test_octets_that_are_no_text_are_nobodys_address(text: bytes) -> None:
+    """An anonymous message to octets that are not UTF-8 is released, and Python never sees them."""
+    bed = Bed()
+    block = bed.arena.write(text)
+    assert block is not None
+    bed.say_where_to(block, 0, len(text))
+    bed.act(SENDER, type=n.A_DELIVER, flags=n.F_COMPLETE, link=1, link_gen=1, block=block, peer=INCOMING)
+    (told,) = bed.heard(SENDER, n.W_UPDATE)
+    assert told["state"] == n.S_RELEASED
+
+
 def test_unknown_spelling_asks_once() -> None:
     """Python resolves a text once; the waiting message, and all later ones, find it natively."""
     bed = Bed()
