@@ -4,8 +4,11 @@ import re
 from pathlib import Path
 
 import msgspec
+from cproton import pn_ssl_domain_set_protocols  # type: ignore[import-untyped]  # it has no types
 from proton import ProtonException, SSLDomain, Timeout
 from proton.utils import BlockingConnection
+
+from shm.security import MODERN_TLS
 
 _CONDITION = re.compile(r"""Condition\('([^']*)', ['"](.*)['"]\)""")
 _USER = re.compile(r"[^\s/@]+@")  # of a URL, and password
@@ -106,6 +109,7 @@ def _domain(place: Place) -> SSLDomain | None:
     if not (place.trustfile or place.certificate):
         return None
     domain = SSLDomain(SSLDomain.MODE_CLIENT)
+    pn_ssl_domain_set_protocols(domain._domain, MODERN_TLS)  # the library's class has no method for it
     try:
         if place.certificate:
             _readable("--ssl-certificate", place.certificate)

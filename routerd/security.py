@@ -10,7 +10,7 @@ import msgspec
 
 from routerd.config.policy import Policy, UserGroup, Vhost
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
-from shm.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
+from shm.security import MODERN_TLS, GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
 from workers.lookup import is_address
 
 LOGGER = logging.getLogger("POLICY")
@@ -79,7 +79,7 @@ def profile_setup(profile: SslProfile) -> TlsSetup:
         private_key_file=profile.private_key_file or "",
         password=password,
         ca_cert_file=profile.ca_cert_file or "",
-        protocols=profile.protocols or "",
+        protocols=profile.protocols or MODERN_TLS,
         ciphers=profile.ciphers or "",
         uid_format=profile.uid_format or "",
         uid_name_mapping_file=profile.uid_name_mapping_file or "",

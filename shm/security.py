@@ -1,6 +1,10 @@
 """TLS, vhost policy and what it grants: as the supervisor tells workers, and workers tell the core."""
 
+from typing import Final
+
 import msgspec
+
+MODERN_TLS: Final = "TLSv1.2 TLSv1.3"  # older versions are spoken only where a profile names them (RFC 8996)
 
 
 class TlsSetup(msgspec.Struct, frozen=True):
@@ -18,7 +22,7 @@ class TlsSetup(msgspec.Struct, frozen=True):
     password: str = ""
     ca_cert_file: str = ""
     trusted_certs_file: str = ""
-    protocols: str = ""
+    protocols: str = MODERN_TLS
     ciphers: str = ""
     uid_format: str = ""
     uid_name_mapping_file: str = ""

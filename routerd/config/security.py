@@ -81,6 +81,9 @@ def _profile(at: Checked, profile: SslProfile) -> Iterator[Mistake]:
     if unknown := unknown_protocols(tls.protocols):
         what = f"{shown(unknown[0])} is no version of TLS, so nobody can connect"
         yield at.mistake("protocols", f"{what}; give some of {', '.join(PROTOCOLS)}", warning=True)
+    elif old := [name for name in PROTOCOLS[:2] if name in words(tls.protocols.replace(";", " "))]:
+        text = f"{old[0]} is broken and prohibited (RFC 8996); leave it out unless a peer has nothing newer"
+        yield at.mistake("protocols", text, warning=True)
     if tls.cert_file:
         if wrong := explain(tls):
             yield at.mistake(wrong[0], wrong[1])

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from routerd.config.attribute import Entity, about
+from shm.security import MODERN_TLS
 
 Family = Literal["IPv4", "IPv6"]
 Role = Literal["normal", "inter-router", "route-container", "edge"]
@@ -220,7 +221,9 @@ class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     """Certificates and settings for TLS, referred to by name."""
 
     ciphers: Annotated[str, about("Cipher suites, as OpenSSL lists them.", update=True)] | None = None
-    protocols: Annotated[str, about("TLS versions, separated by blanks.", update=True)] | None = None
+    protocols: (
+        Annotated[str, about("TLS versions, separated by blanks.", default=MODERN_TLS, update=True)] | None
+    ) = None
     ca_cert_file: (
         Annotated[str, about("Certificates that are trusted.", update=True, kind="path", old="certDb")] | None
     ) = None

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import socket
 import ssl
 import warnings
@@ -14,6 +15,12 @@ LOGGER = logging.getLogger("HTTP")
 
 TLS_RECORD: Final = b"\x16"  # the first byte of a TLS handshake, and of no HTTP request
 _PROHIBITIONS: Final = (ssl.OP_NO_TLSv1, ssl.OP_NO_TLSv1_1, ssl.OP_NO_TLSv1_2, ssl.OP_NO_TLSv1_3)
+_VERSIONS: Final = (
+    ssl.TLSVersion.TLSv1,
+    ssl.TLSVersion.TLSv1_1,
+    ssl.TLSVersion.TLSv1_2,
+    ssl.TLSVersion.TLSv1_3,
+)
 
 Stamp = tuple[tuple[int, int] | None, ...]
 
@@ -54,13 +61,14 @@ def _context(setup: TlsSetup) -> ssl.SSLContext:
     )
     if setup.ciphers:
         context.set_ciphers(setup.ciphers)
-    if setup.protocols:
-        allowed = setup.protocols.replace(",", " ").split()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # gaps have no other spelling
-            for name, prohibition in zip(PROTOCOLS, _PROHIBITIONS, strict=True):
-                if name not in allowed:
-                    context.options |= prohibition
+    allowed = [name for name in PROTOCOLS if name in re.split(r"[\s,;]+", setup.protocols)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # old versions that the profile names, and gaps
+        if allowed:
+            context.minimum_version = _VERSIONS[PROTOCOLS.index(allowed[0])]
+        for name, prohibition in zip(PROTOCOLS, _PROHIBITIONS, strict=True):
+            if name not in allowed:
+                context.options |= prohibition
     if setup.verify:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(setup.trusted_certs_file or setup.ca_cert_file)

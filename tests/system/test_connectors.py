@@ -146,7 +146,10 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
         f"sslProfile {{\n name: e\n certFile: {expired.certificate}\n privateKeyFile: {expired.key}\n}}\n"
         "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: e\n requireSsl: yes\n}\n"
         f"sslProfile {{\n name: n\n certFile: {named.certificate}\n privateKeyFile: {named.key}\n}}\n"
-        "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: n\n requireSsl: yes\n}\n",
+        "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: n\n requireSsl: yes\n}\n"
+        f"sslProfile {{\n name: o\n certFile: {named.certificate}\n privateKeyFile: {named.key}\n"
+        " protocols: TLSv1 TLSv1.1\n ciphers: ALL:@SECLEVEL=0\n}\n"
+        "listener {\n host: 127.0.0.1\n port: 0\n sslProfile: o\n requireSsl: yes\n}\n",
         listener="host: 127.0.0.1\n port: 0\n sslProfile: s\n requireSsl: yes\n saslMechanisms: EXTERNAL\n"
         " authenticatePeer: yes",
     )
@@ -154,8 +157,10 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
         f"sslProfile {{\n name: c\n caCertFile: {authority.certificate}\n certFile: {client.certificate}\n"
         f" privateKeyFile: {client.key}\n}}\n"
         f"sslProfile {{\n name: w\n caCertFile: {stranger.certificate}\n}}\n"
+        f"sslProfile {{\n name: a\n caCertFile: {authority.certificate}\n protocols: TLSv1.1\n"
+        " ciphers: ALL:@SECLEVEL=0\n}\n"
     )
-    port, late, as_name = map(int, re.findall(r"amqps://\S+:(\d+)", far.output))
+    port, late, as_name, old = map(int, re.findall(r"amqps://\S+:(\d+)", far.output))
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     asking.load_cert_chain(server.certificate, server.key)
     names: list[str | None] = []
@@ -173,13 +178,17 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
         + connector("named", as_name, "host: 127.0.0.1\n sslProfile: c")
         + connector("unverified", port, "host: 127.0.0.1\n sslProfile: c\n verifyHostname: no")
         + connector("stranger", port, "host: localhost\n protocolFamily: IPv4\n sslProfile: w")
-        + connector("expired", late, "host: localhost\n protocolFamily: IPv4\n sslProfile: c"),
+        + connector("expired", late, "host: localhost\n protocolFamily: IPv4\n sslProfile: c")
+        + connector("old", old, "host: 127.0.0.1\n sslProfile: c")
+        + connector("old by name", old, "host: 127.0.0.1\n sslProfile: a"),
     )
     with listening, asking.wrap_socket(listening.accept()[0], server_side=True):
         assert names == ["localhost"]  # SNI
     near.reaches("right", "SUCCESS", "auth=EXTERNAL.*encrypted=TLS")
     near.reaches("unverified", "SUCCESS")
     near.reaches("named", "SUCCESS")
+    near.reaches("old by name", "SUCCESS", "encrypted=TLS")
+    near.reaches("old", "CONNECTING", "failed: ")
     near.reaches("wrong", "CONNECTING", "failed: .*certificate .*not its addresses")
     for name in ("stranger", "expired"):
         near.reaches(name, "CONNECTING", "failed: .*certificate")

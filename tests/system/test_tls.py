@@ -5,6 +5,7 @@ import re
 import socket
 import ssl
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +33,8 @@ class Files:
         self.foreign = self.stranger.issue("foreign", "/CN=alice")
 
 
-def profile(files: Files, name: str = "p", protocols: str = "TLSv1.2 TLSv1.3") -> str:
+def profile(files: Files, name: str = "p", protocols: str = "") -> str:
+    said = f"protocols: {protocols}" if protocols else ""
     return f"""sslProfile {{
     name: {name}
     certFile: {files.server.certificate}
@@ -40,8 +42,8 @@ def profile(files: Files, name: str = "p", protocols: str = "TLSv1.2 TLSv1.3") -
     password: env:ROUTERD_TEST_PASSWORD
     caCertFile: {files.authority.certificate}
     uidFormat: on
-    protocols: {protocols}
-    ciphers: ECDHE+AESGCM
+    {said}
+    ciphers: {"ALL:@SECLEVEL=0" if name == "old" else "ECDHE+AESGCM"}
 }}
 """
 
@@ -57,10 +59,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="module")
 def router(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRouter]:
-    """Listeners: TLS only; client certificates only; TLS or not; TLS 1.3 only."""
+    """Listeners: TLS only; client certificates only; TLS or not; TLS 1.3; old TLS, AMQP and HTTP; HTTP."""
     external = "requireSsl: yes\n authenticatePeer: yes\n saslMechanisms: EXTERNAL"
     sections = profile(files) + listener(external) + listener("")
     sections += profile(files, "new", "TLSv1.3") + listener("requireSsl: yes", "new")
+    sections += profile(files, "old", "TLSv1 TLSv1.1") + listener("", "old") + listener("http: yes", "old")
+    sections += listener("http: yes")
     first = "host: 127.0.0.1\n port: 0\n sslProfile: p\n requireSsl: yes"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("ROUTERD_TEST_PASSWORD", PASSWORD)
@@ -116,6 +120,33 @@ def cipher(files: Files, place: tuple[str, int], ciphers: str) -> str | None:
             found = wrapped.cipher()
             return found[0] if found else None
     except ssl.SSLError:
+        return None
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
+def test_old_versions_are_spoken_only_where_a_profile_names_them(
+    files: Files, router: RunningRouter, version: ssl.TLSVersion
+) -> None:
+    """TLS 1.0 and 1.1 are refused by default, for AMQP with and without client certificates and for HTTP."""
+    ports = [int(port) for port in re.findall(r"(?:amqps|https)://\S+:(\d+)", router.output)]
+    spoken = [old_version(files, ("127.0.0.1", port), version) for port in ports]
+    assert spoken == [None, None, None, None, version.name, version.name, None]
+
+
+def old_version(files: Files, place: tuple[str, int], version: ssl.TLSVersion) -> str | None:
+    """The version that a client of an old one speaks; None: it is refused."""
+    context = ssl.create_default_context(cafile=str(files.authority.certificate))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the versions in question
+        context.minimum_version = context.maximum_version = version
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    try:
+        with (
+            socket.create_connection(place, LONG) as sock,
+            context.wrap_socket(sock, server_hostname="localhost") as wrapped,
+        ):
+            return (wrapped.version() or "").replace(".", "_")
+    except (ssl.SSLError, ConnectionError):
         return None
 
 
