@@ -2,15 +2,18 @@
 
 A file that is cut short, or no flow log, is left out and named. One that repeats records of others, as a
 compacted file does, or a copy, is found by the sequence numbers in its metadata, so nothing is counted
-twice and nothing needs to be shuffled to find out.
+twice and nothing needs to be shuffled to find out. Where the metadata does not say enough (two files share
+numbers and miss some, or an early compacted one says none), the numbers themselves are read.
 """
 
 import json
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -21,9 +24,13 @@ from pipeline.errors import PipelineError
 from pipeline.files import file_system
 from pipeline.versions import NEWEST, known, version_of
 from shm.flow import COLUMNS, COMPACT, RAW
+from shm.flow_numbers import COLUMNS as KEY
+from shm.flow_numbers import Numbers, Range, joined, numbers
 
 READERS: Final = 8  # footers read at a time
 SCHEMA_KEY: Final = b"routerd.flow.schema"
+RANGES: Final = 1 << 16  # of a worker in a file, that are kept apart
+GONE: Final = "it is gone since the directory was listed"
 
 
 class Writer(NamedTuple):
@@ -44,12 +51,13 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of the log. ``dropped``: records its router had no room for since its core started."""
+    """A file of the log. ``dropped``: by boot_id, records there was no room for since the core started."""
 
     path: str
     rows: int
     spans: tuple[Span, ...]
-    dropped: int = 0
+    router: str = ""
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def numbers(self) -> int:
@@ -89,23 +97,30 @@ class Survey:
         return sum(file.rows for file in (*self.clean, *self.tangled))
 
     def lost(self) -> int:
-        """Records missing between the first and last number of each writer; compacted ones have none."""
+        """Records missing between the first and last number of each writer."""
         first: dict[Writer, int] = {}
         last: dict[Writer, int] = {}
-        for file in (*self.clean, *self.tangled):
-            for writer, low, high in file.spans:
-                first[writer] = min(low, first.get(writer, low))
-                last[writer] = max(high, last.get(writer, high))
+        for writer, low, high in self._spans(self.clean, self.tangled):
+            first[writer] = min(low, first.get(writer, low))
+            last[writer] = max(high, last.get(writer, high))
         wanted = sum(last[writer] - first[writer] + 1 for writer in first)
-        return max(0, wanted - sum(file.rows for file in (*self.clean, *self.tangled) if file.spans))
+        shared: dict[Writer, list[Range]] = defaultdict(list)  # what is there twice counts once
+        for writer, low, high in self._spans(self.tangled):
+            shared[writer].append(Range(low, high, high - low + 1))
+        there = sum(one.there for ranges in shared.values() for one in joined(ranges))
+        return max(0, wanted - there - sum(file.rows for file in self.clean if file.spans))
 
     def dropped(self) -> int:
         """Records that routers say they had no room for."""
         most: dict[tuple[str, str], int] = defaultdict(int)
         for file in (*self.clean, *self.tangled):
-            for writer, _, _ in file.spans:
-                most[writer[:2]] = max(most[writer[:2]], file.dropped)
+            for router, boot, _ in {span.writer for span in file.spans}:
+                most[router, boot] = max(most[router, boot], file.dropped.get(boot, 0))
         return sum(most.values())
+
+    @staticmethod
+    def _spans(*kinds: list[LogFile]) -> Iterator[Span]:
+        return (span for files in kinds for file in files for span in file.spans)
 
 
 def survey(directory: str) -> Survey:
@@ -119,8 +134,41 @@ def survey(directory: str) -> Survey:
     left, found.compacted = _without_compacted(files, root, paths)
     looked = _looks(files, left)
     found.skipped = [one for one in looked if isinstance(one, Skipped)]
-    untangle((one for one in looked if isinstance(one, LogFile)), found)
+    read = [one for one in looked if isinstance(one, LogFile)]
+    _sort(files, [one for one in read if one.rows and not one.spans], read, found)
+    if found.tangled:
+        _sort(files, found.tangled, read, found)
     return found
+
+
+def _sort(files: Any, vague: list[LogFile], read: list[LogFile], into: Survey) -> None:
+    """Untangle what was read, when those have said all their numbers."""
+    with ThreadPoolExecutor(READERS) as pool:
+        exact = dict(zip((one.path for one in vague), pool.map(partial(_exactly, files), vague), strict=True))
+    into.skipped += [one for one in exact.values() if isinstance(one, Skipped)]
+    read[:] = [one for file in read if isinstance(one := exact.get(file.path, file), LogFile)]
+    untangle(read, into)
+
+
+def _exactly(files: Any, file: LogFile) -> LogFile | Skipped:
+    """A file that says its numbers as they stand in it."""
+    found = Numbers(RANGES)
+    router = file.router
+    try:
+        with files.open_input_file(file.path) as stream:
+            parquet = pq.ParquetFile(stream)
+            for group in range(parquet.num_row_groups):
+                found.add(numbers(parquet.read_row_group(group, columns=list(KEY))))
+    except FileNotFoundError:
+        return Skipped(file.path, GONE)
+    except (OSError, pa.ArrowException) as error:
+        return Skipped(file.path, f"its records cannot be read ({str(error).splitlines()[0][:100]})")
+    spans = tuple(
+        Span(Writer(router, boot, worker), one.first, one.last)
+        for (boot, worker), ranges in sorted(found.ranges.items())
+        for one in ranges
+    )
+    return replace(file, spans=spans)
 
 
 class Watch:
@@ -153,20 +201,16 @@ def _paths(files: Any, root: str, directory: str) -> list[str]:
 def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[str], int]:
     """What is to be read of a directory with `raw` and `compact`: each record in one of the two.
 
-    The manifests of `compact` say which of its files hold the records of which files of `raw`. Compacted
-    files that no manifest names are unfinished; those that are named and gone replace nothing.
+    The manifests of `compact` say which of its files hold the records of which files of `raw`; those that are
+    named and gone replace nothing. What no manifest names is read like any other file: its numbers tell.
     """
     there = set(paths)
-    named: set[str] = set()
     sources: set[str] = set()
     for hour, entry in _manifests(files, f"{root}/{COMPACT}"):
         whole = {f"{root}/{COMPACT}/{hour}/{name}" for name in entry["files"]}
         if whole <= there:
-            named |= whole
             sources |= {f"{root}/{RAW}/{hour}/{name}" for name in entry["sources"]}
-    compact = {path for path in paths if path.startswith(f"{root}/{COMPACT}/")}
-    left = [path for path in paths if path not in sources and (path not in compact or path in named)]
-    return left, len(sources & there)
+    return [path for path in paths if path not in sources], len(sources & there)
 
 
 def _manifests(files: Any, compact: str) -> Iterator[tuple[str, dict[str, list[str]]]]:
@@ -204,7 +248,7 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
     except PermissionError as error:
         raise PipelineError(f"{path} must not be read: {error.strerror or error}") from error
     except FileNotFoundError:
-        return Skipped(path, "it is gone since the directory was listed")
+        return Skipped(path, GONE)
     except (OSError, pa.ArrowException) as error:
         return Skipped(path, f"it is cut short, or no Parquet file ({str(error).splitlines()[0][:100]})")
     metadata = footer.metadata or {}
@@ -226,16 +270,26 @@ def _look(files: Any, path: str) -> LogFile | Skipped:
 def _described(path: str, rows: int, metadata: dict[bytes, bytes]) -> LogFile | Skipped:
     try:
         router = metadata[b"routerd.flow.router"].decode()
-        boot = metadata.get(b"routerd.flow.boot", b"").decode()
-        sequences = json.loads(metadata.get(b"routerd.flow.sequences", b"{}"))
+        lives = json.loads(metadata.get(b"routerd.flow.lives", b"null"))
+        if lives is None:
+            lives = {metadata.get(b"routerd.flow.boot", b"").decode(): _life(metadata)}
         spans = tuple(
             Span(Writer(router, boot, int(worker)), int(first), int(last))
-            for worker, (first, last) in sorted(sequences.items())
+            for boot, life in sorted(lives.items())
+            for worker, ranges in sorted(life["sequences"].items())
+            for first, last, *_ in ranges
         )
-        dropped = int(metadata.get(b"routerd.flow.dropped", b"0"))
+        dropped = {boot: int(life["dropped"]) for boot, life in lives.items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         return Skipped(path, f"its metadata is damaged ({type(error).__name__}: {error})")
-    return LogFile(path, rows, spans, dropped)
+    return LogFile(path, rows, spans, router, dropped)
+
+
+def _life(metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    """What a file of one life of a core says, in the form in which a compacted one says it."""
+    sequences = json.loads(metadata.get(b"routerd.flow.sequences", b"{}"))
+    ranges = {worker: [(first, last)] for worker, (first, last) in sequences.items()}
+    return {"sequences": ranges, "dropped": int(metadata.get(b"routerd.flow.dropped", b"0"))}
 
 
 def untangle(files: Iterable[LogFile], into: Survey) -> None:
@@ -244,18 +298,22 @@ def untangle(files: Iterable[LogFile], into: Survey) -> None:
     meeting = _meeting(files)
     tangled = {file.path for file in files if file.spans and file.rows > file.numbers}
     # Large files first: a compacted one makes copies of those it was made of, not the other way round.
-    taken: dict[Writer, list[tuple[Span, LogFile]]] = defaultdict(list)
+    taken: dict[Writer, list[_Taken]] = defaultdict(list)
     copies: set[str] = set()
     for file in sorted((one for one in files if one.path in meeting), key=lambda one: (-one.rows, one.path)):
-        others = [other for mine in file.spans for other in taken[mine.writer] if _meet(mine, other[0])]
-        within = all(any(_within(mine, span) for span, _ in others) for mine in file.spans)
-        if others and within and all(other.complete for _, other in others):
+        others: dict[str, LogFile] = {}
+        missing = 0
+        for writer, ranges in _by_writer(file).items():
+            near = [one for one in taken[writer] if one.meets(ranges)]
+            others.update((one.file.path, one.file) for one in near)
+            missing += sum(not any(one.holds(mine) for one in near) for mine in ranges)
+        if others and not missing and all(other.complete for other in others.values()):
             copies.add(file.path)
             continue
         if others:
-            tangled |= {file.path, *(other.path for _, other in others)}
-        for span in file.spans:
-            taken[span.writer].append((span, file))
+            tangled |= {file.path, *others}
+        for writer, ranges in _by_writer(file).items():
+            taken[writer].append(_Taken(file, ranges))
     into.copies = [file for file in files if file.path in copies]
     into.tangled = [file for file in files if file.path in tangled - copies]
     into.clean = [file for file in files if file.path not in tangled | copies]
@@ -275,9 +333,30 @@ def _meeting(files: Iterable[LogFile]) -> set[str]:
     return found
 
 
-def _meet(one: Span, other: Span) -> bool:
-    return one.first <= other.last and other.first <= one.last
+def _by_writer(file: LogFile) -> dict[Writer, list[tuple[int, int]]]:
+    """Numbers of a file, in order."""
+    found: dict[Writer, list[tuple[int, int]]] = defaultdict(list)
+    for writer, first, last in sorted(file.spans):
+        found[writer].append((first, last))
+    return found
 
 
-def _within(one: Span, other: Span) -> bool:
-    return one.writer == other.writer and other.first <= one.first and one.last <= other.last
+class _Taken(NamedTuple):
+    """Numbers of one writer in a file, in order."""
+
+    file: LogFile
+    ranges: list[tuple[int, int]]
+
+    def meets(self, others: list[tuple[int, int]]) -> bool:
+        """Whether some of those are among these."""
+        return any((one := self._at(last)) is not None and one[1] >= first for first, last in others)
+
+    def holds(self, other: tuple[int, int]) -> bool:
+        """Whether all of that are in one range of these."""
+        one = self._at(other[1])
+        return one is not None and one[0] <= other[0] and other[1] <= one[1]
+
+    def _at(self, last: int) -> tuple[int, int] | None:
+        """The last range that begins at or before that."""
+        place = bisect_right(self.ranges, last, key=lambda one: one[0])
+        return self.ranges[place - 1] if place else None

@@ -292,6 +292,10 @@ METADATA: Final[dict[str, str]] = {
     "routerd.flow.sequences": 'JSON: by worker, first and last `seq` of the file, `{"0": [1, 250]}`',
     "routerd.flow.dropped": "records that had no room in the ring since the core started",
     "routerd.flow.sampling": "`sampling` of the flowLog when the file was begun",
+    "routerd.flow.lives": "only in `compact`, in place of the four above: JSON by `boot_id` what the files "
+    "said whose rows it holds, and by worker the ranges of `seq` that are there as first, last and how many: "
+    '`{"BOOT": {"sequences": {"0": [[1, 250, 250], [271, 300, 30]]}, "dropped": 20, "sampling": [1]}}`',
+    "routerd.flow.sources": "only in `compact`: JSON, the names of these files in `raw`",
 }
 """Key-value metadata of a file."""
 

@@ -16,12 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from routerd.recorder.files import FORMAT, publish
-from routerd.recorder.rows import ROOM, SCHEMA
-from shm.flow import ALL_WORKERS, COLUMNS, COMPACT, RAW, VERSION, file_name, manifest_name
+from routerd.recorder.compacting import put_together, sources_of
+from routerd.recorder.files import publish
+from shm.flow import ALL_WORKERS, COMPACT, RAW, VERSION, file_name, manifest_name
 from shm.flow_setup import FlowSetup
 
 LOGGER = logging.getLogger("ROUTER")
@@ -29,9 +26,6 @@ LOGGER = logging.getLogger("ROUTER")
 SETTLED: Final = timedelta(
     minutes=5
 )  # after an hour until its files are put together: all of them are closed then
-
-
-_CODED: Final = [column.name for column in COLUMNS if column.type == "dictionary"]
 
 
 class Kept(NamedTuple):
@@ -62,59 +56,64 @@ class Keeper:
         if not self._setup.compaction:
             return 0
         manifest, merged = self._manifest(), 0
+        if self._adopt(manifest):
+            self._write_manifest(manifest)
         for hour, files in self._hours(RAW).items():
             entry = manifest["hours"].get(hour, {"files": [], "sources": []})
-            known = {*entry["sources"], *(path.name for path in self._unreadable)}
-            fresh = [path for path in files if path.name not in known]
+            known = set(entry["sources"])
+            fresh = [path for path in files if path.name not in known and path not in self._unreadable]
             if not fresh or _end(hour) + SETTLED > now:
                 continue
             merged += self._merge(hour, fresh, entry)
-            manifest["hours"][hour] = entry
-            self._write_manifest(manifest)
+            if entry["files"]:
+                manifest["hours"][hour] = entry
+                self._write_manifest(manifest)
         return merged
 
     def _merge(self, hour: str, sources: list[Path], entry: dict[str, Any]) -> int:
         """One more file of the hour, of all these; how many."""
-        path = self._root / COMPACT / hour / file_name(self._router, "compact", len(entry["files"]) + 1)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for orphan in path.parent.glob(f"{self._prefix}*.parquet"):  # of a recorder that was killed
-            if orphan.name not in entry["files"]:
-                orphan.unlink()
-        hidden = path.with_name(f".{path.name}.tmp")
-        used = []
-        try:
-            with hidden.open("wb") as file:
-                with pq.ParquetWriter(file, SCHEMA, **FORMAT) as writer:
-                    for source in sources:
-                        used += [source.name] if self._copy(source, writer) else []
-                    told = {"routerd.flow.schema": VERSION, "routerd.flow.router": self._router}
-                    writer.add_key_value_metadata(told)
-                file.flush()
-                os.fsync(file.fileno())
-            if used:
-                publish(hidden, path)
-                entry["files"].append(path.name)
-                entry["sources"] += used
-        finally:
-            hidden.unlink(missing_ok=True)
+        folder = self._root / COMPACT / hour
+        folder.mkdir(parents=True, exist_ok=True)
+        there = [number for path in folder.iterdir() if (number := self._number(path)) is not None]
+        path = folder / file_name(self._router, "compact", max(there, default=0) + 1)
+        bad = put_together(sources, path, self._router)
+        for source, why in bad.items():
+            LOGGER.error("Flow log: %s is left out of the compacted hour: %s", source, why)
+        self._unreadable.update(bad)
+        used = [source.name for source in sources if source not in bad]
+        if used:
+            entry["files"].append(path.name)
+            entry["sources"] += used
         return len(used)
 
-    def _copy(self, source: Path, writer: pq.ParquetWriter) -> bool:
-        """All rows of a file, if all can be read."""
-        try:
-            with pq.ParquetFile(source) as file:
-                if file.schema_arrow.names != SCHEMA.names:
-                    raise pa.ArrowInvalid("its columns are not those of " + VERSION)
-            with pq.ParquetFile(source, read_dictionary=_CODED) as file:
-                for _ in _groups(file):  # all of it can be read: only then any of it is copied
-                    pass
-                for table in _groups(file):
-                    writer.write_table(table, row_group_size=ROOM)
-        except (pa.ArrowException, OSError) as error:
-            self._unreadable.add(source)
-            LOGGER.error("Flow log: %s is left out of the compacted hour: %s", source, error)
-            return False
-        return True
+    def _number(self, path: Path) -> int | None:
+        digits = path.name.removeprefix(f"{self._prefix}compact-").removesuffix(".parquet")
+        return int(digits) if digits.isdecimal() and digits.isascii() else None
+
+    def _adopt(self, manifest: dict[str, Any]) -> bool:
+        """Name the compacted files that the manifest does not: a recorder was killed before it could, or the
+        manifest is lost. Whether there were any."""
+        changed = False
+        for hour, files in self._hours(COMPACT).items():
+            entry = manifest["hours"].get(hour, {"files": [], "sources": []})
+            for path in files:
+                if path.name in entry["files"] or path in self._unreadable or self._number(path) is None:
+                    continue
+                sources = sources_of(path, self._router)
+                if sources and not set(sources) & set(entry["sources"]):
+                    entry["files"].append(path.name)
+                    entry["sources"] += sources
+                    manifest["hours"][hour] = entry
+                    changed = True
+                elif sources and set(sources) <= set(entry["sources"]):
+                    path.unlink()  # the same rows once more
+                else:
+                    self._unreadable.add(path)
+                    LOGGER.error(
+                        "Flow log: no manifest names %s, and it does not say which rows it holds, or others "
+                        "hold some of them; it stays where it is", path,
+                    )  # fmt: skip
+        return changed
 
     def _manifest(self) -> dict[str, Any]:
         try:
@@ -122,10 +121,11 @@ class Keeper:
         except FileNotFoundError:
             found = {}
         except ValueError as error:
-            LOGGER.error("Flow log: %s is begun anew: %s", self._told, error)
+            LOGGER.error("Flow log: %s is damaged and made anew from the files: %s", self._told, error)
             found = {}
         hours = found.get("hours") if isinstance(found, dict) else None
-        return {"schema": VERSION, "router": self._router, "hours": hours if isinstance(hours, dict) else {}}
+        sound = {hour: one for hour, one in hours.items() if _sound(one)} if isinstance(hours, dict) else {}
+        return {"schema": VERSION, "router": self._router, "hours": sound}
 
     def _write_manifest(self, manifest: dict[str, Any]) -> None:
         hidden = self._told.with_name(f".{self._told.name}.tmp")
@@ -187,9 +187,9 @@ class Keeper:
         return found
 
 
-def _groups(file: pq.ParquetFile) -> Iterator["pa.Table"]:
-    for group in range(file.num_row_groups):
-        yield file.read_row_group(group).cast(SCHEMA)
+def _sound(entry: object) -> bool:
+    """Whether it is the manifest's entry of an hour."""
+    return isinstance(entry, dict) and all(isinstance(entry.get(key), list) for key in ("files", "sources"))
 
 
 def _start(hour: str) -> datetime | None:

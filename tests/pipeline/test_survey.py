@@ -46,7 +46,8 @@ def test_a_copy_is_left_out() -> None:
 
 
 def test_compacted_files_stand_for_those_they_were_made_of(few: Path) -> None:
-    """As the manifest says; a compacted file that it does not name, or that is gone, stands for nothing."""
+    """As the manifest says, or else their numbers, even where the file itself says nothing of them; one
+    that is named and gone stands for nothing."""
     raw = sorted(few.rglob("*.parquet"))
     hour = str(raw[0].parent.relative_to(few / "raw"))
     compact = few / "compact" / hour / "R1-all-compact-000001.parquet"
@@ -54,7 +55,9 @@ def test_compacted_files_stand_for_those_they_were_made_of(few: Path) -> None:
     table = pq.ParquetFile(raw[0]).read()
     told = {"routerd.flow.schema": "routerd.flow.v1", "routerd.flow.router": "R1"}
     pq.write_table(table.replace_schema_metadata(told), compact)
-    assert [Path(file.path) for file in survey(str(few)).clean] == raw
+    unnamed = survey(str(few))
+    assert [Path(file.path) for file in unnamed.clean] == [compact, raw[1]]
+    assert [Path(file.path) for file in unnamed.copies] == [raw[0]]
     hours = {hour: {"files": [compact.name], "sources": [raw[0].name]}}
     manifest = few / "compact" / "_manifest-R1.json"
     manifest.write_text(json.dumps({"hours": hours}))

@@ -1,0 +1,124 @@
+"""Several files of the flow log put together in one, which says everything that they said.
+
+    raw files --numbers, footers--> .NAME.tmp --fsync, rename--> compact file
+
+It names the files whose rows it holds, by life of the core the ranges of their numbers, and how many records
+had no room: what is missing stays known when the raw files are gone, and a lost manifest can be made anew.
+"""
+
+import json
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from routerd.recorder.files import FORMAT, publish
+from routerd.recorder.rows import ROOM, SCHEMA
+from shm.flow import COLUMNS, VERSION
+from shm.flow_numbers import Numbers, Ranges, numbers
+
+LOGGER = logging.getLogger("ROUTER")
+
+_CODED: Final = [column.name for column in COLUMNS if column.type == "dictionary"]
+
+
+class _Said:
+    """What the footers of files say, and the numbers of their records."""
+
+    def __init__(self) -> None:
+        self._numbers = Numbers()
+        self._dropped: dict[str, int] = defaultdict(int)
+        self._sampling: dict[str, set[int]] = defaultdict(set)
+        self.sources: list[str] = []
+
+    def add(self, name: str, footer: dict[bytes, bytes], found: list[Ranges]) -> None:
+        """A file, whose rows have these numbers."""
+        self.sources.append(name)
+        for ranges in found:
+            self._numbers.add(ranges)
+        boot = footer.get(b"routerd.flow.boot", b"").decode()
+        self._dropped[boot] = max(self._dropped[boot], _number(footer.get(b"routerd.flow.dropped")) or 0)
+        if sampling := _number(footer.get(b"routerd.flow.sampling")):
+            self._sampling[boot].add(sampling)
+
+    def lives(self) -> dict[str, Any]:
+        """As the metadata `routerd.flow.lives` has it."""
+        told: dict[str, Any] = {}
+        for (boot, worker), ranges in sorted(self._numbers.ranges.items()):
+            life = {"sequences": {}, "dropped": self._dropped[boot], "sampling": sorted(self._sampling[boot])}
+            told.setdefault(boot, life)["sequences"][str(worker)] = ranges
+        return told
+
+
+def put_together(sources: list[Path], path: Path, router: str) -> dict[Path, str]:
+    """Write one file of all of these that can be read; why each of the others cannot. Raises OSError.
+
+    Where none can be read there is no file then.
+    """
+    hidden = path.with_name(f".{path.name}.tmp")
+    said, bad = _Said(), {}
+    try:
+        with hidden.open("wb") as file:
+            with pq.ParquetWriter(file, SCHEMA, **FORMAT) as writer:
+                for source in sources:
+                    if (why := _copy(source, router, writer, said)) is not None:
+                        bad[source] = why
+                told = {
+                    "schema": VERSION,
+                    "router": router,
+                    "lives": json.dumps(said.lives()),
+                    "sources": json.dumps(said.sources),
+                }
+                writer.add_key_value_metadata({f"routerd.flow.{name}": text for name, text in told.items()})
+            file.flush()
+            os.fsync(file.fileno())
+        if said.sources:
+            publish(hidden, path)
+    finally:
+        hidden.unlink(missing_ok=True)
+    return bad
+
+
+def _copy(source: Path, router: str, writer: pq.ParquetWriter, said: _Said) -> str | None:
+    """Copy all rows of a file if all can be read; otherwise why not."""
+    try:
+        with pq.ParquetFile(source) as file:
+            if file.schema_arrow.names != SCHEMA.names:
+                return f"its columns are not those of {VERSION}"
+            footer = file.metadata.metadata or {}
+        owner = footer.get(b"routerd.flow.router", router.encode()).decode(errors="replace")
+        if owner != router:
+            return f"it is of the router {owner}"
+        with pq.ParquetFile(source, read_dictionary=_CODED) as file:
+            found = [numbers(table) for table in _groups(file)]  # only what can be read whole is copied
+            for table in _groups(file):
+                writer.write_table(table, row_group_size=ROOM)
+    except (pa.ArrowException, OSError) as error:
+        return str(error)
+    said.add(source.name, footer, found)
+    return None
+
+
+def sources_of(path: Path, router: str) -> list[str] | None:
+    """The raw files whose rows a compacted file of the router holds, as it says; None: it says nothing."""
+    try:
+        footer = pq.read_metadata(path).metadata or {}
+        if footer[b"routerd.flow.router"] != router.encode():
+            return None
+        return [str(name) for name in json.loads(footer[b"routerd.flow.sources"])]
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError):
+        return None
+
+
+def _groups(file: pq.ParquetFile) -> Iterator["pa.Table"]:
+    for group in range(file.num_row_groups):
+        yield file.read_row_group(group).cast(SCHEMA)
+
+
+def _number(text: bytes | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
