@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as Shown
 
+from core.routes.border import LOSSLESS, octets_of, stray
 from core.routes.table import ANY_SUBSCRIPTION
 from routerd.asking import asks, examples, place_of
 from routerd.client import Client, ClientError, long_type
@@ -44,6 +45,11 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
         yield text[at : at + PIECE], at + PIECE >= len(text)
 
 
+def _sent(text: str) -> str | bytes:
+    """As AMQP can hold it: what is not UTF-8 is binary."""
+    return octets_of(text) if stray(text) else text
+
+
 @click.command(
     short_help="Give a running router a file.",
     epilog=examples("routerd table push table.rt", "generate-table | routerd table push -"),
@@ -54,7 +60,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 def push(file: Path, name: str | None, **place: Any) -> None:
     """Give a running router the tables and maps in FILE; what is bad leaves the one in use as it is."""
     try:
-        with click.open_file(str(file), encoding="utf-8", errors="surrogateescape") as stream:
+        with click.open_file(str(file), encoding="utf-8", errors=LOSSLESS) as stream:
             text = stream.read()
     except OSError as error:
         raise click.ClickException(f"{file} cannot be read: {error.strerror}") from error
@@ -63,7 +69,7 @@ def push(file: Path, name: str | None, **place: Any) -> None:
             found = _table(client, name)
             answer: Any = {}
             for number, (piece, last) in enumerate(_pieces(text)):
-                body = {"text": piece, "first": number == 0, "last": last}
+                body = {"text": _sent(piece), "first": number == 0, "last": last}
                 answer = client.call("PUSH", body, type=TYPE, name=found)
     except ClientError as error:
         raise click.ClickException(f"{file}: {error}") from error
@@ -153,7 +159,7 @@ def ask(mt: int, sid: int, meid: str, sender: str, name: str | None, **place: An
     """Say where a running router sends a message, why, and who is there; status 1 if nowhere."""
     try:
         with Client(place_of(place)) as client:
-            body = {"mt": mt, "sid": sid, "meid": meid, "from": sender}
+            body = {"mt": mt, "sid": sid, "meid": _sent(meid), "from": _sent(sender)}
             answer = client.call("EXPLAIN", body, type=TYPE, name=_table(client, name))
     except ClientError as error:
         raise click.ClickException(str(error)) from error

@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as Shown
 
+from core.routes import border
 from core.routes.changes import owner_changes, table_changes
 from core.routes.lookup import Question, explain
 from core.routes.oddity import BadTableError, Oddity
@@ -43,7 +44,7 @@ class Read:
 
     def _parse(self, parser: Parser) -> Iterator[Result]:
         try:
-            with click.open_file(str(self.path), encoding="utf-8", errors="surrogateescape") as file:
+            with click.open_file(str(self.path), encoding="utf-8", errors=border.LOSSLESS) as file:
                 while piece := file.read(PIECE):
                     yield from parser.feed(piece)
         except OSError as error:
@@ -123,7 +124,8 @@ def show(file: Path, compat: bool, as_json: bool) -> None:
     used = read.used()
     if as_json:
         rows = [entry._asdict() | {"groups": str(entry.groups)} for entry in used.rows()]
-        click.echo(json.dumps({"table": used.table_id, "entries": rows, "meids": read.owners}, indent=2))
+        meids = {border.shown(meid): owner for meid, owner in read.owners.items()}
+        click.echo(json.dumps({"table": used.table_id, "entries": rows, "meids": meids}, indent=2))
         return
     shown = Shown(title=f"table {used.table_id or '<id-missing>'}", box=box.SIMPLE, title_justify="left")
     for column in ("mt", "sid", "senders", "groups"):

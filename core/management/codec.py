@@ -48,7 +48,7 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
         if correlation is None and _has_correlation(content):
             text = "correlation-id must be a ulong, a uuid, binary or a string"
             return envelope, ManagementError(BAD_REQUEST, text)
-        return envelope, request_of(_kept(message.properties), message.body)
+        return envelope, request_of(_kept(message.properties), _kept(message.body))
     except ManagementError as error:
         return envelope, error
     except _UNDECODABLE as error:
@@ -74,13 +74,13 @@ def _has_correlation(content: bytes) -> bool:
     return False
 
 
-def _kept(properties: Any) -> Any:
+def _kept(value: Any) -> Any:
     """Binary values as bytes of our own: they are views of the message's memory, which goes with it."""
-    if not isinstance(properties, dict):
-        return properties
-    return {
-        name: bytes(value) if isinstance(value, memoryview) else value for name, value in properties.items()
-    }
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if isinstance(value, dict):
+        return {_kept(name): _kept(one) for name, one in value.items()}
+    return [_kept(one) for one in value] if type(value) is list else value
 
 
 def encode(envelope: Envelope, response: Response) -> bytes:

@@ -19,8 +19,9 @@ from core.management.request import (
     Response,
 )
 from core.management.view import View
+from core.routes import border
+from core.routes.border import INT32
 from core.routes.compiled import encoded
-from core.routes.fields import INT32
 from core.routes.intake import Feed, Outcome
 from core.routes.lookup import Question, explain
 from core.routes.plane import Plan
@@ -99,9 +100,9 @@ class RouteTables(Configured):
         plan = self.plan(request)
         user = self._allowed(plan)
         given = request.attributes
-        text, last = given.get("text"), given.get("last", True)
-        if not isinstance(text, str) or not isinstance(last, bool):
-            raise ManagementError(BAD_REQUEST, "the body needs text, a string, and last, a boolean")
+        text, last = _text(given, "text", None), given.get("last", True)
+        if not isinstance(last, bool):
+            raise ManagementError(BAD_REQUEST, "last: give a boolean")
         name = plan.setup.name
         key = self._view.requester.connection, name
         push = self._pushes.pop(key, None)
@@ -114,7 +115,7 @@ class RouteTables(Configured):
             self._pushes[key] = push
         push.pieces += 1
         feed = push.feed
-        self._view.command(lambda: self._view.core.plane.take(feed, str(text), last))
+        self._view.command(lambda: self._view.core.plane.take(feed, text, last))
         return self._answer(push) if last else Response(OK, {})
 
     def _allowed(self, plan: Plan) -> str:
@@ -152,8 +153,8 @@ class RouteTables(Configured):
         asked = Question(
             _number(given, "mt", None),
             _number(given, "sid", ANY_SUBSCRIPTION),
-            str(given.get("meid") or ""),
-            str(given.get("from") or ""),
+            _text(given, "meid", ""),
+            _text(given, "from", ""),
         )
         if plan.table is None:
             return Response(OK, {"steps": ["there is no table yet: the message is released"], "groups": []})
@@ -162,6 +163,16 @@ class RouteTables(Configured):
         for name in dict.fromkeys(one for group in found.groups for one in group):
             steps.append(f"{name}: {'somebody receives there' if name in plan.live else 'nobody is there'}")
         return Response(OK, {"steps": steps, "groups": [list(group) for group in found.groups]})
+
+
+def _text(given: dict[str, Any], name: str, otherwise: str | None) -> str:
+    """What RMR may have octets in that are no text may come as binary."""
+    value = otherwise if given.get(name) is None else given[name]
+    if isinstance(value, bytes):
+        return border.lossless(value)
+    if not isinstance(value, str):
+        raise ManagementError(BAD_REQUEST, f"{name}: give a string, or binary for what is not UTF-8")
+    return value
 
 
 def _number(given: dict[str, Any], name: str, otherwise: int | None) -> int:

@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from typing import Final
 
+from core.routes.border import octets_of
 from core.routes.fields import Groups, MessageType
 from core.routes.oddity import Oddity
 from core.routes.records import Records
@@ -15,16 +16,19 @@ _SEED: Final = secrets.randbits(64)
 
 
 class _Open:
-    """What the two have in common. ``count``: records so far, as the end record counts them."""
+    """What the two have in common. ``count``: records so far, as the end record counts them. ``broken``: the
+    first fatal oddity."""
 
     def __init__(self, table_id: str) -> None:
         self.table_id = table_id
         self.oddities: list[Oddity] = []
         self.more = 0
         self.count = 0
+        self.broken: Oddity | None = None
 
     def odd(self, found: list[Oddity]) -> None:
         """Something odd about its records."""
+        self.broken = self.broken or next((one for one in found if one.fatal), None)
         room = ODDITY_LIMIT - len(self.oddities)
         self.oddities += found[:room]
         self.more += max(0, len(found) - room)
@@ -75,7 +79,7 @@ class OpenMap(_Open):
         self._deleted: set[str] = set()
 
     def note(self, line: str) -> None:
-        self.md5.update(line.encode("utf-8", "surrogateescape") + b"\n")
+        self.md5.update(octets_of(line) + b"\n")
 
     def change(self, owner: str, meids: list[str]) -> None:
         """Give managed entities to an owner, or, without one, to nobody."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from core.routes.border import shown
 from core.routes.table import Table
 
 
@@ -35,7 +36,7 @@ def owner_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Ch
     """Managed entities with another owner."""
     for meid in sorted(old.keys() | new.keys()):
         if old.get(meid) != new.get(meid):
-            yield Change(f"meid {meid}", old.get(meid), new.get(meid))
+            yield Change(f"meid {shown(meid)}", old.get(meid), new.get(meid))
 
 
 def _in_force(table: Table) -> dict[tuple[int, int, tuple[str, ...]], str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from core.forward import NO_TARGET, RouteOwners, RouteTable
+from core.routes.border import octets_of
 from core.routes.state import in_force
 from core.routes.table import NOWHERE, Table
 
@@ -30,7 +31,7 @@ class CompiledOwners(NamedTuple):
 
 def encoded(names: Iterable[str]) -> list[bytes]:
     """Names as they stand in messages."""
-    return [name.encode("utf-8", "surrogateescape") for name in names]
+    return [octets_of(name) for name in names]
 
 
 def compile_table(table: Table, seed: int) -> CompiledTable:

@@ -4,7 +4,7 @@ the payload is data."""
 from typing import Final
 
 from core.network.wire import Described, Parser, WireError, mapping, section, symbol
-from core.routes import frames
+from core.routes import border, frames
 from core.routes.words import Heard, Said
 
 ANNOTATION: Final = "x-opt-rmr.header"
@@ -32,7 +32,10 @@ def opened(content: bytes, answer: str, host: str) -> Heard:
     except frames.FrameError as error:
         raise EnvelopeError(str(error)) from error
     call = frame.call if frame.flags & frames.CALL else 0
-    return Heard(frame.message_type, frame.source, frame.payload, answer, host, frame.transaction, call)
+    why = border.fault(frame.source)
+    fault = f"its source {border.shown(frame.source)!r} {why}" if why else ""
+    source = border.shown(frame.source)
+    return Heard(frame.message_type, source, frame.payload, answer, host, frame.transaction, call, fault)
 
 
 def sealed(said: Said, source: str) -> bytes:

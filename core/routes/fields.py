@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from core.routes import border
+from core.routes.border import INT32
 from core.routes.oddity import Oddity
 
 MEID: Final = "%meid"  # in place of groups: the owner of the message's managed entity
@@ -12,11 +14,9 @@ GROUP_LIMIT: Final = 64  # the limits of the library (facts rmr 8)
 MEMBER_LIMIT: Final = 32
 SENDER_LIMIT: Final = 127
 FIELD_LIMIT: Final = 128
-INT32: Final = range(-(1 << 31), 1 << 31)
 
 _COMMENT: Final = re.compile(r"[ \t]#")
-_NUMBER: Final = re.compile(r"-?\d+")
-_ENDPOINT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):(\d{1,5})")
+_ENDPOINT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):([0-9]{1,5})")
 
 
 class Groups(msgspec.Struct, frozen=True):
@@ -54,42 +54,39 @@ def strip_comment(record: str) -> str:
 def is_endpoint(text: str) -> bool:
     """``host:port``, or ``[address]:port`` for IPv6."""
     found = _ENDPOINT.fullmatch(text)
-    return found is not None and 0 < int(found[2]) < 65536
+    return found is not None and 0 < int(found[2]) < 65536 and not border.fault(text)
 
 
 class Reader:
     """Reads fields. What was read once is known: tables repeat themselves.
 
-    ``odd`` collects the reasons of oddities of the record at hand; ``compatible`` reads as the library does.
+    ``odd`` collects the reasons of oddities of the record at hand, ``fatal`` those that spoil its table in
+    either way of reading; ``compatible`` reads as the library does.
     """
 
     def __init__(self, compatible: bool) -> None:
         self._compatible = compatible
         self.odd: list[str] = []
+        self.fatal: list[str] = []
         self._groups: dict[str, Groups] = {}
         self._endpoints: set[str] = set()  # seen, and in order as they stand there
 
     def oddities(self, line: int, record: str) -> list[Oddity]:
         """Those since the last call."""
-        found = [Oddity(line, record, reason) for reason in self.odd]
+        told = [(reason, True) for reason in self.fatal] + [(reason, False) for reason in self.odd]
+        self.fatal.clear()
         self.odd.clear()
-        return found
+        return [Oddity(line, border.shown(record), border.shown(reason), fatal) for reason, fatal in told]
 
     def number(self, text: str, what: str) -> int:
         """A signed 32-bit number."""
-        if not _NUMBER.fullmatch(text):
+        number = border.number(text)
+        if number is None:
             self.odd.append(f"{what} is no number")
-            return self._lenient(text)
-        number = int(text)
+            return border.number_before(text)
         if number not in INT32:
             self.odd.append(f"{what} does not fit into 32 bits")
-            return max(INT32.start, min(number, INT32.stop - 1))
-        return number
-
-    @staticmethod
-    def _lenient(text: str) -> int:
-        found = re.match(r"-?\d+", text)
-        return max(INT32.start, min(int(found[0]), INT32.stop - 1)) if found else 0
+        return border.clamped(number)
 
     def message_type(self, text: str) -> MessageType:
         """``mt`` or ``mt,sender[,sender...]``."""
@@ -107,6 +104,8 @@ class Reader:
         name = text.strip()
         if not name:
             self.odd.append(f"an empty {what}")
+        elif why := border.fault(name):
+            self.fatal.append(f"{what} {border.shown(name, 80)!r} {why}")
         elif not is_endpoint(name):
             self.odd.append(f"{what} {name!r} is not host:port")
         elif name != text and self._compatible:
@@ -120,9 +119,9 @@ class Reader:
         known = self._groups.get(text)
         if known is not None:
             return known
-        before = len(self.odd)
+        before = len(self.odd) + len(self.fatal)
         read = self._read_groups(text)
-        if len(self.odd) == before:
+        if len(self.odd) + len(self.fatal) == before:
             self._groups[text] = read
         return read
 

@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from core.routes import border
+
 TRANSPORT_BYTES: Final = 50
 HEADER_BYTES: Final = 280
 OLD_HEADER_BYTES: Final = 216  # of version 2: it ends before the ip:port
@@ -66,8 +68,8 @@ def header(frame: Frame) -> bytes:
         frame.version,
         _octets(frame.transaction, 32, "transaction id"),
         _octets(frame.sid, 32, "sid"),
-        _octets(_text(frame.source), _TEXT, "source"),
-        _octets(_text(frame.meid), _MEID, "MEID"),
+        _octets(border.octets_of(frame.source), _TEXT, "source"),
+        _octets(border.octets_of(frame.meid), _MEID, "MEID"),
         _LITTLE.pack(frame.flags),
         size,
         len(frame.trace),
@@ -79,7 +81,8 @@ def header(frame: Frame) -> bytes:
         if frame.short:
             front = _SHORT.pack(*values)
         else:
-            front = _HEADER.pack(*values, _octets(_text(frame.source_ip), _TEXT, "source's address"))
+            source_ip = border.octets_of(frame.source_ip)
+            front = _HEADER.pack(*values, _octets(source_ip, _TEXT, "source's address"))
     except struct.error as error:
         raise FrameError(f"a number does not fit the header: {error}") from error
     return front + frame.trace + frame.d1 + frame.d2
@@ -165,12 +168,8 @@ class Reader:
         return found
 
 
-def _text(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
 def _word(octets: bytes) -> str:
-    return octets.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    return border.lossless(octets.partition(b"\0")[0])
 
 
 def _octets(value: bytes, most: int, what: str) -> bytes:

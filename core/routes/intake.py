@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from core.garbage import still
+from core.routes.border import lossless
 from core.routes.compiled import (
     CompiledOwners,
     CompiledTable,
@@ -167,7 +168,7 @@ class Feed:
             return text
         if path.stat().st_size > FILE_LIMIT:
             raise OSError(EFBIG, f"it is longer than {FILE_LIMIT} octets")
-        return path.read_text("utf-8", "surrogateescape")
+        return lossless(path.read_bytes())
 
     def _build(self, made: Made, changed: set[str]) -> None:
         if "table" in changed and self.values.table is not None:

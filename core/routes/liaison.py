@@ -11,8 +11,10 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from core.complaints import Complaints
 from core.routes import application as a
 from core.routes import words
+from core.routes.border import BorderError
 from core.routes.client import Client
 from core.routes.envelope import EnvelopeError, opened, sealed
 from core.routes.server import Event, Server
@@ -80,6 +82,7 @@ class Liaison:
         self._left: list[Stream] = []  # of connections that are gone
         self._networks = [ip_network(one, strict=False) for one in settings.push_from]
         self._manager_hosts: set[str] = set()  # where it was found last
+        self._complaints = Complaints()
         self.client: Client | None = None
         self.server: Server | None = None
         if settings.manager:
@@ -127,15 +130,18 @@ class Liaison:
         if peer is None:
             return
         try:
-            heard = opened(content, _address(number), peer.host)
-        except EnvelopeError as error:
-            LOGGER.warning(
-                "Route table %s: a control message from %s cannot be read: %s", self.table, peer.host, error
-            )
-            return
+            self._act(opened(content, _address(number), peer.host), peer, now)
+        except (EnvelopeError, BorderError) as error:
+            who = f"Route table {self.table}: a control message from {peer.host}"
+            self._complaints.say(LOGGER, logging.WARNING, who, "was dropped: ", now / a.SECOND, str(error))
+
+    def _act(self, heard: words.Heard, peer: Peer, now: int) -> None:
+        """Do what a control message says. Raises BorderError."""
         match heard.kind:
             case words.TABLE:
                 self._take(heard, peer)
+            case _ if heard.fault:
+                raise BorderError(heard.fault)
             case words.REQUEST if self.server is not None:
                 self._world.count("table_requests")
                 self.server.requested(heard, now)
@@ -183,16 +189,11 @@ class Liaison:
 
     def _take(self, heard: words.Heard, peer: Peer) -> None:
         origin = self._origin(heard, peer)
-        if not origin:
-            error = words.refusal(heard.payload, NOT_ALLOWED)
-            self._refused(heard, error.table_id, NOT_ALLOWED)
-            said = words.Said(
-                words.STATE,
-                words.state(error.table_id, NOT_ALLOWED, bad=True),
-                xact=heard.xact,
-                call=heard.call,
-            )
-            self._answer(heard, said)
+        if reason := heard.fault or ("" if origin else NOT_ALLOWED):
+            error = words.refusal(heard.payload, reason)
+            self._refused(heard, error.table_id, reason)
+            payload = words.state(error.named, reason, bad=True)
+            self._answer(heard, words.Said(words.STATE, payload, xact=heard.xact, call=heard.call))
             return
         stream = self._streams.get(peer.number)
         if stream is None:

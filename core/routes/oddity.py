@@ -7,13 +7,16 @@ as the library does.
 
 import msgspec
 
+from core.routes.border import octets_of, shown
+
 
 class Oddity(msgspec.Struct, frozen=True):
-    """One odd place of a table; ``line`` counts from 1."""
+    """One odd place of a table; ``line`` counts from 1. A ``fatal`` one spoils it however it is read."""
 
     line: int
     record: str
     reason: str
+    fatal: bool = False
 
     @property
     def shown(self) -> str:
@@ -25,10 +28,14 @@ class Oddity(msgspec.Struct, frozen=True):
 
 
 class BadTableError(ValueError):
-    """A table that cannot be used; ``oddities`` say why, ``table_id`` whose it is (empty: none was given)."""
+    """A table that cannot be used; ``oddities`` say why, ``table_id`` whose it is (empty: none was given).
+
+    ``named`` are the octets of that id as they came: its sender knows the table by them.
+    """
 
     def __init__(self, table_id: str, reason: str, oddities: list[Oddity]) -> None:
         super().__init__(reason)
-        self.table_id = table_id
+        self.named = octets_of(table_id)
+        self.table_id = shown(table_id)
         self.reason = reason
         self.oddities = oddities

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from core.routes import border
 from core.routes.building import ODDITY_LIMIT, OpenMap, OpenTable
 from core.routes.fields import FIELD_LIMIT, Reader, is_endpoint, split_record
 from core.routes.oddity import BadTableError, Oddity
@@ -17,6 +18,7 @@ MEID_LIMIT: Final = 127  # of one record; the library loses the rest
 MEID_LENGTH: Final = 31  # octets
 
 _END_OF_RECORD: Final = re.compile(r"\r\n|\n|\r")
+_BLANKS: Final = re.compile(r"[ \t]+")
 _NAMES: Final = {"n": "newrt", "u": "updatert", "r": "rte", "d": "del"}  # by the first letter, facts rmr 4
 
 Result = Table | MeidMap | BadTableError
@@ -47,13 +49,14 @@ class Parser:
 
     def feed(self, text: str) -> Iterator[Result]:
         """Another piece of text; yields what it completes."""
+        seen = max(0, len(self._rest) - 1)  # no end is in front of it
         text = self._rest + text
         at = 0
         while True:
             if isinstance(self._open, OpenTable):
                 at, taken = self._open.take(text, at, self._line + 1)
                 self._line += taken
-            end = _END_OF_RECORD.search(text, at)
+            end = _END_OF_RECORD.search(text, max(at, seen))
             if end is None or (end[0] == "\r" and end.end() == len(text)):
                 break  # a newline that belongs to it may follow
             self._line += 1
@@ -61,6 +64,8 @@ class Parser:
                 yield result
             at = end.end()
         self._rest = text[at:]
+        if len(self._rest) > border.LONGEST_RECORD + 2:  # it is refused when it ends; no more need be kept
+            self._rest = self._rest[: border.LONGEST_RECORD + 1] + ("\r" if text.endswith("\r") else "")
 
     def finish(self) -> Iterator[Result]:
         """No more text follows: a record or a table cut short is said so."""
@@ -77,6 +82,10 @@ class Parser:
     # ---- records ----
 
     def _record(self, line: str) -> Result | None:
+        if len(line) > border.LONGEST_RECORD:
+            self._reader.fatal.append(f"the record is longer than {border.LONGEST_RECORD} characters")
+            self._take_oddities(line)
+            return None
         fields = split_record(line)
         if fields == [""]:
             if isinstance(self._open, OpenMap | OpenTable):
@@ -88,9 +97,13 @@ class Parser:
         name = self._name(fields[0])
         if name != fields[0] and name:
             self._odd(line, f"{fields[0]!r} is read as {name}")
+        why = "" if line.isascii() else self._stray(name, fields)
         match name:
             case "newrt" | "updatert" | "meid_map":
-                return self._frame(name, fields, line)
+                return self._frame(name, fields, line, why)
+            case _ if why:
+                self._reader.fatal.append(f"the record {why}")
+                self._take_oddities(line)
             case "mse" | "rte" | "del":
                 self._entry(name, fields, line)
             case "mme_ar" | "mme_del":
@@ -99,14 +112,23 @@ class Parser:
                 self._odd(line, "no record of a route table")
         return None
 
+    @staticmethod
+    def _stray(name: str, fields: list[str]) -> str:
+        """What is no text in a record; managed entities may have any octets, and so may comments."""
+        at = {"mme_ar": 2, "mme_del": 1}.get(name, len(fields))
+        return next((why for one in (*fields[:at], *fields[at + 1 :]) if (why := border.stray(one))), "")
+
     def _name(self, word: str) -> str:
         if word in ("newrt", "updatert", "mse", "rte", "del", "meid_map", "mme_ar", "mme_del"):
             return word
         return _NAMES.get(word[:1], "") if self._compatible else ""
 
-    def _frame(self, name: str, fields: list[str], line: str) -> Result | None:
+    def _frame(self, name: str, fields: list[str], line: str, why: str) -> Result | None:
+        """A start or an end; ``why``: what is no text in it."""
         verb = fields[1] if len(fields) > 1 else ""
         if verb == "end":
+            if why:
+                self._reader.fatal.append(f"the record {why}")
             return self._end(name, fields, line)
         if name == "meid_map" and not verb.startswith("s"):
             self._odd(line, "a MEID map begins with meid_map|start")
@@ -121,6 +143,9 @@ class Parser:
             if name == "meid_map"
             else OpenTable(table_id, name == "newrt", self._compatible)
         )
+        if why := border.fault(table_id, border.LONGEST_ID) or why:
+            self._reader.fatal.append(f"the start record or its id {why}")
+        self._take_oddities(line)
         return result
 
     def _end(self, name: str, fields: list[str], line: str) -> Result | None:
@@ -131,6 +156,9 @@ class Parser:
         if isinstance(open_, OpenTable) and open_.complete != (name == "newrt"):
             self._odd(line, f"{name}|end closes what another record has opened")
         self._check_md5(open_, fields[3:4], line)
+        self._take_oddities(line)
+        if open_.broken is not None:
+            return self._bad(open_, str(open_.broken))
         if counted:
             expected = self._reader.number(counted[0], "record count")
             self._take_oddities(line)
@@ -198,14 +226,15 @@ class Parser:
         map_.count += 1
         if name == "mme_ar" and not is_endpoint(owner):
             self._odd(line, f"owner {owner!r} is not host:port")
-        found = meids[0].split() if not self._compatible else [one for one in meids[0].split(" ") if one]
+        parts = meids[0].split(" ") if self._compatible else _BLANKS.split(meids[0])
+        found = [one for one in parts if one]
         if len(found) > MEID_LIMIT and self._compatible:
             self._odd(
                 line, f"more than {MEID_LIMIT} managed entities in a record: the RMR library loses the others"
             )
         for meid in found:
-            if len(meid.encode()) > MEID_LENGTH:
-                self._odd(line, f"MEID {meid!r} is longer than {MEID_LENGTH} octets")
+            if len(border.octets_of(meid)) > MEID_LENGTH:
+                self._odd(line, f"MEID {border.shown(meid, 80)!r} is longer than {MEID_LENGTH} octets")
         map_.change(owner, found)
 
     # ---- oddities ----
@@ -215,7 +244,7 @@ class Parser:
         self._take_oddities(line)
 
     def _take_oddities(self, line: str) -> None:
-        if not self._reader.odd:
+        if not (self._reader.odd or self._reader.fatal):
             return
         found = self._reader.oddities(self._line, line)
         if self._open is not None:

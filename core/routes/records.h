@@ -17,6 +17,8 @@
 #define RECORD_MEMBERS 32u
 #define RECORD_SENDERS 127u
 #define RECORD_DIGITS 10           /* of a number that may fit into 32 bits */
+#define RECORD_NAME 260            /* the limits of border.py: octets of a name, and of a record */
+#define RECORD_LENGTH (1 << 20)
 #define RECORD_ANY (-1)            /* the subscription of rte */
 
 typedef struct {               /* columns; `groups` and `lists` are fields that were read, and their texts */
@@ -93,12 +95,12 @@ static inline const uint8_t *record_endpoint(const uint8_t *p, const uint8_t *en
     return port && port < 65536 ? p : NULL;
 }
 
-/* A list's next name, with what is around it: where it ends, and what follows; NULL: it is not plain. */
+/* A list's next name, with what is around it: where it ends, and what follows; NULL: it is not plain, or too long. */
 static inline const uint8_t *record_name(const record_table *t, const uint8_t **p, const uint8_t *end, const uint8_t **stop)
 {
     const uint8_t *name = t->compatible ? *p : record_skip(*p, end);
     *stop = record_endpoint(name, end);
-    if (!*stop) return NULL;
+    if (!*stop || *stop - name > RECORD_NAME) return NULL;
     *p = t->compatible ? *stop : record_skip(*stop, end);
     return name;
 }
@@ -264,7 +266,7 @@ static size_t records_take(record_table *t, const uint8_t *text, size_t length, 
 {
     const uint8_t *end = text + length, *p = text + at, *next;
     record_fields r;
-    while ((next = record_read(p, end, &r)) && record_enter(t, &r, line)) {
+    while ((next = record_read(p, end, &r)) && next - p <= RECORD_LENGTH && record_enter(t, &r, line)) {
         p = next;
         line++;
     }

@@ -7,6 +7,9 @@ from typing import Final
 
 import msgspec
 
+from core.routes.border import fault
+from core.routes.fields import is_endpoint
+
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 Known = list[tuple[str, str]]  # endpoint, empty: not known; and control port, each host:port
@@ -33,12 +36,19 @@ class Remembered:
             if found.st_uid not in (0, os.geteuid()):
                 raise PermissionError("it belongs to another user")
             if found.st_size <= LONGEST:
-                self._saved = msgspec.json.decode(self._path.read_bytes(), type=Known)
+                self._saved = self._checked(msgspec.json.decode(self._path.read_bytes(), type=Known))
         except FileNotFoundError:
             pass
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._complain("read", error)
         return self._saved
+
+    def _checked(self, found: Known) -> Known:
+        """Those that may have been written here: anybody may have changed the file."""
+        known = [one for one in found if is_endpoint(one[1]) and not fault(one[0])]
+        if len(known) < len(found):
+            self._complain("read", f"{len(found) - len(known)} of its applications have no host:port")
+        return known
 
     def save(self, known: Known) -> None:
         """These from now on."""
@@ -51,10 +61,10 @@ class Remembered:
             with open(os.open(beside, _NEW, _MODE), "wb") as file:
                 file.write(msgspec.json.encode(known) + b"\n")
             os.replace(beside, self._path)
-        except OSError as error:
+        except (OSError, UnicodeEncodeError) as error:
             self._complain("written", error)
 
-    def _complain(self, what: str, error: Exception) -> None:
+    def _complain(self, what: str, error: object) -> None:
         if not self._said:
             LOGGER.warning("Applications of a route table: %s cannot be %s: %s", self._path, what, error)
         self._said = True

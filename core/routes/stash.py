@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from core.routes import writing
+from core.routes.border import lossless
 from core.routes.table import Table
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -74,7 +75,7 @@ def read(path: Path) -> tuple[Kept, str]:
         raise StashError("it is not as it was written: its digest is another one, or missing")
     head = body.partition(b"\n")[0].removeprefix(_HEAD.encode())
     try:
-        return msgspec.json.decode(head, type=Kept), body.decode("utf-8", "surrogateescape")
+        return msgspec.json.decode(head, type=Kept), lossless(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise StashError(f"its first line makes no sense: {error}") from error
 

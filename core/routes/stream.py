@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from core.routes import border
 from core.routes.oddity import BadTableError
 from core.routes.parser import Parser, Result
 from core.routes.table import MeidMap, Table
@@ -142,7 +143,7 @@ class Stream:
         def done(reason: str) -> None:
             self._installing = False
             if reason:
-                self._say(heard, BadTableError(value.table_id, reason, []))
+                self._say(heard, BadTableError(value.table_id, border.shown(reason), []))
             else:
                 self._told(heard, value.table_id, "")
                 self._reply(heard, state(value.table_id))
@@ -153,7 +154,7 @@ class Stream:
     def _say(self, heard: Heard, error: BadTableError) -> None:
         """A table was not used, and why."""
         self._told(heard, error.table_id, error.reason)
-        self._reply(heard, state(error.table_id, error.reason, bad=True))
+        self._reply(heard, state(error.named, error.reason, bad=True))
 
     def _reply(self, heard: Heard, payload: bytes) -> None:
         """Only the first answer to a message ends a blocking call: another one would be taken for that of the

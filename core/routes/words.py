@@ -1,8 +1,12 @@
-"""What is said between a Route Manager and applications (spec, Route Manager Communications; facts rmr 3)."""
+"""What is said between a Route Manager and applications (spec, Route Manager Communications; facts rmr 3).
+
+Octets of a peer become text by core.routes.border alone.
+"""
 
 import re
 from typing import Final, NamedTuple
 
+from core.routes import border
 from core.routes.oddity import BadTableError
 
 TABLE: Final = 20  # records of tables and maps
@@ -11,17 +15,19 @@ STATE: Final = 22  # what has become of a table
 NO_ID: Final = "<id-missing>"
 XACT_LENGTH: Final = 32  # octets of a transaction id
 REASON_LENGTH: Final = 400
+LONGEST_WORDS: Final = 2048  # octets of a request or a state message; there is no sense in more
 COUNT_REASON: Final = "missing table records"  # this one brings a line end of its own
 
 _START: Final = re.compile(
-    r"^[ \t]*(?:newrt|updatert|meid_map)[ \t]*\|(?![ \t]*end)[^|\n]*\|?([^\n#|]*)", re.M
+    rb"^[ \t]*(?:newrt|updatert|meid_map)[ \t]*\|(?![ \t]*end)[^|\n]*\|?([^\n#|]*)", re.M
 )
 
 
 class Heard(NamedTuple):
     """A control message. ``answer`` is the address of the connection it came on, ``host`` its peer's ip:port.
 
-    ``source`` is what the message says its sender is; ``call``: the id of a blocking call, 0: none.
+    ``source`` is what the message says its sender is; ``call``: the id of a blocking call, 0: none. With a
+    ``fault`` the header cannot be used, and ``source`` is only for people.
     """
 
     kind: int
@@ -31,6 +37,7 @@ class Heard(NamedTuple):
     host: str = ""
     xact: bytes = b""
     call: int = 0
+    fault: str = ""
 
 
 class Said(NamedTuple):
@@ -65,27 +72,31 @@ def request(endpoint: str, seconds: int) -> bytes:
 
 
 def requester(payload: bytes) -> str:
-    """Where the application that asks listens; empty: it does not say."""
-    words = _text(payload).split()
-    return words[0] if words else ""
+    """Where the application that asks listens; empty: it does not say. Raises BorderError."""
+    words = border.lossless(_words(payload)).split()
+    return border.name(words[0], "the request's first word") if words else ""
 
 
-def state(table_id: str, reason: str = "", bad: bool = False) -> bytes:
-    """The payload that says what has become of a table."""
-    reason = " ".join(reason.split())[:REASON_LENGTH] + ("\n" if reason.startswith(COUNT_REASON) else "")
-    return f"{'ERR' if bad else 'OK'} {table_id or NO_ID} {reason}\n\0".encode("utf-8", "surrogateescape")
+def state(table_id: str | bytes, reason: str = "", bad: bool = False) -> bytes:
+    """The payload that says what has become of a table, whose sender knows it by the octets that it gave."""
+    named = table_id if isinstance(table_id, bytes) else border.octets_of(table_id)
+    end = "\n" if reason.startswith(COUNT_REASON) else ""
+    reason = border.shown(" ".join(reason.split()), REASON_LENGTH) + end
+    return b"%s %s %s\n\0" % (b"ERR" if bad else b"OK", named or NO_ID.encode(), reason.encode())
 
 
 def state_of(payload: bytes) -> State | None:
-    """What a state message says; None: it is none."""
-    word, _, rest = _text(payload).partition(" ")
-    return State(word == "OK", rest.strip()) if word in ("OK", "ERR") else None
+    """What a state message says, for people; None: it is none."""
+    word, _, rest = border.lossless(_words(payload)).partition(" ")
+    about = border.shown(rest.strip(), border.LONGEST_ID + REASON_LENGTH)
+    return State(word == "OK", about) if word in ("OK", "ERR") else None
 
 
 def refusal(payload: bytes, reason: str) -> BadTableError:
     """The error about a table that is not even read; its id is looked up in its start record."""
-    found = _START.search(_text(payload))
-    return BadTableError(found[1].strip() if found else "", reason, [])
+    found = _START.search(payload.partition(b"\0")[0])
+    named = found[1].strip()[: border.LONGEST_ID] if found else b""
+    return BadTableError(border.lossless(named), reason, [])
 
 
 def records(payload: bytes, compatible: bool) -> str:
@@ -93,10 +104,10 @@ def records(payload: bytes, compatible: bool) -> str:
 
     A NUL ends the text for the RMR library; read strictly, only those at its end are no part of it.
     """
-    text = payload.decode("utf-8", "surrogateescape")
+    text = border.lossless(payload)
     text = text.partition("\0")[0] if compatible else text.rstrip("\0")
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def _text(payload: bytes) -> str:
-    return payload.partition(b"\0")[0].decode("utf-8", "surrogateescape").strip()
+def _words(payload: bytes) -> bytes:
+    return payload[:LONGEST_WORDS].partition(b"\0")[0].strip()

@@ -7,6 +7,7 @@ the next application that needs the same.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from core.routes.border import octets_of
 from core.routes.parser import MEID_LIMIT
 from core.routes.state import AT_ONCE, force, in_force
 from core.routes.table import NOWHERE, Table
@@ -43,7 +44,7 @@ class Text:
         else:
             self.complete = True
         if self._found:
-            self.pieces.append(("\n".join(self._found) + "\n").encode("utf-8", "surrogateescape"))
+            self.pieces.append(octets_of("\n".join(self._found) + "\n"))
             self._found, self._size = [], 0
 
 

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stream_bed import Bed
 
+from core.routes.border import octets_of
 from core.routes.stream import Stream
 from core.routes.words import Heard
 
@@ -12,7 +13,9 @@ RECORDS = st.sampled_from(
         "newrt|start|a", "newrt|start|b", "newrt|end", "newrt|end|1", "newrt|end|2", "mse|1|-1|a:1",
         "mse|2|-1|b:1", "updatert|start|c", "updatert|end|1", "del|1|-1", "meid_map|start|m",
         "meid_map|end|1", "mme_ar|a:1|x", "mme_del|x", "rubbish", "mse|x|y", "# c", "", "\r",
-        "newrt", "|||", "mse|1|-1|a:1\0newrt|end|1",
+        "newrt", "|||", "mse|1|-1|a:1\0newrt|end|1", "newrt|start|K\udcf6ln", "mme_ar|a:1|\udcff\udcfe",
+        "mme_del|\udcff", f"mse|{'9' * 5000}|-1|a:1", f"newrt|end|{'9' * 5000}",
+        "mse|1|-1|\udced\udca0\udc80:1",
     ]
 )  # fmt: skip
 
@@ -36,7 +39,7 @@ def test_never_a_half_installed_table_nor_a_lost_old_one(
     bed.stream = Stream(bed.install, lambda: True, lambda _, said: bed.said.append(said), hear, compatible)
     for lines, ended in messages:
         before = len(bed.said), len(uses)
-        bed.send("\n".join(lines) + ("\n" if ended else ""))
+        bed.send(octets_of("\n".join(lines) + ("\n" if ended else "")))
         said = [one.payload[:3] for one in bed.said[before[0] :]]
         assert said.count(b"OK ") == len(uses) - before[1]
         assert set(said) <= {b"OK ", b"ERR"}

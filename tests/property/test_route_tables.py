@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core.routes.border import lossless
 from core.routes.building import OpenTable
 from core.routes.oddity import BadTableError
 from core.routes.parser import Parser
@@ -26,9 +27,11 @@ WORDS = [
     "%meid",
 ]
 TOKENS = st.sampled_from(
-    [*WORDS, "|", "|", "|", "\n", "\n", "\r\n", "\r", "#", " #", ",", ";", " ", "\t", "1", "-1", "a:1", "x"]
-)
-TEXTS = st.one_of(st.text(max_size=200), st.lists(TOKENS, max_size=80).map("".join))
+    [*WORDS, "|", "|", "|", "\n", "\n", "\r\n", "\r", "#", " #", ",", ";", " ", "\t", "1", "-1", "a:1", "x",
+     "9" * 5000, "-" + "9" * 5000, "\udcff", "\udced\udca0\udc80", "\u00e9", "\0"]
+)  # fmt: skip
+OCTETS = st.binary(max_size=200).map(lossless)
+TEXTS = st.one_of(st.text(max_size=200), OCTETS, st.lists(TOKENS, max_size=80).map("".join))
 NUMBERS = st.integers(-(1 << 31), (1 << 31) - 1)
 ENDPOINTS = st.builds("{}:{}".format, st.sampled_from("abcdefgh"), st.integers(1, 65535))
 GROUPS = st.lists(st.lists(ENDPOINTS, min_size=1, max_size=4), min_size=1, max_size=4)
@@ -110,8 +113,11 @@ def seen(result: object) -> object:
 def test_any_text_is_tables_or_reasons(text, compatible):
     for result in results([text], compatible):
         assert isinstance(result, Table | MeidMap | BadTableError)
+        (result.table_id + str(getattr(result, "reason", ""))).encode()
         if isinstance(result, BadTableError):
             assert result.reason
+        elif isinstance(result, Table):
+            "".join(result.groups.endpoints).encode()
 
 
 @given(TEXTS, st.booleans(), st.data())

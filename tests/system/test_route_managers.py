@@ -11,6 +11,7 @@ import pytest
 from rmr import Application, Link
 from running import Configuration, RunningRouter, address_of, free_port, roles, until
 
+from core.routes import border
 from core.routes.frames import CALL, Frame
 from core.routes.words import REQUEST, STATE, TABLE
 from routerd.client import Client, Place
@@ -318,3 +319,58 @@ def test_an_application_is_found_again_when_the_core_has_died(
     table_id, _ = asking.acknowledge(link, frame)
     assert table_id.startswith("u@")  # what was pushed last: the next core goes on with it
     until(lambda: rows(router, "routeTable.application")[0]["state"] == "ok", "the table")
+
+
+@pytest.fixture
+def listening() -> Iterator[Application]:
+    with Application() as application:
+        yield application
+
+
+def test_no_octets_and_no_digits_of_a_peer_end_the_core(
+    router: RunningRouter, manager: Application, listening: Application, tmp_path: Path
+) -> None:
+    """A manager, a stranger and a file say what is no text and no number: each hears why, and all goes on."""
+    core = roles(router.process.pid)["core"].pid
+    link = next_life(manager)
+    for record, reason in (
+        (b"newrt|start|K\xf6ln\nmse|1|-1|a:1\nnewrt|end|1\n", b"ERR K\xf6ln line 1: "),
+        (b"newrt|start|d\nmse|" + b"9" * 5000 + b"|-1|a:1\nnewrt|end|1\n", b"ERR d line 2: "),
+        (b"newrt|start|e\nmse|1|" + b"9" * 5000 + b"|a:1\nnewrt|end|1\n", b"ERR e line 2: "),
+        (b"newrt|start|f\nmse|1|-1|a:1\nnewrt|end|" + b"9" * 5000 + b"\n", b"ERR f "),
+        (b"meid_map|start|m\nmme_ar|a:1|\xff\xfe\nmme_del|\xed\xa0\x80\nmeid_map|end|2\n", b"OK m "),
+        (GOOD % b"good again", b"OK good again "),
+    ):
+        assert answer(manager, link, record).payload.startswith(reason)
+    asking = Asking(router, listening)
+    asking.ask()
+    asking.table()
+    for name in ("\udcff:4560", "\udced\udca0\udc80:4560"):
+        asking.link.send(Frame(REQUEST, border.octets_of(name) + b" ts=1\n\0", source="stranger:1"))
+        asking.link.send(Frame(REQUEST, b"stranger:2 ts=1\n\0", source=name))
+    file = tmp_path / "latin"
+    file.write_bytes(b"newrt|start|K\xf6ln\nmse|1|-1|a:1\nnewrt|end|1\n")
+    pushed = command(router, "push", "--table", "serves", "--bus", router.url, str(file))
+    assert pushed.returncode == 1
+    assert "is not UTF-8 (octet 0xf6)" in pushed.stderr
+    assert "Traceback" not in pushed.stderr
+    (file.with_name("meids")).write_bytes(b"meid_map|start|n\nmme_ar|a:1|\xff\nmeid_map|end|1\n")
+    pushed = command(router, "push", "--table", "serves", "--bus", router.url, str(file.with_name("meids")))
+    assert pushed.stdout == "serves: map n in use (1 entries)\n", pushed.stderr
+    asked = command(
+        router, "ask", "--table", "serves", "--mt", "1000", "--meid", "\udcff", "--bus", router.url
+    )
+    assert asked.returncode == 0, asked.stderr
+    (frame,) = asking.link.receive()
+    assert b"mme_ar|a:1|\xff\n" in frame.payload
+    assert not {"stranger:1", "stranger:2"} & {
+        row["endpoint"] for row in rows(router, "routeTable.application")
+    }
+    assert roles(router.process.pid)["core"].pid == core
+    assert "control message from 127.0.0.1" in router.log
+
+
+def command(router: RunningRouter, *words: str) -> "subprocess.CompletedProcess[str]":
+    """`routerd table`, with what it says."""
+    arguments = [Path(sys.executable).with_name("routerd"), "table", *words]
+    return subprocess.run(arguments, check=False, capture_output=True, text=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from table_use import Use
 
+from core.routes.border import LOSSLESS
 from core.routes.stream import Stream
 from core.routes.table import MeidMap, Table
 from core.routes.words import TABLE, Heard, Said
@@ -45,7 +46,7 @@ class Bed:
             self.stream.message(Heard(TABLE, "rm:1", octets, "conn", xact=xact, call=call))
             while self.stream.busy:
                 self.stream.step()
-        return [said.payload.decode() for said in self.said[before:]]
+        return [said.payload.decode(errors=LOSSLESS) for said in self.said[before:]]
 
     @property
     def entries(self) -> list[str]:

@@ -387,10 +387,14 @@ def test_the_host_of_a_connector_is_as_configured(bed: Bed) -> None:
     assert rows["17"] == "::1:5672"
 
 
-def test_binary_properties_outlive_their_message() -> None:
-    """What is answered from them does not stand in memory that is gone."""
-    message = Message(reply_to="back", properties={"operation": "CALLME", "data": b"bytes"})
+def test_binary_values_outlive_their_message() -> None:
+    """What is answered from them does not stand in memory that is gone, however deep they are."""
+    body = {"text": b"bytes", "list": [b"bytes", {"in": b"bytes"}]}
+    message = Message(reply_to="back", properties={"operation": "CALLME", "data": b"bytes"}, body=body)
     _, request = codec.decode(bytes(message.encode()))
     assert isinstance(request, Request)
+    assert request.body == body
+    assert type(request.body["text"]) is bytes
+    assert type(request.body["list"][1]["in"]) is bytes
     assert type(request.properties["data"]) is bytes
     assert request.properties["data"] == b"bytes"

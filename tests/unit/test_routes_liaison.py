@@ -8,6 +8,7 @@ from table_use import Use
 from core.network.wire import mapping, section, string, symbol
 from core.routes import application as a
 from core.routes import frames
+from core.routes.border import octets_of, stray
 from core.routes.envelope import ANNOTATION, EnvelopeError, opened, sealed
 from core.routes.liaison import NOT_ALLOWED, Liaison, Peer, Settings
 from core.routes.parser import Parser
@@ -30,7 +31,8 @@ def content(kind: int, payload: bytes, source: str = "rm:1", call: int = 0, xact
         kind, payload, source=source, transaction=xact, flags=flags, d1=bytes((call, 0, 0, 0))
     )
     annotations = mapping([(symbol(ANNOTATION), binary(frames.header(frame)))])
-    properties = mapping([(string("rmr.source"), string(source))])
+    named = binary(octets_of(source)) if stray(source) else string(source)
+    properties = mapping([(string("rmr.source"), named)])
     return b"".join(
         (
             b"\x00\x53\x70\x45",
