@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +15,10 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
+from pipeline.scratch import scratch
 
 OLDEST_JAVA: Final = 17
 LOCAL: Final = "local[*]"
-SCRATCH: Final = "routerd-spark-"  # then the process id
 
 # Jobs depend on these, on a cluster as well.
 RULES: Final = {
@@ -77,29 +76,19 @@ def session(master: str | None = None, options: dict[str, str] | None = None) ->
     such master.
     """
     logging.getLogger("SQLQueryContextLogger").disabled = True  # prints errors as JSON besides raising them
-    _sweep()
-    scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
     spark = None
-    try:
-        spark = _build(master, options or {}, scratch).getOrCreate()
-        yield spark
-    except PySparkRuntimeError as error:
-        raise PipelineError(f"Spark does not start: {error}") from error
-    finally:
-        if spark is not None:
-            spark.stop()
-        shutil.rmtree(scratch, ignore_errors=True)
+    with scratch() as aside:
+        try:
+            spark = _build(master, options or {}, aside).getOrCreate()
+            yield spark
+        except PySparkRuntimeError as error:
+            raise PipelineError(f"Spark does not start: {error}") from error
+        finally:
+            if spark is not None:
+                spark.stop()
 
 
-def _sweep() -> None:
-    """Remove what sessions left that were killed."""
-    for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-*"):
-        owner = path.name.removeprefix(SCRATCH).partition("-")[0]
-        if owner.isdecimal() and not Path("/proc", owner).exists():
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _build(master: str | None, options: dict[str, str], scratch: Path) -> SparkSession.Builder:
+def _build(master: str | None, options: dict[str, str], aside: Path) -> SparkSession.Builder:
     settings = dict(RULES)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
@@ -108,15 +97,15 @@ def _build(master: str | None, options: dict[str, str], scratch: Path) -> SparkS
         settings["spark.ui.showConsoleProgress"] = "false"
         logging_file = Path(__file__).with_name("log4j2.properties")
         settings[JAVA_OPTIONS] = " ".join(
-            (f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{logging_file}")
+            (f"-Djava.io.tmpdir={aside}", f"-Dlog4j2.configurationFile=file:{logging_file}")
         )
         options.setdefault(JAVA_OPTIONS, JAVA)  # another's choice of a collector must not meet ours
         if settings["spark.master"].startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not just any python3
             settings |= ALONE
-            settings["spark.local.dir"] = str(scratch)
-            settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+            settings["spark.local.dir"] = str(aside)
+            settings["spark.sql.warehouse.dir"] = str(aside / "warehouse")
     extra = options.pop(JAVA_OPTIONS, "")
     settings |= options
     if extra:

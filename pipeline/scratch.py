@@ -1,0 +1,48 @@
+"""Where Spark writes aside: each session has a directory among the temporary files, and removes it itself.
+
+The session holds a lock on a file in it. A directory whose file nobody has locked is of a session that was
+killed, and the next one removes it. One that has another name, or no such file, is somebody else's.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+PREFIX: Final = "routerd-spark-"
+NAME: Final = rf"{PREFIX}[a-z0-9_]{{8}}"
+MARKER: Final = "_routerd_scratch"
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A new one, and what killed sessions left is removed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        if re.fullmatch(NAME, path.name) and not path.is_symlink():
+            with suppress(OSError):  # it is in use, has no marker, or belongs to another user
+                _remove_left(path)
+    made = Path(tempfile.mkdtemp(prefix=PREFIX))
+    lock = os.open(made / MARKER, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.write(lock, f"{os.getpid()}\n".encode())  # from now on it may be removed by who gets the lock
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_left(path: Path) -> None:
+    """Raises OSError: it is in use, or no session's."""
+    lock = os.open(path / MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_size:  # otherwise its session has not locked it yet
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(lock)
