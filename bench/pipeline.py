@@ -132,22 +132,28 @@ def _spark(job: str, log: str, output: str, memory: str, began: float) -> dict[s
 
     from pipeline import batch, session, storage, traffic  # noqa: PLC0415  the same
     from pipeline.capacity import Costs  # noqa: PLC0415  the same
+    from pipeline.generations import begin  # noqa: PLC0415  the same
+    from pipeline.output import RESULTS, claimed  # noqa: PLC0415  the same
     from pipeline.survey import survey  # noqa: PLC0415  the same
 
-    with session.session(None, {"spark.driver.memory": memory}) as spark:
+    with (
+        claimed(output, RESULTS, log) as place,
+        session.session(None, {"spark.driver.memory": memory}) as spark,
+    ):
         spark.range(1).count()
         ready = time.perf_counter()
-        results = storage.Results(spark, output)
+        results = storage.Results(spark, begin(place))
         found = survey(log)
         records = storage.read_log(spark, found)
         rows = 1
         if job == "scan":
             records.agg(f.sum("size_bytes")).collect()
         elif job == "run":
-            batch.run(spark, found, results, Costs(), lambda _: None)
+            results = batch.run(spark, found, place, Costs(), lambda _: None)
         else:
             results.write("traffic", traffic.traffic(records))
         if job == "again":
+            results = storage.Results(spark, begin(place))
             began = ready = time.perf_counter()
             results.write("traffic", traffic.traffic(records))
         ended = time.perf_counter()

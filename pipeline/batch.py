@@ -1,9 +1,8 @@
 """All batch jobs over one log, in their order: the tables they make, and what is said of the run."""
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,24 +12,39 @@ from pipeline.capacity import Costs
 from pipeline.errors import PipelineError
 from pipeline.findings import findings
 from pipeline.flows import flows
+from pipeline.generations import PLAN, begin
+from pipeline.output import Output
 from pipeline.plan import Plan, Wishes, endpoint_sets, entity_loads, make_plan, table_text
-from pipeline.storage import SUMMARY, Results, read_log
+from pipeline.storage import Results, read_log
 from pipeline.survey import Survey
 from pipeline.traffic import traffic
 
-PLAN: Final = "plan.rt"
-
 
 def run(
-    spark: SparkSession, found: Survey, results: Results, costs: Costs, tell: Callable[[str], None]
-) -> None:
-    """Make every table of the results, and the summary last; tables made from others read them back."""
-    results.prepare()
-    log = read_log(spark, found)
-    for name, table in tables(log, results.read, costs).items():
-        results.write(name, table())
-        tell(name)
-    results.write_text(SUMMARY, summary_text(found, results))
+    spark: SparkSession,
+    found: Survey,
+    output: Output,
+    costs: Costs,
+    tell: Callable[[str], None],
+    places: Mapping[str, str] | None = None,
+) -> Results:
+    """Make every table of the results and the summary, and only then let readers have them.
+
+    Tables made from others read them back. The output is claimed; ``places`` are those of `read_log`. A run
+    that fails removes what it made.
+    """
+    made = begin(output)
+    results = Results(spark, made)
+    try:
+        log = read_log(spark, found, places)
+        for name, table in tables(log, results.read, costs).items():
+            results.write(name, table())
+            tell(name)
+        made.publish(summary(found, results))
+    except BaseException:
+        made.remove()
+        raise
+    return results
 
 
 def tables(
@@ -61,13 +75,13 @@ def tables(
     }
 
 
-def summary_text(found: Survey, results: Results) -> str:
+def summary(found: Survey, results: Results) -> dict[str, Any]:
     """What the run read and left out, and totals that other tools can compare."""
     totals = results.read("traffic").selectExpr(
         "coalesce(sum(records), 0)", "coalesce(sum(messages), 0)", "coalesce(sum(bytes), 0)",
         "cast(min(minute) as string)", "cast(max(minute) as string)",
     ).collect()[0]  # fmt: skip
-    said: dict[str, Any] = {
+    return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "files": len(found.clean) + len(found.tangled),
         "copies": len(found.copies),
@@ -81,7 +95,6 @@ def summary_text(found: Survey, results: Results) -> str:
         "lost": found.lost(),
         "dropped": found.dropped(),
     }
-    return json.dumps(said, indent=1) + "\n"
 
 
 def plan(results: Results, wishes: Wishes) -> tuple[Plan, str]:
@@ -96,4 +109,4 @@ def plan(results: Results, wishes: Wishes) -> tuple[Plan, str]:
     made = make_plan(entities, sets, wishes)
     if not made.entries:
         raise PipelineError("no message type is left to plan: " + "; ".join(made.odd))
-    return made, results.write_text(PLAN, table_text(made))
+    return made, results.generation.write_text(PLAN, table_text(made))

@@ -1,6 +1,7 @@
 """`routerd pipeline`: the jobs at the command line. PySpark is imported when a command needs it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from functools import wraps
 from pathlib import Path
@@ -121,18 +122,23 @@ def run(
     """Compute every table: traffic, paths, talkers, findings, capacity, and what a plan needs."""
     from pipeline import batch  # noqa: PLC0415  pyspark is optional
     from pipeline.capacity import Costs  # noqa: PLC0415  the same
+    from pipeline.holding import held, places_for  # noqa: PLC0415  the same
+    from pipeline.output import RESULTS, claimed  # noqa: PLC0415  the same
     from pipeline.session import session  # noqa: PLC0415  the same
-    from pipeline.storage import Results, prepare  # noqa: PLC0415  the same
-    from pipeline.survey import survey  # noqa: PLC0415  the same
 
-    found = survey(source)
-    prepare(output)
-    for one in found.skipped:
-        click.echo(str(one), err=True)
-    with session(master, _settings(memory, conf)) as spark:
-        results = Results(spark, output)
-        batch.run(spark, found, results, Costs(worker_us, core_us), lambda name: click.echo(f"  {name}"))
-        said = results.summary()
+    settings = _settings(memory, conf)
+    with held(source) as (found, kept), claimed(output, RESULTS, source) as place:
+        for one in found.skipped:
+            click.echo(str(one), err=True)
+        with session(master, settings) as spark:
+            try:
+                made = batch.run(
+                    spark, found, place, Costs(worker_us, core_us), lambda name: click.echo(f"  {name}"),
+                    places_for(spark, kept),
+                )  # fmt: skip
+            except Exception as error:
+                raise kept.failed(found, error) from error
+        said = made.generation.summary()
     click.echo(
         f"{output}: {said['records']} records of {said['files']} files, for {said['messages']} messages; "
         f"{said['lost']} records lost, {len(found.skipped)} files left out, {said['copies']} copies"
@@ -158,14 +164,18 @@ def stream(
 ) -> None:  # fmt: skip
     """Keep the traffic matrix of a growing log, until interrupted; goes on where it was stopped or killed."""
     from pipeline import stream as job  # noqa: PLC0415  pyspark is optional
+    from pipeline.output import STREAM, claimed  # noqa: PLC0415  the same
+    from pipeline.parts import prepare  # noqa: PLC0415  the same
     from pipeline.session import session  # noqa: PLC0415  the same
 
+    settings = _settings(memory, conf)
     job.raw_of(source)  # a wrong directory is said before Spark starts
-    with session(master, _settings(memory, conf)) as spark:
-        try:
-            job.run(spark, source, output, job.Pace(once, every, files, delay), click.echo)
-        except KeyboardInterrupt:
-            click.echo(f"{output}: stopped; the next start goes on from here")
+    with claimed(output, STREAM, source) as place:
+        prepare(place)  # as here
+        with session(master, settings) as spark, suppress(KeyboardInterrupt):
+            job.run(spark, source, place, job.Pace(once, every, files, delay), click.echo)
+            return
+    click.echo(f"{output}: stopped; the next start goes on from here")
 
 
 @pipeline.command(short_help="Write one page with tables and plots.")
@@ -174,13 +184,14 @@ def stream(
 @_plainly
 def report(output: str, master: str | None, memory: str, conf: tuple[str, ...]) -> None:
     """Write report.html: one page with tables and plots of the results of a run."""
-    from pipeline.report import report as make  # noqa: PLC0415  pyspark is optional
+    from pipeline.generations import read  # noqa: PLC0415  pyarrow is optional
+    from pipeline.report import report as make  # noqa: PLC0415  so is pyspark
     from pipeline.session import session  # noqa: PLC0415  the same
-    from pipeline.storage import Results, summary  # noqa: PLC0415  the same
+    from pipeline.storage import Results  # noqa: PLC0415  the same
 
-    summary(output)  # a wrong directory is said before Spark starts
-    with session(master, _settings(memory, conf)) as spark:
-        click.echo(make(Results(spark, output)))
+    settings = _settings(memory, conf)
+    with read(output) as found, session(master, settings) as spark:
+        click.echo(make(Results(spark, found)))
 
 
 @pipeline.command(short_help="Write a route table that evens out the load.")
@@ -202,13 +213,14 @@ def plan(
 ) -> None:  # fmt: skip
     """Write plan.rt: a route table and MEID map that even out the observed load with few moves."""
     from pipeline import batch  # noqa: PLC0415  pyspark is optional
+    from pipeline.generations import read  # noqa: PLC0415  the same
     from pipeline.plan import Wishes  # noqa: PLC0415  the same
     from pipeline.session import session  # noqa: PLC0415  the same
-    from pipeline.storage import Results, summary  # noqa: PLC0415  the same
+    from pipeline.storage import Results  # noqa: PLC0415  the same
 
-    summary(output)  # as for a report
-    with session(master, _settings(memory, conf)) as spark:
-        made, where = batch.plan(Results(spark, output), Wishes(add, remove, slack))
+    settings = _settings(memory, conf)
+    with read(output) as found, session(master, settings) as spark:
+        made, where = batch.plan(Results(spark, found), Wishes(add, remove, slack))
     for odd in made.odd:
         click.echo(odd, err=True)
     before, after = made.endpoint_loads(made.before), made.endpoint_loads(made.owners)

@@ -75,6 +75,7 @@ def page(title: str, note: str, parts: Mapping[str, str]) -> str:
     chapters.insert(1, f"<nav>{' '.join(links)}</nav>")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="generator" content="routerd pipeline">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head><body>\n<h1>{escape(title)}</h1>\n{said(note)}\n"
         + "\n".join(chapters)

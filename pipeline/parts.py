@@ -5,6 +5,9 @@
     removed
 
 A batch that is made again after a crash replaces its part, or is passed over if a sum holds it already.
+
+Only what we made is removed: parts that a sum holds, each with a state of ours in it, and .part-ID and
+.sum-ID, which are parts on their way in or out.
 """
 
 import json
@@ -13,15 +16,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from uuid import uuid4
 
-from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.errors import PipelineError
-from pipeline.files import file_system
+from pipeline.output import ID, Output
 from pipeline.spans import Ledger
 
 STATE: Final = "_state.json"
 CHECKPOINT: Final = "_checkpoint"
+HALF: Final = rf"\.(?:part|sum)-{ID}"
+
+Numbered = tuple[str, int, str]  # kind, number and path of a part or a sum
 
 
 @dataclass(slots=True)
@@ -49,25 +54,9 @@ class Parts:
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
         self._spark = spark
-        self._files, self._root = file_system(directory)
-        self.directory = directory
-        self.checkpoint = self.url(f"{self._root}/{CHECKPOINT}")
-
-    def prepare(self) -> None:
-        """Make the directory. Raises PipelineError: it cannot be, or its checkpoint is gone."""
-        try:
-            self._files.create_dir(self._root, recursive=True)
-        except OSError as error:
-            raise PipelineError(f"{self.directory} cannot be made: {error.strerror or error}") from error
-        begun = self._files.get_file_info(f"{self._root}/{CHECKPOINT}/metadata").type == fs.FileType.File
-        if self._numbered() and not begun:
-            raise PipelineError(
-                f"{self.directory} has results, but not the {CHECKPOINT} that says which files they are of: "
-                "give another --output"
-            )
-        for info in self._files.get_file_info(fs.FileSelector(self._root)):
-            if info.base_name.startswith("."):  # of a process that was killed
-                self._files.delete_dir(info.path)
+        self._output = Output(directory)
+        self._files, self._root = self._output.files, self._output.root
+        self.checkpoint = self._output.url(self._output.path(CHECKPOINT))
 
     def state_before(self, batch: int) -> State | None:
         """What the batch goes on from; None: it is in the output for good."""
@@ -88,7 +77,7 @@ class Parts:
 
     def read(self) -> DataFrame | None:
         """All sums, to be added up by their keys; None: there are none yet."""
-        paths = [self.url(path) for _, _, path in self._current()]
+        paths = [self._output.url(path) for _, _, path in self._current()]
         return self._spark.read.parquet(*paths) if paths else None
 
     def fold(self, sums: DataFrame) -> None:
@@ -96,42 +85,77 @@ class Parts:
         current = self._current()
         self._put(sums, self.latest(), "sum")
         for _, _, path in current:
-            self._files.delete_dir(path)
+            _discard(self._output, path)
 
     @property
     def number(self) -> int:
         """Parts that a reader has to add up."""
         return len(self._current())
 
-    def url(self, path: str) -> str:
-        """As Spark wants it."""
-        scheme, given, _ = self.directory.partition("://")
-        return f"{scheme}://{path}" if given else path
-
     def _put(self, sums: DataFrame, state: State, kind: str) -> None:
         fresh = f"{self._root}/.{kind}-{uuid4().hex}"
-        sums.coalesce(1).write.parquet(self.url(fresh))
+        sums.coalesce(1).write.parquet(self._output.url(fresh))
         with self._files.open_output_stream(f"{fresh}/{STATE}") as stream:
             stream.write(json.dumps(asdict(state)).encode())
         target = f"{self._root}/{kind}-{state.batch:012d}"
-        if self._files.get_file_info(target).type != fs.FileType.NotFound:
-            self._files.delete_dir(target)
+        if self._output.has(target):
+            _discard(self._output, target)
         self._files.move(fresh, target)
 
-    def _numbered(self) -> list[tuple[str, int, str]]:
-        """Kind, number and path of everything there."""
-        infos = self._files.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
-        named = ((re.fullmatch(r"(part|sum)-(\d{12})", info.base_name), info.path) for info in infos)
-        return sorted((found[1], int(found[2]), path) for found, path in named if found)
+    def _numbered(self) -> list[Numbered]:
+        return _numbered(self._output)
 
-    def _current(self) -> list[tuple[str, int, str]]:
-        """The newest sum and the parts behind it."""
-        numbered = self._numbered()
-        newest = max((number for kind, number, _ in numbered if kind == "sum"), default=-1)
-        return [one for one in numbered if one[1] > newest or (one[0] == "sum" and one[1] == newest)]
+    def _current(self) -> list[Numbered]:
+        return _current(self._numbered())
 
     def _state(self, path: str) -> State:
         with self._files.open_input_file(f"{path}/{STATE}") as file:
             read: dict[str, Any] = json.loads(file.read())
         read["taken"] = {name: [(one[0], one[1]) for one in ranges] for name, ranges in read["taken"].items()}
         return State(**read)
+
+
+def prepare(output: Output) -> None:
+    """See to it that a stream can go on in an output that is claimed, and remove what a killed one left.
+
+    Raises PipelineError: its checkpoint is gone, or something in it is no part of ours.
+    """
+    numbered = _numbered(output)
+    if numbered and not output.has(output.path(f"{CHECKPOINT}/metadata")):
+        raise PipelineError(
+            f"{output.directory} has results, but not the {CHECKPOINT} that says which files they are of: "
+            "give another --output"
+        )
+    for _, _, path in numbered:
+        _own(output, path)
+    output.sweep(HALF)
+    current = _current(numbered)
+    for one in numbered:
+        if one not in current:
+            _discard(output, one[2])
+
+
+def _numbered(output: Output) -> list[Numbered]:
+    """Everything there, in order."""
+    named = ((re.fullmatch(r"(part|sum)-(\d{12})", name), name) for name in output.entries())
+    return sorted((found[1], int(found[2]), output.path(name)) for found, name in named if found)
+
+
+def _current(numbered: list[Numbered]) -> list[Numbered]:
+    """The newest sum and the parts behind it."""
+    newest = max((number for kind, number, _ in numbered if kind == "sum"), default=-1)
+    return [one for one in numbered if one[1] > newest or (one[0] == "sum" and one[1] == newest)]
+
+
+def _own(output: Output, path: str) -> None:
+    """Raises PipelineError: it is none of ours."""
+    if not output.has(f"{path}/{STATE}"):
+        raise PipelineError(f"{path} has no {STATE}, so it is no part of a stream: move it away")
+
+
+def _discard(output: Output, path: str) -> None:
+    """Remove a part. It loses its name first: half of one would be taken for a whole one."""
+    _own(output, path)
+    going = output.path(f".part-{uuid4().hex}")
+    output.files.move(path, going)
+    output.files.delete_dir(going)

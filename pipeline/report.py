@@ -6,6 +6,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from pipeline.generations import REPORT
 from pipeline.page import (
     Cell,
     bars,
@@ -23,7 +24,6 @@ from pipeline.page import (
 from pipeline.storage import Results
 from shm.flow import OUTCOMES
 
-REPORT: Final = "report.html"
 POINTS: Final = 240  # on a line
 BUSIEST: Final = 4  # addresses that have a line of their own
 SHOWN: Final = 15  # addresses that have a bar
@@ -36,7 +36,7 @@ Rows = list[dict[str, Any]]
 
 def report(results: Results) -> str:
     """Make the page from the results of a run; where it stands. Raises PipelineError: there are none."""
-    told = results.summary()
+    told = results.generation.summary()
     matrix = results.read("traffic").where("egress_kind is null or egress_kind <> 'inter_router'")
     parts = {
         "": _summary(told),
@@ -53,7 +53,7 @@ def report(results: Results) -> str:
     if told["first_minute"] is not None:
         first, last = (_minute(told[name]) for name in ("first_minute", "last_minute"))
         note = f"{period(first, last)}. All times are UTC."
-    return results.write_text(REPORT, page("Flow log of routerd", note, parts))
+    return results.generation.write_text(REPORT, page("Flow log of routerd", note, parts))
 
 
 def _minute(text: str) -> datetime:

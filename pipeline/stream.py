@@ -18,9 +18,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pipeline.errors import PipelineError
-from pipeline.files import file_system
 from pipeline.measures import PERCENTILES, bucket, bucket_end, messages, octets, outcomes
-from pipeline.parts import Parts, State
+from pipeline.output import Output
+from pipeline.parts import Parts, State, prepare
 from pipeline.schema import FLOW, KEY
 from pipeline.spans import Ledger, Range, add, meet, taken
 from pipeline.survey import Watch
@@ -44,14 +44,15 @@ class Pace:
     delay_s: float = 60.0
 
 
-def run(spark: SparkSession, source: str, output: str, pace: Pace, tell: Tell) -> None:
+def run(spark: SparkSession, source: str, output: Output, pace: Pace, tell: Tell) -> None:
     """Add what is new in the log to the output, until it is interrupted or, with ``once``, nothing is left.
 
-    Raises PipelineError: a directory that cannot be used, a file from the future, a batch that failed.
+    The output is claimed. Raises PipelineError: a directory that cannot be used, a file from the future, a
+    batch that failed.
     """
     raw = raw_of(source)
-    parts = Parts(spark, output)
-    parts.prepare()
+    prepare(output)
+    parts = Parts(spark, output.directory)
     # A batch cannot leave a file out: `Watch` names bad ones, and the records of one that was deleted before
     # it was read are missing.
     for bad in ("Corrupt", "Missing"):
@@ -77,12 +78,11 @@ def run(spark: SparkSession, source: str, output: str, pace: Pace, tell: Tell) -
 
 def raw_of(source: str) -> str:
     """The tree in which files appear and are never changed: the compacted ones would count twice."""
-    files, root = file_system(source)
-    chosen = f"{root}/{RAW}" if _there(files, f"{root}/{RAW}") else root
-    if not _there(files, chosen):
+    log = Output(source)
+    chosen = log.path(RAW) if _there(log.files, log.path(RAW)) else log.root
+    if not _there(log.files, chosen):
         raise PipelineError(f"{source} is no directory; give the directory of a flowLog")
-    scheme, given, _ = source.partition("://")
-    return f"{scheme}://{chosen}" if given else chosen
+    return log.url(chosen)
 
 
 def _there(files: Any, path: str) -> bool:

@@ -89,6 +89,7 @@ class Survey:
     tangled: list[LogFile] = field(default_factory=list)
     copies: list[LogFile] = field(default_factory=list)  # all of their records are in others
     compacted: int = 0  # files whose records are in compacted ones
+    replaced: set[str] = field(default_factory=set)  # those and earlier ones, which may be gone
     skipped: list[Skipped] = field(default_factory=list)
 
     @property
@@ -131,7 +132,8 @@ def survey(directory: str) -> Survey:
     files, root = file_system(directory)
     found = Survey()
     paths = _paths(files, root, directory)
-    left, found.compacted = _without_compacted(files, root, paths)
+    left, found.replaced = _without_compacted(files, root, paths)
+    found.compacted = len(found.replaced.intersection(paths))
     looked = _looks(files, left)
     found.skipped = [one for one in looked if isinstance(one, Skipped)]
     read = [one for one in looked if isinstance(one, LogFile)]
@@ -198,8 +200,9 @@ def _paths(files: Any, root: str, directory: str) -> list[str]:
     return [name for name in names if not _hidden(name[len(root) :])]
 
 
-def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[str], int]:
-    """What is to be read of a directory with `raw` and `compact`: each record in one of the two.
+def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[str], set[str]]:
+    """What is to be read of a directory with `raw` and `compact`, each record in one of the two; and the raw
+    files that compacted ones stand for.
 
     The manifests of `compact` say which of its files hold the records of which files of `raw`; those that are
     named and gone replace nothing. What no manifest names is read like any other file: its numbers tell.
@@ -210,7 +213,7 @@ def _without_compacted(files: Any, root: str, paths: list[str]) -> tuple[list[st
         whole = {f"{root}/{COMPACT}/{hour}/{name}" for name in entry["files"]}
         if whole <= there:
             sources |= {f"{root}/{RAW}/{hour}/{name}" for name in entry["sources"]}
-    return [path for path in paths if path not in sources], len(sources & there)
+    return [path for path in paths if path not in sources], sources
 
 
 def _manifests(files: Any, compact: str) -> Iterator[tuple[str, dict[str, list[str]]]]:

@@ -21,6 +21,7 @@ from pipeline import batch
 from pipeline.capacity import Costs
 from pipeline.generate.scenario import Scenario
 from pipeline.generate.write import generate
+from pipeline.output import RESULTS, claimed
 from pipeline.session import session
 from pipeline.storage import Results, read_log
 from pipeline.survey import survey
@@ -63,6 +64,5 @@ def log(spark: SparkSession, flows: Path) -> DataFrame:
 @pytest.fixture(scope="session")
 def results(spark: SparkSession, flows: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What all batch jobs make of it."""
-    made = Results(spark, str(tmp_path_factory.mktemp("results")))
-    batch.run(spark, survey(str(flows)), made, Costs(), lambda _: None)
-    return made
+    with claimed(str(tmp_path_factory.mktemp("results")), RESULTS, str(flows)) as output:
+        return batch.run(spark, survey(str(flows)), output, Costs(), lambda _: None)

@@ -14,7 +14,9 @@ from pipeline import batch, capacity
 from pipeline.capacity import Costs
 from pipeline.errors import PipelineError
 from pipeline.generate.scenario import FAULTS
+from pipeline.generations import current
 from pipeline.measures import gathered, packed, ranked
+from pipeline.output import RESULTS, claimed
 from pipeline.plan import Wishes
 from pipeline.storage import Results
 from pipeline.survey import survey
@@ -35,7 +37,7 @@ def test_the_traffic_matrix_is_that_of_plain_python(results: Results, flows: Pat
 
 def test_totals_are_those_of_the_log(results: Results, truth: dict[str, Any]) -> None:
     """The summary says how many records, messages and bytes, scaled by the sampling."""
-    said = results.summary()
+    said = results.generation.summary()
     assert (said["records"], said["files"]) == (truth["records"], truth["files"])
     assert (said["messages"], said["bytes"]) == (truth["messages"], truth["size_bytes"])
     assert (said["lost"], said["dropped"], said["copies"], said["skipped"]) == (0, 0, 0, [])
@@ -69,9 +71,11 @@ def test_exactly_the_injected_faults_are_found(results: Results, truth: dict[str
 def test_an_empty_log_gives_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
     """No file at all is no error; only a plan has nothing to go by, and says so."""
     (tmp_path / "log").mkdir()
-    made = Results(spark, str(tmp_path / "results"))
-    batch.run(spark, survey(str(tmp_path / "log")), made, Costs(), lambda _: None)
-    assert (made.summary()["records"], made.summary()["messages"], made.summary()["files"]) == (0, 0, 0)
+    source = str(tmp_path / "log")
+    with claimed(str(tmp_path / "results"), RESULTS, source) as output:
+        made = batch.run(spark, survey(source), output, Costs(), lambda _: None)
+    said = current(str(tmp_path / "results")).summary()
+    assert (said["records"], said["messages"], said["files"]) == (0, 0, 0)
     assert made.read("findings").count() == made.read("advice").count() == 0
     with pytest.raises(PipelineError, match="nothing to plan: no message of a route table in the log went"):
         batch.plan(made, Wishes())

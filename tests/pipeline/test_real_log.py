@@ -12,6 +12,7 @@ from running import until
 
 from pipeline import paths, stream, talkers
 from pipeline.flows import flows
+from pipeline.output import STREAM, claimed
 from pipeline.parts import Parts
 from pipeline.storage import read_log
 from pipeline.stream import Pace
@@ -65,7 +66,8 @@ def test_totals_are_the_clients_ledgers(spark: SparkSession, told: Counter[str],
     log = read_log(spark, found).cache()
     rows = log.where("address = 'closest/orders'").collect()
     assert all(None not in (row["latency_ns"], row["settle_ns"], row["msg_id_hash"]) for row in rows)
-    stream.run(spark, str(tmp_path / "flows"), str(tmp_path / "matrix"), Pace(once=True), print)
+    with claimed(str(tmp_path / "matrix"), STREAM, str(tmp_path / "flows")) as output:
+        stream.run(spark, str(tmp_path / "flows"), output, Pace(once=True), print)
     sums = Parts(spark, str(tmp_path / "matrix")).read()
     assert sums is not None
     for matrix in (traffic(log), stream.traffic(sums)):

@@ -23,6 +23,7 @@ from small_spark import SMALL
 from pipeline import stream
 from pipeline.errors import PipelineError
 from pipeline.measures import BUCKETS
+from pipeline.output import STREAM, claimed
 from pipeline.parts import Parts
 from pipeline.spans import Range, add, meet, taken
 from pipeline.storage import read_log
@@ -64,6 +65,11 @@ def some(flows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+def follow(spark: SparkSession, source: Path, output: Path, pace: Pace, tell: stream.Tell) -> None:
+    with claimed(str(output), STREAM, str(source)) as place:
+        stream.run(spark, str(source), place, pace, tell)
+
+
 def totals(frame: DataFrame) -> dict[str, Any]:
     names = [name for name in SUMS if name != "latency_sum"]
     return frame.agg(*(f.sum(name).alias(name) for name in names)).collect()[0].asDict()
@@ -84,13 +90,13 @@ def test_the_stream_makes_the_batch_jobs_matrix(
     aside = tmp_path / "late"
     shutil.move(late, aside)
     output = tmp_path / "out"
-    stream.run(spark, str(some), str(output), Pace(once=True, files=10), told.append)
+    follow(spark, some, output, Pace(once=True, files=10), told.append)
     shutil.copy(
         some / "raw" / "date=2026-01-05" / "hour=02" / "R1-0-00010000-000002.parquet",
         some / "raw" / "copy.parquet",
     )
     shutil.move(aside, late)
-    stream.run(spark, str(some), str(output), Pace(once=True, files=10), told.append)
+    follow(spark, some, output, Pace(once=True, files=10), told.append)
     (some / "raw" / "copy.parquet").unlink()
     assert sum("cut.parquet: left out: it is cut short" in line for line in told) >= 1
     parts = Parts(spark, str(output))
@@ -124,8 +130,8 @@ def test_a_file_that_is_deleted_before_it_is_read_is_missing(
     spark: SparkSession, flows: Path, tmp_path: Path
 ) -> None:
     """The stream goes on with the next one, and says how many records it did not see."""
-    raw = tmp_path / "raw"
-    raw.mkdir()
+    raw = tmp_path / "log" / "raw"
+    raw.mkdir(parents=True)
     files = []
     for at, file in enumerate(sorted((flows / "raw").rglob("R1-0-*.parquet"))[:3]):
         files.append(Path(shutil.copy(file, raw)))
@@ -137,7 +143,7 @@ def test_a_file_that_is_deleted_before_it_is_read_is_missing(
         told.append(text)
         files[1].unlink(missing_ok=True)
 
-    stream.run(spark, str(tmp_path), str(tmp_path / "out"), Pace(once=True, files=1), tell)
+    follow(spark, tmp_path / "log", tmp_path / "out", Pace(once=True, files=1), tell)
     assert f": {rows[0]} records so far; " in told[0]
     assert f": {rows[0] + rows[2]} records so far, {rows[1]} missing; " in told[-1]
 
@@ -188,8 +194,9 @@ def test_killed_and_started_again_it_counts_each_record_once(
 
 def test_an_output_without_its_checkpoint_is_refused(spark: SparkSession, some: Path, tmp_path: Path) -> None:
     """It would be counted again; a directory that is no log is refused, too."""
+    (tmp_path / "_routerd_stream").touch()
     (tmp_path / "part-000000000003").mkdir()
     with pytest.raises(PipelineError, match="give another --output"):
-        stream.run(spark, str(some), str(tmp_path), Pace(once=True), print)
+        follow(spark, some, tmp_path, Pace(once=True), print)
     with pytest.raises(PipelineError, match="missing is no directory"):
-        stream.run(spark, str(tmp_path / "missing"), str(tmp_path), Pace(once=True), print)
+        follow(spark, some / "missing", tmp_path / "new", Pace(once=True), print)

@@ -8,7 +8,9 @@ import pytest
 from pyarrow import fs
 
 from pipeline import stream
-from pipeline.parts import Parts, State
+from pipeline.errors import PipelineError
+from pipeline.output import Output
+from pipeline.parts import Parts, State, prepare
 from pipeline.stream import Pace, _Batches
 
 BATCHES = ([1, 2, 3], [3, 4], [5, 6], [2, 6, 7], [8])  # some records come twice
@@ -92,7 +94,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "once_only", fresh_of)
     monkeypatch.setattr(stream, "sums", lambda records: records)
     monkeypatch.setattr(stream, "added", lambda records: records)
-    monkeypatch.setattr("pipeline.parts.file_system", lambda path: (Mortal(), path))
+    monkeypatch.setattr("pipeline.output.file_system", lambda path: (Mortal(), path))
 
 
 def start(output: Path) -> tuple[Parts, _Batches]:
@@ -101,8 +103,8 @@ def start(output: Path) -> tuple[Parts, _Batches]:
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     checkpoint.touch()
     stand_ins: tuple[Any, Any] = Spark(), Quiet()
+    prepare(Output(str(output)))
     parts = Parts(stand_ins[0], str(output))
-    parts.prepare()
     return parts, _Batches(parts, stand_ins[1], Pace(), lambda _: None)
 
 
@@ -123,6 +125,8 @@ def died(output: Path, steps: int) -> bool:
     result: Any = parts.read()
     assert sorted(result) == list(range(1, 9))
     assert (parts.latest().records, parts.latest().missing()) == (8, 0)
+    start(output)
+    assert len([*output.glob("*part-*"), *output.glob("*sum-*")]) == parts.number  # nothing is left over
     return deaths == 1
 
 
@@ -132,6 +136,27 @@ def test_killed_before_any_step(tmp_path: Path) -> None:
     while died(tmp_path / str(steps), steps):
         steps += 1
     assert steps >= 2 * len(BATCHES)
+
+
+def test_what_others_put_beside_the_parts_is_left_alone(tmp_path: Path) -> None:
+    """Hidden or not; it stops nothing. What is called like a part and is none is refused by name."""
+    Mortal.left = 1000
+    half = ".part-0123456789abcdef0123456789abcdef"
+    for name in (".git", ".ssh", ".old", half):
+        (tmp_path / name / "below").mkdir(parents=True)
+    (tmp_path / ".hidden").touch()
+    (tmp_path / ".link").symlink_to("nowhere")
+    kept = {path.name for path in tmp_path.iterdir()} - {half}
+    assert died(tmp_path, 1000) is False
+    start(tmp_path)
+    assert kept < {path.name for path in tmp_path.iterdir()}
+    assert not (tmp_path / half).exists()
+    (tmp_path / "part-000000000099" / "thesis").mkdir(parents=True)
+    with pytest.raises(
+        PipelineError, match=r"part-000000000099 has no _state\.json, so it is no part of a stream"
+    ):
+        start(tmp_path)
+    assert (tmp_path / "part-000000000099" / "thesis").is_dir()
 
 
 def test_missing_are_the_numbers_that_did_not_come() -> None:

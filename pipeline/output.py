@@ -1,0 +1,215 @@
+"""Directories for results: only one that carries our marker is written to, and one process at a time does.
+
+    _routerd_results   `routerd pipeline run` made the directory
+    _routerd_stream    `routerd pipeline stream` did
+
+A directory that holds something and has no marker belongs to somebody else: it is refused by name, and none
+of it is touched. Below the marker only names that we alone give are ever removed; each module that removes
+something says which. On a local file system the marker is locked while a process writes there.
+"""
+
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pyarrow import fs
+
+from pipeline.errors import PipelineError
+from pipeline.files import file_system
+from shm.flow import COMPACT, RAW
+
+ID: Final = "[0-9a-f]{32}"  # behind the names of what we make
+
+
+class Kind(NamedTuple):
+    """Of an output. ``former``: what it held before there were markers."""
+
+    marker: str
+    command: str
+    former: str
+
+
+RESULTS: Final = Kind("_routerd_results", "run", "summary.json")
+STREAM: Final = Kind("_routerd_stream", "stream", "_checkpoint")
+
+SAYS: Final = (
+    "`routerd pipeline {}` made this directory and replaces its own results in it. Without this file it "
+    "refuses the directory.\n"
+)
+
+
+class Output:
+    """A directory, local or of a file system with a URL."""
+
+    def __init__(self, directory: str) -> None:
+        self.files, self.root = file_system(directory)
+        self.directory = directory
+        self.local = isinstance(self.files, fs.LocalFileSystem)
+
+    def path(self, name: str) -> str:
+        """Of an entry."""
+        return f"{self.root}/{name}"
+
+    def url(self, path: str) -> str:
+        """A path as Spark wants it."""
+        if "://" not in self.directory:
+            return path
+        return self.directory.partition("?")[0].rstrip("/") + path.removeprefix(self.root.rstrip("/"))
+
+    def entries(self, path: str = "") -> dict[str, Any]:
+        """What is in it, or in a directory below: by name what it is; links to elsewhere are not followed.
+
+        Raises PipelineError: it cannot be listed.
+        """
+        chosen = path or self.root
+        try:
+            if self.local:
+                return _entries(chosen)
+            infos = self.files.get_file_info(fs.FileSelector(chosen, allow_not_found=True))
+        except OSError as error:
+            raise PipelineError(f"{chosen} cannot be listed: {_why(error)}") from error
+        return {info.base_name: info.type for info in infos}
+
+    def has(self, path: str) -> bool:
+        """Whether there is anything."""
+        return bool(self.files.get_file_info(path).type != fs.FileType.NotFound)
+
+    def sweep(self, pattern: str, *, keep: str = "", links: bool = False) -> None:
+        """Remove the entries whose whole names are of this pattern, which nobody but us gives."""
+        for name, kind in self.entries().items():
+            if name == keep or not re.fullmatch(pattern, name):
+                continue
+            if kind == fs.FileType.Directory:
+                self.files.delete_dir(self.path(name))
+            elif kind == fs.FileType.File:
+                self.files.delete_file(self.path(name))
+            elif links:
+                Path(self.path(name)).unlink()
+
+    def belongs(self, kind: Kind) -> bool:
+        """Whether it carries the marker."""
+        return bool(self.files.get_file_info(self.path(kind.marker)).type == fs.FileType.File)
+
+
+@contextmanager
+def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
+    """The directory, made if it has to be, for this process alone; ``source`` is the log that is read.
+
+    Raises PipelineError: it is somebody else's, in use, in the way of the log, or cannot be written to.
+    """
+    output = Output(directory)
+    _keep_apart(output, source)
+    _check(output, kind)
+    try:
+        output.files.create_dir(output.root, recursive=True)
+        if not output.belongs(kind):
+            with output.files.open_output_stream(output.path(kind.marker)) as stream:
+                stream.write(SAYS.format(kind.command).encode())
+        lock = _lock(output, kind)
+    except OSError as error:
+        raise PipelineError(f"{directory} cannot be written to: {_why(error)}") from error
+    try:
+        yield output
+    finally:
+        if lock >= 0:
+            os.close(lock)
+
+
+def _check(output: Output, kind: Kind) -> None:
+    info = output.files.get_file_info(output.root)
+    if info.type == fs.FileType.NotFound:
+        return
+    if info.type != fs.FileType.Directory:
+        raise PipelineError(f"{output.directory} is no directory: give another --output")
+    there = output.entries()
+    for other in (RESULTS, STREAM):
+        if other != kind and other.marker in there:
+            raise PipelineError(
+                f"{output.directory} is the output of `routerd pipeline {other.command}`: give "
+                "another --output"
+            )
+    if not there or output.belongs(kind):
+        return
+    if kind.former in there:
+        raise PipelineError(
+            f"{output.directory} has {kind.former}, but not the {kind.marker} of this version: give another "
+            f"--output, or, if an earlier version made it, `touch {output.path(kind.marker)}`"
+        )
+    some = ", ".join(sorted(there)[:3]) + (", …" if len(there) > 3 else "")
+    raise PipelineError(
+        f"{output.directory} holds what routerd did not make ({some}): give another --output, "
+        "a new directory or an empty one"
+    )
+
+
+def _lock(output: Output, kind: Kind) -> int:
+    """Held by an open file, so that it goes with the process; -1: this file system has none."""
+    if not output.local:
+        return -1
+    lock = os.open(output.path(kind.marker), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise PipelineError(
+            f"another `routerd pipeline {kind.command}` is writing to {output.directory}: wait for its end, "
+            "or give another --output"
+        ) from None
+    except OSError as error:
+        os.close(lock)
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+            raise
+        return -1
+    return lock
+
+
+def _keep_apart(output: Output, source: str) -> None:
+    """Raises PipelineError: the output is the log, in it, or above it."""
+    log = Output(source)
+    if not output.files.equals(log.files):
+        return
+    for part in (log.root, log.path(RAW), log.path(COMPACT)):  # these may be links to elsewhere
+        mine, theirs = (_chain(path, local=output.local) for path in (output.root, part))
+        if not theirs or not mine:
+            continue
+        where = "is" if mine[0] == theirs[0] else "is in" if theirs[0] in mine else "is above"
+        if where != "is above" or mine[0] in theirs:
+            raise PipelineError(
+                f"--output {output.directory} {where} the log, {source}: give a directory beside it"
+            )
+
+
+def _chain(path: str, *, local: bool) -> list[object]:
+    """A directory and all above it: as names, or locally as what is there, whatever its name."""
+    if not local:
+        parts = path.strip("/").split("/")
+        return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
+    real = Path(path).resolve()
+    chain: list[object] = []
+    for one in (real, *real.parents):
+        try:
+            status = one.stat()
+        except OSError:
+            chain.append(one)  # it is to be made, or is nobody's to look at
+        else:
+            chain.append((status.st_dev, status.st_ino))
+    return chain
+
+
+def _entries(path: str) -> dict[str, Any]:
+    """As pyarrow lists them; but it leaves out links that point to nothing."""
+    try:
+        found = list(os.scandir(path))
+    except FileNotFoundError:
+        return {}
+    kinds = {one.name: fs.FileType.Directory if one.is_dir() else fs.FileType.File for one in found}
+    return kinds | {one.name: fs.FileType.Unknown for one in found if one.is_symlink()}
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
