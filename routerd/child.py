@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from routerd.channel import Channel, ChannelClosedError, pair
-from routerd.policy import HISTORY, Life, restart_delay
+from routerd.policy import FORGIVEN_AFTER, HISTORY, Life, deaths_in_a_row, restart_delay
 from routerd.signals import HANDLED
 from routerd.stopping import Stopping
 from shm.control import Fatal, FromChild, Setup
 
 READY_SECONDS = 20.0  # a slow machine starting many workers at once needs a few; more is a hang
 CLOSING_SECONDS = 1.0  # between a child's closing its control socket and its exit
+FULL_SECONDS = 60.0  # between two deaths of one kind that are told with their traceback
+MANY = 3  # deaths in a row
 
 Command = Callable[[str, int], list[str]]
 
@@ -150,6 +152,8 @@ class Place:
         self.beats = 0  # the exporter's: how often it has said that its loop turns
         self.dismissed = False  # told to go, or killed through no fault of its own
         self.lives: deque[Life] = deque(maxlen=HISTORY)
+        self.cause = ""  # of the last death
+        self._told = float("-inf")  # when a death of this kind was last told in full
 
     @property
     def name(self) -> str:
@@ -161,7 +165,31 @@ class Place:
 
     def delay(self, now: float) -> float:
         """Seconds until the next generation may start."""
-        return restart_delay(self.lives, now)
+        return restart_delay(self.lives, now, awaited=self.role not in ("exporter", "recorder"))
+
+    def died(self, life: Life, cause: str) -> None:
+        """Remember an unwanted end."""
+        if not self.known_failure(life.born) or _kind(cause) != _kind(self.cause):
+            self._told = life.died
+        self.lives.append(life)
+        self.cause = cause
+
+    def known_failure(self, now: float) -> str:
+        """The kind of death that was told in full just now, and need not be again; empty: there is none."""
+        return _kind(self.cause) if now - self._told < FULL_SECONDS else ""
+
+    def trouble(self, now: float) -> str:
+        """What is to be said of a child that keeps dying; empty: it does not."""
+        deaths = deaths_in_a_row(self.lives)
+        recovered = self.child is not None and now - (self.child.ready or now) >= FORGIVEN_AFTER
+        if deaths < MANY or recovered:
+            return ""
+        return f"{self.name} keeps dying, {deaths} times in a row: {self.cause}"
+
+
+def _kind(cause: str) -> str:
+    """The exception's name, or the signal's: texts tell of what was at hand, and differ."""
+    return cause.partition(":")[0]
 
 
 def _start(argv: list[str], fds: Sequence[int]) -> "subprocess.Popen[bytes]":

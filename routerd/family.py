@@ -242,7 +242,7 @@ class Family:
         place.child = None
         (self.spares.later if wanted else self.spares.needed)(now)
         if not wanted:
-            place.lives.append(Life(child.born, child.ready, now))
+            place.died(Life(child.born, child.ready, now), death.why or death.how)
             if not self.operational and child.ready is None:
                 self.failure = self.failure or f"{place.name} did not start: {death.cause}"
         if place is self.core:
@@ -335,6 +335,7 @@ class Family:
         setup = self._blueprint.setup(
             place.role, place.index, place.generation, place.cpus, self._memory.prefix, len(self.workers)
         )
+        setup = msgspec.structs.replace(setup, known_failure=place.known_failure(now))
         if place is self.core:
             outlived = [worker.index for worker in self.workers if worker.child is not None and worker.quiet]
             setup = msgspec.structs.replace(setup, presenting=outlived)
@@ -349,7 +350,7 @@ class Family:
         try:
             place.child = Child(argv, setup, fds, now)
         except OSError as error:
-            place.lives.append(Life(now, None, now))
+            place.died(Life(now, None, now), f"it cannot be started: {error}")
             if not self.operational:
                 self.failure = self.failure or f"{place.name} cannot be started: {error}"
             event(LOGGER, logging.ERROR, f"{place.name} cannot be started", why=error)

@@ -65,6 +65,8 @@ def main(argv: list[str]) -> int:
         setup = _setup(channel, None if spare else SETUP_SECONDS)
         if setup is None:
             return 0
+        if setup.known_failure.startswith("SIG"):
+            faulthandler.disable()  # the stack of such an end stands in the log already
         if spare:
             setup = with_descriptors(setup, channel.take_descriptors())
             _take_role(setup, control)
@@ -151,7 +153,8 @@ def _serve(setup: Setup, channel: ChildEnd) -> int:
     except (
         Exception
     ) as error:  # whatever it is, the supervisor's log is the place that tells why a child ended
-        LOGGER.critical("%s ends: unhandled %s", _title(setup), type(error).__name__, exc_info=True)
+        known = type(error).__name__ == setup.known_failure  # its traceback stands in the log already
+        LOGGER.critical("%s ends: unhandled %s", _title(setup), reason(error), exc_info=not known)
         channel.send(Fatal(reason(error)))
         return 1
     return 0

@@ -22,6 +22,7 @@ from routerd.certificates import Certificates
 from routerd.changes import BAD_REQUEST, ChangeError, changed
 from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
+from routerd.condition import condition
 from routerd.config import Config
 from routerd.config.policy import Vhost
 from routerd.config.router import MAX_WORKERS
@@ -279,12 +280,8 @@ class Supervisor:
         )
 
     def _status(self) -> str:
-        family = self._family
-        serving = sum(worker.serving for worker in family.workers)
-        core = "" if family.core.serving else "core restarts, "
         connections = self._memory.connections()
-        count = f"{serving} of {len(family.workers)} workers serve, {connections} connections"
-        return f"{core}{count}{self._note}"
+        return condition(self._family, self._blueprint, connections, self._note, self._clock())
 
     def _timeout(self) -> float | None:
         now = self._clock()
@@ -334,7 +331,7 @@ class Supervisor:
             reloaded = reload(self._config, self._listening)
         except RefusedError as error:
             tell_refused(error)
-            self._note = "; the last reload was refused, the log says why"
+            self._note = "the last reload was refused, the log says why"
         else:
             self._note = ""
             self._take_over(reloaded)

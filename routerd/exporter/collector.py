@@ -3,6 +3,7 @@
 Nothing here is counted twice or kept: counters live in the statistics pages of the processes that count.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -25,6 +26,7 @@ from shm.onlooker import Histogram, Page
 from shm.stats import COUNTERS
 
 OTHER: Final = "(other)"
+EXPORTER: Final = "exporter"
 # Where classic buckets end, as powers of two: every one of them is the floor of a log-linear bucket.
 LATENCY_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(13, 36))  # 8 us to 34 s
 SIZE_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(6, 27, 2))  # 63 bytes to 64 MiB - 1
@@ -36,6 +38,7 @@ class Identity(msgspec.Struct, frozen=True):
     router_id: str
     version: str
     python: str
+    generation: int = 1  # of the exporter
 
 
 class Families:
@@ -98,6 +101,7 @@ class Collector:
         states = self._observer.states()
         for state in states:
             self._process(families, state)
+        self._exporter(families)
         former = self._observer.onlooker.former()
         for page in former:
             self._counters(families, page, former=True)
@@ -124,16 +128,26 @@ class Collector:
             families.add(catalogue.START, supervisor.born)
             families.add(catalogue.UPTIME, supervisor.age)
 
+    def _exporter(self, families: Families) -> None:
+        """Of the process that answers: it has no page in shared memory."""
+        families.add(catalogue.UP, 1, process=EXPORTER)
+        families.add(catalogue.RESTARTS, max(0, self._identity.generation - 1), process=EXPORTER)
+        self._figures(families, EXPORTER, os.getpid())
+
+    def _figures(self, families: Families, process: str, pid: int) -> None:
+        if (figures := self._observer.figures(pid)) is not None:
+            families.add(catalogue.BORN, figures.born, process=process)
+            families.add(catalogue.CPU, figures.cpu, process=process)
+            families.add(catalogue.RESIDENT, figures.resident, process=process)
+            families.add(catalogue.SHARED, figures.shared, process=process)
+
     def _process(self, families: Families, state: State) -> None:
         page, process = state.page, state.page.process
         families.add(catalogue.UP, state.works, process=process)
         families.add(catalogue.RESTARTS, max(0, page.generation - 1), process=process)
         families.add(catalogue.STALLED, state.stalled, process=process)
-        if state.alive and (figures := self._observer.figures(page.pid)) is not None:
-            families.add(catalogue.BORN, figures.born, process=process)
-            families.add(catalogue.CPU, figures.cpu, process=process)
-            families.add(catalogue.RESIDENT, figures.resident, process=process)
-            families.add(catalogue.SHARED, figures.shared, process=process)
+        if state.alive:
+            self._figures(families, process, page.pid)
         self._counters(families, page)
 
     def _counters(self, families: Families, page: Page, *, former: bool = False) -> None:

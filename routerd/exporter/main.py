@@ -47,11 +47,12 @@ def run(setup: Setup, channel: Channel) -> None:
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     server = Server()
-    identity = Identity(setup.router_id, setup.version, platform.python_version())
+    identity = Identity(setup.router_id, setup.version, platform.python_version(), setup.generation)
     observer = Observer(Onlooker(setup.segments), time.monotonic)
     pages = Pages(observer, identity, server.answered, server.refused)
     _listen(server, pages, setup.listeners, [fd for one in setup.listeners for fd in one.fds])
     server.watch(channel.fileno())
+    _look(observer)  # who cannot even do that is not ready
     channel.send(Ready(os.getpid()))
     serve(server, pages, observer, channel)
     server.close()
@@ -65,10 +66,7 @@ def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) ->
         if now >= due:
             due = now + TICK_SECONDS
             channel.send(Alive())
-            with contextlib.suppress(
-                SegmentError
-            ):  # it is being made anew, or the router stops: seen next time
-                observer.tick()
+            _look(observer)
         server.turn(now, max(0.0, due - now))
         while (message := channel.receive()) is not None:
             match message:
@@ -80,6 +78,11 @@ def serve(server: Server, pages: Pages, observer: Observer, channel: Channel) ->
                     observer.stopping = True  # health and metrics are asked for to the end
                 case _:
                     LOGGER.debug("the supervisor said %r, which is not for the exporter", message)
+
+
+def _look(observer: Observer) -> None:
+    with contextlib.suppress(SegmentError):  # it is being made anew, or the router stops: seen next time
+        observer.tick()
 
 
 def _listen(server: Server, pages: Pages, listeners: list[ListenerSetup], descriptors: list[int]) -> None:

@@ -35,7 +35,8 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def _age(pid: int) -> float:
-    """Seconds since a process was started."""
+    """Seconds since a process was started. psutil's ``create_time`` needs /proc/stat, which a service manager
+    may hide (ProcSubset=pid)."""
     with suppress(OSError, IndexError, ValueError):
         ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
@@ -82,6 +83,7 @@ class Observer:
         self._clock = clock
         self._pulses: dict[str, Pulse] = {}
         self._processes: dict[int, psutil.Process] = {}
+        self._born: dict[int, float] = {}  # since 1970, by pid: one value, whatever becomes of the clock
         self.history: deque[Tick] = deque(maxlen=HISTORY)
         self.stopping = False
         self._accepted = clock()  # when a worker that works last took connections
@@ -100,7 +102,9 @@ class Observer:
         generations = {state.page.process: state.page.generation for state in states}
         self.history.append(Tick(self._clock(), counters, cpu, generations, addresses))
         living = {state.page.pid for state in states}
+        living.add(os.getpid())
         self._processes = {pid: process for pid, process in self._processes.items() if pid in living}
+        self._born = {pid: born for pid, born in self._born.items() if pid in living}
 
     def states(self) -> list[State]:
         """How each process is now: the workers, the core, the supervisor."""
@@ -140,15 +144,17 @@ class Observer:
 
     def figures(self, pid: int) -> Figures | None:
         """What the operating system says; None if there is no such process any more."""
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, OSError):  # it is gone, or the system does not say
             if pid not in self._processes:
                 self._processes[pid] = psutil.Process(pid)
             process = self._processes[pid]
             with process.oneshot():
                 memory, times = process.memory_info(), process.cpu_times()
-                cpu = times.user + times.system
-                return Figures(process.create_time(), _age(pid), cpu, memory.rss, memory.shared)
+                cpu, age = times.user + times.system, _age(pid)
+                born = self._born.setdefault(pid, round(time.time() - age, 2))
+                return Figures(born, age, cpu, memory.rss, memory.shared)
         self._processes.pop(pid, None)
+        self._born.pop(pid, None)
         return None
 
     def rate(self, name: str, seconds: float = 5.0) -> float:

@@ -39,6 +39,7 @@ ANSWER_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
 CROWDED_SECONDS = 1.0  # when there is no place left, whoever has been here for so long makes room
 TELL_SECONDS = 1.0  # between two lines about clients
+TRACEBACK_SECONDS = 60.0  # between two about pages that could not be made
 REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls", "host", "origin")
 _NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -115,6 +116,7 @@ class Server:
         self._relays = websocket.Relays(self._selector)
         self._complaints = Complaints(LOGGER, "HTTP client %s refused: %s", TELL_SECONDS)
         self._now = 0.0  # of this turn
+        self._failure_told = float("-inf")
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
 
     def __len__(self) -> int:
@@ -283,8 +285,20 @@ class Server:
             except ValueError:
                 self._refuse(connection, HTTPStatus.BAD_REQUEST, now)
                 return
-            answer = connection.site(Request(url.path, parse_qs(url.query), head.headers.get("Accept", "")))
+            answer = self._made(
+                connection.site, Request(url.path, parse_qs(url.query), head.headers.get("Accept", ""))
+            )
         self._send(connection, answer, head.command != "HEAD", now)
+
+    def _made(self, site: Site, request: Request) -> Answer:
+        """A page; one that cannot be made is told, and all others are still served."""
+        try:
+            return site(request)
+        except Exception:
+            if self._now - self._failure_told >= TRACEBACK_SECONDS:
+                self._failure_told = self._now
+                LOGGER.error("%s could not be made, and is answered with 500", request.path, exc_info=True)
+            return Answer(b"this page could not be made; the router's log says why\n", status=500)
 
     def _upgrade(self, connection: Connection, workers: socket.socket, head: _Head, now: float) -> None:
         """Let a worker have the connection, behind TLS if there is some."""

@@ -8,6 +8,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from certificates import Authority
 
 ROOT = Path(__file__).parents[2]
 UNITS = ROOT / "systemd"
@@ -28,7 +29,11 @@ StandardOutput=file:/opt/result/output
 StandardError=file:/opt/result/output
 TimeoutStartSec=300
 """
-WRAPPER = '#!/bin/sh\nPYTHONPATH=/opt/routerd/source:/opt/routerd/packages exec {python} {arguments} "$@"\n'
+# The library beside the interpreter is the right one; the host may have another of that name.
+WRAPPER = """#!/bin/sh
+export LD_LIBRARY_PATH=/opt/python/lib PYTHONPATH=/opt/routerd/source:/opt/routerd/packages
+exec {python} {arguments} "$@"
+"""
 
 
 def nspawn() -> str:
@@ -55,8 +60,8 @@ def boot(folder: Path, drop_in: str) -> tuple[Path, str]:
     program = nspawn()
     result = folder / "result"
     result.mkdir()
-    units, programs = folder / "units", folder / "bin"
-    for place in (units, programs, units / "routerd.service.d"):
+    units, programs, given = folder / "units", folder / "bin", folder / "given"
+    for place in (given, units, programs, units / "routerd.service.d"):
         place.mkdir()
     (units / "rt.target").write_text(TARGET)
     (units / "driver.service").write_text(DRIVER)
@@ -67,11 +72,13 @@ def boot(folder: Path, drop_in: str) -> tuple[Path, str]:
     for name, arguments in (("python", ""), ("routerd", "-m routerd")):
         (programs / name).write_text(WRAPPER.format(python=python, arguments=arguments))
         (programs / name).chmod(0o755)
+    Authority(given).issue("router", "/CN=router")  # no openssl.cnf stands in the container's own /etc
     bound = {
         Path(sys.base_prefix): "/opt/python",
         ROOT: "/opt/routerd/source",
         Path(sysconfig.get_path("platlib")): "/opt/routerd/packages",
         programs: "/opt/routerd/bin",
+        given: "/opt/given",
         Path(__file__).parent: "/opt/test",
         **{path: f"/etc/systemd/system/{path.name}" for path in units.iterdir()},
     }

@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import systemd_listeners
+
 UNITS = Path("/opt/routerd/source/systemd")
 CONFIG = Path("/etc/routerd/routerd.conf")
-LISTENER = "listener {\n port: 5672\n}\n"
 HEADER = b"AMQP\x03\x01\x00\x00"
 
 
@@ -68,7 +69,8 @@ class Client:
 
     def end(self) -> None:
         self._end = True
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
 
 class Steps:
@@ -81,6 +83,7 @@ class Steps:
     def all(self) -> None:
         self.prepare()
         self.start()
+        self.done["seen"] = systemd_listeners.visit()
         for step in (
             self.reload,
             self.refused_reload,
@@ -96,6 +99,7 @@ class Steps:
             after = Counter(self.client.outcomes)
             after.subtract(before)
             self.done[step.__name__] = {name: count for name, count in after.items() if count}
+        self.done["pages"] = systemd_listeners.pages()
         self.client.end()
         self.done["outcomes"] = dict(self.client.outcomes)
         self.done["longest"] = self.client.longest
@@ -104,11 +108,13 @@ class Steps:
     def prepare(self) -> None:
         run("systemd-sysusers", str(UNITS / "sysusers.conf"))
         run("systemd-tmpfiles", "--create", str(UNITS / "tmpfiles.conf"))
+        systemd_listeners.prepare()
         self.configure()
         run("ip", "link", "set", "lo", "up")
 
     def configure(self, more: str = "") -> None:
-        CONFIG.write_text(f"router {{\n id: contained\n workers: 2\n arenaSize: 4\n}}\n{LISTENER}{more}")
+        router = "router {\n id: contained\n mode: interior\n workers: 2\n arenaSize: 4\n}\n"
+        CONFIG.write_text(f"{router}{systemd_listeners.LISTENERS}{more}")
         shutil.chown(CONFIG, group="routerd")
         CONFIG.chmod(0o640)
 
@@ -170,6 +176,7 @@ class Steps:
 
     def stop(self) -> None:
         run("systemctl", "stop", "routerd.socket", "routerd.service")
+        self.done["flows"] = len(list(systemd_listeners.FLOWS.rglob("*.parquet")))
         self.done["stopped"] = [shown("Result"), shown("ExecMainStatus")]
         self.done["left in shared memory"] = [path.name for path in shared()]
 

@@ -60,7 +60,8 @@ def test_the_template_differs_in_its_configuration_only() -> None:
 
 
 def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
-    """Start, reload, restart, roll, hung worker, hung supervisor, kill -9, stop: a client connects on."""
+    """Start, reload, restart, roll, hung worker, hung supervisor, kill -9, stop: a client connects on. Under
+    the shipped unit every kind of listener serves, and the flow log is written where the unit lets it."""
     result, printed = boot(tmp_path, "[Service]\nWatchdogSec=8\n")
     file = result / "done.json"
     assert file.exists(), printed
@@ -75,6 +76,16 @@ def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     assert outcomes.keys() <= {"cut off", "ConnectionResetError"}, done
     assert sum(outcomes.values()) <= 3, done
     assert done["start"].startswith("2 of 2 workers serve")
+    seen, processes = done["seen"], {"core", "exporter", "recorder", "supervisor", "worker-0", "worker-1"}
+    assert len(seen["pages"]) == 14
+    assert {*seen["pages"].values(), *done["pages"].values()} == {200}
+    assert (seen["body"], seen["websocket"]) == ("hello", "HTTP/1.1 101 Switching Protocols")
+    assert seen["frames"] == {"rmr": True, "ockam": True}
+    assert {metric: set(found) for metric, found in seen["figures"].items()} == dict.fromkeys(
+        seen["figures"], processes
+    )
+    assert seen["managed"] == dict.fromkeys(processes - {"exporter"}, True)
+    assert done["flows"] > 0
     assert (done["user"], done["children"], done["shared memory"]) == (True, 3, True)
     assert done["watchdog"]
     assert done["stopped"] == ["success", "0"]

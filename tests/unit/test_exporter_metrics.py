@@ -54,6 +54,27 @@ def value(found: dict[str, Metric], series: str, **labels: str) -> float:
     return float(sample.value)
 
 
+def test_processes_are_measured_where_the_service_manager_hides_proc_stat(
+    segments: segment.Segments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ProcSubset=pid there are the processes' own entries in /proc and nothing else. The exporter, which
+    has no page in shared memory, is among those that are shown."""
+
+    def hidden(*_: object) -> float:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/stat")
+
+    for name in ("boot_time", "cpu_times", "virtual_memory", "cpu_count"):
+        monkeypatch.setattr(f"psutil._pslinux.{name}", hidden, raising=False)
+    found = families(scrape(segments))
+    for process in ("supervisor", "core", "worker-0", "exporter"):
+        assert value(found, "routerd_process_up", process=process) == 1
+        started = value(found, "routerd_process_start_time_seconds", process=process)
+        assert started == pytest.approx(time.time() - time.process_time(), abs=3600)
+        assert value(found, "routerd_process_cpu_seconds_total", process=process) > 0
+        assert value(found, "routerd_process_resident_memory_bytes", process=process) > 0
+    assert value(found, "routerd_process_restarts_total", process="exporter") == 0
+
+
 def test_every_counter_is_shown_for_each_process_that_keeps_it(segments: segment.Segments) -> None:
     """A number that shm.stats has and a scrape has not would be missed only when it is needed."""
     numbers = {name: 1000 + index for name, (index, _, _) in stats.COUNTERS.items()}

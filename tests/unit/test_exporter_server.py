@@ -17,6 +17,8 @@ LARGE = 8 * 1024 * 1024  # more than socket buffers take
 def site(request: Request) -> Answer:
     if request.path == "/large":
         return Answer(b"x" * LARGE)
+    if request.path == "/broken":
+        raise FileNotFoundError("/proc/stat")
     return Answer(f"{request.path} {request.parameters} {request.accept}".encode(), headers={"X-Own": "1"})
 
 
@@ -229,3 +231,18 @@ def test_a_refused_client_is_named_and_a_flood_is_few_lines(
     assert len(lines) == 2
     assert lines[1].endswith("(and 3 others since the last such line)")
     assert bed.server.refused["malformed"] == 5
+
+
+def test_a_page_that_cannot_be_made_takes_no_other_with_it(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is answered with 500 and told with its traceback, once a minute; the process serves on."""
+    for _ in range(3):
+        assert bed.ask(b"GET /broken HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").startswith(b"HTTP/1.1 500 ")
+    assert bed.ask(b"GET /well HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    assert bed.server.answered[500] == 3
+    (told,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert told.exc_info
+    bed.now += 60.0
+    bed.ask(b"GET /broken HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 2

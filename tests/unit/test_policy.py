@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routerd.policy import FORGIVEN_AFTER, LONGEST_DELAY, LONGEST_OF_SERVING, Life, restart_delay
+from routerd.policy import (
+    FORGIVEN_AFTER,
+    LONGEST_DELAY,
+    LONGEST_OF_SERVING,
+    Life,
+    deaths_in_a_row,
+    restart_delay,
+)
 
 ROUNDING = 1e-9  # of a delay that is the difference of two times
 
@@ -53,6 +60,23 @@ def test_one_that_served_is_not_waited_for_long() -> None:
     assert delay(*[0.1] * 60) == LONGEST_OF_SERVING
     assert delay(*[None] * 20, 0.0) == LONGEST_OF_SERVING
     assert delay(*[0.1] * 60, None) == LONGEST_DELAY
+
+
+def test_one_that_nobody_waits_for_backs_off_whenever_it_dies() -> None:
+    """Also if it serves for a while each time, such as until it is asked; a long service forgives."""
+    got = [
+        restart_delay(lives, lives[-1].died, awaited=False)
+        for lives in (history(*[5.0] * n) for n in range(1, 10))
+    ]
+    assert got == pytest.approx([0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10])
+    lives = history(*[5.0] * 9, FORGIVEN_AFTER)
+    assert restart_delay(lives, lives[-1].died, awaited=False) == 0.0
+
+
+def test_deaths_in_a_row_are_counted_from_the_last_long_service() -> None:
+    """What an operator is told of a child that keeps dying."""
+    assert deaths_in_a_row(history(None, 1.0, FORGIVEN_AFTER, 1.0, None, 0.0)) == 3
+    assert deaths_in_a_row([]) == 0
 
 
 def test_a_slow_start_is_no_service() -> None:

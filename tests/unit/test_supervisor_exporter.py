@@ -9,6 +9,7 @@ import pytest
 from routerd import family as family_module
 from routerd import spares as spares_module
 from routerd.child import Death
+from routerd.condition import condition
 from routerd.config import Listener, Router
 from routerd.family import Family
 from routerd.listeners import Listening
@@ -160,3 +161,46 @@ def test_it_is_asked_to_the_end(home: Home) -> None:
     assert home.family.empty
     home.family.end()
     assert home.family.exporter.child is None
+
+
+class Failing(FakeChild):
+    """An exporter that cannot work, like one that the service manager hides too much from."""
+
+    def reap(self) -> Death:
+        return Death(self.pid, self.generation, "exit status 1", "FileNotFoundError: /proc/stat")
+
+
+def test_one_that_keeps_dying_is_told_of_and_backs_off(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status line says that there is no http, and why; its starts become rare, and its traceback stands
+    in the log once a minute."""
+    monkeypatch.setattr(family_module, "Child", Failing)
+    home.up()
+    now, exporter, starts, full = 0.0, home.family.exporter, 0, 0
+
+    def status() -> str:
+        return condition(home.family, home.blueprint(home.http), 5, "", now)
+
+    assert status() == "2 of 2 workers serve, 5 connections"
+    while now < 100.0:
+        home.family.step(now)
+        if exporter.child is not None:
+            starts += 1
+            full += home.exporter.setup.known_failure == ""
+            home.family.said(exporter, Ready(1), now)
+            now += 1.5  # it dies at the first question
+            home.family.died(exporter, now)
+            if starts >= 3:
+                assert status() == (
+                    "2 of 2 workers serve, 5 connections; no http: exporter keeps dying, "
+                    f"{starts} times in a row: FileNotFoundError: /proc/stat"
+                )
+        now = max(now, home.family.next_step(now) or now)
+    assert starts < 20
+    assert full == 2
+    while exporter.child is None:
+        now = max(now, home.family.next_step(now) or now)
+        home.family.step(now)
+    home.family.said(exporter, Ready(1), now)
+    now += 31.0  # it serves
+    assert status() == "2 of 2 workers serve, 5 connections"
+    assert condition(home.family, home.blueprint(), 5, "", now).endswith("5 connections")
