@@ -9,6 +9,7 @@
 
 #include "content.h"
 #include "credit.h"
+#include "scan.h"
 #include "text.h"
 
 #define EXCHANGE_NONE UINT32_MAX
@@ -236,7 +237,7 @@ static uint32_t exchange_subject(const arena_view *v, uint32_t head, uint8_t *su
     uint64_t at = content->properties, skip, size;
     uint8_t bytes[10];
     if (content->properties == ARENA_NO_OFFSET || !exchange_peek(v, head, at, bytes) || bytes[0] != 0x00) return 0;
-    at += bytes[1] == 0x80 ? 10 : 3;
+    at += (uint64_t) (scan_value(bytes) - bytes);
     if (!exchange_peek(v, head, at, bytes) || (bytes[0] != 0xc0 && bytes[0] != 0xd0)) return 0;
     bool wide = bytes[0] == 0xd0;
     uint32_t count = wide ? (uint32_t) bytes[5] << 24 | (uint32_t) bytes[6] << 16 | (uint32_t) bytes[7] << 8 | bytes[8] : bytes[2];

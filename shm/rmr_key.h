@@ -118,8 +118,7 @@ static inline enum scan_result rmr_key_there(const uint8_t *start, size_t size, 
         if (code != SECTION_APPLICATION_PROPERTIES) return SCAN_DONE;
         found->application_properties = found->body;
     }
-    const uint8_t *p = start + found->application_properties, *end = start + size;
-    p += p[1] == 0x53 ? 3 : 10;                                 /* the descriptor, of which the scan has made sure */
+    const uint8_t *p = scan_value(start + found->application_properties), *end = start + size;
     size_t n = scan_size(p, end, 0);
     if (p < end && *p != 0xc1 && *p != 0xd1) return scan_bad(found, rmr_bad_properties);
     if (n == 0 || n > (size_t) (end - p)) return complete ? scan_bad(found, rmr_cut_properties) : SCAN_MORE;
@@ -132,13 +131,11 @@ static inline enum scan_result rmr_key_scan(const uint8_t *start, size_t size, s
     const uint8_t *p;
     rmr_key_none(key);
     if (found->application_properties != SCAN_ABSENT) {
-        p = start + found->application_properties;
-        p += p[1] == 0x53 ? 3 : 10;
+        p = scan_value(start + found->application_properties);
         if (!rmr_key_map(key, start, p, scan_size(p, start + size, 0), "")) return scan_bad(found, rmr_bad_properties);
     }
     if (found->message_annotations != SCAN_ABSENT) {
-        p = start + found->message_annotations;
-        p += p[1] == 0x53 ? 3 : 10;
+        p = scan_value(start + found->message_annotations);
         if (!rmr_key_map(key, start, p, scan_size(p, start + size, 0), rmr_key_prefix)) return scan_bad(found, "the message annotations are malformed");
     }
     return SCAN_DONE;

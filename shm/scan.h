@@ -6,6 +6,8 @@
  * bytes alone: no state is kept between calls, so a message that arrived only in part is scanned again from its start when
  * there is more of it.
  *
+ * Sections are known by their numbers, of either width, and by their names.
+ *
  *   SCAN_DONE   everything the router needs is known
  *   SCAN_MORE   the bytes so far are in order, but do not reach far enough
  *   SCAN_BAD    no continuation of these bytes is a message; `why` says what is wrong
@@ -21,13 +23,16 @@
 #include "content.h"
 
 #define SCAN_ABSENT UINT32_MAX
-#define SCAN_ROUTERS_DESCRIPTOR 10u    /* bytes: descriptors of router annotations have their long form only */
+#define SCAN_ROUTERS_DESCRIPTOR 10u    /* bytes: numbers of router annotations have their long form only */
+#define SCAN_NAME_MAX 31u              /* bytes of a section's name */
+#define SCAN_DESCRIPTOR_MAX (6u + SCAN_NAME_MAX)
 
 static const uint8_t scan_section_ours[SCAN_ROUTERS_DESCRIPTOR] = { 0x00, 0x80, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x20, 0x00 };
 static const uint8_t scan_section_skupper[SCAN_ROUTERS_DESCRIPTOR] = { 0x00, 0x80, 'S', 'K', 'P', 'R', '-', '-', 'R', 'A' };
 
 enum scan_result { SCAN_DONE, SCAN_MORE, SCAN_BAD };
 enum scan_section {
+    SECTION_ROUTERS = 2,               /* no number of AMQP's: the name of router annotations */
     SECTION_HEADER = 0x70, SECTION_DELIVERY_ANNOTATIONS = 0x71, SECTION_MESSAGE_ANNOTATIONS = 0x72, SECTION_PROPERTIES = 0x73,
     SECTION_APPLICATION_PROPERTIES = 0x74, SECTION_DATA = 0x75, SECTION_SEQUENCE = 0x76, SECTION_VALUE = 0x77, SECTION_FOOTER = 0x78
 };
@@ -131,6 +136,35 @@ static inline enum scan_result scan_bad(scan_found *found, const char *why)
     return SCAN_BAD;
 }
 
+/* The same of a symbol. */
+__attribute__((noinline, cold)) static uint8_t scan_name(const uint8_t *p, const uint8_t *end, uint32_t *length)
+{
+    static const struct { uint8_t code; const char *text; } names[] = {
+        { SECTION_HEADER, "amqp:header:list" }, { SECTION_DELIVERY_ANNOTATIONS, "amqp:delivery-annotations:map" },
+        { SECTION_MESSAGE_ANNOTATIONS, "amqp:message-annotations:map" }, { SECTION_PROPERTIES, "amqp:properties:list" },
+        { SECTION_APPLICATION_PROPERTIES, "amqp:application-properties:map" }, { SECTION_DATA, "amqp:data:binary" },
+        { SECTION_SEQUENCE, "amqp:amqp-sequence:list" }, { SECTION_VALUE, "amqp:amqp-value:*" }, { SECTION_FOOTER, "amqp:footer:map" },
+        { SECTION_ROUTERS, "skupper:router-annotations" } };
+    uint32_t head = p[1] == 0xa3 ? 3 : 6;
+    if (end - p < (ptrdiff_t) head) return 0;
+    uint32_t size = head == 3 ? p[2] : scan_u32(p + 2);
+    if (size > SCAN_NAME_MAX) return 1;
+    if ((size_t) (end - p) < head + size) return 0;
+    *length = head + size;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i].text) == size && !memcmp(p + head, names[i].text, size)) return names[i].code;
+    return 1;
+}
+
+/* The value of a section whose descriptor a scan has read.  No name leads further than one has octets: who wrote it may write it anew. */
+static inline const uint8_t *scan_value(const uint8_t *p)
+{
+    if (__builtin_expect(p[1] == 0x53, 1)) return p + 3;
+    if (p[1] == 0x80) return p + 10;
+    uint32_t size = p[1] == 0xa3 ? p[2] : scan_u32(p + 2);
+    return p + (p[1] == 0xa3 ? 3 : 6) + (size < SCAN_NAME_MAX ? size : SCAN_NAME_MAX);
+}
+
 /* The section's code, or 0 when more bytes are needed, or 1 when it is no section descriptor. */
 static inline uint8_t scan_descriptor(const uint8_t *p, const uint8_t *end, uint32_t *length)
 {
@@ -141,7 +175,7 @@ static inline uint8_t scan_descriptor(const uint8_t *p, const uint8_t *end, uint
         *length = 3;
         return p[2] > 1 ? p[2] : 1;
     }
-    if (p[1] != 0x80) return 1;
+    if (p[1] != 0x80) return p[1] == 0xa3 || p[1] == 0xb3 ? scan_name(p, end, length) : 1;
     if (end - p < 10) return 0;
     static const uint8_t zeros[7];
     *length = 10;
@@ -151,10 +185,12 @@ static inline uint8_t scan_descriptor(const uint8_t *p, const uint8_t *end, uint
 /* Router annotations in front of everything else: DONE with section_end 0 when there are none. */
 static inline enum scan_result scan_routers(const uint8_t *start, size_t size, bool complete, scan_found *found)
 {
-    if (size < SCAN_ROUTERS_DESCRIPTOR || start[1] != 0x80) return SCAN_DONE;
+    uint32_t length = SCAN_ROUTERS_DESCRIPTOR;
+    if (size < SCAN_ROUTERS_DESCRIPTOR || __builtin_expect(start[1] == 0x53, 1)) return SCAN_DONE;
     bool ours = !memcmp(start, scan_section_ours, SCAN_ROUTERS_DESCRIPTOR);
+    if (start[1] != 0x80) ours = scan_descriptor(start, start + size, &length) == SECTION_ROUTERS;
     if (!ours && memcmp(start, scan_section_skupper, SCAN_ROUTERS_DESCRIPTOR)) return SCAN_DONE;
-    const uint8_t *value = start + SCAN_ROUTERS_DESCRIPTOR, *end = start + size;
+    const uint8_t *value = start + length, *end = start + size;
     if (value < end && *value != 0x45 && *value != 0xc0 && *value != 0xd0) return scan_bad(found, "router annotations are no list");
     size_t n = scan_size(value, end, 0);
     if (n == 0 || n > (size_t) (end - value)) return complete ? scan_bad(found, "the message ends inside router annotations") : SCAN_MORE;

@@ -96,12 +96,12 @@ static inline bool annotations_section_says(arena_content *c, scan_cursor *field
 
 static inline const char *annotations_section(arena_content *c, const uint8_t *start, scan_found *found)
 {
-    const uint8_t *p = start + SCAN_ROUTERS_DESCRIPTOR, *field[4];
+    const uint8_t *p = scan_value(start), *field[4];
     size_t size[4];
     const char *why;
     scan_cursor fields;
     uint32_t count;
-    if (!scan_list(p, found->section_end - SCAN_ROUTERS_DESCRIPTOR, &fields, &count)) return "the router annotations are cut short";
+    if (!scan_list(p, found->section_end - (size_t) (p - start), &fields, &count)) return "the router annotations are cut short";
     if (count < 4) return "the router annotations have fewer than four fields";
     for (uint32_t i = 0; i < 4; i++) if (!(field[i] = scan_field(&fields, &size[i]))) return "the router annotations are cut short";
     if (found->section == ANNOTATIONS_SECTION && count > 4 && annotations_section_says(c, &fields)) count--;
@@ -188,11 +188,11 @@ static inline const char *annotations_heed(arena_content *c, const uint8_t *star
 /* *moved: bytes of the section have changed places. */
 static inline const char *annotations_map(arena_content *c, uint8_t *start, scan_found *found, bool heed, bool *moved)
 {
-    uint8_t *p = start + found->message_annotations, *end = start + found->annotations_end;
+    const uint8_t *p = scan_value(start + found->message_annotations);
+    uint8_t *end = start + found->annotations_end;
     annotations_entry entry[ANNOTATIONS_KEYS];
     uint32_t ours = 0, seen = 0, user_bytes = 0;
     bool mixed = false;
-    p += p[1] == 0x53 ? 3 : 10;                                            /* the descriptor */
     bool wide = *p == 0xd1;
     if (end - p < (wide ? 9 : 3)) return "message-annotations are cut short";
     uint32_t count = wide ? scan_u32(p + 5) : p[2];

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
+from shm.sections import section_code
+
 MESSAGE = logging.getLogger("MESSAGE")
 
 PROPERTIES: Final = (
@@ -93,11 +95,12 @@ def _sections(rest: bytes) -> Iterator[tuple[int, Any, Any]]:
             value = data.get_object()
         except (ProtonException, UnicodeDecodeError, ValueError):
             return
-        if used <= 0 or not isinstance(value, Described) or not isinstance(value.descriptor, int):
+        if used <= 0 or not isinstance(value, Described):
             return
-        if value.descriptor > _APPLICATION_SECTION:
+        code = section_code(value.descriptor)
+        if code is None or code > _APPLICATION_SECTION:
             return
-        yield int(value.descriptor), value.value, data
+        yield code, value.value, data
         rest = rest[used:]
 
 

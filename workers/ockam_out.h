@@ -21,9 +21,9 @@ static inline const char *ockam_routes(const pump *p, const plain_conn *x, const
     route_given given = { .seen = 0 };
     route_level *l = &ockam_last.level;
     const route_stop own = { x->name, x->name_length, x->name_type };
-    const uint8_t *at = start + found->message_annotations, *end = start + found->annotations_end;
+    const uint8_t *at, *end = start + found->annotations_end;
     if (found->message_annotations == SCAN_ABSENT) return "it has no onward route";
-    at += at[1] == 0x53 ? 3 : 10;
+    at = scan_value(start + found->message_annotations);
     bool wide = *at == 0xd1;
     uint32_t count = wide ? scan_u32(at + 5) : at[2];
     at += wide ? 9 : 3;

@@ -156,7 +156,7 @@ static inline enum rmr_made rmr_body(const uint8_t *start, uint64_t at, uint64_t
     frame->payload = (uint32_t) at;
     frame->payload_length = 0;
     if (at >= length) return RMR_MADE;
-    if (size - at < 15 && size < length) return RMR_PIECES;        /* it goes on in another block */
+    if (size - at < SCAN_DESCRIPTOR_MAX + 5 && size < length) return RMR_PIECES;        /* it goes on in another block */
     const uint8_t *p = start + at, *end = start + size;
     uint8_t code = scan_descriptor(p, end, &descriptor);
     if (code == SECTION_FOOTER) return RMR_MADE;
@@ -175,8 +175,7 @@ static inline enum rmr_made rmr_body(const uint8_t *start, uint64_t at, uint64_t
 /* The value of x-opt-rmr.header in the annotations; NULL: there is none. */
 static inline const uint8_t *rmr_annotation(const uint8_t *start, uint32_t at, size_t size, uint32_t *length)
 {
-    const uint8_t *p = start + at;
-    p += p[1] == 0x53 ? 3 : 10;
+    const uint8_t *p = scan_value(start + at);
     size_t n = scan_size(p, start + size, 0), name_size, value_size;
     scan_cursor items = { p, p + n };
     uint32_t count;
@@ -216,10 +215,10 @@ static inline bool rmr_take_header(const uint8_t *start, size_t size, const scan
 /* A header for a message without one, by its properties.  True: it answers a call, and so has a type. */
 static inline bool rmr_take_properties(const uint8_t *start, size_t size, const scan_found *found, rmr_frame *frame)
 {
-    const uint8_t *p = start + found->properties, *field[6];
+    const uint8_t *p, *field[6];
     size_t length[6];
     if (found->properties == SCAN_ABSENT) return false;
-    p += p[1] == 0x53 ? 3 : 10;
+    p = scan_value(start + found->properties);
     rmr_ask_fields(p, scan_size(p, start + size, 0), field, length);
     rmr_asked asked = rmr_ask_read(field, length);
     if (rmr_call_take(frame->head, frame->head_length, field[5], field[5] ? length[5] : 0)) return true;
@@ -300,8 +299,7 @@ static inline enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, 
     if (rmr_key_scan(start, size, &found, &key) != SCAN_DONE) return RMR_NO_MESSAGE;
     uint64_t body = found.body;
     if (found.application_properties != SCAN_ABSENT) {
-        const uint8_t *p = start + found.application_properties;
-        p += p[1] == 0x53 ? 3 : 10;
+        const uint8_t *p = scan_value(start + found.application_properties);
         body = (uint64_t) (p - start) + scan_size(p, start + size, 0);
     }
     bool answers = !frame->annotated && rmr_take_properties(start, size, &found, frame);

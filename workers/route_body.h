@@ -26,12 +26,10 @@ static inline enum route_result route_wrong(route_run *r, const char *why)
 /* Whether a section's beginning is whole; its octets then count in `left`.  -1: it is no data section. */
 static inline int sections_begun(route_sections *s)
 {
-    uint32_t descriptor = s->have < 2 || s->head[1] == 0x53 ? 3 : 10;
-    static const uint8_t zeros[7];
-    if (s->head[0] || (s->have > 1 && s->head[1] != 0x53 && s->head[1] != 0x80)) return -1;
-    if (s->have < descriptor) return 0;
-    if (s->head[descriptor - 1] != SECTION_DATA || (descriptor == 10 && memcmp(s->head + 2, zeros, 7))) return -1;
-    if (s->have == descriptor) return 0;
+    uint32_t descriptor = 0;
+    uint8_t code = scan_descriptor(s->head, s->head + s->have, &descriptor);
+    if (code && code != SECTION_DATA) return -1;
+    if (!code || s->have == descriptor) return 0;
     uint32_t width = s->head[descriptor] == 0xa0 ? 1 : s->head[descriptor] == 0xb0 ? 4 : 0;
     if (!width) return -1;
     if (s->have < descriptor + 1 + width) return 0;

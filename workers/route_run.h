@@ -60,7 +60,7 @@ typedef struct {                       /* what stands around the payload */
 typedef struct {                       /* data sections being put together, also over pieces of a message (route_body.h) */
     uint64_t left;                     /* octets of the section at hand that are to come */
     uint32_t have;                     /* octets of the next one's beginning that are there */
-    uint8_t head[16];
+    uint8_t head[SCAN_DESCRIPTOR_MAX + 5];
 } route_sections;
 
 typedef struct route_pile {            /* memory of one run, freed with it */

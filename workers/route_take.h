@@ -93,9 +93,9 @@ static inline route_octets route_reply_to(const uint8_t *start, const scan_found
     scan_cursor fields;
     uint32_t count;
     size_t n;
-    const uint8_t *p = start + found->properties, *field = NULL;
+    const uint8_t *p, *field = NULL;
     if (found->properties == SCAN_ABSENT) return (route_octets) { NULL, 0 };
-    p += p[1] == 0x53 ? 3 : 10;
+    p = scan_value(start + found->properties);
     if (!scan_list(p, (size_t) (start + found->body - p), &fields, &count) || count < 5) return (route_octets) { NULL, 0 };
     for (int i = 0; i < 5; i++) if (!(field = scan_field(&fields, &n))) return (route_octets) { NULL, 0 };
     return route_text(field, n);

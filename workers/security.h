@@ -63,8 +63,7 @@ static inline bool security_session(pump *p, wconn *c)
 static inline enum scan_result security_user_id(const wconn *c, const uint8_t *start, scan_found *found, enum scan_result result)
 {
     if (!c->user || result != SCAN_DONE || found->properties == SCAN_ABSENT) return result;
-    const uint8_t *p = start + found->properties;
-    p += p[1] == 0x53 ? 3 : 10;                        /* the descriptor */
+    const uint8_t *p = scan_value(start + found->properties);
     scan_cursor fields;
     uint32_t count;
     size_t n = (size_t) (start + found->body - p);

@@ -9,9 +9,11 @@ import msgspec
 from proton import Data, Message, ProtonException
 
 from core.management.request import BAD_REQUEST, TEXTS, ManagementError, Request, Response, request_of
+from shm.sections import section_code
 
 # TypeError: a map with a key that Python's have no place for
 _UNDECODABLE = (ProtonException, TypeError, ValueError, RecursionError)
+_SYMBOL8 = 0xA3  # constructor of a short symbol (AMQP 1.6.21)
 _PROPERTIES = 0x73  # descriptor of that section (AMQP 3.2.4)
 _CORRELATION_ID = 5  # its place in it
 
@@ -35,6 +37,7 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
     """The request in a message, or what is wrong with it. Raises NoReplyError."""
     message = Message()
     try:
+        content = _numbered(content)
         message.decode(content)
         correlation = message.correlation_id
         if isinstance(correlation, memoryview):  # of the message's own memory
@@ -53,6 +56,24 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
         return envelope, error
     except _UNDECODABLE as error:
         return envelope, ManagementError(BAD_REQUEST, f"the request cannot be decoded: {error}")
+
+
+def _numbered(content: bytes) -> bytes:
+    """The message with its sections by number: the engine passes over those that stand there by name."""
+    sections = []
+    while content and b"amqp:" in content:
+        data = Data()
+        size = data.decode(content)
+        data.rewind()
+        data.next()
+        data.enter()
+        if data.next() == Data.SYMBOL and (code := section_code(str(data.get_symbol()))) is not None:
+            name = 3 + content[2] if content[1] == _SYMBOL8 else 6 + int.from_bytes(content[2:6])
+            sections += [bytes((0x00, 0x53, code)), content[name:size]]
+        else:
+            sections.append(content[:size])
+        content = content[size:]
+    return b"".join((*sections, content))
 
 
 def _has_correlation(content: bytes) -> bool:

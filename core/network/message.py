@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from core.network import wire
+from shm.sections import section_code
 
 AREA: Final = "0"
 LONGEST_ID: Final = 127
@@ -110,8 +111,8 @@ def sections(content: bytes) -> dict[int, Any]:
     last = 0
     while not parser.finished:
         value = parser.value()
-        code = value.descriptor if isinstance(value, wire.Described) else None
-        if not isinstance(code, int) or not _HEADER <= code <= _FOOTER or code <= last:
+        code = section_code(value.descriptor) if isinstance(value, wire.Described) else None
+        if code is None or not _HEADER <= code <= _FOOTER or code <= last:
             raise BadMessageError("its sections are not those of a message")
         last = code
         found[code] = value.value

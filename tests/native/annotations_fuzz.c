@@ -78,7 +78,8 @@ static void add_section(text *t, enum content_annotations form)
 {
     text fields = { .size = 0 };
     uint32_t more = below(3);
-    add(t, form == ANNOTATIONS_SECTION ? scan_section_ours : scan_section_skupper, SCAN_ROUTERS_DESCRIPTOR);
+    if (form == ANNOTATIONS_SECTION && below(2)) { add_byte(t, 0x00); add_string(t, 0xa3, "skupper:router-annotations", 26); }
+    else add(t, form == ANNOTATIONS_SECTION ? scan_section_ours : scan_section_skupper, SCAN_ROUTERS_DESCRIPTOR);
     if (form == ANNOTATIONS_SECTION) add_byte(&fields, 0x50);
     else add_byte(&fields, 0x52);
     add_byte(&fields, below(256));
@@ -109,7 +110,8 @@ static void add_map(text *t)
         else add_value(&items);
         if (items.size > 2000) { pairs = i + 1; break; }
     }
-    add(t, "\x00\x53\x72", 3);
+    if (below(3)) add(t, "\x00\x53\x72", 3);
+    else { add_byte(t, 0x00); add_string(t, 0xa3, "amqp:message-annotations:map", 28); }
     add_compound(t, true, &items, 2 * pairs);
 }
 

@@ -48,7 +48,9 @@ static void put_number(text *t, int32_t value)
 static void put_section(text *t, uint8_t code, const char *prefix, rmr_key *key)
 {
     uint8_t name = below(2) ? 0xa1 : 0xa3, count = 0;
-    put(t, 0x00); put(t, 0x53); put(t, code);
+    put(t, 0x00);
+    if (below(2)) { put(t, 0x53); put(t, code); }
+    else put_text(t, 0xa3, "", code == SECTION_APPLICATION_PROPERTIES ? "amqp:application-properties:map" : "amqp:message-annotations:map");
     put(t, 0xd1);
     size_t at = t->size;
     put_u32(t, 0); put_u32(t, 0);

@@ -61,8 +61,19 @@ static void put_value(text *t)
 
 static void put_descriptor(text *t, uint8_t section)
 {
+    static const char *names[] = { "amqp:header:list", "amqp:delivery-annotations:map", "amqp:message-annotations:map", "amqp:properties:list",
+                                   "amqp:application-properties:map", "amqp:data:binary", "amqp:amqp-sequence:list", "amqp:amqp-value:*", "amqp:footer:map" };
     put(t, 0x00);
     if (below(2)) { put(t, 0x53); put(t, section); return; }
+    if (below(2)) {
+        const char *name = names[section - SECTION_HEADER];
+        bool wide = below(2);
+        put(t, wide ? 0xb3 : 0xa3);
+        if (wide) put_u32(t, (uint32_t) strlen(name));
+        else put(t, (uint8_t) strlen(name));
+        while (*name) put(t, (uint8_t) *name++);
+        return;
+    }
     put(t, 0x80);
     put_u32(t, 0);
     put_u32(t, section);
@@ -126,7 +137,7 @@ static text some_message(void)
 
 static text noise(void)
 {
-    static const uint8_t likely[] = {0x00, 0x53, 0x80, 0x70, 0x71, 0x72, 0x73, 0x77, 0xc0, 0xd0, 0xc1, 0xd1, 0xa1, 0xb1, 0x40, 0xff};
+    static const uint8_t likely[] = {0x00, 0x53, 0x80, 0xa3, 0xb3, 0x70, 0x71, 0x72, 0x73, 0x77, 0xc0, 0xd0, 0xc1, 0xd1, 0xa1, 0xb1, 0x40, 0xff};
     text t = { .size = below(60) };
     for (size_t i = 0; i < t.size; i++) t.byte[i] = below(4) ? likely[below(sizeof likely)] : (uint8_t) below(256);
     return t;

@@ -8,7 +8,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from annotation_model import BODY, octets, read
-from hop import MAP, SECTION, SKUPPER, Hop, RefusedError, build
+from hop import MAP, OVERRIDE, SECTION, SKUPPER, Hop, RefusedError, build
+from spelled import SPELLINGS, descriptor
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,31 @@ def test_what_is_wrong_is_refused(hop: Hop, wrong: bytes, small: bool) -> None:
     with pytest.raises(RefusedError, match="amqp:invalid-field"):
         hop(wrong, (MAP, SKUPPER), SKUPPER, small=small)
     assert hop(BODY, (MAP, SKUPPER)) == BODY
+
+
+NAME = b"skupper:router-annotations"
+NAMED = {"short": b"\0\xa3\x1a" + NAME, "long": b"\0\xb3\0\0\0\x1a" + NAME}
+
+
+@pytest.mark.parametrize("step", [0, 1, 7])
+@pytest.mark.parametrize("front", NAMED.values(), ids=NAMED)
+def test_a_section_by_its_name_is_the_section(hop: Hop, front: bytes, step: int) -> None:
+    """A client may not send it by name either; from a router it is understood, and goes on by number."""
+    fields = octets("c017045001b1000000027131a103302f42c00601a103302f42")
+    with pytest.raises(RefusedError, match="amqp:not-allowed"):
+        hop(front + fields + BODY, step=step)
+    sent = hop(front + fields + BODY, (SECTION,), SECTION, step=step)
+    assert sent == hop(octets("0080ffffffff00002000") + fields + BODY, (SECTION,), SECTION)
+    assert read(sent, SECTION)[0].trace == ["0/B", "0/A"]
+
+
+@pytest.mark.parametrize("front", [descriptor(0x72, form) for form in SPELLINGS])
+def test_router_keys_count_however_their_section_is_spelled(hop: Hop, front: bytes) -> None:
+    """Heeded from a router, taken off of a client's message."""
+    sent = router_map(key("to") + "a10171" + "a101755401", 4).replace(octets("005372"), front, 1)
+    assert hop(sent) == octets("005372c10602a101755401") + BODY
+    hop(sent, (MAP,))
+    assert hop.passed.routed & OVERRIDE
 
 
 def test_our_own_form_is_stricter(hop: Hop) -> None:

@@ -6,6 +6,7 @@ from control_values import encoded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proton import Data
+from spelled import SPELLINGS, spelled
 
 from core.network import wire
 from core.network.advertisement import Advertisement
@@ -55,8 +56,9 @@ def test_the_engines_values_are_read(value: Any) -> None:
 
 @given(ROUTERS, NUMBERS, st.lists(ROUTERS, max_size=10), st.integers(0, LARGEST_COST))
 def test_greetings(router: str, instance: int, seen: list[str], cost: int) -> None:
-    message = Hello.read(Fields(decode(greeting(router, instance, seen, cost)).body))
-    assert message == Hello(router, instance, frozenset(seen), cost=cost)
+    for spelling in SPELLINGS:
+        content = spelled(greeting(router, instance, seen, cost), [spelling])
+        assert Hello.read(Fields(decode(content).body)) == Hello(router, instance, frozenset(seen), cost=cost)
 
 
 @given(ROUTERS, NUMBERS, NUMBERS, NUMBERS)

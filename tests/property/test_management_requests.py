@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from keeper import Keeper
 from proton import Message
+from spelled import SPELLINGS, spelled
 
 from core.management import codec
 from core.management.agent import Agent
@@ -58,11 +59,14 @@ def agent() -> Iterator[Agent]:
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(properties=PROPERTIES, body=VALUES)
-def test_every_request_has_an_answer(agent: Agent, properties: dict[str, Any], body: Any) -> None:
-    """Success, or 4xx or 501; and the answer can be encoded."""
+@given(PROPERTIES, VALUES, st.lists(st.sampled_from(SPELLINGS), min_size=1, max_size=4))
+def test_every_request_has_an_answer(
+    agent: Agent, properties: dict[str, Any], body: Any, spelling: list[int]
+) -> None:
+    """Success, or 4xx or 501, whatever the spelling of its sections; and the answer can be encoded."""
     message = Message(reply_to="back", properties=properties, body=body)
-    envelope, request = codec.decode(bytes(message.encode()))
+    envelope, request = codec.decode(spelled(bytes(message.encode()), spelling))
+    assert envelope.reply_to == "back"
     response = agent.handle(request) if isinstance(request, Request) else None
     if response is not None:
         assert response.status != 500, response.text

@@ -198,6 +198,7 @@ FOREIGN = {
     "short": speaking(b"admin"),
     "long": speaking(b"admin", 300_000),
     "late": speaking(b"admin", 300_000, 100_000),  # the properties lie behind the first block
+    "named": speaking(b"admin").replace(b"\x00\x53\x73", b"\x00\xa3\x14amqp:properties:list"),
     "hidden": b"\x00\x53\x72\xa1\x04nope" + speaking(b"admin"),
 }
 

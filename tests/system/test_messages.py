@@ -115,6 +115,32 @@ def test_a_message_without_body_passes(pair: Pair) -> None:
     pair.passes(FRONT[0], FRONT[3], b"".join(FRONT))
 
 
+def test_sections_by_name_are_those_sections(net: Net, pair: Pair, name: str) -> None:
+    """Of an anonymous sender the properties named so say where to; the manager's request is understood; and a
+    client gets router annotations past the router neither by number nor by name."""
+    named = [symbol("amqp:header:list"), symbol("amqp:properties:list"), symbol("amqp:amqp-value:*")]
+    header, properties, value = (encode(Described(one, [])) for one in named)
+    to = encode(Described(named[1], [None, None, name]))
+    sent = net.send(pair.to.ready_sender(None), header + to + encode(Described(named[2], "body")))
+    (got,) = pair.at.take(pair.receiver)
+    assert bytes(got.data) == header + to + encode(Described(named[2], "body"))
+    got.settle()
+    assert net.settled(sent) == [ACCEPTED]
+    pair.passes(header + properties + value, properties + section(VALUE, "by number"))
+    annotations = [ubyte(0), None, "0/elsewhere", ["0/elsewhere"]]
+    for descriptor in (symbol("skupper:router-annotations"), ulong(0xFFFFFFFF00002000)):
+        sent = net.send(pair.sender, encode(Described(descriptor, annotations)) + section(VALUE, "body"))
+        assert net.settled(sent) == [REJECTED]
+        assert error_of(sent)[0] == "amqp:not-allowed"
+    answers = pair.at.receiver(f"{name}.answers", 1)
+    asked = encode(Described(named[1], [ulong(7), None, "$management", None, f"{name}.answers"]))
+    asked += encode(Described(symbol("amqp:application-properties:map"), {"operation": "GET-MGMT-NODES"}))
+    net.send(pair.to.ready_sender("$management"), asked + encode(Described(named[2], {})))
+    (answer,) = pair.at.take(answers)
+    assert answer.message.properties["statusCode"] == 200
+    answer.settle()
+
+
 def test_every_size_around_the_block_sizes_passes(pair: Pair) -> None:
     """Off by one at the end of a block would show here."""
     for sizes in (range(200, 520), range(16_100, 16_420), range(32_500, 32_800, 3)):

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 from proton import Message, symbol
+from spelled import SPELLINGS, spelled
 
 from routerd.config import ConfigError, parse
 from workers.message_log import COMPONENTS, LONGEST, MessageLog, components, described
@@ -31,6 +32,13 @@ def test_every_part_of_a_message() -> None:
     assert 'creation-time="2017-02-22 14:10:23.883 +0000"' in text
     assert 'group-id="g", group-sequence=0' in text
     assert 'app-properties={"numbers"=[10, 20], "word"=:"O_one", "yes"=true, "none"=null, "bytes"=b' in text
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_sections_by_any_descriptor(spelling: int) -> None:
+    """By number and by name the same is told."""
+    whole = bytes(MESSAGE.encode())
+    assert described(spelled(whole, [spelling]), COMPONENTS) == described(whole, COMPONENTS)
 
 
 def test_only_what_is_wanted() -> None:
