@@ -21,6 +21,8 @@ SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
 
 TRUNK: Final = "inter-router"  # its users are those of other routers, which have been judged there
+EXTERNAL: Final = "EXTERNAL"  # the mechanism by which a certificate is the user
+STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms of those who are nobody in particular
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
 ADMITTED: Final = COUNTERS["connections_admitted"][0]
 TELL_SECONDS: Final = 60.0  # between two lines about the unopened: a scan must not fill the log
@@ -118,14 +120,22 @@ class Guard:
             self.count("certificates_loaded")
             SERVER.info("changed certificates are used for new connections")
 
-    def enter(self, index: int, listener: ListenerSetup, hostname: str, user: str, peer: str) -> Passed:
-        """A peer's OPEN has come and is not answered yet. Raises DeniedError; it has been counted."""
-        if listener.tls is not None and listener.service is None:
+    def enter(
+        self, index: int, listener: ListenerSetup, hostname: str, user: str, mechanism: str, peer: str
+    ) -> Passed:
+        """A peer's OPEN has come and is not answered yet. Raises DeniedError; it has been counted.
+
+        ``mechanism`` is by which SASL knows the user. A certificate is who logs in by EXTERNAL only: one who
+        gave a password is the owner of that, whatever certificate the machine has.
+        """
+        mechanism = mechanism.upper()  # the engine takes a peer's choice in any case
+        if mechanism == EXTERNAL and listener.tls is not None and listener.service is None:
             user = self._certificates.user(self._engine.listener_of(index), index) or user
         if listener.role == TRUNK:
             return self._passed(index, user, Grant())
         try:
-            grant = self._policy.grant(listener.policy_vhost or hostname, user, address_of(peer))
+            known = listener.service is not None or mechanism not in STRANGERS
+            grant = self._policy.grant(listener.policy_vhost or hostname, user, address_of(peer), known=known)
         except DeniedError:
             self.count("refused_vhost")
             raise

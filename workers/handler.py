@@ -128,7 +128,7 @@ class Handler:
 
     def connection_open(self, index: int, generation: int) -> None:
         """The peer's OPEN has come: answer it, if it is no answer itself, and tell the core."""
-        _, hostname, user, _, _, _, config = self.pump.connection_info(index)
+        _, hostname, user, mechanism, _, _, config = self.pump.connection_info(index)
         connector = self.dialled_by.get(index)
         denied = ""
         try:
@@ -137,7 +137,8 @@ class Handler:
             else:
                 self.peers[index] = self.guard.peer(index)
                 listener = self.listeners[config]
-                self.passed[index] = self.guard.enter(index, listener, hostname, user, self.peers[index])
+                peer = self.peers[index]
+                self.passed[index] = self.guard.enter(index, listener, hostname, user, mechanism, peer)
         except DeniedError as error:
             denied = str(error)
             self._denied(error.vhost, "connection")

@@ -67,8 +67,11 @@ class Policy:
             for group in vhost.groups
         }
 
-    def grant(self, hostname: str, user: str, host: str) -> Grant:
-        """For a peer at address ``host`` that asks for a vhost. Raises DeniedError."""
+    def grant(self, hostname: str, user: str, host: str, *, known: bool = True) -> Grant:
+        """For a peer at address ``host`` that asks for a vhost. Raises DeniedError.
+
+        Who is not ``known`` belongs to a group by what strangers are called, but has nothing of its own.
+        """
         if not self._setup.enforce:
             return Grant(max_message_size=self._setup.max_message_size)
         vhost = self._vhost(hostname)
@@ -77,7 +80,7 @@ class Policy:
             raise DeniedError(
                 f"group {group.name} of vhost {vhost.hostname} is not allowed from this host", vhost.hostname
             )
-        return _granted(vhost, group, user, host)
+        return _granted(vhost, group, user, host, user if known else "")
 
     def grant_connector(self, hostname: str) -> Grant:
         """For a connection that a connector with this policyVhost has made. Raises DeniedError."""
@@ -89,7 +92,7 @@ class Policy:
             raise DeniedError(
                 f"policyVhost {hostname} has no group {CONNECTOR_GROUP} for connectors", hostname
             )
-        granted = _granted(vhost, group, CONNECTOR_GROUP, "")
+        granted = _granted(vhost, group, CONNECTOR_GROUP, "", CONNECTOR_GROUP)
         return msgspec.structs.replace(granted, user_id=None)  # messages there come from many users
 
     def _vhost(self, hostname: str) -> VhostSetup:
@@ -152,9 +155,10 @@ def told(grant: Grant, rights: Rights, user: str, host: str) -> Grant:
     return msgspec.structs.replace(grant, admission=admission)
 
 
-def _granted(vhost: VhostSetup, group: GroupSetup, user: str, host: str) -> Grant:
+def _granted(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner: str) -> Grant:
+    """``owner``: whose name stands for ``${user}``; empty: nobody's."""
     return Grant(
-        admission=_admission(vhost, group, user, host),
+        admission=_admission(vhost, group, user, host, owner),
         max_message_size=group.max_message_size,
         max_frame_size=group.max_frame_size,
         max_sessions=group.max_sessions,
@@ -163,7 +167,7 @@ def _granted(vhost: VhostSetup, group: GroupSetup, user: str, host: str) -> Gran
     )
 
 
-def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str) -> Admission:
+def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner: str) -> Admission:
     return Admission(
         vhost=vhost.hostname,
         group=group.name,
@@ -180,10 +184,10 @@ def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str) -> Ad
         allow_dynamic_link_routes=group.allow_dynamic_link_routes,
         allow_admin_status_update=group.allow_admin_status_update,
         allow_fallback_links=group.allow_fallback_links,
-        sources=personal(group.sources, user),
-        targets=personal(group.targets, user),
-        source_patterns=personal(group.source_patterns, user),
-        target_patterns=personal(group.target_patterns, user),
+        sources=personal(group.sources, owner),
+        targets=personal(group.targets, owner),
+        source_patterns=personal(group.source_patterns, owner),
+        target_patterns=personal(group.target_patterns, owner),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from shm import stats
 from shm.complaints import Complaints
 from shm.control import ListenerSetup
-from shm.security import PolicySetup, TlsSetup
+from shm.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
 from workers.guard import TELL_SECONDS, Guard, address_of
 from workers.policy import DeniedError
 from workers.tls import CertificateError
@@ -76,8 +76,8 @@ class Home:
         self.listener = ListenerSetup("l", [], tls=tls)
         self.guard.protect(4, self.listener)
 
-    def user(self, sasl_user: str = "") -> str:
-        return self.guard.enter(1, self.listener, "h", sasl_user, "10.0.0.1:9").user
+    def user(self, sasl_user: str = "", mechanism: str = "EXTERNAL") -> str:
+        return self.guard.enter(1, self.listener, "h", sasl_user, mechanism, "10.0.0.1:9").user
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,39 @@ def test_a_certificate_names_its_user(format_: str, user: str) -> None:
 )
 def test_otherwise_the_user_is_that_of_sasl(tls: TlsSetup | None) -> None:
     assert Home(PolicySetup(), tls).user("bob") == "bob"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "user"),
+    [("EXTERNAL", "alice"), ("external", "alice"), ("PLAIN", "bob"), ("SCRAM-SHA-256", "bob"), ("", "bob")],
+)
+def test_a_certificate_is_the_user_of_external_only(mechanism: str, user: str) -> None:
+    """Who logs in with a password is the owner of the password, whatever certificate its machine has."""
+    assert Home(PolicySetup(), TlsSetup("p", "c", uid_format="n")).user("bob", mechanism) == user
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "service", "granted"),
+    [
+        ("PLAIN", None, ["u_bob"]),
+        ("EXTERNAL", None, ["u_bob"]),
+        ("ANONYMOUS", None, []),
+        ("anonymous", None, []),
+        ("", None, []),
+        ("ANONYMOUS", ServiceSetup("s", "h", "1"), ["u_bob"]),
+    ],
+)
+def test_strangers_have_no_addresses_of_their_own(
+    mechanism: str, service: ServiceSetup | None, granted: list[str]
+) -> None:
+    """An entry with the user's name grants something to who has logged in, or whom a service has named."""
+    group = GroupSetup("$default", sources=["u_${user}"], target_patterns=["u_${user}"])
+    policy = PolicySetup(enforce=True, vhosts=[VhostSetup("h", allow_unknown_user=True, groups=[group])])
+    guard = Guard(policy, Engine(), Counters())
+    listener = ListenerSetup("l", [], service=service)
+    admission = guard.enter(1, listener, "h", "bob", mechanism, "10.0.0.1:9").admission
+    assert admission is not None
+    assert (admission.user, admission.sources, admission.target_patterns) == ("bob", granted, granted)
 
 
 def test_names_are_mapped(tmp_path: Path) -> None:
@@ -237,7 +270,7 @@ def test_other_routers_are_under_no_vhost_policy() -> None:
     guard = Guard(PolicySetup(enforce=True, max_message_size=9), Engine(), Counters())
     engine = guard._engine
     assert isinstance(engine, Engine)
-    passed = guard.enter(1, ListenerSetup("l", [], role="inter-router"), "h", "r", "10.0.0.1:9")
+    passed = guard.enter(1, ListenerSetup("l", [], role="inter-router"), "h", "r", "PLAIN", "10.0.0.1:9")
     assert (passed.user, passed.admission, engine.limits) == ("r", None, [])
     with pytest.raises(DeniedError):
-        guard.enter(1, ListenerSetup("l", [], role="edge"), "h", "r", "10.0.0.1:9")
+        guard.enter(1, ListenerSetup("l", [], role="edge"), "h", "r", "PLAIN", "10.0.0.1:9")

@@ -54,7 +54,9 @@ class FakeGuard:
     def full(self) -> bool:
         return self.crowded
 
-    def enter(self, index: int, listener: ListenerSetup, hostname: str, user: str, peer: str) -> Passed:
+    def enter(
+        self, index: int, listener: ListenerSetup, hostname: str, user: str, mechanism: str, peer: str
+    ) -> Passed:
         if hostname == "forbidden":
             raise DeniedError("no such vhost")
         return Passed(user, True, False, "", "", 0, None)
