@@ -95,8 +95,12 @@ def in_space(text: str, tenant: str, me: Identity) -> str:
     if not tenant:
         return text
     key = address_key(text, me)
-    own = key.startswith("M") and not key.startswith("M0_$temp.")
-    return f"{tenant}/{mobile_text(key)}" if own else text
+    return f"{tenant}/{mobile_text(key)}" if lies_in_a_space(key) else text
+
+
+def lies_in_a_space(key: str) -> bool:
+    """Whether an address is a tenant's own for its clients; others mean the same to everybody."""
+    return key.startswith("M") and not key.startswith("M0_$temp.")
 
 
 def mobile_text(key: str) -> str:
@@ -171,11 +175,12 @@ def _begins(key: str, heads: tuple[str, ...]) -> bool:
 
 
 class Address(msgspec.Struct):
-    """An address in the forwarder's table."""
+    """An address in the forwarder's table. ``ours``: the core itself receives from it."""
 
     key: str
     handle: int
     rule: Rule
+    ours: bool = False
 
 
 class Scopes(Protocol):

@@ -11,7 +11,10 @@ from typing import Final
 
 import msgspec
 
-from core.rights import Rights, Scopes
+from core.addresses import Identity
+from core.linkroutes.termini import named, placeable
+from core.rights import NOT_ALLOWED, Rights, Scopes
+from core.tenants import trespasses
 from shm.payloads import Attach, ConnectionOpened, Denied, Error
 from shm.security import Admission
 from shm.stats import COUNTERS
@@ -21,10 +24,16 @@ LOGGER = logging.getLogger("POLICY")
 TOO_MANY: Final = "amqp:resource-limit-exceeded"
 NO_CONNECTION: Final = Error(TOO_MANY, "connection disallowed by local policy")
 
+NOT_A_TENANTS: Final = Error(
+    NOT_ALLOWED, "this address is in no tenant's space, and the user group does not list it by name"
+)
+NOBODY: Final = Identity("")
+
 REFUSED_CONNECTIONS: Final = COUNTERS["refused_connections"][0]
 REFUSED_LINKS: Final = COUNTERS["refused_links"][0]
 REFUSED_ADDRESSES: Final = COUNTERS["refused_addresses"][0]
 
+Refusal = tuple[Error, int]  # and the counter of such
 Key = tuple[int, int]  # worker, index of the connection in it
 
 
@@ -53,7 +62,7 @@ class Guarded:
         self.senders = 0  # the peer's
         self.receivers = 0
 
-    def refusal(self, attach: Attach) -> tuple[Error, int] | None:
+    def refusal(self, attach: Attach) -> Refusal | None:
         """Why another link is not allowed, and the counter of such refusals."""
         may = self.admission
         if attach.outgoing and self.receivers >= may.max_receivers:
@@ -93,12 +102,13 @@ class Guarded:
 class Admissions:
     """The connections of all workers as policy sees them."""
 
-    def __init__(self, max_connections: int) -> None:
+    def __init__(self, max_connections: int, me: Identity = NOBODY) -> None:
         self._max_connections = max_connections
+        self._me = me
         self._guarded: dict[Key, Guarded] = {}
         self._denied: dict[Key, int] = {}  # generations of connections on their way out
         self.vhosts: dict[str, Vhost] = {}
-        self.scopes = Scopes()
+        self.scopes = Scopes(me)
         self.processed = 0
         self.refused = 0
 
@@ -194,6 +204,27 @@ class Admissions:
             self.leave(key)
         for key in [key for key in self._denied if key[0] == worker]:
             del self._denied[key]
+
+    def refusal(
+        self, guarded: Guarded | None, attach: Attach, connection: ConnectionOpened | None
+    ) -> Refusal | None:
+        """Why an attach is not allowed, and the counter of such refusals."""
+        if attach.restored:
+            return None
+        refusal = None if guarded is None else guarded.refusal(attach)
+        tenant = "" if connection is None else connection.tenant
+        if refusal is None and tenant and self._trespasses(guarded, attach):
+            refusal = NOT_A_TENANTS, REFUSED_ADDRESSES
+        return refusal
+
+    def _trespasses(self, guarded: Guarded | None, attach: Attach) -> bool:
+        texts = named(attach)
+        if texts is None or not placeable(attach):
+            return True  # a broker would be shown an address without the tenant in front
+        rights = None
+        if guarded is not None:
+            rights = guarded.rights.sources if attach.outgoing else guarded.rights.targets
+        return any(trespasses(text, self._me, rights, sends=not attach.outgoing) for text in texts)
 
     def guarded(self, key: Key) -> Guarded | None:
         """A connection under vhost policy; None: it is free of it."""

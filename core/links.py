@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from core.addresses import Address, Addresses, Identity
-from core.admission import Admissions, Guarded
+from core.admission import Admissions, Guarded, Refusal
 from core.auto_links import ROLE as CONTAINER_ROLE
 from core.auto_links import AutoLinks
 from core.edge.place import Place
@@ -94,8 +94,8 @@ class Links:
             self._attach_auto(worker, attach, connection)
             return
         guarded = self._admissions.guarded((worker, attach.connection))
-        if guarded is not None and not attach.restored and (refusal := guarded.refusal(attach)):
-            self._deny(worker, attach, guarded, *refusal)
+        if refusal := self._admissions.refusal(guarded, attach, connection):
+            self._deny(worker, attach, guarded, refusal)
             return
         if not edge and self._served(worker, attach, guarded):
             return
@@ -334,12 +334,15 @@ class Links:
         for watcher in self.watchers:
             watcher.attached(link)
 
-    def _deny(self, worker: int, attach: Attach, guarded: Guarded, error: Error, counter: int) -> None:
+    def _deny(self, worker: int, attach: Attach, guarded: Guarded | None, refusal: Refusal) -> None:
         """Refuse what the policy does not allow."""
+        self._forwarder.count(refusal[1])
+        if guarded is None:
+            self._refuse(worker, attach, refusal[0])
+            return
         guarded.denied(attach.outgoing)
-        self._forwarder.count(counter)
-        guarded.say(attach.name, error)
-        self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, error))
+        guarded.say(attach.name, refusal[0])
+        self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, refusal[0]))
 
     def _refuse(self, worker: int, attach: Attach, error: Error) -> None:
         self._refusals.tell(worker, attach, error)

@@ -75,6 +75,7 @@ class Local:
         self._segments = arenas
         self._arenas: dict[int, n.Arena] = {}
         self._receivers: dict[int, Hear | None] = {}  # by link; None: it takes nothing
+        self._heard: dict[int, Address] = {}  # by link: nobody else receives there
         self._limits: dict[int, int] = {}  # by link: octets of a message, if it takes long ones
         self._unused: list[int] = []  # numbers of links that are gone
         self._incoming: dict[int, _Incoming] = {}  # by the core's handle
@@ -96,7 +97,10 @@ class Local:
 
     def listen(self, text: str, hear: Hear, limit: int = MESSAGE_LIMIT) -> int:
         """As ``subscribe``, for who wants to know where from. ``limit``: octets of a message. The link."""
-        link = self._add_link(True, self._addresses.resolve(text).handle)
+        address = self._addresses.resolve(text)
+        link = self._add_link(True, address.handle)
+        address.ours = True
+        self._heard[link] = address
         self._receivers[link] = hear
         self._limits[link] = limit
         return link
@@ -111,6 +115,8 @@ class Local:
         """Receive on a link no more."""
         self._forwarder.remove_link(self._place, link, GENERATION)
         del self._receivers[link]
+        if address := self._heard.pop(link, None):
+            address.ours = False
         self._limits.pop(link, None)
         self._unused.append(link)
 

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
-from core.addresses import Rules, strip_spelling
+from core.addresses import Identity, Rules, strip_spelling, tokens
 from core.linkroutes.routes import COORDINATOR
 from core.linkroutes.termini import named
+from core.tenants import FIRST, HEADS, trespasses
 from shm.control import AddressSetup
 from shm.payloads import Attach, Error
 from shm.security import Admission
@@ -35,6 +36,8 @@ class AddressRights:
         self._exact = {strip_spelling(name) for name in listed if not name.endswith(ANY)}
         self._beginnings = tuple(name[:-1] for name in listed if name.endswith(ANY))
         self._patterns = Rules([AddressSetup(pattern=one) for one in patterns], "unavailable")
+        routers = [AddressSetup(pattern=one) for one in patterns if tokens(one)[0] in FIRST]
+        self._routers = Rules(routers, "unavailable")
 
     def allow(self, address: str) -> bool:
         """Whether an address as a client spells it may be used."""
@@ -45,13 +48,23 @@ class AddressRights:
             or self._patterns.find(text) is not self._patterns.default
         )
 
+    def lists(self, address: str) -> bool:
+        """Whether an address of routers is allowed by an entry that is about such ones: `*` is not."""
+        text = strip_spelling(address)
+        heads = tuple(one for one in self._beginnings if one.startswith(HEADS))
+        return (
+            text in self._exact
+            or text.startswith(heads)
+            or self._routers.find(text) is not self._routers.default
+        )
+
 
 class Rights:
     """What the links of one connection may be."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
-        self._sources = AddressRights(admission.sources, admission.source_patterns)
+        self.sources = AddressRights(admission.sources, admission.source_patterns)
         self.targets = AddressRights(admission.targets, admission.target_patterns)
 
     def refusal(self, attach: Attach) -> Error | None:
@@ -76,7 +89,7 @@ class Rights:
             return _denied(f"a dynamic {kind}")
         if not texts and not attach.dynamic and not attach.outgoing and not may.allow_anonymous_sender:
             return _denied("an anonymous sender")
-        rights = self._sources if attach.outgoing else self.targets
+        rights = self.sources if attach.outgoing else self.targets
         return None if all(rights.allow(text) for text in texts) else _denied(f"this {kind} address")
 
 
@@ -91,7 +104,8 @@ class Scopes:
     twice: what the forwarder still knows under an old one is never asked for again and makes room in time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, me: Identity) -> None:
+        self._me = me
         self._last = 0
         self._by_key: dict[Key, Scope] = {}
         self._by_number: dict[int, Scope] = {}
@@ -123,7 +137,9 @@ class Scopes:
         scope = self._by_number.get(number)
         if scope is None:
             return False
-        if scope.rights is None or scope.rights.allow(address):
+        rights, tenant = scope.rights, scope.key[1]
+        stranger = bool(tenant) and trespasses(address, self._me, rights, sends=True)
+        if not stranger and (rights is None or rights.allow(address)):
             return True
         scope.told += 1
         if scope.told <= MOST_TOLD:

@@ -92,7 +92,7 @@ class Core:
             names.hash_seed(),
             setup.workers,
         )
-        self.admissions = Admissions(setup.policy.max_connections)
+        self.admissions = Admissions(setup.policy.max_connections, me)
         self.addresses = Addresses(self.forwarder, me, Rules(setup.addresses, setup.default_distribution))
         self.connectors = Connectors()
         self.local = Local(self.forwarder, self.addresses, setup.places, memory.arenas)

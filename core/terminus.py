@@ -28,6 +28,12 @@ NOT_YOURS: Final = Error("amqp:not-allowed", "This address of a route table is f
 NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
 
 
+NOT_HERE: Final = Error(
+    "amqp:not-allowed", "This address is another router's, with all that goes there; attach at that router"
+)
+OURS: Final = Error("amqp:not-allowed", "The router itself receives from this address, and nobody else")
+
+ELSEWHERE: Final = "RHA"  # classes of keys of other routers and areas
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 RMR: Final = "rmr"  # role of connections that speak RMR
 EDGE: Final = "edge"  # of those between an edge router and an interior router
@@ -61,6 +67,10 @@ def barred(
 ) -> Error | None:
     """Why a connection of a role may have no link to an address; ``tables`` are the keys of route tables'."""
     outgoing = attach.outgoing
+    if outgoing and (address.key[0] in ELSEWHERE or address.key == BEYOND):
+        return NOT_HERE
+    if outgoing and address.ours and (role != EDGE or address.key[0] != "M"):
+        return OURS
     if address.rule.distribution == "unavailable":
         return NOT_FOUND
     table, dollar, rest = address.key.partition("/$")

@@ -16,6 +16,7 @@ from core.link import Link
 from core.linkroutes.routes import Routes
 from core.local import Local, RefusedError
 from core.network.message import BadMessageError
+from core.rights import Rights
 from core.streams import Streams
 from core.trunks import dialect
 from shm.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error, LinkRefused
@@ -30,6 +31,13 @@ ONE_WAY: Final = Error("amqp:not-allowed", "Nobody receives from what serves edg
 NO_EDGE: Final = Error(
     "amqp:not-allowed", "Only edge routers ask about addresses, on connections of role edge"
 )
+NOT_ITS_OWN: Final = Error(
+    "amqp:not-allowed", "The source of an edge downlink is the id that the edge router said in OPEN"
+)
+NOT_LISTED: Final = Error(
+    "amqp:unauthorized-access", "_edge/ and the edge router's id are not among the sources of its user group"
+)
+RIVAL: Final = Error("amqp:not-allowed", "Another user has connected as an edge router of this id")
 INVALID: Final = Error("amqp:invalid-field", "An edge downlink needs the router's id as its source")
 # So little that it comes back message by message: qdrouterd takes the credit in a flow for all that it has.
 BEATS: Final = 2
@@ -100,9 +108,20 @@ class Downlinks:
         self.closed(worker, opened.connection)
         if opened.restored:  # its links would have to be told apart: made anew they need not
             self._close(worker, opened, AGAIN)
+        elif (other := self._rival(opened)) is not None:
+            what = "was refused: it says the id of an edge router that another user has connected: "
+            self._complain(opened, what, f"{opened.container!r}, user {other.user!r} at {other.host}")
+            self._close(worker, opened, RIVAL)
+            return
         self._number += 1
         edge = Edge(self._number, worker, opened, self._streams.begin(worker, opened, [], lambda: True))
         self._edges[worker, opened.connection] = self._by_number[edge.number] = edge
+
+    def _rival(self, opened: ConnectionOpened) -> ConnectionOpened | None:
+        """Who else is connected by the same id. One edge router may be there twice, for a while when it
+        connects again, or by two connectors; but always as the same user."""
+        there = (edge.opened for edge in self._edges.values())
+        return next((o for o in there if o.container == opened.container and o.user != opened.user), None)
 
     def closed(self, worker: int, connection: int, generation: int | None = None) -> None:
         """A connection is gone; its links were detached before."""
@@ -141,14 +160,30 @@ class Downlinks:
             return AGAIN
         name = strip_spelling(attach.address or "")
         if attach.outgoing and DOWNLINK in attach.capabilities:
-            if not name or "/" in name:
-                return INVALID
-            return self._at(f"H{name}", through=True)
+            return self._downlink(edge, name)
         if attach.outgoing and name == TRACKING:
             return self._at(f"L{TRACKING}.{edge.number}")
         if name == LOOKUP and not attach.outgoing:
             return self._at(f"L{LOOKUP}", capacity=QUESTIONS)
         return self.serves(attach)
+
+    def _downlink(self, edge: Edge, name: str) -> Place | Error:
+        """Over a downlink goes all that is for an edge router: nobody gets another one's."""
+        if not name or "/" in name:
+            return INVALID
+        rights = None if edge.opened.admission is None else Rights(edge.opened.admission).sources
+        if name != edge.opened.container:
+            what, error = "wanted the messages for another edge router: ", NOT_ITS_OWN
+        elif rights is not None and not (rights.allow(f"_edge/{name}") or rights.allow(name)):
+            what, error = "is an edge router that its user group does not list: ", NOT_LISTED
+        else:
+            return self._at(f"H{name}", through=True)
+        self._complain(edge.opened, what, repr(name))
+        return error
+
+    def _complain(self, opened: ConnectionOpened, what: str, detail: str) -> None:
+        who = f"user {opened.user!r} at {opened.host.rpartition(':')[0]}"
+        self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9, detail)
 
     def serves(self, attach: Attach) -> Place | Error | None:
         """Where a link to what serves edge routers leads on any other connection; None: it is none."""

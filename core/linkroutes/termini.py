@@ -50,6 +50,17 @@ def named(attach: Attach) -> list[str] | None:
     return [*found, address] if address else found
 
 
+def placeable(attach: Attach) -> bool:
+    """Whether a broker is shown all addresses of a terminus as `placed` has them."""
+    if attach.termini is None:
+        return True
+    terminus = _counting(attach.termini, attach.outgoing)
+    properties = _properties(terminus)
+    if NODE_ADDRESS not in properties:
+        return True
+    return not terminus.address and all(isinstance(one, str) for one in properties.values())
+
+
 def _counting(termini: Termini, outgoing: bool) -> Terminus:
     return termini.source if outgoing else termini.target
 

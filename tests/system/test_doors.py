@@ -9,64 +9,23 @@ from typing import Any
 
 import pytest
 from broker import Broker
+from doors import LISTENERS, NOT_ALLOWED, USERS, User, attach, configured, node, outcome
 from peer import REJECTED, Net, Peer, error_of, is_closed, is_open
-from proton import Link, Message, Sender, symbol
+from proton import Message, symbol
 from running import Configuration, RunningRouter, address_of, until
 from websocket import WebSocket, ask
 
-NOT_ALLOWED = "amqp:unauthorized-access"
-
-GROUP = """
-vhost {{
-    hostname: {}
-    allowUnknownUser: yes
-    groups: {{
-        $default: {{
-            remoteHosts: *
-            {}
-        }}
-    }}
-}}
-"""
-VHOSTS = {
-    "tight": ["sources: pub, lr.pub", "targets: pub, lr.pub", "allowDynamicSource: yes"],
-    "still": ["sources: pub, lr.pub", "targets: pub, lr.pub", "allowUserIdProxy: yes"],
-    "loose": ["sources: pub", "targets: pub", "allowAnonymousSender: yes", "allowDynamicSource: yes"],
-    "transacted": ["targets: $coordinator"],
-    "brokers": ["sources: *", "targets: *", "allowUserIdProxy: yes", "allowAnonymousSender: yes"],
-}
-LISTENERS = {
-    "normal": ["multiTenant: no"],
-    "route-container": ["role: route-container", "policyVhost: brokers"],
-    "edge": ["role: edge"],
-    "tenant": ["multiTenant: yes"],
-    "web": ["http: yes"],
-}
-ROUTES = """
-linkRoute {{
-    prefix: {0}
-    direction: in
-    containerId: broker
-}}
-linkRoute {{
-    prefix: {0}
-    direction: out
-    containerId: broker
-}}
-"""
 DOORS = ["normal", "edge", "tenant", "web"]  # by which clients come in
 
 
+needs_users = pytest.mark.skipif(
+    not USERS, reason="the AMQP engine was built without Cyrus SASL: install libsasl2-dev, then make build"
+)
+
+
 @pytest.fixture(scope="module")
-def configuration() -> Configuration:
-    listeners = [
-        "listener {\n" + "\n".join(["host: 127.0.0.1", "port: 0", *more]) + "\n}\n"
-        for more in list(LISTENERS.values())[1:]
-    ]
-    vhosts = [GROUP.format(name, "\n".join(said)) for name, said in VHOSTS.items()]
-    routes = [ROUTES.format(prefix) for prefix in ("lr", "tight/lr", "$coordinator")]
-    policy = "policy {\n enableVhostPolicy: yes\n}\n"
-    return Configuration("mode: interior", sections=policy + "".join(listeners + vhosts + routes))
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
+    return configured(tmp_path_factory.mktemp("sasl"))
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +43,9 @@ Enter = Callable[..., Peer]
 def enter(net: Net, router: RunningRouter) -> Enter:
     """A client comes in by a door, for a vhost."""
 
-    def enter(vhost: str, door: str = "normal", container: str = "") -> Peer:
+    def enter(
+        vhost: str, door: str = "normal", container: str = "", user: str = "", opens: bool = True
+    ) -> Peer:
         if door == "web":
             found = re.search(r"http://127.0.0.1:(\d+)", router.output)
             assert found is not None
@@ -94,47 +55,13 @@ def enter(net: Net, router: RunningRouter) -> Enter:
             net.peers.append(peer)
         else:
             place = address_of(router.urls[list(LISTENERS).index(door)])
-            peer = net.begin_peer(place, hostname=vhost)
+            peer = User(net, place, hostname=vhost, user=user) if user else Peer(net, place, hostname=vhost)
+            net.peers.append(peer)
         if container:
             peer.connection.container = container
-        return peer.open()
+        return peer.open() if opens else peer
 
     return enter
-
-
-def attach(peer: Peer, sends: bool, address: str | None = None, **more: Any) -> Link:
-    """A link whose terminus says what an attacker wants it to."""
-    assert peer.default_session is not None
-    name = peer.name()
-    link: Link = peer.default_session.sender(name) if sends else peer.default_session.receiver(name)
-    terminus = link.target if sends else link.source
-    terminus.address = address
-    terminus.dynamic = more.get("dynamic", False)
-    if "node" in more:
-        terminus.properties.put_object(more["node"])
-    if "capability" in more:
-        terminus.capabilities.put_object(symbol(more["capability"]))
-    peer.inboxes[link.name] = []
-    link.open()
-    return link
-
-
-def outcome(net: Net, link: Link) -> str:
-    """The condition by which a link is refused; empty: it is open."""
-    net.until(lambda: is_closed(link) or _serves(link), "an answer")
-    return error_of(link)[0] if is_closed(link) else ""
-
-
-def _serves(link: Link) -> bool:
-    if not is_open(link):
-        return False
-    terminus = link.remote_target if isinstance(link, Sender) else link.remote_source
-    return bool(terminus.address or link.credit)
-
-
-def node(address: object) -> dict[Any, Any]:
-    """Properties of a dynamic node that is to lie at an address."""
-    return {symbol("x-opt-qd.address"): address}
 
 
 # What a terminus may say that names a forbidden address: all kinds of links, routed and not.
@@ -238,3 +165,132 @@ def test_who_may_speak_for_others_does(net: Net, enter: Enter, broker: Broker) -
         net.stream(sender, data)
         (arrived,) = broker.take(broker.taken())
         assert bytes(arrived.data) == data
+
+
+@needs_users
+def test_a_strangers_name_opens_nothing(net: Net, enter: Enter) -> None:
+    """A stranger is called anonymous and has nothing of its own; a user has its own, and nobody else's."""
+    stranger, alice = enter("own"), enter("own", user="alice")
+    for sends in (True, False):
+        assert outcome(net, attach(stranger, sends, "u_anonymous")) == NOT_ALLOWED
+        assert outcome(net, attach(stranger, sends, "u_")) == NOT_ALLOWED
+        assert outcome(net, attach(alice, sends, "u_alice")) == ""
+        assert outcome(net, attach(alice, sends, "u_bob")) == NOT_ALLOWED
+
+
+# ---- what is of routers ----
+
+OF_ROUTERS = [
+    "_topo/0/another/temp.x",
+    "amqp:/_topo/0/another/$management",
+    "_topo/1/another/x",
+    "_edge/another/temp.x",
+    "$management",
+    "_local/$management",
+    "/_local/agent",
+    "_local/qdhello",
+    "_topo/0/all/qdrouter",
+    "_local/_$qd.edge_heartbeat",
+    "_local/_$qd.addr_lookup",
+]
+
+
+@pytest.mark.parametrize("door", ["normal", "edge", "web"])
+def test_nobody_receives_what_is_for_another_router(net: Net, enter: Enter, door: str) -> None:
+    """A receiver there would get a share of it, or all: requests with passwords, replies to other clients."""
+    peer = enter("all", door)
+    links = [(address, attach(peer, False, address)) for address in OF_ROUTERS]
+    wrong = [address for address, link in links if outcome(net, link) != "amqp:not-allowed"]
+    assert wrong == (["$management"] if door == "edge" else []), "an edge router may know its own only"
+
+
+# What lies in no tenant's space, however it is spelt.
+COMMON = [
+    "_local/meet",
+    "amqp:/_local/meet",
+    "amqp://somewhere/_local/meet",
+    "/_local/$management",
+    "_topo/0/all/meet",
+    "_topo/all/all/meet",
+    "_topo/0/{}/meet",
+    "_topo/0/{}/temp.meet",
+    "_topo/0/{}/$management",
+    "_topo/0/another/meet",
+    "_topo/7/another/meet",
+    "_edge/another/meet",
+    "_$temp.meet",
+    "/_$temp.meet",
+]
+
+
+def test_tenants_do_not_meet_where_routers_do(net: Net, router: RunningRouter, enter: Enter) -> None:
+    """`*` is all of a tenant's own addresses: those in nobody's space are refused by link and by message."""
+    tenant = enter("all", "tenant")
+    texts = [text.format(router.id) for text in COMMON]
+    links = [(sends, text, attach(tenant, sends, text)) for text in texts for sends in (True, False)]
+    dynamic = [attach(tenant, True, None, dynamic=True, node=node(text)) for text in texts]
+    assert [one[:2] for one in links if outcome(net, one[2]) != NOT_ALLOWED] == []
+    assert {outcome(net, link) for link in dynamic} == {NOT_ALLOWED}
+    sender = tenant.ready_sender(None)
+    sent = [net.send(sender, Message(address=text, body="x")) for text in texts]
+    assert set(net.settled(*sent)) == {REJECTED}
+    assert {error_of(one)[0] for one in sent} == {NOT_ALLOWED}
+
+
+def test_tenants_use_what_their_group_lists(net: Net, enter: Enter) -> None:
+    """By a name or a pattern that says so; and who is no tenant is bound by the policy alone."""
+    tenant, client = enter("common", "tenant"), enter("all")
+    receiver = tenant.receiver("_local/meet", 10)
+    for sender in (
+        tenant.ready_sender("_local/meet"),
+        client.ready_sender("_local/meet"),
+        tenant.ready_sender(None),
+    ):
+        net.send(sender, Message(address="_local/meet", body="x"))
+        tenant.take(receiver)[0].settle()
+    assert outcome(net, attach(tenant, False, "_local/other")) == NOT_ALLOWED
+    assert outcome(net, attach(tenant, True, "_topo/0/all/meet")) == NOT_ALLOWED
+
+
+def test_tenants_get_answers(net: Net, enter: Enter) -> None:
+    """Names that the router has made up are sent to by link and by message, also by another tenant."""
+    asker, other = enter("all", "tenant"), enter("common", "tenant")
+    answers = asker.receiver(None, 10)
+    address = answers.remote_source.address
+    for peer in (asker, other):
+        for sender in (peer.ready_sender(address), peer.ready_sender(None)):
+            net.send(sender, Message(address=address, body="x"))
+            asker.take(answers)[0].settle()
+    assert outcome(net, attach(asker, False, address)) == NOT_ALLOWED, "nobody else listens there"
+
+
+# ---- edge routers ----
+
+DOWNLINK = {"capability": "qd.router-edge-downlink"}
+
+
+@needs_users
+def test_an_edge_connection_has_its_own_downlink_only(net: Net, enter: Enter) -> None:
+    """By the id of its OPEN, which its user group lists."""
+    edge = enter("own", "edge", "alice", "alice")
+    assert outcome(net, attach(edge, False, "alice", **DOWNLINK)) == ""
+    assert outcome(net, attach(edge, False, "bob", **DOWNLINK)) == "amqp:not-allowed"
+    assert outcome(net, attach(edge, False, "a/b", **DOWNLINK)) == "amqp:invalid-field"
+    assert outcome(net, attach(edge, False, "_edge/bob/x")) == NOT_ALLOWED
+    liar = enter("own", "edge", "somebody", "bob")
+    assert outcome(net, attach(liar, False, "somebody", **DOWNLINK)) == NOT_ALLOWED
+
+
+@needs_users
+def test_an_edge_routers_id_belongs_to_one_user(net: Net, enter: Enter, router: RunningRouter) -> None:
+    """It may be there twice, as when it connects again; another user, or nobody, is sent away and told."""
+    first, again = (enter("all", "edge", "E", "alice") for _ in range(2))
+    for who in ({"user": "bob"}, {}):
+        rival = enter("all", "edge", "E", opens=False, **who)
+        rival.expect_error = True
+        rival.connection.open()
+        net.until(lambda: rival.connection.remote_condition, "CLOSE")  # noqa: B023 - used at once
+        assert rival.connection.remote_condition.name == "amqp:not-allowed"
+    until(lambda: "'bob' at 127.0.0.1 was refused: it says the id" in router.log, "a line that names both")
+    for edge in (first, again):
+        assert outcome(net, attach(edge, False, "E", **DOWNLINK)) == ""

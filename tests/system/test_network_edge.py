@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from members import DISPATCH, OURS, SKUPPER, Member, Network, program, query, section
-from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
+from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, error_of, is_closed
 from proton import Message
-from running import until
+from running import free_port, until
 
 STATES = [ACCEPTED, REJECTED, RELEASED, MODIFIED]
 
@@ -17,6 +17,7 @@ OTHERS = {DISPATCH: ("qd", "e3", "qe"), SKUPPER: ("sk", "e4", "se")}
 
 
 ENDPOINTS = ["e1", "hub", "e2"]
+TENANTS = {"hub": free_port(), "e1": free_port()}  # where tenants connect
 TABLE = """newrt|start|star
 mse|1000|-1|e1:1
 mse|1001|-1|hub:1
@@ -45,8 +46,12 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         name: section("routeTable", f"name: {name}", f"address: ric.{name}", f"seed: {seed}", "connect: no")
         for name in ("hub", "e1")
     }
-    network.add("hub", more=tables["hub"])
-    network.add("e1", OURS, {"hub": 1}, mode="edge", more=tables["e1"])
+    doors = {
+        name: section("listener", "host: 127.0.0.1", f"port: {TENANTS[name]}", "multiTenant: yes")
+        for name in TENANTS
+    }
+    network.add("hub", more=tables["hub"] + doors["hub"])
+    network.add("e1", OURS, {"hub": 1}, mode="edge", more=tables["e1"] + doors["e1"])
     network.add("e2", OURS, {"hub": 1}, mode="edge")
     for kind, (interior, ours, theirs) in OTHERS.items():
         if available(kind):
@@ -145,6 +150,35 @@ def test_dynamic_addresses_are_reached_from_everywhere(
         got = receiver_at.take(receiver)[0]
         got.settle()
         assert net.settled(sent) == [ACCEPTED]
+
+
+@pytest.mark.parametrize(("here", "there"), [("hub", "e1"), ("e1", "hub"), ("e1", "e2"), ("hub", "hub")])
+def test_a_tenants_dynamic_addresses_are_reached_from_everywhere(
+    star: Network, net: Net, here: str, there: str
+) -> None:
+    """Also by a tenant at another router, by link and by message; but not by a name that it has chosen."""
+    tenant = net.peer(("127.0.0.1", TENANTS[here]), hostname="red")
+    place = ("127.0.0.1", TENANTS[there]) if there in TENANTS else star[there].address
+    asker = net.peer(place, hostname="blue")
+    receiver = asker.receiver(None, 10)
+    address = receiver.remote_source.address
+    anonymous = tenant.ready_sender(None)
+    for sender in (tenant.ready_sender(address), anonymous):
+        sent = net.send(sender, Message(address=address, body="hello"))
+        asker.take(receiver)[0].settle()
+        assert net.settled(sent) == [ACCEPTED]
+    sent = net.send(anonymous, Message(address=address[:-1], body="guessed"))
+    assert net.settled(sent) == [REJECTED]
+
+
+@pytest.mark.parametrize(
+    ("at", "address"), [("hub", "_edge/e1/x"), ("e2", "_edge/e1/x"), ("e2", "_topo/0/hub/x")]
+)
+def test_nobody_receives_what_is_for_another_router(star: Network, net: Net, at: str, address: str) -> None:
+    """A client's receiver there would get all that goes to dynamic addresses and to the management agent."""
+    link = net.peer(star[at].address).begin_receiver(address)
+    net.until(lambda: is_closed(link), "refusal")
+    assert error_of(link)[0] == "amqp:not-allowed"
 
 
 def hears(member: Member, key: str, number: int) -> None:

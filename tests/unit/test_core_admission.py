@@ -3,7 +3,9 @@
 import logging
 
 import pytest
+from msgspec.structs import replace
 
+from core.addresses import Identity, strip_spelling
 from core.admission import Admissions
 from core.network import wire
 from core.rights import MOST_TOLD, AddressRights, Rights, Scopes
@@ -226,6 +228,86 @@ def test_names_beginnings_and_patterns(address: str, allowed: bool) -> None:
     assert AddressRights(["a", "temp*"], ["p.*.q"]).allow(address) is allowed
 
 
+@pytest.mark.parametrize(
+    ("address", "listed"),
+    [
+        ("_local/a", True),
+        ("/_local/a", True),
+        ("_local/b", False),
+        ("_topo/0/all/x", True),
+        ("_topo/0/R/x", False),
+        ("_edge/E/x", True),
+        ("_$temp.x", False),
+        ("anything", False),
+    ],
+)
+def test_what_is_of_routers_is_listed_by_its_name(address: str, listed: bool) -> None:
+    """A star, the beginning of a word and a pattern for everything are about a tenant's own addresses."""
+    rights = AddressRights(["*", "_*", "_local*", "_local/a", "_topo/0/all/*"], ["#", "*.x", "_edge.#"])
+    assert rights.allow(address)
+    assert rights.lists(address) is listed
+
+
+MADE = "temp.0123456789ABCd+"
+ME = Identity("R")
+
+
+@pytest.mark.parametrize(
+    ("address", "sends", "receives"),
+    [
+        ("orders", True, True),
+        ("$management", True, True),
+        ("_local", True, True),
+        ("_topo", True, True),
+        ("_local/x", False, False),
+        ("amqp://h/_local/x", False, False),
+        ("_topo/0/all/x", False, False),
+        ("_topo/0/R/$management", False, False),
+        ("_topo/9/R", False, False),
+        ("_edge/E/x", False, False),
+        ("_$temp.x", False, False),
+        (f"amqp:/_topo/0/R/{MADE}", True, False),
+        (f"_topo/0/other/{MADE}", True, False),
+        (f"_edge/E/{MADE}", True, False),
+        (f"_${MADE}", True, False),
+        (f"_local/{MADE}", False, False),
+        (f"_topo/0/all/{MADE}x", False, False),
+        (f"_topo/0/a/b/{MADE}", False, False),
+        (f"_topo/0/R/{MADE}\n", False, False),
+    ],
+)
+def test_what_a_tenant_may_name(address: str, sends: bool, receives: bool) -> None:
+    """Its own addresses, and to send to what a router has made up; other addresses of routers are listed."""
+    links = (attach(address, outgoing=False), attach(address, outgoing=True))
+    of_tenant, free = (replace(opened(0), tenant=tenant, admission=None) for tenant in ("t", ""))
+    it = Admissions(9, ME)
+    assert [it.refusal(None, link, of_tenant) is None for link in links] == [sends, receives]
+    assert [it.refusal(None, link, free) for link in links] == [None, None]
+    assert it.scopes.allow(it.scopes.enter(None, "t"), address) is sends
+    assert it.scopes.allow(it.scopes.enter(AddressRights(["*"], []), "t"), address) is sends
+    assert it.scopes.allow(it.scopes.enter(AddressRights(["*", strip_spelling(address)], []), "t"), address)
+    assert it.scopes.allow(it.scopes.enter(None), address)
+
+
+@pytest.mark.parametrize(
+    ("address", "properties", "allowed"),
+    [
+        (None, wire.mapping([(NAME, wire.string("q"))]), True),
+        ("q", wire.mapping([(NAME, wire.string("q"))]), False),
+        (None, wire.mapping([(NAME, wire.string("q")), (wire.symbol("more"), b"\x52\x01")]), False),
+        (None, b"\xff", False),
+    ],
+)
+def test_a_broker_is_shown_no_address_without_its_tenant(
+    address: str | None, properties: bytes, allowed: bool
+) -> None:
+    """Where the router cannot put the tenant in front of all that a terminus names, the link is refused."""
+    termini = replace(node(True, properties), source=Terminus(1, address, properties=properties))
+    link = attach(address, dynamic=True, termini=termini)
+    of_tenant = replace(opened(0), tenant="t", admission=None)
+    assert (Admissions(9, ME).refusal(None, link, of_tenant) is None) is allowed
+
+
 def test_a_star_is_everything_and_nothing_is_nothing() -> None:
     assert AddressRights(["*"], []).allow("any.thing")
     assert AddressRights([], ["#"]).allow("any.thing")
@@ -234,7 +316,7 @@ def test_a_star_is_everything_and_nothing_is_nothing() -> None:
 
 def test_a_scope_is_shared_while_used_and_its_number_never_again() -> None:
     """Otherwise the forwarder would take what it knows of one for another."""
-    scopes = Scopes()
+    scopes = Scopes(Identity("me"))
     one = scopes.enter(AddressRights(["out"], []))
     assert scopes.enter(AddressRights(["out"], [])) == one
     other = scopes.enter(AddressRights(["x"], []))
@@ -253,7 +335,7 @@ def test_a_scope_is_shared_while_used_and_its_number_never_again() -> None:
 def test_denied_messages_are_told_of_but_not_for_ever(caplog: pytest.LogCaptureFixture) -> None:
     """A line for each address, as long as somebody reads that."""
     caplog.set_level(logging.INFO, "POLICY")
-    scopes = Scopes()
+    scopes = Scopes(Identity("me"))
     number = scopes.enter(AddressRights(["out"], []))
     assert scopes.allow(number, "out")
     assert not any(scopes.allow(number, f"secret.{i}") for i in range(2 * MOST_TOLD))

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from core.local import LENT_TO_ONE, MESSAGE_LIMIT, WAITING_BYTES
 from core.router import Core
+from core.terminus import OURS, barred
 from shm import native as n
 from shm.control import Setup
 from shm.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened
@@ -274,3 +276,16 @@ def test_the_counts_of_links_and_addresses(bed: Bed) -> None:
     assert (incoming["deliveries"], incoming["accepted"], incoming["presettled"]) == (1, 1, 0)
     assert (outgoing["deliveries"], outgoing["accepted"], outgoing["presettled"]) == (1, 0, 1)
     bed.at_rest()
+
+
+def test_where_the_core_receives_nobody_else_does(bed: Bed) -> None:
+    """As long as it does: a receiver beside it would get a share of what is asked of the router."""
+    local, addresses = bed.core.local, bed.core.addresses
+    link = local.listen("mine", lambda *_: None)
+    mine = addresses.resolve("mine")
+    receiver = Attach(9, 1, 0, "l", True, "mine")
+    refused = [barred(mine, receiver, set(), role, lambda _: {}) for role in ("normal", "edge")]
+    assert refused == [OURS, None], "an edge router's core has an address of that name, too"
+    assert barred(mine, replace(receiver, outgoing=False), set(), "edge", lambda _: {}) is None
+    local.leave(link)
+    assert barred(mine, replace(receiver, restored=True), set(), "normal", lambda _: {}) is None
