@@ -20,12 +20,16 @@ LONGEST: Final = 4 << 20  # octets: 10,000 applications have less
 
 
 class Remembered:
-    """The file; an empty path: there is none. What goes wrong with it is said once, and nothing else."""
+    """The file; an empty path: there is none. What goes wrong with it is said once, and nothing else.
+
+    A file that holds something else stays as it is: its path was given by mistake, or by a stranger.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = Path(path) if path else None
         self._saved: Known = []
         self._said = False
+        self._foreign = False
 
     def load(self) -> Known:
         """Those of before."""
@@ -35,12 +39,16 @@ class Remembered:
             found = self._path.stat()
             if found.st_uid not in (0, os.geteuid()):
                 raise PermissionError("it belongs to another user")
-            if found.st_size <= LONGEST:
+            if found.st_size > LONGEST:
+                raise ValueError(f"it is longer than {LONGEST} octets")
+            if found.st_size:  # a crash of the machine leaves it empty
                 self._saved = self._checked(msgspec.json.decode(self._path.read_bytes(), type=Known))
         except FileNotFoundError:
             pass
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._complain("read", error)
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            self._foreign = True
+            stays = "it stays as it is, and no application is remembered: move it away, or give another path"
+            self._complain("read", f"{error}; {stays}")
         return self._saved
 
     def _checked(self, found: Known) -> Known:
@@ -52,7 +60,7 @@ class Remembered:
 
     def save(self, known: Known) -> None:
         """These from now on."""
-        if self._path is None or known == self._saved:
+        if self._path is None or self._foreign or known == self._saved:
             return
         self._saved = known
         beside = self._path.with_name(f"{self._path.name}.new")

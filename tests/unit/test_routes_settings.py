@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.routes.remembered import Remembered
+from core.routes.remembered import LONGEST, Remembered
 from routerd.config import ConfigError, parse
 from routerd.tables import asked_manager, interval, source_name, tables
 from shm.tables import TableSetup
@@ -148,16 +148,24 @@ def test_applications_are_remembered(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"[1]", b'[["a"]]', b"\xff", b"[" * 100_000])
-def test_a_file_that_makes_no_sense_is_no_reason_to_fail(
+@pytest.mark.parametrize(
+    "content", [b"hello", b"[1]", b'[["a"]]', b"\xff", b"[" * 100_000, b"[]" + b" " * LONGEST]
+)
+def test_a_file_that_makes_no_sense_stays_as_it_is(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said once, and written anew."""
+    """It may be somebody else's. That is said once, with what to do; one that is empty is written anew."""
     path = tmp_path / "known"
     path.write_bytes(content)
     remembered = Remembered(str(path))
     assert remembered.load() == []
     assert f"{path} cannot be read" in caplog.text
+    assert "it stays as it is, and no application is remembered: move it away" in caplog.text
+    remembered.save([("a:1", "a:2")])
+    assert path.read_bytes() == content
+    path.write_bytes(b"")
+    remembered = Remembered(str(path))
+    assert remembered.load() == []
     remembered.save([("a:1", "a:2")])
     assert Remembered(str(path)).load() == [("a:1", "a:2")]
 
