@@ -1,5 +1,6 @@
 """The command line: run and check a router, look at a running one, change it."""
 
+import logging
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -12,6 +13,7 @@ import click
 from routerd.asking import SECONDS, asks, bus, examples, place_of
 from routerd.config import Config, ConfigError, default_config, load
 from routerd.config.source import closest
+from routerd.journald import for_stderr
 
 STATUSES = "Exit status: 0; 1 when something is wrong, and standard error says what; 2 for the command line."
 
@@ -50,8 +52,7 @@ def run(file: Path | None) -> None:
     if more := click.get_current_context().args:
         raise click.UsageError(f"{more[0]!r} is not understood; give a configuration as --config {more[0]}")
     config = _loaded(file) if file else default_config()
-    for warning in config.warnings:
-        click.echo(warning, err=True)
+    _warn(config)
     supervisor = import_module("routerd.supervisor")  # late: a check needs none of it
     sys.exit(supervisor.run(config))
 
@@ -66,8 +67,7 @@ def check(file: Path) -> None:
     Warnings are told, too. No port is opened, and no router needs to run.
     """
     config = _loaded(file)
-    for warning in config.warnings:
-        click.echo(warning, err=True)
+    _warn(config)
     click.echo(f"{file}: ok ({config.count} {'entity' if config.count == 1 else 'entities'})")
 
 
@@ -223,8 +223,13 @@ def _loaded(file: Path) -> Config:
     try:
         return load(file)
     except ConfigError as error:
-        click.echo(error, err=True)
+        click.echo(for_stderr(str(error), logging.ERROR), err=True)
         sys.exit(1)
+
+
+def _warn(config: Config) -> None:
+    for warning in config.warnings:
+        click.echo(for_stderr(str(warning), logging.WARNING), err=True)
 
 
 if __name__ == "__main__":

@@ -3,20 +3,23 @@
     2026-11-21 06:34:17.123456 +0000 SERVER (info) worker 0 serves pid=4713 generation=1 process=supervisor
 
 Time, module and level stand as in qdrouterd's log and its modules name the loggers, so what reads that log
-reads this one; the process that wrote a line is named behind its text. Every line reaches its file in one
-write() with O_APPEND, so lines of several processes never mix. Text from outside cannot
-forge a line: control characters are written as escapes. What is written is kept in the process's journal
-(shm/journal.py), too.
+reads this one; the process that wrote a line is named behind its text. With `format: json` a line is an
+object. Every line reaches its file in one write() with O_APPEND, so lines of several processes never mix.
+Text from outside cannot forge a line: control characters are written as escapes. What is written is kept in
+the process's journal (shm/journal.py), too.
 """
 
 import json
 import logging
+import math
 import syslog
 import time
 from collections import deque
 from collections.abc import Container, Iterable
-from typing import Protocol
+from datetime import datetime
+from typing import NamedTuple, Protocol
 
+from routerd.journald import STDERR, STDOUT, is_journal, marked, priority
 from routerd.output import LogError, Output, SystemLog
 from shm.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
 
@@ -30,8 +33,7 @@ _NAMES = {number: name for name, number in LEVELS.items()}
 _INFO_AND_ABOVE = frozenset(number for number in _NAMES if number >= logging.INFO)
 _NOTHING = logging.CRITICAL + 1
 
-# level → syslog priority; critical is what is left
-_PRIORITIES = {TRACE: 7, logging.DEBUG: 7, logging.INFO: 6, NOTICE: 5, logging.WARNING: 4, logging.ERROR: 3}
+_STREAMS = {"stderr": STDERR, "stdout": STDOUT}
 
 
 class LogSetup(Protocol):
@@ -47,6 +49,8 @@ class LogSetup(Protocol):
     def include_source(self) -> bool | None: ...
     @property
     def output_file(self) -> str | None: ...
+    @property
+    def format(self) -> str | None: ...
 
 
 def parse_enable(text: str) -> frozenset[int] | None:
@@ -81,7 +85,7 @@ def event(logger: logging.Logger, level: int, text: str, **fields: object) -> No
     """Log `text` and its fields as `key=value`; a value that is not one plain word is quoted."""
     if logger.isEnabledFor(level):
         words = [text, *(f"{key}={_field(value)}" for key, value in fields.items())]
-        logger.log(level, "%s", " ".join(words), stacklevel=2)
+        logger.log(level, "%s", " ".join(words), stacklevel=2, extra={"event": text, "fields": fields})
 
 
 def configure(logs: Iterable[LogSetup], process: str, *, starting: bool = False) -> list[LogError]:
@@ -161,15 +165,23 @@ def keep_in(journal: Journal | None) -> None:
     _kept.move(journal)
 
 
+class _Form(NamedTuple):
+    """What a line looks like."""
+
+    timestamp: bool
+    source: bool
+    json: bool
+
+
 class _Handler(logging.Handler):
     """Writes the enabled levels of one module."""
 
-    def __init__(self, enabled: frozenset[int], process: str, timestamp: bool, source: bool) -> None:
+    def __init__(self, enabled: frozenset[int], process: str, form: _Form) -> None:
         super().__init__()
         self.enabled = enabled
+        self._name = process
         self._process = f"process={_field(process)}"
-        self._timestamp = timestamp
-        self._source = source
+        self._form = form
 
     def filter(self, record: logging.LogRecord) -> bool:
         if getattr(record, ALWAYS, False):
@@ -191,11 +203,28 @@ class _Handler(logging.Handler):
         level = _NAMES.get(record.levelno, record.levelname.lower())
         return module, level, f"{printable(record.getMessage())} {self._process}"
 
+    def object(self, record: logging.LogRecord) -> dict[str, object]:
+        """What a line tells, by name."""
+        module, level, _ = self._parts(record)
+        told: dict[str, object] = {"level": level, "module": module, "process": self._name}
+        if self._form.timestamp:
+            told = {"time": datetime.fromtimestamp(record.created).astimezone().isoformat(), **told}
+        told["message"] = getattr(record, "event", None) or record.getMessage()
+        if fields := getattr(record, "fields", None):
+            told["fields"] = fields
+        if self._form.source:
+            told["source"] = f"{record.filename}:{record.lineno}"
+        if record.exc_info:
+            told["traceback"] = logging.Formatter().formatException(record.exc_info)
+        return told
+
     def format(self, record: logging.LogRecord) -> str:
+        if self._form.json:
+            return json.dumps(_plain(self.object(record)))
         words = ["{} ({}) {}".format(*self._parts(record))]
-        if self._timestamp:
+        if self._form.timestamp:
             words.insert(0, _time(record.created))
-        if self._source:
+        if self._form.source:
             words.append(f"({record.filename}:{record.lineno})")
         if record.exc_info:
             trace = logging.Formatter().formatException(record.exc_info)
@@ -204,17 +233,20 @@ class _Handler(logging.Handler):
 
 
 class _FileHandler(_Handler):
-    def __init__(
-        self, output: Output, enabled: frozenset[int], process: str, timestamp: bool, source: bool
-    ) -> None:
-        super().__init__(enabled, process, timestamp, source)
+    def __init__(self, output: Output, enabled: frozenset[int], process: str, form: _Form) -> None:
+        super().__init__(enabled, process, form)
         self._output = output
+        self._journal = output.name in _STREAMS and is_journal(_STREAMS[output.name])
 
     def deliver(self, record: logging.LogRecord) -> None:
-        line = self.format(record)
+        line = self._line(record)
         if gap := self._output.gap:
-            line = f"{self.format(_missing(gap, self._output.why))}\n{line}"
+            line = f"{self._line(_missing(gap, self._output.why))}\n{line}"
         self._output.write(line)
+
+    def _line(self, record: logging.LogRecord) -> str:
+        text = self.format(record)
+        return marked(text, record.levelno) if self._journal else text
 
 
 class _SyslogHandler(_Handler):
@@ -224,8 +256,7 @@ class _SyslogHandler(_Handler):
             self._send(_missing(gap, why))
 
     def _send(self, record: logging.LogRecord) -> bool:
-        priority = _PRIORITIES.get(record.levelno, syslog.LOG_CRIT)
-        return _system.write(priority | syslog.LOG_DAEMON, self.format(record))
+        return _system.write(priority(record.levelno) | syslog.LOG_DAEMON, self.format(record))
 
 
 def _missing(gap: int, why: str) -> logging.LogRecord:
@@ -238,12 +269,14 @@ def _handler(by_module: dict[str, LogSetup], module: str, process: str, outputs:
     setups = [by_module[name] for name in (module, "DEFAULT") if name in by_module]
     levels = (parse_enable(setup.enable) for setup in setups if setup.enable is not None)
     enabled = next((named for named in levels if named is not None), _INFO_AND_ABOVE)
-    timestamp = _first((setup.include_timestamp for setup in setups), True)
-    source = _first((setup.include_source for setup in setups), False)
     output = next((setup.output_file for setup in setups if setup.output_file), "stderr")
+    as_json = next((setup.format for setup in setups if setup.format), "text") == "json"
+    timed = output == "syslog" or (output in _STREAMS and is_journal(_STREAMS[output]))  # by who keeps it
+    wanted = _first((setup.include_timestamp for setup in setups), as_json or not timed)
+    source = _first((setup.include_source for setup in setups), False)
     if output == "syslog":
-        return _SyslogHandler(enabled, process, False, source)  # syslog writes the time itself
-    return _FileHandler(outputs.get(output), enabled, process, timestamp, source)
+        return _SyslogHandler(enabled, process, _Form(wanted and as_json, source, as_json))
+    return _FileHandler(outputs.get(output), enabled, process, _Form(wanted, source, as_json))
 
 
 def _first(values: Iterable[bool | None], default: bool) -> bool:
@@ -263,6 +296,22 @@ def _field(value: object) -> str:
     if text and text.isprintable() and not any(character in ' "=' for character in text):
         return text
     return json.dumps(text, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    """What JSON can hold; octets that are no text become escapes."""
+    match value:
+        case None | bool() | int():
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case dict():
+            return {_text(name): _plain(its) for name, its in value.items()}
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,13 @@ from routerd.identities import NUMBERED, Identities
 from routerd.log import MODULES
 from shm.management import AttributeSchema, Management, TypeSchema
 
-_LOG_DEFAULTS = {"enable": "info+", "includeTimestamp": True, "includeSource": False, "outputFile": "stderr"}
+_LOG_DEFAULTS = {
+    "enable": "info+",
+    "includeTimestamp": True,
+    "includeSource": False,
+    "outputFile": "stderr",
+    "format": "text",
+}
 _KINDS = {
     "enum": "string",
     "port": "string",

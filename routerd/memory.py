@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from typing import Final
 
 from routerd.allowance import memory_limit, too_little
@@ -27,6 +28,7 @@ class SharedMemory:
         self._places = places or workers
         self._segments = create(self.prefix, workers, arena_mib, places)
         self._segments.supervisor_stats().own(os.getpid(), 1)
+        self.configuration_read(taken=True)
 
     def reset(self) -> None:
         """Make everything ready for a new core; no child may use a ring or a block now."""
@@ -66,6 +68,13 @@ class SharedMemory:
     def set_certificate_expiry(self, seconds: int) -> None:
         """When the first of the router's certificates expires, since 1970; 0: there is none."""
         self._segments.supervisor_stats().set(COUNTERS["certificate_expiry"][0], seconds)
+
+    def configuration_read(self, taken: bool) -> None:
+        """Whether the configuration, read at the start or again, was taken over."""
+        page = self._segments.supervisor_stats()
+        page.set(COUNTERS["config_taken"][0], int(taken))
+        if taken:
+            page.set(COUNTERS["config_time"][0], int(time.monotonic()))
 
     def set_workers(self, count: int) -> None:
         """Tell everybody how many workers there are."""

@@ -9,11 +9,14 @@ be opened is tried again as often.
 """
 
 import contextlib
+import logging
 import os
 import select
 import socket
 import stat
 import time
+
+from routerd.journald import for_stderr
 
 LOOK_SECONDS = 1.0  # whether a file still has its name
 PATIENCE_MS = 50  # for a full pipe or terminal, once; then its lines are lost until it takes some again
@@ -103,7 +106,8 @@ class Output:
 
     def _lose(self, why: str) -> None:
         if not self.lost and self._file:  # somebody may look at standard error
-            first = f"log {self.name} cannot be written: {why}; lines are lost until it can\n"
+            text = f"log {self.name} cannot be written: {why}; lines are lost until it can"
+            first = for_stderr(text, logging.ERROR) + "\n"
             poll = select.poll()
             poll.register(2, select.POLLOUT)
             if poll.poll(0):

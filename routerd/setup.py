@@ -222,6 +222,7 @@ def log_setups(logs: Sequence[Log]) -> list[LogSetup]:
             include_timestamp=log.include_timestamp,
             include_source=log.include_source,
             output_file=log.output_file,
+            format=log.format,
         )
         for log in logs
     ]

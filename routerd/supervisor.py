@@ -34,6 +34,7 @@ from routerd.descriptors import claim_standard_streams, raise_limit
 from routerd.family import Family
 from routerd.flow_log import flow_setup
 from routerd.identities import Identities
+from routerd.journald import STDOUT, for_stderr, is_journal
 from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, configure, event, keep_in
 from routerd.management import management
@@ -58,7 +59,9 @@ _STARTING = (SegmentError, UnknownCpuError)
 
 
 def say(text: str) -> None:
-    """Tell whoever has started the router on a terminal."""
+    """Tell whoever has started the router on a terminal; the journal has the lines of the log instead."""
+    if is_journal(STDOUT):
+        return
     with suppress(OSError, ValueError):  # nobody reads standard output: no reason to stop
         print(text, flush=True)
 
@@ -170,7 +173,8 @@ def _configured(config: Config, identities: Identities, connecting: Sequence[Con
 
 def _failed(config: Config, text: str, line: int = 0) -> int:
     """Say why the router does not start: to the one who starts it and, if that goes elsewhere, to the log."""
-    print(Mistake(config.file, line, text) if config.file else text, file=sys.stderr, flush=True)
+    told = str(Mistake(config.file, line, text)) if config.file else text
+    print(for_stderr(told, logging.CRITICAL), file=sys.stderr, flush=True)
     if any(log.output_file not in (None, "stderr") for log in config.logs):
         event(LOGGER, logging.CRITICAL, "cannot start", why=text)
     return 1
@@ -331,10 +335,12 @@ class Supervisor:
             reloaded = reload(self._config, self._listening)
         except RefusedError as error:
             tell_refused(error)
+            self._memory.configuration_read(taken=False)
             self._note = "the last reload was refused, the log says why"
         else:
             self._note = ""
             self._take_over(reloaded)
+            self._memory.configuration_read(taken=True)
         if self._announced:
             self._manager.ready(self._status())
 

@@ -24,6 +24,7 @@ class LogSetup(msgspec.Struct, frozen=True):
     include_timestamp: bool | None = None
     include_source: bool | None = None
     output_file: str | None = None
+    format: str | None = None
 
 
 class ListenerSetup(msgspec.Struct, frozen=True):

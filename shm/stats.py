@@ -160,6 +160,8 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "flow_deleted": (106, "counter", "files of the flow log deleted as configured"),
     "flow_compacted": (107, "counter", "files of the flow log put together by hour"),
     # the supervisor's
+    "config_taken": (180, "gauge", "1 if the last reload of the configuration was taken over, 0 if refused"),
+    "config_time": (181, "gauge", "when a configuration was last taken over, seconds of CLOCK_MONOTONIC"),
     "certificate_expiry": (120, "gauge", "when the first certificate expires, seconds since 1970"),
 }
 

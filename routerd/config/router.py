@@ -1,7 +1,8 @@
 """The router itself, its log and its console: attributes after the qpid-dispatch 1.19 management schema.
 
 Attributes that only this router has: workers, coreCpu, workerCpus, busyPoll, arenaSize, hugePages,
-linkCapacity (on router), stopGraceSeconds and allowNoListener; unreachableHoldoffSeconds is skupper-router's.
+linkCapacity (on router), stopGraceSeconds, allowNoListener and format (on log);
+unreachableHoldoffSeconds is skupper-router's.
 """
 
 from typing import Annotated, Literal
@@ -228,6 +229,17 @@ class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", t
                 kind="path",
                 old="output",
                 default="as DEFAULT; there `stderr`",
+                update=True,
+            ),
+        ]
+        | None
+    ) = None
+    format: (
+        Annotated[
+            Literal["text", "json"],
+            about(
+                "Whether lines are text, or each is an object in JSON.",
+                default="as DEFAULT; there text",
                 update=True,
             ),
         ]

@@ -134,6 +134,16 @@ NUMBERS: Final[dict[str, Number]] = {
     ),
     "flow_deleted": Number(_counter("flow_deleted_files", "Files of the flow log deleted as configured")),
     "flow_compacted": Number(_counter("flow_compacted_files", "Files of the flow log put together by hour")),
+    "config_taken": Number(
+        _gauge("config_last_reload_successful", "1 if the last reload was taken over, 0 if it was refused")
+    ),
+    "config_time": Number(
+        _gauge(
+            "config_last_reload_success_timestamp_seconds",
+            "When a configuration was last taken over, in seconds since 1970",
+        ),
+        since_boot=True,
+    ),
     "certificate_expiry": Number(
         _gauge(
             "certificate_expiry_timestamp_seconds",
@@ -199,6 +209,8 @@ def number(name: str) -> Number:
 
 # Below 40, and the core's all the same.
 _CORES: Final = frozenset((34, 35))
+# The supervisor's. When certificates expire is shown only where there are some.
+_SUPERVISORS: Final = frozenset((120, 180, 181))
 # From 40 on, and workers' all the same: refused connections, certificates; authentication services; links
 # without room; Ockam.
 _WORKERS: Final = frozenset((*range(72, 81), *range(111, 114), 135, *range(151, 159)))
@@ -210,12 +222,10 @@ def is_written_by(name: str, process: str) -> bool:
     index = COUNTERS[name][0]
     if name.startswith("route_") or index in _WORKERS:
         return process.startswith("worker")
-    if process == "supervisor":
-        return False
+    if process == "supervisor" or index in _SUPERVISORS:
+        return process == "supervisor" and index in _SUPERVISORS and name != "certificate_expiry"
     if 100 <= index < 108 or process == "recorder":
         return process == "recorder" and (index < 8 or 100 <= index < 108)
-    if name == "certificate_expiry":
-        return False
     if index < 8 or name == "bad_records":
         return True
     return (index >= 40 or index in _CORES) == (process == "core")

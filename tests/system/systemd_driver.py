@@ -139,10 +139,24 @@ class Steps:
         assert (shown("MainPID"), serving()) == before
 
     def refused_reload(self) -> None:
+        """By the check, before the router hears of it; and by the router, for what no check can know."""
         self.configure("nonsense {\n}\n")
-        run("systemctl", "reload", "routerd.service")
-        until(lambda: "refused" in shown("StatusText"), "the refusal")
+        status = shown("StatusText").partition(",")[0]
+        try:
+            run("systemctl", "reload", "routerd.service")
+        except subprocess.CalledProcessError:
+            self.done["reload of a broken file"] = shown("StatusText").partition(",")[0] == status
+        with socket.create_server(("127.0.0.1", 5674)):
+            self.configure("listener {\n host: 127.0.0.1\n port: 5674\n}\n")
+            run("systemctl", "reload", "routerd.service")
+            until(lambda: "refused" in shown("StatusText"), "the refusal")
+        told = systemd_listeners.series
+        self.done["refused"] = told("routerd_config_last_reload_successful")
         self.configure()
+        run("systemctl", "reload", "routerd.service")
+        until(lambda: "refused" not in shown("StatusText"), "the reload")
+        self.done["taken"] = told("routerd_config_last_reload_successful")
+        self.done["taken at"] = told("routerd_config_last_reload_success_timestamp_seconds")
 
     def restart(self) -> None:
         before = shown("MainPID")
@@ -210,3 +224,7 @@ if __name__ == "__main__":
     finally:
         (result / "done.json").write_text(json.dumps(steps.done))
         (result / "journal").write_text(run("journalctl", "--no-pager"))
+        fields = "MESSAGE,PRIORITY"
+        (result / "lines").write_text(
+            run("journalctl", "-u", "routerd.service", "-o", "json", f"--output-fields={fields}")
+        )

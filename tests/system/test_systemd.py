@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,8 @@ def test_the_template_differs_in_its_configuration_only() -> None:
     assert sorted(differing) == [
         "Description=Message router for AMQP 1.0",
         "Description=Message router for AMQP 1.0: %i",
+        "ExecReload=/opt/routerd/bin/routerd check /etc/routerd/%i.conf",
+        "ExecReload=/opt/routerd/bin/routerd check /etc/routerd/routerd.conf",
         "ExecStart=/opt/routerd/bin/routerd run --config /etc/routerd/%i.conf",
         "ExecStart=/opt/routerd/bin/routerd run --config /etc/routerd/routerd.conf",
     ]
@@ -93,3 +96,23 @@ def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     assert "Removed what a killed router left in shared memory" in journal
     assert "hung: its loop has not turned for" in journal
     assert "Traceback" not in journal
+    assert done["reload of a broken file"] is True  # it failed, and the router had not heard of it
+    assert (done["refused"], done["taken"]) == ({"supervisor": 0}, {"supervisor": 1})
+    assert done["taken at"]["supervisor"] > 1e9
+    check_lines([json.loads(line) for line in (result / "lines").read_text().splitlines()])
+
+
+def check_lines(lines: list[dict[str, str]]) -> None:
+    """Each line of the log has the priority of its level, no mark and no time: the journal has both."""
+    priorities = {"debug": "7", "info": "6", "notice": "5", "warning": "4", "error": "3", "critical": "2"}
+    levels = Counter()
+    for line in lines:
+        if found := re.match(r"[A-Z_]+ \((\w+)\) .* process=[a-z]", line["MESSAGE"]):
+            assert line["PRIORITY"] == priorities[found[1]], line
+            levels[found[1]] += 1
+    assert levels.keys() >= {"info", "notice", "warning", "error"}
+    said = [line["MESSAGE"] for line in lines]
+    assert not any("process=" in text and re.match(r"\d{4}-|<", text) for text in said)
+    assert not any("Ctrl-C" in text for text in said)
+    wrong = [line for line in lines if "routerd.conf:" in line["MESSAGE"] and "nonsense" in line["MESSAGE"]]
+    assert [line["PRIORITY"] for line in wrong] == ["3"]  # of the check

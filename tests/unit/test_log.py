@@ -1,14 +1,18 @@
 """The log: which levels of which module, where to, and one whole line per event."""
 
+import json
 import logging
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Struct
 
 from routerd import log
@@ -22,6 +26,7 @@ class Setup(Struct, frozen=True):
     include_timestamp: bool | None = None
     include_source: bool | None = None
     output_file: str | None = None
+    format: str | None = None
 
 
 @pytest.fixture(autouse=True)
@@ -190,6 +195,7 @@ import logging, sys
 from routerd import log
 class Setup:
     module, enable, include_timestamp, include_source, output_file = "DEFAULT", None, False, None, sys.argv[1]
+    format = None
 log.configure([Setup], sys.argv[2])
 for number in range(300):
     logging.getLogger("SERVER").info("x" * (number * 20))
@@ -217,3 +223,84 @@ def test_import_is_light() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.fixture
+def journal(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[str]:
+    """Standard error as the service manager sets it up for the journal."""
+    stream = os.fstat(2)
+    monkeypatch.setenv("JOURNAL_STREAM", f"{stream.st_dev}:{stream.st_ino}")
+    return capfd
+
+
+def test_each_line_in_the_journal_has_its_priority(journal: pytest.CaptureFixture[str]) -> None:
+    """Also those of a traceback; the journal keeps the time itself, but for who asks for it in the line."""
+    log.configure([Setup("DEFAULT", enable="trace+"), Setup("HTTP", include_timestamp=True)], "core")
+    for name, level in log.LEVELS.items():
+        logging.getLogger("SERVER").log(level, name)
+    try:
+        raise ValueError("one\ntwo")
+    except ValueError:
+        logging.getLogger("SERVER").critical("it ends", exc_info=True)
+    logging.getLogger("HTTP").warning("timed")
+    lines = journal.readouterr().err.splitlines()
+    numbers = [7, 7, 6, 5, 4, 3, 2]
+    assert lines[:7] == [
+        f"<{number}>SERVER ({name}) {name} process=core"
+        for number, name in zip(numbers, log.LEVELS, strict=True)
+    ]
+    assert lines[7] == "<2>SERVER (critical) it ends process=core "
+    assert len(lines[8:-1]) >= 4
+    assert all(line.startswith("<2>  ") for line in lines[8:-1])
+    assert re.fullmatch(r"<4>20\S+ \S+ \S+ HTTP \(warning\) timed process=core", lines[-1])
+
+
+@pytest.mark.parametrize("stream", ["", "1:2", "nonsense", "5:\N{SUPERSCRIPT TWO}"])
+def test_standard_error_that_is_no_journal_has_no_priorities(
+    stream: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Who has started the router may have put something else in its place, and left the variable."""
+    monkeypatch.setenv("JOURNAL_STREAM", stream)
+    log.configure([Setup("DEFAULT")], "core")
+    logging.getLogger("SERVER").error("text")
+    assert re.match(r"\d{4}-", capfd.readouterr().err)
+
+
+def test_a_line_in_json_is_an_object(tmp_path: Path) -> None:
+    """With the documented members, and those of an event beside its text."""
+    path = tmp_path / "log"
+    setup = Setup("DEFAULT", include_source=True, output_file=str(path), format="json")
+    log.configure([setup, Setup("HTTP", include_timestamp=False, include_source=False)], "worker-0")
+    server = logging.getLogger("SERVER")
+    log.event(server, log.NOTICE, "worker 0 serves", pid=4713, why=None, part=0.5, odd=float("nan"), at=path)
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logging.getLogger("HTTP").error("it %s", "ends", exc_info=True)
+    first, second = (json.loads(line) for line in logged(path))
+    assert datetime.fromisoformat(first.pop("time")).tzinfo is not None
+    assert re.fullmatch(r"test_log\.py:\d+", first.pop("source"))
+    assert first == {
+        "level": "notice",
+        "module": "SERVER",
+        "process": "worker-0",
+        "message": "worker 0 serves",
+        "fields": {"pid": 4713, "why": None, "part": 0.5, "odd": "nan", "at": str(path)},
+    }
+    assert second.pop("traceback").endswith("ValueError: no")
+    assert second == {"level": "error", "module": "HTTP", "process": "worker-0", "message": "it ends"}
+
+
+@given(st.text(st.characters()), st.binary())
+def test_a_line_in_json_is_valid_whatever_it_tells(text: str, octets: bytes) -> None:
+    """Octets that are no text, control characters, separators of lines: one line of ASCII, and one object."""
+    handler = log._Handler(frozenset(), "core", log._Form(timestamp=True, source=False, json=True))
+    record = logging.LogRecord("SERVER", logging.INFO, "file", 1, "%s", (text,), None)
+    record.fields = {text: octets.decode("utf-8", "surrogateescape")}
+    line = handler.format(record)
+    assert line.isascii()
+    assert line.isprintable()
+    told = json.loads(line)
+    json.dumps(told, ensure_ascii=False).encode()  # no half of a pair of surrogates
+    assert told["message"] == text.encode("utf-8", "backslashreplace").decode()
+    assert len(told["fields"]) == 1

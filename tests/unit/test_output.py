@@ -19,6 +19,7 @@ LINE = "SERVER (info) {} process=core"
 
 class Setup:
     module, enable, include_timestamp, include_source = "DEFAULT", None, False, None
+    format = None
 
     def __init__(self, path: Path | str) -> None:
         self.output_file = str(path)
