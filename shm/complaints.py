@@ -4,10 +4,11 @@ import logging
 
 
 class Complaints:
-    """Of one kind: ``text`` has places for the peer and for what else is told. At level info there is one
+    """Of one kind: ``text`` has places for the peer and for what else is told. At its level there is one
     line in ``seconds``, the others are of level debug. Time is an argument."""
 
-    def __init__(self, logger: logging.Logger, text: str, seconds: float) -> None:
+    def __init__(self, logger: logging.Logger, text: str, seconds: float, level: int = logging.INFO) -> None:
+        self._level = level
         self._logger = logger
         self._text = text
         self._seconds = seconds
@@ -22,4 +23,4 @@ class Complaints:
             return
         more = f" (and {self._untold} others since the last such line)" if self._untold else ""
         self._last, self._untold = now, 0
-        self._logger.info(self._text + "%s", *what, more)
+        self._logger.log(self._level, self._text + "%s", *what, more)

@@ -139,6 +139,7 @@ void pnx_sasl_set_bytes_out(pn_transport_t *transport, pn_bytes_t bytes);
 void pnx_sasl_set_selected_mechanism(pn_transport_t *transport, const char *mechanism);
 void pnx_sasl_set_local_hostname(pn_transport_t *transport, const char *name);
 void pnx_sasl_set_succeeded(pn_transport_t *transport, const char *user, const char *authorization);
+const char *pnx_sasl_get_external_username(pn_transport_t *transport);   /* of the certificate; NULL: none */
 bool pnx_sasl_is_mechanism_included(pn_transport_t *transport, pn_bytes_t mechanism);
 
 void pn_transport_require_encryption(pn_transport_t *transport, bool required);

@@ -26,6 +26,7 @@ STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms of those who are nobody in pa
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
 ADMITTED: Final = COUNTERS["connections_admitted"][0]
 TELL_SECONDS: Final = 60.0  # between two lines about the unopened: a scan must not fill the log
+LOGIN_SECONDS: Final = 0.5  # and about logins that failed
 TLS_FAILURE: Final = "SSL Failure"  # how the engine begins to describe one
 TLS_LEFT: Final = "unexpected eof"  # and its reason where the peer went without a word; who mistrusts says so
 
@@ -79,9 +80,11 @@ class Guard:
         self._policy = Policy(policy)
         self._certificates = Certificates(engine)
         self._unopened = Complaints(SERVER, "connection of %s ended before it was opened", TELL_SECONDS)
+        self._unknown = Complaints(SERVER, "connection of %s refused: %s", LOGIN_SECONDS, logging.WARNING)
         self._crowded = Complaints(
             SERVER, "link %r of %s refused: this worker has all the links that it can have", TELL_SECONDS
         )
+        self.denied: set[int] = set()  # connections whose refusal has been told and counted (logins.py)
         self.told: dict[int, Rights] = {}  # by connection: what an authentication service has said
 
     def set_policy(self, policy: PolicySetup) -> None:
@@ -163,9 +166,12 @@ class Guard:
         """A connection ends before it was opened. True: it was refused and has been counted, or its peer left
         as soon as TLS was there, and it has been logged."""
         name, description = error or ("", "")
+        if index in self.denied:
+            self.denied.discard(index)
+            return True
         if self._engine.sasl_refused(index):
             self.count("refused_authentication")
-            SERVER.warning("connection of %s refused: %s", peer, description or "authentication failed")
+            self._unknown.tell(time.monotonic(), peer, description or "authentication failed")
         elif TLS_FAILURE in description and TLS_LEFT in description and self._agreed(index):
             self.unopened(peer)
         elif TLS_FAILURE in description:

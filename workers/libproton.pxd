@@ -49,7 +49,7 @@ cdef extern from "engine.h" nogil:
     int pn_sasl_outcome(pn_sasl_t *)
     void pn_sasl_config_name(pn_sasl_t *, const char *)
     void pn_sasl_config_path(pn_sasl_t *, const char *)
-    int PN_SASL_OK, PN_SASL_SYS, PN_SASL_TEMP
+    int PN_SASL_OK, PN_SASL_AUTH, PN_SASL_SYS, PN_SASL_TEMP
     pn_transport_t *pn_transport()
     void pn_transport_free(pn_transport_t *)
     void pn_transport_set_max_frame(pn_transport_t *, unsigned int)

@@ -78,14 +78,21 @@ cdef extern from "loop.h" nogil:
         uint8_t reply
         bint replies
     uint32_t RMR_ADDRESS_MAX, RMR_NUMBER
+    ctypedef struct relay_said:
+        char *start
+        size_t size
     ctypedef struct relay:
         wconn *up
         int state
+        bint local
+        char mechanism[64]
+        relay_said client
         const char *why
         bint faulty
     int RELAY_DECIDED
     void relay_admit(relay *, const char *)
     void relay_refuse(relay *, int, const char *)
+    void relay_question(relay *, const char *, size_t)
     void relay_dialled(relay *, wconn *, const char *)
     ctypedef struct wconn:
         slot_head slot
@@ -172,6 +179,7 @@ cdef extern from "loop.h" nogil:
         uint32_t config
         bint armed
         bint dials, relays, hands_over
+        char offered[256]
         uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
         uint16_t channel_max
         bint authenticate, encrypt

@@ -36,6 +36,7 @@ from workers.couplings import Couplings
 from workers.guard import Guard
 from workers.handler import Handler
 from workers.listeners import Listeners
+from workers.logins import Logins
 from workers.message_log import MessageLog
 from workers.ockam import Ockam
 from workers.relays import Relays
@@ -109,7 +110,9 @@ class Worker:
         handler.connectors = self._connectors = Connectors(dialler, handler, self._guard)
         identity = (setup.router_id, setup.version)
         self._relays = Relays(dialler, self._guard, identity, handler.numbers)
-        self._relays.relayer = Relayer(self._pump, self._relays)
+        relayer = self._relays.relayer = Relayer(self._pump, self._relays)
+        self._logins = Logins(self._guard, setup.sasl_config_dir, setup.sasl_config_name)
+        self._relays.logins, self._logins.relayer = self._logins, relayer
         self._relays.change(setup.listeners)
         self._senders = Senders(Routes(self._pump), handler)
         handler.senders = self._senders
@@ -134,9 +137,11 @@ class Worker:
             self._connectors.step()
             self._rmr.endpoints.step()
             self._relays.step()
+            self._logins.step()
             self._couplings.step()
             wait = self._connectors.wait(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS)
-            self._pump.run(self._couplings.wait(self._relays.wait(self._rmr.endpoints.wait(wait))))
+            wait = self._logins.wait(self._relays.wait(self._rmr.endpoints.wait(wait)))
+            self._pump.run(self._couplings.wait(wait))
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
             self._tracing.follow_log()
@@ -202,6 +207,7 @@ class Worker:
         """A listener has a place in the pump: give it what it asks for."""
         self._guard.protect(place, listener)
         self._relays.serve(place, listener)
+        self._logins.serve(place, listener)
         self._rmr.listen(place, listener)
         self._ockam.speak(place, listener)
 

@@ -170,6 +170,7 @@ typedef struct {
     int fd;                        /* -1: removed, or a connector's; its connections may still be there */
     bool dials;                    /* a connector's: nobody is accepted by it */
     bool relays;                   /* an authentication service judges its clients (relay.h) */
+    char offered[256];             /* SASL mechanisms that a thread answers for (relay.h); empty: the engine does */
     bool hands_over;               /* its socket brings connections that the exporter has taken (websocket.h) */
     uint32_t config;               /* number of its listenerSetup */
     bool armed;

@@ -10,6 +10,7 @@ from workers import (
     couplings,
     guard,
     listeners,
+    logins,
     message_log,
     neighbours,
     ockam,
@@ -19,6 +20,8 @@ from workers import (
     trace,
 )
 from workers.handler import Handler
+
+class NativeRelayer(relays.Relayer, logins.Relayer, Protocol): ...
 
 class NativePump(neighbours.Pump, listeners.Pump, Protocol):
     def sign(self, router: str, edge: bool) -> None: ...
@@ -52,4 +55,4 @@ Security: Callable[[NativePump], guard.Connections]
 RmrTransport: Callable[[NativePump, rmr.Rmr], rmr.Transport]
 OckamTransport: Callable[[NativePump, ockam.Ockam], ockam.Transport]
 Coupler: Callable[[NativePump], couplings.Coupler]
-Relayer: Callable[[NativePump, relays.Relays], relays.Relayer]
+Relayer: Callable[[NativePump, relays.Relays], NativeRelayer]

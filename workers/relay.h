@@ -1,4 +1,5 @@
-/* A client's SASL exchange, passed on to an authentication service (authServicePlugin) and its answers back.
+/* A client's SASL exchange that somebody else answers: an authentication service (authServicePlugin), or a thread of this worker
+ * that looks after the router's own users (logins.py).
  *
  * Two connections share a relay: `up`, which the client has made, and `down`, which Python dials to the service when the client
  * has said that it speaks SASL.  Neither waits: what one side says is put where the other's engine writes it from.
@@ -6,6 +7,10 @@
  *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking
  *                                 asking --outcome ok--> opening --the service's OPEN, judged by Python--> decided
  *   any of them --anything else, the end of `down`, its deadline--> decided (refused)
+ *
+ * Of the router's own users (`local`) there is no `down`, and Python is told of each init and response:
+ *
+ *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking --its word--> decided
  *
  * Prohibited: deciding for the client without OPEN (its properties say who it is), deciding twice, offering EXTERNAL (the service
  * would see the router's certificate, and take the client for the router).  An init that comes before the mechanisms waits for them.
@@ -30,6 +35,7 @@ typedef struct relay {
     bool asked;                    /* Python knows of the client */
     bool early;                    /* the client's init came before the mechanisms, and waits in `client` */
     bool anonymous;                /* ANONYMOUS may be offered */
+    bool local;                    /* the router's own users: a thread answers */
     char mechanisms[RELAY_MECHANISMS];   /* offered to the client, blanks between */
     char mechanism[64];            /* that the client has chosen */
     relay_said client, service;    /* what each side said last; the other's engine writes it from here */
@@ -80,15 +86,15 @@ static inline void relay_refuse(relay *r, int outcome, const char *why)
     relay_hang_up(r);
 }
 
-/* The service has decided for the client. */
+/* The service, or a thread, has decided for the client. */
 static inline void relay_admit(relay *r, const char *user)
 {
-    if (r->state != RELAY_OPENING || !r->up || pn_sasl_outcome(pn_sasl(r->up->transport)) != PN_SASL_NONE) return;
+    if (r->state != (r->local ? RELAY_ASKING : RELAY_OPENING) || !r->up || pn_sasl_outcome(pn_sasl(r->up->transport)) != PN_SASL_NONE) return;
     r->user = strdup(user);
     if (!r->user) { relay_refuse(r, PN_SASL_TEMP, "out of memory"); return; }
     r->state = RELAY_DECIDED;
     pnx_sasl_set_succeeded(r->up->transport, r->user, NULL);
-    relay_say(r, r->up, &r->service, SASL_POSTED_OUTCOME);
+    relay_say(r, r->up, r->local ? &(relay_said) { NULL, 0 } : &r->service, SASL_POSTED_OUTCOME);
 }
 
 static inline relay *relay_of(pn_transport_t *t) { return (relay *) pnx_sasl_get_context(t); }
@@ -101,15 +107,16 @@ static inline bool relay_offers(const char *words, const char *word, size_t size
     return false;
 }
 
-/* What a client may choose from: the service's mechanisms, but for those that would not prove anything, and those that the
- * listener does not allow, which the engine leaves out. */
+/* What a client may choose from: the service's mechanisms, or those of the router's users, but for those that would not prove
+ * anything, and those that the listener does not allow, which the engine leaves out. */
 static inline uint32_t relay_choose(relay *r, const char *words)
 {
     size_t used = 0;
     uint32_t count = 0;
     for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ') {
         size_t size = strcspn(at, " ");
-        bool barred = (size == 8 && !strncasecmp(at, "EXTERNAL", 8)) || (!r->anonymous && size == 9 && !strncasecmp(at, "ANONYMOUS", 9));
+        bool proven = r->local && pnx_sasl_get_external_username(r->up->transport);
+        bool barred = (size == 8 && !proven && !strncasecmp(at, "EXTERNAL", 8)) || (!r->anonymous && size == 9 && !strncasecmp(at, "ANONYMOUS", 9));
         if (!size || barred || !pnx_sasl_is_mechanism_included(r->up->transport, (pn_bytes_t) { size, at })) continue;
         if (count == RELAY_MECHANISM_COUNT || used + size + 2 > sizeof r->mechanisms) break;
         if (used) r->mechanisms[used++] = ' ';
@@ -128,11 +135,36 @@ static inline bool relay_init_server(pn_transport_t *t)
     relay *r = relay_of(t);
     if (!r->up || r->asked) return true;
     r->asked = true;
+    if (r->local) {
+        relay_choose(r, r->p->listeners[r->up->listener].offered);
+        r->state = RELAY_OFFERED;
+        pnx_sasl_set_desired_state(t, SASL_POSTED_MECHANISMS);
+        return true;
+    }
     r->p->on_event(r->p->self, EV_RELAY, r->up, NULL, NULL, NULL);
     return true;
 }
 
 static inline const char *relay_list(pn_transport_t *t) { return relay_of(t)->mechanisms; }
+
+/* A thread is to answer what the client has said. */
+static inline void relay_tell(relay *r)
+{
+    r->state = RELAY_ASKING;
+    r->p->on_event(r->p->self, EV_RELAY, r->up, NULL, NULL, NULL);
+}
+
+/* A client chooses how to log in here.  What needs no password is decided at once. */
+static inline void relay_login(relay *r)
+{
+    const char *external = pnx_sasl_get_external_username(r->up->transport);
+    r->state = RELAY_ASKING;
+    if (!strcasecmp(r->mechanism, "ANONYMOUS")) relay_admit(r, "anonymous");
+    else if (strcasecmp(r->mechanism, "EXTERNAL")) relay_tell(r);
+    else if (!r->client.size || (external && r->client.size == strlen(external) && !memcmp(r->client.start, external, r->client.size)))
+        relay_admit(r, external ? external : "");
+    else relay_refuse(r, PN_SASL_AUTH, "the client's certificate is for another user than it says");
+}
 
 static inline void relay_ask(relay *r)
 {
@@ -140,6 +172,7 @@ static inline void relay_ask(relay *r)
         relay_refuse(r, PN_SASL_AUTH, "the client has chosen a mechanism that was not offered");
         return;
     }
+    if (r->local) { relay_login(r); return; }
     r->state = RELAY_ASKING;
     pnx_sasl_set_selected_mechanism(r->down->transport, r->mechanism);
     relay_say(r, r->down, &r->client, SASL_POSTED_INIT);
@@ -149,7 +182,7 @@ static inline void relay_init(pn_transport_t *t, const char *mechanism, const pn
 {
     relay *r = relay_of(t);
     bool early = r->state == RELAY_CONNECTING && !r->early;
-    if ((!early && (r->state != RELAY_OFFERED || !r->down)) || strlen(mechanism) >= sizeof r->mechanism || !relay_keep(&r->client, bytes)) {
+    if ((!early && (r->state != RELAY_OFFERED || (!r->down && !r->local))) || strlen(mechanism) >= sizeof r->mechanism || !relay_keep(&r->client, bytes)) {
         relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange makes no sense");
         return;
     }
@@ -161,10 +194,11 @@ static inline void relay_init(pn_transport_t *t, const char *mechanism, const pn
 static inline void relay_response(pn_transport_t *t, const pn_bytes_t *bytes)
 {
     relay *r = relay_of(t);
-    if (r->state != RELAY_ANSWERING || !r->down || !relay_keep(&r->client, bytes)) {
+    if (r->state != RELAY_ANSWERING || (!r->down && !r->local) || !relay_keep(&r->client, bytes)) {
         relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange makes no sense");
         return;
     }
+    if (r->local) { relay_tell(r); return; }
     r->state = RELAY_ASKING;
     relay_say(r, r->down, &r->client, SASL_POSTED_RESPONSE);
 }
@@ -200,6 +234,15 @@ static inline void relay_challenge(pn_transport_t *t, const pn_bytes_t *bytes)
     }
     r->state = RELAY_ANSWERING;
     relay_say(r, r->up, &r->service, SASL_POSTED_CHALLENGE);
+}
+
+/* The thread's question to the client. */
+static inline void relay_question(relay *r, const char *start, size_t size)
+{
+    if (r->state == RELAY_ASKING && r->up && relay_keep(&r->service, &(pn_bytes_t) { size, start })) {
+        r->state = RELAY_ANSWERING;
+        relay_say(r, r->up, &r->service, SASL_POSTED_CHALLENGE);
+    } else relay_refuse(r, PN_SASL_TEMP, "no challenge could be sent");
 }
 
 static inline void relay_outcome(pn_transport_t *t, const pn_bytes_t *bytes)
@@ -249,7 +292,8 @@ static inline void relay_dialled(relay *r, wconn *c, const char *realm)
     if (*realm) pnx_sasl_set_local_hostname(c->transport, realm);
 }
 
-/* A client of a listener with a service: nobody enters without the service's word, not even by leaving SASL out.  False: no memory. */
+/* A client of a listener with a service: nobody enters without the service's word, not even by leaving SASL out.  With users of the
+ * router's own, the listener says whether SASL may be left out.  False: no memory. */
 static inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
 {
     relay *r = (relay *) calloc(1, sizeof *r);
@@ -257,8 +301,9 @@ static inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
     r->p = p;
     r->up = c;
     r->anonymous = !l->authenticate;
+    r->local = !l->relays;
     relay_join(r, c);
-    pn_transport_require_auth(c->transport, true);
+    if (!r->local) pn_transport_require_auth(c->transport, true);
     return true;
 }
 

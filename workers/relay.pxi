@@ -1,8 +1,13 @@
-"""SASL exchanges that an authentication service decides (relay.h): what workers.relays asks of the pump, and what it is told."""
+"""SASL exchanges that an authentication service or a thread decides (relay.h): what workers.relays and workers.logins ask of the
+pump, and what they are told."""
 
 
 cdef bint relay_dispatch(Pump pump, int event, uint32_t index, wconn *c) except -1:
     """Tell of a client that needs the service, and of the connection to it. False: the event is like that of others."""
+    if event == EV_RELAY and c.relay.local:
+        said = c.relay.client.start[:c.relay.client.size] if c.relay.client.start != NULL else b""
+        pump.relays.logins.said((index, c.slot.generation), text(c.relay.mechanism), said)
+        return True
     if event == EV_RELAY:
         pump.relays.wanted((index, c.slot.generation), pump.p.listeners[c.listener].config)
         return True
@@ -41,6 +46,22 @@ cdef class Relayer:
         cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
         return NULL if c == NULL else c.relay
 
+    def offer(self, int place, str mechanisms):
+        """New clients of a listener's place log in by these, and ``said(client, mechanism, bytes)`` of the logins is told; none: the engine
+        sees to that."""
+        cdef bytes b = mechanisms.encode()
+        if len(b) >= 256:
+            raise ValueError("the list of SASL mechanisms is longer than 255 characters")
+        strncpy(self.pump.listener(place).offered, b, 255)
+
+    def wake_by(self, int fd):
+        """End a round when this descriptor can be read."""
+        cdef epoll_event e
+        e.events = EPOLLIN
+        e.data.u64 = <uint64_t> EPOLL_WAKE << 60
+        if epoll_ctl(self.pump.p.epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0:
+            raise OSError(f"epoll_ctl failed for descriptor {fd}")
+
     def waiting(self, uint32_t index, uint32_t generation):
         """Whether a client is there that nothing has been decided for."""
         cdef relay *r = self.of(index, generation)
@@ -69,6 +90,18 @@ cdef class Relayer:
         cdef bytes u = user.encode("utf-8", "replace")
         if r != NULL:
             relay_admit(r, u)
+
+    def challenge(self, uint32_t index, uint32_t generation, bytes said):
+        """Ask a client that logs in."""
+        cdef relay *r = self.of(index, generation)
+        if r != NULL:
+            relay_question(r, said, len(said))
+
+    def deny(self, uint32_t index, uint32_t generation):
+        """A client is not who it says."""
+        cdef relay *r = self.of(index, generation)
+        if r != NULL:
+            relay_refuse(r, PN_SASL_AUTH, NULL)
 
     def refuse(self, uint32_t index, uint32_t generation, bint for_now):
         """No service can be asked about a client, for now or as things are."""

@@ -74,6 +74,13 @@ class Protection(Protocol):
     def count(self, name: str) -> None: ...
 
 
+class Logins(Protocol):
+    """What is asked of workers.logins.Logins: it is told of clients that log in as users of the router."""
+
+    def said(self, client: Name, mechanism: str, said: bytes) -> None: ...
+    def left(self, client: Name) -> None: ...
+
+
 class WordError(ValueError):
     """What a service says of a client makes no sense."""
 
@@ -109,6 +116,7 @@ class Relays:
         look_up: Callable[[str, str], Lookup] = Lookup,
     ) -> None:
         self.relayer: Relayer
+        self.logins: Logins
         self._dialler = dialler
         self._guard = guard
         self._identity = identity
@@ -165,6 +173,7 @@ class Relays:
     def left(self, client: Name) -> None:
         """A client is gone."""
         self._guard.told.pop(client[0], None)
+        self.logins.left(client)
 
     def wait(self, at_most: float) -> float:
         """Seconds until `step` has something to do."""

@@ -133,7 +133,7 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
     if (p->listeners[listener].hands_over && !(c->websocket = (websocket *) calloc(1, sizeof *c->websocket))) abort();   /* memory_left() */
     pn_transport_set_server(c->transport);
     bool secured = security_begin(&p->listeners[listener], c);
-    if (p->listeners[listener].relays && !relay_accept(p, &p->listeners[listener], c)) abort();   /* memory_left() */
+    if ((p->listeners[listener].relays || *p->listeners[listener].offered) && !relay_accept(p, &p->listeners[listener], c)) abort();   /* memory_left() */
     conn_begun(p, c, secured, false);
     stats_add(p->stats, N_ACCEPTED, 1);
     return c;

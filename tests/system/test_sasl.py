@@ -1,16 +1,27 @@
 """SASL with users of the router's own."""
 
+import base64
+import re
+import socket
+import struct
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import proton
 import pytest
 import sasl_users
-from running import LONG, Configuration, RunningRouter, Since
+import wire
+from proton import symbol
+from running import LONG, Configuration, RunningRouter, Since, address_of
 from secured import Credentials, attempt
 
 from routerd.reaching import ClientError, Place, connect
+from workers.logins import PER_HOST
+
+MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
 
 pytestmark = pytest.mark.skipif(
     not proton.SASL.extended(),
@@ -51,18 +62,77 @@ def test_a_user_with_the_right_password(router: RunningRouter, mechanism: str) -
         ("alice", "wrong", "PLAIN"),
         ("alice", "wrong", "SCRAM-SHA-256"),
         ("nobody", "secret", "PLAIN"),
+        ("nobody", "secret", "SCRAM-SHA-256"),
         ("alice", "hidden", "PLAIN"),
     ],
 )
 def test_a_wrong_password_is_refused(
     router: RunningRouter, since: Since, user: str, password: str, mechanism: str
 ) -> None:
-    """Counted, and told with the peer's name."""
+    """Counted, and told with the peer's name and the user's; a user that nobody knows is told alike."""
     outcome = attempt(router.urls[0], Credentials(user=user, password=password, mechanisms=mechanism))
     assert not outcome.opened
     since.counted("refused_authentication", 1)
-    since.says(r"connection of 127\.0\.0\.1:\d+ refused: .*[Aa]uthenticat")
+    failed = f"login of '{user}' by {mechanism} failed: the user or the password is wrong"
+    since.says(rf"connection of 127\.0\.0\.1:\d+ refused: {failed}")
     assert attempt(router.urls[0], Credentials(user="bob", password="hidden", mechanisms=mechanism)).opened  # noqa: S106 - of this test
+
+
+class Raw:
+    """A client that writes its SASL frames itself."""
+
+    def __init__(self, router: RunningRouter, mechanism: str, said: bytes) -> None:
+        self.sock = socket.create_connection(address_of(router.urls[0]), timeout=LONG)
+        self.sock.sendall(b"AMQP\3\1\0\0")
+        self.say(INIT, symbol(mechanism), said)
+        assert wire.exactly(self.sock, 8) == b"AMQP\3\1\0\0"
+        assert self.hear().code == MECHANISMS
+
+    def say(self, code: int, *fields: Any) -> None:
+        body = wire.described(code, *fields)
+        self.sock.sendall(struct.pack(">IBBH", 8 + len(body), 2, 1, 0) + body)
+
+    def hear(self) -> wire.Frame:
+        size = wire.exactly(self.sock, 4)
+        found = wire.parse(size + wire.exactly(self.sock, int.from_bytes(size, "big") - 4))
+        assert found is not None
+        return found
+
+
+def test_a_challenge_does_not_tell_which_users_exist(router: RunningRouter) -> None:
+    """Of SCRAM (RFC 5802): it has the same form, and the same salt again, for users that there are and not;
+    the answer to it comes in the same form."""
+    salts, outcomes = [], []
+    for user in ("alice", "nobody", "bob", "alice", "nobody"):
+        client = Raw(router, "SCRAM-SHA-256", f"n,,n={user},r=mine".encode())
+        challenge = client.hear()
+        assert challenge.code == CHALLENGE
+        found = re.fullmatch(rb"r=mine[A-Za-z0-9+/]{32},s=([A-Za-z0-9+/]{43}=),i=4096", challenge.fields[0])
+        assert found is not None
+        salts.append(found[1])
+        proof = base64.b64encode(bytes(32))
+        client.say(RESPONSE, challenge.fields[0].partition(b",s=")[0].join((b"c=biws,", b",p=" + proof)))
+        outcomes.append((client, client.sock))
+    assert (salts[0], salts[1]) == (salts[3], salts[4])
+    assert len(set(salts)) == 3
+    for client, sock in outcomes:
+        answer = client.hear()
+        assert (answer.code, answer.fields) == (OUTCOME, [1])
+        sock.close()
+
+
+def test_a_flood_of_guesses_is_bounded_and_holds_nobody_up(router: RunningRouter, since: Since) -> None:
+    """Of one address so many wait for their answer, the others are to try again; all are counted, few lines
+    are told, and clients without a password come in meanwhile."""
+    guesses = [Raw(router, "PLAIN", b"\0alice\0guess") for _ in range(PER_HOST + 8)]
+    assert attempt(router.urls[1]).opened
+    codes = Counter(guess.hear().fields[0] for guess in guesses)
+    assert set(codes) == {1, 4}  # AUTH, SYS-TEMP
+    assert codes[1] >= PER_HOST
+    since.counted("refused_authentication", len(guesses))
+    since.says("too many logins of its address wait for an answer; it may try again")
+    for guess in guesses:
+        guess.sock.close()
 
 
 def test_what_the_tools_say_of_users(router: RunningRouter, tmp_path: Path) -> None:

@@ -31,7 +31,13 @@ class Home:
         self.names = iter((index, 1) for index in range(50, 60))
         self.numbers = {50: 7}
         self.relays = Relays(self, self, ("R", "1"), self.numbers, lambda: self.now, self.look_up)
-        self.relays.relayer = self
+        self.relays.relayer = self.relays.logins = self
+
+    def said(self, client: tuple[int, int], mechanism: str, said: bytes) -> None:
+        raise AssertionError("a service judges all clients of this listener")
+
+    def left(self, client: tuple[int, int]) -> None:
+        self.done.append(("left", client))
 
     def look_up(self, host: str, port: str) -> Any:
         self.looked = type("Lookup", (), {"done": False, "addresses": [], "error": "nobody knows it"})()

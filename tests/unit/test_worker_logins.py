@@ -1,0 +1,253 @@
+"""Clients that log in with passwords: who waits for whom, what a wrong one costs, and what is told."""
+
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from shm.control import ListenerSetup
+from shm.security import ServiceSetup
+from workers import logins as subject
+from workers.cyrus import CyrusError, Said
+from workers.logins import DELAY_SECONDS, MOST, PER_HOST, Asked, Login, Logins, Queue
+
+QUESTION = Said(1, b"what?", "")
+
+
+class Home:
+    """A worker around its logins; `answers` is what Cyrus SASL says, in the order of the questions."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self.denied: set[int] = set()
+        self.counts: list[str] = []
+        self.done: list[tuple[Any, ...]] = []
+        self.offered: dict[int, str] = {}
+        self.closed = 0
+        self.answers: dict[bytes, Said | BaseException] = {}
+        self.logins = Logins(self, "", "r", lambda: self.now, lambda *_: self)  # type: ignore[arg-type, return-value]  # as much of it as is used
+        self.logins.relayer = self
+        monkeypatch.setattr(subject, "Exchange", lambda _: self)
+        self.logins.serve(0, listener("PLAIN"))
+
+    def mechanisms(self) -> list[str]:
+        return ["ANONYMOUS", "EXTERNAL", "GSSAPI", "PLAIN", "SCRAM-SHA-256"]
+
+    def start(self, mechanism: str, said: bytes) -> Said:
+        return self.step(said)
+
+    def step(self, said: bytes) -> Said:
+        answer = self.answers.get(said, Said(-13, b"", "alice", "wrong"))
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def peer(self, index: int) -> str:
+        return f"10.0.0.{index // 1000}:{index}"
+
+    def count(self, name: str) -> None:
+        self.counts.append(name)
+
+    def offer(self, place: int, mechanisms: str) -> None:
+        self.offered[place] = mechanisms
+
+    def wake_by(self, fd: int) -> None:
+        pass
+
+    def challenge(self, index: int, generation: int, said: bytes) -> None:
+        self.done.append(("challenge", index, said))
+
+    def admit(self, index: int, generation: int, user: str) -> None:
+        self.done.append(("admit", index, user))
+
+    def deny(self, index: int, generation: int) -> None:
+        self.done.append(("deny", index))
+
+    def refuse(self, index: int, generation: int, for_now: bool) -> None:
+        self.done.append(("refuse", index))
+
+    def say(self, index: int, said: bytes = b"") -> None:
+        self.logins.said((index, 1), "PLAIN", said)
+
+    def until(self, count: int) -> None:
+        """Steps until so many logins are answered, or denied later."""
+        for _ in range(10_000):
+            self.logins.step()
+            if len(self.done) + len(self.logins._denials) >= count:
+                return
+            time.sleep(0.001)
+        raise AssertionError(self.done)
+
+
+def listener(mechanisms: str, **more: Any) -> ListenerSetup:
+    return ListenerSetup("l", [], sasl_mechanisms=mechanisms, **more)
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Home:
+    return Home(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("mechanisms", "more", "offered"),
+    [
+        ("PLAIN", {}, "PLAIN"),
+        ("plain EXTERNAL SCRAM-SHA-1", {}, "EXTERNAL PLAIN"),
+        ("", {}, "ANONYMOUS EXTERNAL GSSAPI PLAIN SCRAM-SHA-256"),
+        ("ANONYMOUS", {}, ""),
+        ("EXTERNAL ANONYMOUS", {}, ""),
+        ("PLAIN GSSAPI", {}, ""),
+        ("PLAIN", {"service": ServiceSetup("s", "h", "1")}, ""),
+    ],
+)
+def test_what_needs_a_password_goes_to_the_thread(
+    home: Home, mechanisms: str, more: dict[str, Any], offered: str
+) -> None:
+    """Not what is decided without one, nor layers of encryption, nor what a service decides."""
+    home.logins.serve(3, listener(mechanisms, **more))
+    assert home.offered[3] == offered
+
+
+def test_a_login_in_several_steps(home: Home) -> None:
+    """A question goes to the client, its answer to the library, and then it is let in at once."""
+    home.answers = {b"I": QUESTION, b"because": Said(0, b"", "alice")}
+    home.say(1000, b"I")
+    home.until(1)
+    home.say(1000, b"because")
+    home.until(2)
+    assert home.done == [("challenge", 1000, b"what?"), ("admit", 1000, "alice")]
+    assert home.counts == []
+    assert home.logins._undecided.total() == 0
+
+
+def test_a_wrong_password_is_answered_a_second_later(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """Told and counted at once, with a user's name that can break no line; others are served meanwhile."""
+    home.answers = {b"w": Said(-13, b"", "al\nice" + "x" * 100, "wrong"), b"r": Said(0, b"", "bob")}
+    home.say(1000, b"w")
+    home.say(2000, b"r")
+    home.until(2)
+    assert home.done == [("admit", 2000, "bob")]
+    assert home.logins.wait(5.0) == DELAY_SECONDS
+    assert (home.denied, home.counts) == ({1000}, ["refused_authentication"])
+    (line,) = caplog.messages
+    name = "al\\nice" + "x" * (subject.SHOWN - 6)
+    said = f"login of '{name}' by PLAIN failed: the user or the password is wrong"
+    assert line == f"connection of 10.0.0.1:1000 refused: {said}"
+    home.now += DELAY_SECONDS
+    home.logins.step()
+    assert home.done[-1] == ("deny", 1000)
+    assert home.logins._undecided.total() == 0
+
+
+def test_nobody_learns_who_exists(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """An unknown user, a disabled one and a wrong password: one answer, one time, one kind of line."""
+    home.answers = {bytes([one]): Said(-one, b"", "alice", f"code {one}") for one in (13, 18, 19, 20, 26)}
+    for said in home.answers:
+        home.say(1000 + said[0], said)
+        home.until(len(home.denied) + 1)
+        home.now += subject.TELL_SECONDS / 2
+    home.now += DELAY_SECONDS
+    home.logins.step()
+    assert [one[0] for one in home.done] == ["deny"] * 5
+    assert len({line.partition(" login ")[2].partition(" (and")[0] for line in caplog.messages}) == 1
+
+
+def test_a_flood_is_bounded_by_address_and_told_in_few_lines(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What goes beyond is refused for now; who left before its answer counts all the same; others get in."""
+    home.answers[b"r"] = Said(0, b"", "bob")
+    for index in range(1000, 1000 + PER_HOST + 10):
+        home.say(index)
+    home.until(PER_HOST + 10)
+    assert [one[0] for one in home.done] == ["refuse"] * 10
+    for index in range(1000, 1000 + PER_HOST):
+        home.logins.left((index, 1))
+    home.say(1999)
+    home.say(2000, b"r")
+    home.until(PER_HOST + 12)
+    assert home.done[-2:] == [("refuse", 1999), ("admit", 2000, "bob")]
+    assert len(home.counts) == PER_HOST + 11
+    assert len(caplog.messages) == 2
+    home.now += DELAY_SECONDS
+    home.logins.step()
+    home.say(1998, b"r")
+    home.until(13)
+    assert home.done[-1] == ("admit", 1998, "bob")
+
+
+def test_all_addresses_together_are_bounded(home: Home) -> None:
+    """Also by a number of logins that no address alone may have."""
+    for index in range(0, 1000 * (MOST // PER_HOST + 1), 1000):
+        for one in range(PER_HOST):
+            home.say(index + one)
+    assert [one[0] for one in home.done] == ["refuse"] * PER_HOST
+    home.until(PER_HOST + MOST)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("10.0.0.1:1", "10.0.0.1:2", True),
+        ("10.0.0.1:1", "10.0.0.2:1", False),
+        ("[2001:db8::1]:1", "[2001:db8::2:3:4]:1", True),
+        ("[2001:db8::1]:1", "[2001:db8:0:1::1]:1", False),
+        ("-", "-", True),
+    ],
+)
+def test_whose_logins_are_counted_together(one: str, other: str, same: bool) -> None:
+    """Of an IPv4 address, and of an IPv6 network, in which everybody has as many addresses as there are."""
+    assert (Login((1, 1), one, "PLAIN").host == Login((2, 1), other, "PLAIN").host) == same
+
+
+def test_addresses_take_turns() -> None:
+    """One that asks for much is not ahead of one that asks for little."""
+    queue = Queue()
+    many = Login((1, 1), "10.0.0.1:1", "PLAIN"), Login((2, 1), "10.0.0.2:1", "PLAIN")
+    for login, said in ((0, b"a"), (0, b"b"), (0, b"c"), (1, b"d"), (1, b"e")):
+        queue.put(Asked(many[login], said, 0.0))
+    assert b"".join(queue.take().said or b"" for _ in range(5)) == b"adbec"
+
+
+def test_who_is_gone_costs_nothing(home: Home) -> None:
+    """Its turn is passed over, and the library forgets it."""
+    home.answers = {b"I": QUESTION}
+    home.say(1000, b"I")
+    home.until(1)
+    home.say(1000, b"more")
+    home.logins.left((1000, 1))
+    for _ in range(10_000):
+        home.logins.step()
+        if home.closed and not home.logins._undecided:
+            break
+        time.sleep(0.001)
+    assert home.closed == 1
+    assert home.logins._logins == {}
+
+
+def test_a_library_that_fails_refuses_one_client(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """The line says why, and the next one is served."""
+    home.answers = {b"x": CyrusError("no memory"), b"r": Said(0, b"", "bob")}
+    home.say(1000, b"x")
+    home.until(1)
+    home.say(1001, b"r")
+    home.until(2)
+    assert home.done == [("admit", 1001, "bob")]
+    assert "login of nobody by PLAIN failed: Cyrus SASL cannot tell: CyrusError: no memory" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ends_is_told_and_replaced(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """The client that it was asked about is refused; what waited for it is answered by the next one."""
+    caplog.set_level(logging.ERROR)
+    home.answers = {b"end": SystemExit(), b"r": Said(0, b"", "bob")}
+    home.say(1000, b"end")
+    home.say(2000, b"r")
+    home.until(2)
+    assert home.done == [("admit", 2000, "bob")]
+    assert [asked.login.client for asked in home.logins._denials] == [(1000, 1)]
+    assert "the thread for logins has ended; another one takes its place" in caplog.text
