@@ -187,10 +187,15 @@ def _next_place() -> str:
     return f"{REQUEST}{next(_requests)}"
 
 
+def named(config: Config, identities: Identities) -> list[str]:
+    """The identity of each entity, in order; the router's by its id, which is made up where none is given."""
+    entities = (at.entity for at in config.checked)
+    return identities.of(config.router if isinstance(one, Router) else one for one in entities)
+
+
 def _find(config: Config, kind: EntityType, request: ChangeRequest, identities: Identities) -> int | None:
     """Where the entity stands. None: nowhere, as it is one of those that are there without being made."""
-    names = identities.of(at.entity for at in config.checked)
-    for i, (at, identity) in enumerate(zip(config.checked, names, strict=True)):
+    for i, (at, identity) in enumerate(zip(config.checked, named(config, identities), strict=True)):
         if at.type is kind and identity == request.identity:
             return i
     return None

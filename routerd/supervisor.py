@@ -19,7 +19,7 @@ import msgspec
 
 from routerd.banner import banner
 from routerd.certificates import Certificates
-from routerd.changes import BAD_REQUEST, ChangeError, changed
+from routerd.changes import BAD_REQUEST, ChangeError, changed, named
 from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
 from routerd.condition import condition
@@ -358,7 +358,7 @@ class Supervisor:
             return ChangeReply(request.number, status, str(error))
         identity = ""
         if new.entity is not None:
-            identities = self._identities.of(at.entity for at in self._config.checked)
+            identities = named(self._config, self._identities)
             identity = identities[self._config.checked.index(new.entity)]
         return ChangeReply(request.number, new.status, "; ".join(new.remarks), identity)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from routerd.changes import ChangeError, changed, kept
+from routerd.changes import ChangeError, changed, kept, named
 from routerd.config import Config, parse
 from routerd.difference import difference
 from routerd.identities import Identities
@@ -226,3 +226,14 @@ def test_twins_have_identities_of_their_own() -> None:
     config: Config = parse(one + one, "router.conf")
     names = Identities().of(config.listeners)
     assert names == ["listener/127.0.0.1:0", "listener/127.0.0.1:0/1"]
+
+
+@pytest.mark.parametrize("section", ["", "router {\n mode: standalone\n}\n"])
+def test_a_router_without_a_configured_id_is_changed_again_and_again(section: str) -> None:
+    """Management knows it by the id that was made up for it, and so do the second change and its answer."""
+    running = Running(f"{section}listener {{\n port: 1\n}}\n")
+    name = f"router/{running.config.router.id}"
+    for workers in (3, 2, 4):
+        assert running.ask("UPDATE", "router", name, workers=workers)
+        assert running.config.router.workers == workers
+        assert name in named(running.config, running.identities)

@@ -49,7 +49,7 @@ def test_examples_in_the_document_load(spelling: str, monkeypatch: pytest.Monkey
     """The same router is written three times, and each of them starts, on a machine with one CPU, too."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     _, _, section = DOCUMENT.read_text(encoding="utf-8").partition(f"### .{spelling}\n")
-    example = section.split("```")[1].removeprefix(spelling)
+    example = section.split("```")[1].partition("\n")[2]
     config = parse(example, f"router.{spelling}")
     assert config.count == 5
     assert (config.router.id, config.router.workers) == ("Router.A", 2)

@@ -70,7 +70,7 @@ ELSEWHERE = re.compile(
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_configurations_can_be_copied(page: Path) -> None:
     """Every block that looks like a configuration is one, as it is printed."""
-    blocks = re.findall(r"(?ms)^```\n(.*?)^```|((?:^    [^\n]*\n)+)", text(page))
+    blocks = re.findall(r"(?ms)^```(?:conf[^\n]*)?\n(.*?)^```|((?:^    [^\n]*\n)+)", text(page))
     mistakes = []
     for block in (textwrap.dedent(fenced or indented) for fenced, indented in blocks):
         if re.match(r"\w+ *\{", block):

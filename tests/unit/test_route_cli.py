@@ -326,7 +326,7 @@ def test_the_first_route_of_the_guide(tmp_path: Path) -> None:
     """What it shows is what comes of the configuration that stands above it."""
     page = (Path(__file__).parents[2] / "docs" / "source-routes.md").read_text()
     _, configuration, _, session, _ = page.partition("## A first route")[2].split("```", 4)
-    result = explain(tmp_path, {"first.conf": configuration}, "D1=>B2", "--return", "A1")
+    result = explain(tmp_path, {"first.conf": configuration.partition("\n")[2]}, "D1=>B2", "--return", "A1")
     words = [line.split() for line in session.partition("\n\n")[2].splitlines() if "─" not in line]
     assert result.exit_code == 0
     assert [line.split() for line in result.output.splitlines() if line.split() in words] == words
