@@ -26,6 +26,8 @@ STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms of those who are nobody in pa
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
 ADMITTED: Final = COUNTERS["connections_admitted"][0]
 TELL_SECONDS: Final = 60.0  # between two lines about the unopened: a scan must not fill the log
+LINE_SECONDS: Final = 1.0  # about those that were refused or broke off: on average
+LINE_BURST: Final = 50  # of them in a row
 LOGIN_SECONDS: Final = 0.5  # and about logins that failed
 TLS_FAILURE: Final = "SSL Failure"  # how the engine begins to describe one
 TLS_LEFT: Final = "unexpected eof"  # and its reason where the peer went without a word; who mistrusts says so
@@ -80,6 +82,10 @@ class Guard:
         self._policy = Policy(policy)
         self._certificates = Certificates(engine)
         self._unopened = Complaints(SERVER, "connection of %s ended before it was opened", TELL_SECONDS)
+        self._broken = Complaints(
+            SERVER, "connection of %s ended before it was opened: %s: %s", LINE_SECONDS, burst=LINE_BURST
+        )
+        self._unprotected = Complaints(SERVER, "connection of %s refused: %s", LINE_SECONDS, burst=LINE_BURST)
         self._unknown = Complaints(SERVER, "connection of %s refused: %s", LOGIN_SECONDS, logging.WARNING)
         self._crowded = Complaints(
             SERVER, "link %r of %s refused: this worker has all the links that it can have", TELL_SECONDS
@@ -176,10 +182,11 @@ class Guard:
             self.unopened(peer)
         elif TLS_FAILURE in description:
             self.count("refused_tls")
-            SERVER.info("connection of %s refused: the TLS handshake failed: %s", peer, description)
+            why = f"the TLS handshake failed: {description}"
+            self._unprotected.tell(time.monotonic(), peer, why)
         elif name == UNPROTECTED:
             self.count("refused_unprotected")
-            SERVER.info("connection of %s refused: %s", peer, description)
+            self._unprotected.tell(time.monotonic(), peer, description)
         else:
             return False
         return True
@@ -189,9 +196,12 @@ class Guard:
         _, _, _, cipher, _ = self._engine.protection(index)
         return bool(cipher)
 
-    def unopened(self, peer: str) -> None:
-        """A peer has gone, or has been sent away, without a word that made sense."""
-        self._unopened.tell(time.monotonic(), peer)
+    def unopened(self, peer: str, error: tuple[str, str] | None = None) -> None:
+        """A peer has gone, or has been sent away, without a word that made sense, or with an error."""
+        if error is None:
+            self._unopened.tell(time.monotonic(), peer)
+        else:
+            self._broken.tell(time.monotonic(), peer, *error)
 
     def without_room(self, peer: str, link: str) -> None:
         """A peer's link is refused: the worker's table of links is full."""

@@ -245,12 +245,12 @@ class Handler:
             self.connectors.ended(connector.number, (index, generation), opened, error)
         elif not opened and self.guard.refused(index, host, error):
             return
+        elif not opened:
+            self.guard.unopened(host, error)
         elif error is not None:
             SERVER.info("[C%d] connection of %s ended: %s: %s", number, host, *error)
-        elif opened:
-            SERVER.info("[C%d] connection of %s closed", number, host)
         else:
-            self.guard.unopened(host)
+            SERVER.info("[C%d] connection of %s closed", number, host)
         if opened and known:
             closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
             self.post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)

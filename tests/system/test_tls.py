@@ -1,5 +1,6 @@
 """TLS on listeners: who gets in, who does not, what the log says, and certificates that change."""
 
+import hashlib
 import os
 import re
 import socket
@@ -9,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from certificates import Authority, Certificate
 from running import LONG, Configuration, RunningRouter, Since, address_of, until
@@ -267,3 +269,30 @@ def replace(file: Path, content: bytes) -> None:
     new = file.with_suffix(".new")
     new.write_bytes(content)
     new.rename(file)
+
+
+def test_a_certificate_that_is_no_longer_listed_shuts_its_owner_out(files: Files, tmp_path: Path) -> None:
+    """What docs/security.md says to do as there is no revocation: digests in a file, users in a group."""
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(files.client.certificate.read_text())).hexdigest()
+    names = tmp_path / "names.json"
+    names.write_text(msgspec.json.encode({digest: "alice"}).decode())
+    listed = profile(files, "listed").replace("uidFormat: on", f"uidFormat: 2\n uidNameMappingFile: {names}")
+    policy = "policy {\n enableVhostPolicy: yes\n}\n"
+    users = (
+        "vhost {\n hostname: v\n groups: {\n g: {\n users: alice\n remoteHosts: *\n sources: *\n }\n }\n}\n"
+    )
+    first = "host: 127.0.0.1\n port: 0\n sslProfile: listed\n authenticatePeer: yes\n policyVhost: v\n"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("ROUTERD_TEST_PASSWORD", PASSWORD)
+        configuration = Configuration(
+            "workers: 1", first + " requireSsl: yes\n saslMechanisms: EXTERNAL", listed + policy + users
+        )
+        router = RunningRouter(tmp_path, configuration)
+    try:
+        url, who = urls_of(router.output)[0], client(files, files.client, mechanisms="EXTERNAL")
+        assert attempt(url, who).error == ""
+        names.write_text("{}")
+        until(lambda: attempt(url, who).error == "amqp:resource-limit-exceeded", "the refusal")
+        until(lambda: f"user '{digest}' is in no group of vhost v" in router.log, "the log line")
+    finally:
+        router.stop()

@@ -153,6 +153,24 @@ def test_what_is_refused(places: list[tuple[str, int]], headers: dict[str, str |
         assert text in sock.recv(1000).decode()
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, "403"),
+        ({"Origin": "null"}, "403"),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, "421"),
+        ({"Host": "localhost:1", "Origin": "http://localhost:1"}, "101"),
+    ],
+)
+def test_pages_from_elsewhere_are_refused(
+    places: list[tuple[str, int]], headers: dict[str, str | None], status: str
+) -> None:
+    """A browser on this machine opens no WebSocket for them, also not by DNS rebinding."""
+    sock, head = ask(places[0], **headers)
+    sock.close()
+    assert head.startswith(f"HTTP/1.1 {status} ")
+
+
 def test_a_listener_may_leave_it_out(places: list[tuple[str, int]]) -> None:
     """Then a request for a WebSocket is a request like any other."""
     sock, head = ask(places[1])

@@ -11,7 +11,7 @@ from shm import stats
 from shm.complaints import Complaints
 from shm.control import ListenerSetup
 from shm.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
-from workers.guard import TELL_SECONDS, Guard, address_of
+from workers.guard import LINE_BURST, TELL_SECONDS, Guard, address_of
 from workers.policy import DeniedError
 from workers.tls import CertificateError
 
@@ -222,6 +222,17 @@ def test_who_leaves_after_the_tls_handshake_has_not_failed_in_it(
     assert home.counters.named() == counter
     plain = "connection of 10.0.0.1:9 ended before it was opened"
     assert [(text == plain) for text in caplog.messages] == [not counter]
+
+
+def test_a_flood_of_broken_connections_is_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever refuses to speak TLS, or breaks off, a thousand times does not fill the log."""
+    caplog.set_level("INFO", "SERVER")
+    guard = Home(PolicySetup(), None).guard
+    for number in range(1000):
+        failed = ("amqp:connection:framing-error", "SSL Failure: no shared cipher")
+        assert guard.refused(3, f"10.0.0.1:{number}", failed)
+        guard.unopened(f"10.0.0.1:{number}", ("amqp:connection:framing-error", "connection aborted"))
+    assert 2 * LINE_BURST <= len(caplog.messages) <= 2 * LINE_BURST + 4
 
 
 def test_connections_that_were_not_opened_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -67,6 +67,9 @@ class FakeGuard:
     def refused(self, index: int, peer: str, error: tuple[str, str] | None) -> bool:
         return self.refusal
 
+    def unopened(self, peer: str, error: tuple[str, str] | None = None) -> None:
+        pass
+
 
 @pytest.fixture
 def handler() -> Handler:
