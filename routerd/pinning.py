@@ -19,26 +19,19 @@ class Pinning(msgspec.Struct, frozen=True):
 
 
 def plan(core_cpu: int | None, worker_cpus: Sequence[int], workers: int, usable: Collection[int]) -> Pinning:
-    """What the configuration asks for; where it asks for nothing, one CPU each if there are enough of them.
+    """What the configuration asks for; where it asks for nothing, the kernel's scheduler decides: it sees
+    what else runs on the machine, other routers too.
 
-    Enough is one for every worker, one for the core and one for all the rest of the machine. Workers take
-    `worker_cpus` in turn. Raises `UnknownCpuError` for a CPU that is not in `usable`.
+    Workers take `worker_cpus` in turn. Raises `UnknownCpuError` for a CPU that is not in `usable`.
     """
-    for name, wanted in (("coreCpu", [] if core_cpu is None else [core_cpu]), ("workerCpus", worker_cpus)):
+    core = [] if core_cpu is None else [core_cpu]
+    for name, wanted in (("coreCpu", core), ("workerCpus", worker_cpus)):
         for cpu in wanted:
             if cpu not in usable:
                 raise UnknownCpuError(f"{name}: no CPU {cpu} here; usable are {ranges(usable)}")
-    taken = {*worker_cpus, *(() if core_cpu is None else (core_cpu,))}
-    free = sorted(set(usable) - taken)
-    spread = len(usable) >= workers + 2
-    core = [] if core_cpu is None else [core_cpu]
-    if not core and spread and free:
-        core = [free.pop(0)]
-    if worker_cpus:
-        return Pinning(core, [[worker_cpus[i % len(worker_cpus)]] for i in range(workers)])
-    if spread and len(free) >= workers:
-        return Pinning(core, [[cpu] for cpu in free[:workers]])
-    return Pinning(core, [[] for _ in range(workers)])
+    if not worker_cpus:
+        return Pinning(core, [[] for _ in range(workers)])
+    return Pinning(core, [[worker_cpus[i % len(worker_cpus)]] for i in range(workers)])
 
 
 def repin(pid: int, cpus: Collection[int]) -> None:

@@ -187,6 +187,18 @@ def _part(value: int) -> str:
     return f"{value}%"
 
 
+def _pinned(rows: list[Row]) -> str:
+    """How it came that the processes run where they do."""
+    by = {row.get("pinnedBy") for row in rows}
+    told = [
+        f"{whose} by {attribute}"
+        for whose, attribute in (("core", "coreCpu"), ("workers", "workerCpus"))
+        if attribute in by
+    ]
+    outside = "; the router's CPUs are limited from outside (taskset, CPUAffinity=, cpuset)"
+    return f"pinned: {', '.join(told) or 'nobody'}{outside if 'outside' in by else ''}"
+
+
 def _cpus(value: list[int]) -> str:
     if len(value) > 1 and value == list(range(value[0], value[-1] + 1)):
         return f"{value[0]}-{value[-1]}"
@@ -290,6 +302,7 @@ VIEWS: dict[str, View] = {
         ),
         "no processes",
         sampled=True,
+        note=_pinned,
     ),
     "memory": View(
         "allocator",

@@ -16,6 +16,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
+ONLINE: Final = Path("/sys/devices/system/cpu/online")
 NODES: Final = Path("/sys/devices/system/node")
 SHMEM_ENABLED: Final = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 MOUNTS: Final = Path("/proc/self/mounts")
@@ -23,6 +24,11 @@ MOUNTS: Final = Path("/proc/self/mounts")
 _MPOL_PREFERRED: Final = 1
 _NODES_BITS: Final = 1024
 _MBIND: Final = {"x86_64": 237, "aarch64": 235, "riscv64": 235, "ppc64le": 259, "s390x": 268}
+
+
+def online(file: Path = ONLINE) -> set[int]:
+    """The CPUs of the machine, whoever may use them; empty: the kernel does not say."""
+    return _cpus(file)
 
 
 def node_of(cpus: Collection[int], nodes: Path = NODES) -> int | None:

@@ -1,5 +1,7 @@
 """The entity type `worker`, this router's own: its processes as the statistics pages show them."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 from core.management.noun import Column, Table, type_column
@@ -27,6 +29,7 @@ class Workers(Table):
         _row("restarts", "restarts", "integer", "How often it was started again."),
         _row("cpuSeconds", "cpuSeconds", "double", "CPU time used since its start."),
         _row("cpus", "cpus", "list", "CPUs it may run on."),
+        _row("pinnedBy", "pinnedBy", "string", "What chose them: coreCpu, workerCpus, outside or nobody."),
         _row("node", "numaNode", "integer", "NUMA node of all these CPUs, where a worker's blocks are."),
         _row("memory", "memory", "integer", "Bytes of memory; what is shared is counted in part."),
         _row("connections", "connections", "integer", "Open connections."),
@@ -76,9 +79,23 @@ class Workers(Table):
             page = pages.get(role, segments.supervisor_stats)()
             more = {}
         name = f"worker-{index}" if role == "worker" else role
-        return {"name": name, "role": role, **_page(role, page), **more}
+        told = _page(role, page)
+        pinned = _pinned_by(role, told["cpus"], segments.supervisor_stats().pid)
+        return {"name": name, "role": role, **told, "pinnedBy": pinned, **more}
 
 
+def _pinned_by(role: str, cpus: list[int], supervisor: int, online: Path = placement.ONLINE) -> str:
+    """How it came that a process may run on these CPUs. The supervisor runs wherever the router may."""
+    try:
+        allowed = os.sched_getaffinity(supervisor)
+    except OSError:
+        return ""  # the router ends
+    if role in _ATTRIBUTES and cpus and set(cpus) != allowed:
+        return _ATTRIBUTES[role]
+    return "outside" if placement.online(online) - allowed else "nobody"
+
+
+_ATTRIBUTES = {"core": "coreCpu", "worker": "workerCpus"}
 _WORKER_ONLY = frozenset({
     "connections", "links", "unsettled", "deliveries_in", "deliveries_out", "small_free", "large_free",
     "pauses",

@@ -80,6 +80,13 @@ def _router(at: Checked, router: Router) -> Iterator[Mistake]:
         yield at.mistake("coreCpu", _no_cpu([router.core_cpu], usable))
     if unknown := [cpu for cpu in router.worker_cpus if cpu not in usable]:
         yield at.mistake("workerCpus", _no_cpu(unknown, usable))
+        return
+    if router.core_cpu in router.worker_cpus:
+        text = f"CPU {router.core_cpu} is also the core's (coreCpu), and the two take turns"
+        yield at.mistake("workerCpus", f"{text}; give each a CPU of its own", warning=True)
+    if len(router.worker_cpus) in range(1, router.workers):
+        text = f"{router.workers} workers take turns on {ranges(router.worker_cpus)}"
+        yield at.mistake("workerCpus", f"{text}; give a CPU for each, or fewer workers", warning=True)
 
 
 def _no_cpu(unknown: list[int], usable: tuple[int, ...]) -> str:

@@ -146,6 +146,19 @@ def test_unknown_cpu_names_the_usable_ones(monkeypatch: pytest.MonkeyPatch) -> N
     ]
 
 
+def test_processes_that_would_share_a_cpu_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pinned to one CPU they take turns, whatever else is free."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    warnings = parse(router("workers: 7", "coreCpu: 1", "workerCpus: 1-3"), "f.conf").warnings
+    assert {str(warning) for warning in warnings} == {
+        "f.conf:4: warning: router workerCpus: CPU 1 is also the core's (coreCpu), and the two take turns; "
+        "give each a CPU of its own",
+        "f.conf:4: warning: router workerCpus: 7 workers take turns on 1-3; "
+        "give a CPU for each, or fewer workers",
+    }
+    assert parse(router("workers: 3", "coreCpu: 0", "workerCpus: 1-3"), "f.conf").warnings == ()
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     """Unknown names, wrong values and broken relations of one file are told together, in order of lines."""
     text = """router {

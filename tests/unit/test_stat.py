@@ -1,12 +1,15 @@
 """`routerd stat` and `routerd manage` without a router: tables, numbers, arguments."""
 
 import io
+import os
 from itertools import islice
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from rich.console import Console
 
+from core.management.worker import _pinned_by
 from routerd.client import ClientError, Place, RefusedError, long_type
 from routerd.manage import attributes
 from routerd.stat import Options, frames, show, with_rates
@@ -96,7 +99,7 @@ def shown(view: str, rows: list[dict[str, Any]], width: int = 80) -> list[str]:
 def test_tables_fit_80_columns(view: str, row: dict[str, Any]) -> None:
     """Long names are cut off; no column, header or number is."""
     header, line, *rows = shown(view, [row])
-    (text,) = [one for one in rows if one.strip()]
+    (text,) = [one for one in rows if one.strip() and not one.startswith("pinned: ")]
     assert max(map(len, (header, line, text))) <= 80
     for cell in VIEWS[view].cells:
         if not cell.optional or cell.value(row):
@@ -290,3 +293,26 @@ def test_attributes() -> None:
 def test_short_type_names(name: str | None, full: str | None) -> None:
     """As the tools of qdrouterd have them."""
     assert long_type(name) == full
+
+
+def test_the_processes_tell_who_has_pinned_them() -> None:
+    """Below the table: the attributes that did, or what stands around the router."""
+    pinned = [dict(WORKER, name="core", pinnedBy="coreCpu"), dict(WORKER, pinnedBy="workerCpus")]
+    assert "pinned: core by coreCpu, workers by workerCpus" in shown("workers", pinned)
+    assert "pinned: nobody" in shown("workers", [dict(WORKER, pinnedBy="nobody")])
+    (told,) = [
+        line for line in shown("workers", [dict(WORKER, pinnedBy="outside")]) if line.startswith("pinned")
+    ]
+    assert told.startswith("pinned: nobody; the router's CPUs are limited from outside")
+
+
+def test_it_is_told_how_the_cpus_of_a_process_came(tmp_path: Path) -> None:
+    """Other CPUs than the supervisor's are pinned; fewer than the machine's came from outside."""
+    allowed = sorted(os.sched_getaffinity(0))
+    (tmp_path / "all").write_text(",".join(map(str, allowed)))
+    (tmp_path / "more").write_text(f"{allowed[-1] + 1}")
+    me = os.getpid()
+    assert _pinned_by("worker", allowed, me, tmp_path / "all") == "nobody"
+    assert _pinned_by("worker", allowed, me, tmp_path / "more") == "outside"
+    assert _pinned_by("worker", [allowed[-1] + 1], me, tmp_path / "all") == "workerCpus"
+    assert _pinned_by("core", [allowed[-1] + 1], me, tmp_path / "all") == "coreCpu"
