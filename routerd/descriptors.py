@@ -2,6 +2,9 @@
 
 import os
 import resource
+from typing import Final
+
+LEAST: Final = 192  # an eventfd for each of 64 workers that may come, and what a few of them need
 
 
 def claim_standard_streams() -> None:
@@ -15,7 +18,17 @@ def claim_standard_streams() -> None:
             os.set_inheritable(opened, True)  # children have them, too
 
 
+class TooFewError(Exception):
+    """The process may not open as many files as a router needs."""
+
+
 def raise_limit() -> None:
-    """Every connection is a descriptor: take all the hard limit allows. Children inherit it."""
+    """Every connection is a descriptor: take all the hard limit allows. Children inherit it. Raises
+    TooFewError where that does not even do for the router itself."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if 0 <= hard < LEAST:
+        raise TooFewError(
+            f"{hard} files may be open at once, and the router needs {LEAST} for itself, beside one for each "
+            "connection; raise the limit (ulimit -n, LimitNOFILE=)"
+        )
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -127,12 +127,12 @@ def _listen(listener: Listener, passed: Passed) -> tuple[list[socket.socket], in
                 unusable = error
                 continue
             _close(sockets)
-            raise ListenError(listener, _explain(listener, where, error)) from error
+            raise ListenError(listener, _explain(listener, where, error, passed)) from error
         sockets.append(sock)
         port = port or sock.getsockname()[1]  # any free port: the same one for each family
     if not sockets:
         cause = unusable or OSError(errno.EADDRNOTAVAIL, "no address")
-        raise ListenError(listener, _explain(listener, where, cause))
+        raise ListenError(listener, _explain(listener, where, cause, passed))
     return sockets, held
 
 
@@ -172,9 +172,15 @@ def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:
     return sock
 
 
-def _explain(listener: Listener, where: str, error: OSError) -> str:
+def _explain(listener: Listener, where: str, error: OSError, passed: Passed) -> str:
     cause, advice = os.strerror(error.errno or 0), "see the cause"
-    if error.errno == errno.EADDRINUSE:
+    if error.errno == errno.EADDRINUSE and (held := passed.on_port(listener.port_number)):
+        cause = f"systemd holds the port for this service, on {' and '.join(held)}, and nothing fits beside"
+        advice = (
+            "give the listener that host, or none, or change ListenStream= of the socket unit; then "
+            "systemctl daemon-reload, and restart the socket unit and the service"
+        )
+    elif error.errno == errno.EADDRINUSE:
         cause = "the port is in use, by another process or by another listener"
         advice = (
             f"stop that process (`ss -ltnp sport = :{listener.port_number}` names it), or give another port"

@@ -19,6 +19,7 @@ from routerd.listeners import ListenError, Listening, close_all, kept_by, listen
 from routerd.log import NOTICE, LogError, configure, event
 from routerd.pinning import Pinning, UnknownCpuError, plan
 from routerd.setup import log_setups
+from routerd.systemd import Passed
 from shm.space import SegmentError, check_space
 
 MOST_SOCKETS = 64  # a worker has places for so many
@@ -63,7 +64,7 @@ class Reloaded(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...] = ()
 
 
-def reload(old: Config, listening: Sequence[Listening]) -> Reloaded:
+def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = None) -> Reloaded:
     """Read the file of a running configuration again. Raises RefusedError, and then nothing has changed."""
     if not old.file:
         raise RefusedError(["the router was started without a configuration file; restart it with --config"])
@@ -75,7 +76,7 @@ def reload(old: Config, listening: Sequence[Listening]) -> Reloaded:
         raise RefusedError([str(Mistake(old.file, 1, NO_LISTENER))])
     new, dropped = kept(old, read)
     try:
-        return prepare(old, new, listening, dropped)
+        return prepare(old, new, listening, dropped, passed)
     except CANNOT as error:
         line = _line_of(new, error) if isinstance(error, LogError) else error.line
         raise RefusedError([str(Mistake(old.file, line, str(error)))]) from error
@@ -94,13 +95,17 @@ def _closes_the_door(old: Config, read: Config) -> bool:
 
 
 def prepare(
-    old: Config, new: Config, listening: Sequence[Listening], dropped: Sequence[str] = ()
+    old: Config,
+    new: Config,
+    listening: Sequence[Listening],
+    dropped: Sequence[str] = (),
+    passed: Passed | None = None,
 ) -> Reloaded:
     """Get what another configuration needs. Raises one of ``CANNOT``, and then all is as before."""
     pinning = _room(old, new)
     try:
         configure(log_setups(new.logs), "supervisor")
-        found, retired = exchange(listening, new.listeners)
+        found, retired = exchange(listening, new.listeners, passed)
     except (LogError, ListenError):
         with suppress(LogError):
             configure(log_setups(old.logs), "supervisor")
@@ -119,9 +124,10 @@ def _room(old: Config, new: Config) -> Pinning:
 
 
 def exchange(
-    listening: Sequence[Listening], wanted: Sequence[Listener]
+    listening: Sequence[Listening], wanted: Sequence[Listener], passed: Passed | None = None
 ) -> tuple[list[Listening], list[Listening]]:
-    """Listen on what is wanted; a listener that stays keeps its sockets. Returns also those that must go.
+    """Listen on what is wanted; a listener that stays keeps its sockets. Returns also those that must go. New
+    ones may have the sockets of the service manager that no other listener keeps.
 
     Raises `ListenError`, and then everything listens as before.
     """
@@ -133,8 +139,9 @@ def exchange(
     in_the_way = [one for one in leaving if one.listener.port_number in ports]
     for one in in_the_way:
         one.pause()  # `*:5672` cannot be bound while `127.0.0.1:5672` listens
+    staying = [sock for place, one in have.items() if place in want for sock in one.sockets]
     try:
-        opened = listen_all(joining)
+        opened = listen_all(joining, (passed or Passed()).beside(staying))
         if sum(len(one.sockets) for one in (*listening, *opened)) > MOST_SOCKETS:
             close_all(opened)
             raise ListenError(joining[-1], f"there are more than {MOST_SOCKETS} sockets; remove a listener")
@@ -147,11 +154,14 @@ def exchange(
     return kept, leaving
 
 
-def retire(leaving: Sequence[Listening]) -> None:
-    """Stop listening, in every process at once; connections stay."""
+def retire(leaving: Sequence[Listening], staying: Sequence[Listening] = ()) -> None:
+    """Stop listening, in every process at once; connections stay. The service manager's sockets may be those
+    of others now."""
+    served = {url.partition("://")[2] for one in staying for url in one.urls}
     for one in leaving:
         one.pause()
-        if one.held:
+        held = {url.partition("://")[2] for url in one.urls[: one.held]}
+        if held - served:
             event(
                 LOGGER,
                 logging.WARNING,

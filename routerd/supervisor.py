@@ -10,10 +10,9 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import msgspec
 
@@ -24,29 +23,22 @@ from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
 from routerd.condition import condition
 from routerd.config import Config
-from routerd.config.policy import Vhost
 from routerd.config.router import MAX_WORKERS
-from routerd.config.routing import LinkRoute
 from routerd.config.source import Mistake
-from routerd.config.transport import AuthServicePlugin, SslProfile
-from routerd.connecting import Connecting, assign, taken_over
-from routerd.descriptors import claim_standard_streams, raise_limit
+from routerd.configured import configured, profiles
+from routerd.connecting import taken_over
+from routerd.descriptors import TooFewError, claim_standard_streams, raise_limit
 from routerd.family import Family
-from routerd.flow_log import flow_setup
 from routerd.identities import Identities
 from routerd.journald import STDOUT, for_stderr, is_journal
 from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, configure, event, keep_in
-from routerd.management import management
 from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
 from routerd.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
-from routerd.routing import routing
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import ROLL, STOP, Signals
-from routerd.source_routes import source_routes
-from routerd.systemd import Manager, passed_sockets
-from routerd.tables import tables
+from routerd.systemd import Manager, Passed, passed_sockets
 from routerd.watch import LOOK_SECONDS, Watch
 from shm.control import ChangeReply, ChangeRequest
 from shm.placement import huge_pages_refused
@@ -55,7 +47,7 @@ from shm.sweep import sweep
 
 LOGGER = logging.getLogger("SERVER")
 
-_STARTING = (SegmentError, UnknownCpuError)
+_STARTING = (SegmentError, TooFewError, UnknownCpuError)
 
 
 def say(text: str) -> None:
@@ -107,7 +99,9 @@ def _assemble(
     if router.huge_pages and (why := huge_pages_refused(DIRECTORY)):
         event(LOGGER, logging.WARNING, f"hugePages: shared memory gets none: {why}")
     pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
-    listening = _listen(config)
+    passed = passed_sockets(os.environ, os.getpid())
+    stack.callback(passed.close)
+    listening = _listen(config, passed)
     stack.callback(close_all, listening)
     doorbells = [os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(MAX_WORKERS)]
     for fd in doorbells:
@@ -123,22 +117,23 @@ def _assemble(
         version=_version(),
         listening=tuple(listening),
         doorbells=doorbells,
-        **_configured(config, identities, ()),
+        **configured(config, identities, ()),
     )
     family = Family(blueprint, memory, pinning, launch)
     stack.callback(family.end)  # whatever happens: no child outlives this
     return Supervisor(
-        config, blueprint, family, memory, manager, listening, signals, announce, identities=identities
-    )
+        config, blueprint, family, memory, manager, listening, signals, announce,
+        identities=identities, passed=passed,
+    )  # fmt: skip
 
 
-def _listen(config: Config) -> list[Listening]:
+def _listen(config: Config, passed: Passed) -> list[Listening]:
     """The sockets of all listeners: those that the service manager has passed, and new ones."""
-    passed = passed_sockets(os.environ, os.getpid())
+    left = passed.beside(())
     try:
-        return listen_all(config.listeners, passed)
+        return listen_all(config.listeners, left)
     finally:
-        for where in passed.unused():
+        for where in left.unused():
             event(
                 LOGGER,
                 logging.WARNING,
@@ -146,29 +141,6 @@ def _listen(config: Config) -> list[Listening]:
                 "give a listener this host and port, or take ListenStream out of the socket unit",
                 socket=where,
             )
-
-
-def _profiles(config: Config) -> tuple[SslProfile, ...]:
-    return tuple(entity for entity in config.entities if isinstance(entity, SslProfile))
-
-
-def _configured(config: Config, identities: Identities, connecting: Sequence[Connecting]) -> dict[str, Any]:
-    """What of a blueprint changes with the configuration while the router runs, but for the sockets."""
-    return {
-        "addresses": config.addresses,
-        "logs": config.logs,
-        "profiles": _profiles(config),
-        "plugins": tuple(entity for entity in config.entities if isinstance(entity, AuthServicePlugin)),
-        "policy": config.policy,
-        "vhosts": tuple(entity for entity in config.entities if isinstance(entity, Vhost)),
-        "connecting": assign(connecting, config.connectors, config.router.workers),
-        "link_routes": tuple(entity for entity in config.entities if isinstance(entity, LinkRoute)),
-        "management": management(config, identities),
-        "routing": routing(config, identities),
-        "source_routes": source_routes(config, identities),
-        "flow": flow_setup(config),
-        "tables": tables(config),
-    }
 
 
 def _failed(config: Config, text: str, line: int = 0) -> int:
@@ -202,6 +174,7 @@ class Supervisor:
         announce: Callable[[str], None] = say,
         clock: Callable[[], float] = time.monotonic,
         identities: Identities | None = None,
+        passed: Passed | None = None,
     ) -> None:
         self._config = config
         self._blueprint = blueprint
@@ -209,9 +182,10 @@ class Supervisor:
         self._memory = memory
         self._watch = Watch(memory)
         self._certificates = Certificates(memory.set_certificate_expiry)
-        self._certificates.set(_profiles(config))
+        self._certificates.set(profiles(config))
         self._manager = manager
         self._listening = listening
+        self._passed = passed or Passed()
         self._signals = signals
         self._clock = clock
         self._tell = announce
@@ -332,7 +306,7 @@ class Supervisor:
         if self._announced:
             self._manager.reloading()
         try:
-            reloaded = reload(self._config, self._listening)
+            reloaded = reload(self._config, self._listening, self._passed)
         except RefusedError as error:
             tell_refused(error)
             self._memory.configuration_read(taken=False)
@@ -351,7 +325,7 @@ class Supervisor:
         what = f"Management: {request.operation} {request.kind}"
         try:
             new = changed(self._config, request, self._identities)
-            self._take_over(prepare(self._config, new.config, self._listening), what)
+            self._take_over(prepare(self._config, new.config, self._listening, passed=self._passed), what)
         except (ChangeError, *CANNOT) as error:
             event(LOGGER, NOTICE, f"{what} refused: {error}")
             status = error.status if isinstance(error, ChangeError) else BAD_REQUEST
@@ -369,11 +343,11 @@ class Supervisor:
             self._blueprint,
             router=self._config.router,
             listening=tuple(reloaded.listening),
-            **_configured(self._config, self._identities, self._blueprint.connecting),
+            **configured(self._config, self._identities, self._blueprint.connecting),
         )
         self._certificates.set(self._blueprint.profiles)
         self._family.change(self._blueprint, reloaded.pinning, self._clock())
-        retire(reloaded.retired)
+        retire(reloaded.retired, reloaded.listening)
         tell(reloaded, warnings, what)
 
     def _roll(self) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
 FIRST_FD = 3  # SD_LISTEN_FDS_START
 
@@ -68,15 +68,30 @@ class Manager:
 
 
 class Passed:
-    """Listening sockets that the service manager holds for us, by the name it gave each."""
+    """Listening sockets that the service manager holds for us, by the name it gave each. They stay open: it
+    listens there as long as its socket unit is active, and a reload may bring a listener for one of them."""
 
     def __init__(self, sockets: Sequence[tuple[str, socket.socket]] = ()) -> None:
+        self._all = list(sockets)
         self._left = list(sockets)
+
+    def beside(self, used: Iterable[socket.socket]) -> "Passed":
+        """These sockets once more, to be taken but for those in use."""
+        known = {_inode(sock) for sock in used}
+        other = Passed(self._all)
+        other._left = [one for one in self._all if _inode(one[1]) not in known]
+        return other
+
+    def close(self) -> None:
+        """Let go of all; the service manager goes on listening."""
+        for _, sock in self._all:
+            sock.close()
 
     def take(
         self, name: str | None, family: socket.AddressFamily, address: tuple[str, int]
     ) -> socket.socket | None:
-        """The socket that listens on this address; port 0 takes the one of that name. None: there is none.
+        """A duplicate of the socket that listens on this address; port 0 takes the one of that name. None:
+        there is none.
 
         Where IPv4 alone is asked for, a socket for both families does.
         """
@@ -85,16 +100,15 @@ class Passed:
         if not fitting:
             return None
         self._left.remove(fitting[0])
-        return fitting[0][1]
+        return fitting[0][1].dup()
 
     def unused(self) -> list[str]:
-        """Where the sockets listen that no listener took; they are closed."""
-        names = []
-        for name, sock in self._left:
-            names.append(f"{_where(sock)} ({name})")
-            sock.close()
-        self._left.clear()
-        return names
+        """Where the sockets listen that no listener took."""
+        return [f"{_where(sock)} ({name})" for name, sock in self._left]
+
+    def on_port(self, port: int) -> list[str]:
+        """Where the service manager listens on a port, for this service."""
+        return [_where(sock) for _, sock in self._all if _port(sock) == port]
 
 
 def covers(taken: socket.socket, family: socket.AddressFamily, address: tuple[str, int]) -> bool:
@@ -144,5 +158,20 @@ def _listens(sock: socket.socket) -> bool:
 def _where(sock: socket.socket) -> str:
     with contextlib.suppress(OSError):
         name = sock.getsockname()
-        return ":".join(map(str, name[:2])) if isinstance(name, tuple) else str(name)
+        if not isinstance(name, tuple):
+            return str(name)
+        host, port = name[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return "?"
+
+
+def _port(sock: socket.socket) -> int | None:
+    with contextlib.suppress(OSError):
+        name = sock.getsockname()
+        return int(name[1]) if isinstance(name, tuple) else None
+    return None
+
+
+def _inode(sock: socket.socket) -> int:
+    """The same for all duplicates of a socket."""
+    return os.fstat(sock.fileno()).st_ino

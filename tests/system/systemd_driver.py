@@ -87,6 +87,7 @@ class Steps:
         for step in (
             self.reload,
             self.refused_reload,
+            self.other_hosts,
             self.restart,
             self.roll,
             self.worker_hangs,
@@ -112,9 +113,10 @@ class Steps:
         self.configure()
         run("ip", "link", "set", "lo", "up")
 
-    def configure(self, more: str = "") -> None:
+    def configure(self, more: str = "", host: str = "") -> None:
         router = "router {\n id: contained\n mode: interior\n workers: 2\n arenaSize: 4\n}\n"
-        CONFIG.write_text(f"{router}{systemd_listeners.LISTENERS}{more}")
+        at = f" host: {host}\n" if host else ""
+        CONFIG.write_text(f"{router}listener {{\n{at} port: 5672\n}}\n{systemd_listeners.LISTENERS}{more}")
         shutil.chown(CONFIG, group="routerd")
         CONFIG.chmod(0o640)
 
@@ -157,6 +159,23 @@ class Steps:
         until(lambda: "refused" not in shown("StatusText"), "the reload")
         self.done["taken"] = told("routerd_config_last_reload_successful")
         self.done["taken at"] = told("routerd_config_last_reload_success_timestamp_seconds")
+
+    def other_hosts(self) -> None:
+        """The socket unit holds the port: a reload changes what its socket serves, and no more."""
+        before = shown("MainPID"), serving()
+        for host in ("0.0.0.0", ""):
+            self.configure(host=host)
+            run("systemctl", "reload", "routerd.service")
+            until(lambda: shown("ActiveState") == "active", "the end of the reload")
+            self.client.served_more()
+            assert "refused" not in shown("StatusText"), host
+        self.configure(host="127.0.0.1")
+        run("systemctl", "reload", "routerd.service")
+        until(lambda: "refused" in shown("StatusText"), "the refusal")
+        self.configure()
+        run("systemctl", "reload", "routerd.service")
+        until(lambda: "refused" not in shown("StatusText"), "the reload")
+        assert (shown("MainPID"), serving()) == before
 
     def restart(self) -> None:
         before = shown("MainPID")

@@ -32,9 +32,6 @@ PAGES = (
 
 LISTENERS = f"""
 listener {{
-    port: {AMQP[""]}
-}}
-listener {{
     name: for routers
     host: 127.0.0.1
     port: {AMQP["for routers"]}

@@ -71,7 +71,7 @@ def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     done = json.loads(file.read_text())
     journal = (result / "journal").read_text()
     assert "error" not in done, f"{done}\n{(result / 'output').read_text()}\n{journal}"
-    steps = ("reload", "refused_reload", "restart", "roll", "worker_hangs", "hang", "kill")
+    steps = ("reload", "refused_reload", "other_hosts", "restart", "roll", "worker_hangs", "hang", "kill")
     assert all(done[step]["served"] > 0 for step in steps), done
     outcomes = done["outcomes"]
     assert outcomes.pop("served") > 0
@@ -95,6 +95,7 @@ def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     assert done["left in shared memory"] == []
     assert "Removed what a killed router left in shared memory" in journal
     assert "hung: its loop has not turned for" in journal
+    assert "systemd holds the port for this service, on [::]:5672, and nothing fits beside" in journal
     assert "Traceback" not in journal
     assert done["reload of a broken file"] is True  # it failed, and the router had not heard of it
     assert (done["refused"], done["taken"]) == ({"supervisor": 0}, {"supervisor": 1})

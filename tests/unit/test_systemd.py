@@ -3,13 +3,14 @@
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from routerd.config import Listener
-from routerd.listeners import close_all, listen_all
+from routerd.listeners import ListenError, close_all, listen_all
+from routerd.reload import exchange, retire
 from routerd.systemd import Manager, Passed, passed_sockets
 
 Ear = tuple[str, socket.socket]
@@ -112,12 +113,20 @@ def server(family: socket.AddressFamily, host: str, **options: bool) -> socket.s
     return socket.create_server((host, 0), family=family, **options)
 
 
+def same(ones: Sequence[socket.socket], others: Sequence[socket.socket]) -> bool:
+    """Whether they are the same sockets, or duplicates of them; the former are closed."""
+    inodes = [[os.fstat(sock.fileno()).st_ino for sock in socks] for socks in (ones, others)]
+    for sock in ones:
+        sock.close()
+    return inodes[0] == inodes[1]
+
+
 def test_a_passed_socket_serves_its_listener() -> None:
     """By address; nothing is bound anew, and nothing is left."""
     with server(socket.AF_INET, "127.0.0.1") as sock:
         passed = Passed([("amqp", sock)])
         listening = listen_all([Listener(host="127.0.0.1", port=str(sock.getsockname()[1]))], passed)
-        assert listening[0].sockets == [sock]
+        assert same(listening[0].sockets, [sock])
         assert listening[0].held == 1
         assert passed.unused() == []
 
@@ -127,7 +136,7 @@ def test_a_listener_on_any_port_takes_the_socket_of_its_name() -> None:
     with server(socket.AF_INET, "127.0.0.1") as sock, server(socket.AF_INET, "127.0.0.1") as other:
         passed, port = Passed([("other", other), ("clients", sock)]), other.getsockname()[1]
         listening = listen_all([Listener(name="clients", host="127.0.0.1", port="0")], passed)
-        assert listening[0].sockets == [sock]
+        assert same(listening[0].sockets, [sock])
         assert passed.unused() == [f"127.0.0.1:{port} (other)"]
 
 
@@ -136,7 +145,7 @@ def test_one_socket_for_both_families_is_enough() -> None:
     """ListenStream=5672 is one socket for IPv6 and IPv4; a listener for all interfaces is served by it."""
     with server(socket.AF_INET6, "::", dualstack_ipv6=True) as sock:
         listening = listen_all([Listener(port=str(sock.getsockname()[1]))], Passed([("amqp", sock)]))
-        assert listening[0].sockets == [sock]
+        assert same(listening[0].sockets, [sock])
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
@@ -144,7 +153,36 @@ def test_a_socket_for_both_families_serves_a_listener_for_ipv4() -> None:
     """Host 0.0.0.0 and ListenStream=5672 are what people write."""
     with server(socket.AF_INET6, "::", dualstack_ipv6=True) as sock:
         listener = Listener(host="0.0.0.0", port=str(sock.getsockname()[1]))
-        assert listen_all([listener], Passed([("amqp", sock)]))[0].sockets == [sock]
+        assert same(listen_all([listener], Passed([("amqp", sock)]))[0].sockets, [sock])
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_a_reload_changes_the_host_where_the_passed_socket_allows_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """From IPv4 to all interfaces and back, away and back again: the socket stays the service manager's. A
+    host that cannot stand beside it is refused with who holds the port and what to do."""
+    with server(socket.AF_INET6, "::", dualstack_ipv6=True) as sock:
+        port = str(sock.getsockname()[1])
+        passed = Passed([("amqp", sock)])
+        listening = listen_all([Listener(host="0.0.0.0", port=port)], passed.beside(()))
+        for host in ("", "0.0.0.0"):
+            listening, leaving = exchange(listening, [Listener(host=host, port=port)], passed)
+            retire(leaving, listening)
+            assert listening[0].held == len(listening[0].sockets) == 1
+            with socket.create_connection(("127.0.0.1", int(port)), timeout=10):
+                listening[0].sockets[0].setblocking(True)
+                listening[0].sockets[0].accept()[0].close()
+        assert caplog.records == []
+        with pytest.raises(ListenError) as refused:
+            exchange(listening, [Listener(host="127.0.0.1", port=port)], passed)
+        assert f"systemd holds the port for this service, on [::]:{port}, " in str(refused.value)
+        assert "or change ListenStream= of the socket unit; then systemctl daemon" in str(refused.value)
+        listening, leaving = exchange(listening, [], passed)
+        retire(leaving, listening)
+        assert "The service manager still listens for a removed listener" in caplog.text
+        listening, _ = exchange(listening, [Listener(port=port)], passed)
+        assert same(listening[0].sockets, [sock])
 
 
 def test_what_is_missing_is_bound() -> None:
