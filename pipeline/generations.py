@@ -126,7 +126,8 @@ class Generation:
 
     def _torn(self, why: str) -> PipelineError:
         return PipelineError(
-            f"{self.output.directory} holds no whole results, in {self.name} {why}: {AGAIN} anew"
+            f"{self.output.directory} holds no whole results: in {self.name} {why}; `routerd pipeline run` "
+            "makes them anew"
         )
 
 

@@ -64,6 +64,34 @@ def test_a_wrong_directory_is_one_sentence_and_status_1(command: str, tmp_path: 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "stream"])
+def test_an_output_of_somebody_else_is_refused_before_spark_starts(
+    command: str, tmp_path: Path, flows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Called like a table, hidden, or the folder of the log: one sentence, and everything is as it was."""
+    monkeypatch.setattr("pipeline.session.session", None)
+    log = shutil.copytree(flows, tmp_path / "data" / "flows", copy_function=os.link)
+    for name in ("home/.ssh/id", "out/links/notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("precious")
+    (tmp_path / "link").symlink_to(log)
+    before = sorted(tmp_path.rglob("*"))
+    for output, said in (
+        ("home", "holds what routerd did not make (.ssh)"),
+        ("out", "holds what routerd did not make (links)"),
+        ("data", "is above the log"),
+        ("link/new", "is in the log"),
+    ):
+        done = invoke(command, "--input", str(log), "--output", str(tmp_path / output))
+        assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+        assert f"{tmp_path / output} {said}" in done.output
+    assert sorted(tmp_path.rglob("*")) == before
+    for reading in ("report", "plan"):
+        done = invoke(reading, "--results", str(tmp_path / "out"))
+        assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+        assert "out holds no results: `routerd pipeline run` makes them there" in done.output
+
+
 def test_no_java_is_said_with_what_to_install(flows: Path, tmp_path: Path) -> None:
     """So is one that is too old."""
     words = [

@@ -284,10 +284,10 @@ def test_half_results_and_mixtures_are_refused(tmp_path: Path, log: Path) -> Non
     assert current(str(out)).name == last.name
     table = Path(last.root, "traffic")
     shutil.move(table, tmp_path / "aside")
-    with pytest.raises(PipelineError, match=r"no whole results, in run-.* the table traffic is not there"):
+    with pytest.raises(PipelineError, match=r"no whole results: in run-.* the table traffic is not there"):
         current(str(out))
     shutil.copytree(Path(former.root, "traffic"), table)
-    with pytest.raises(PipelineError, match="the table traffic is not the one that the run made: `routerd"):
+    with pytest.raises(PipelineError, match="the table traffic is not the one that the run made; `routerd"):
         current(str(out))
     shutil.rmtree(table)
     shutil.move(tmp_path / "aside", table)
