@@ -9,6 +9,7 @@ from proton import SASL, Link, Sender, Transport, symbol
 from running import Configuration
 
 NOT_ALLOWED = "amqp:unauthorized-access"
+TOO_MANY = "amqp:resource-limit-exceeded"
 
 GROUP = """
 vhost {{
@@ -34,6 +35,15 @@ VHOSTS = {
     "tight": ["sources: pub, lr.pub", "targets: pub, lr.pub", "allowDynamicSource: yes"],
     "still": ["sources: pub, lr.pub", "targets: pub, lr.pub", "allowUserIdProxy: yes"],
     "loose": ["sources: pub", "targets: pub", "allowAnonymousSender: yes", "allowDynamicSource: yes"],
+    "bare": ["sources: pub", "targets: pub, lr.pub", "allowWaypointLinks: no", "allowFallbackLinks: no"],
+    "small": [
+        "sources: pub",
+        "targets: pub, lr.pub",
+        "maxSenders: 1",
+        "maxReceivers: 1",
+        "maxMessageSize: 1000",
+        "maxConnectionsPerUser: 1",
+    ],
     "transacted": ["targets: $coordinator"],
     "brokers": ["sources: *", "targets: *", "allowUserIdProxy: yes", "allowAnonymousSender: yes"],
 }
@@ -70,7 +80,7 @@ def configured(folder: Path) -> Configuration:
     first, *further = ["\n".join(["host: 127.0.0.1", "port: 0", LOGIN, *more]) for more in LISTENERS.values()]
     listeners = ["listener {\n" + one + "\n}\n" for one in further]
     vhosts = [GROUP.format(name, "\n".join(said)) for name, said in VHOSTS.items()]
-    routes = [ROUTES.format(prefix) for prefix in ("lr", "tight/lr", "$coordinator")]
+    routes = [ROUTES.format(prefix) for prefix in ("lr", "tight/lr", "small/lr", "$coordinator")]
     policy = "policy {\n enableVhostPolicy: yes\n}\n"
     expected = "edge router"  # what wants to be one that it is not is told
     return Configuration(settings, first, policy + "".join(listeners + vhosts + routes), expected)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from broker import Broker
-from doors import LISTENERS, NOT_ALLOWED, USERS, User, attach, configured, node, outcome
+from doors import LISTENERS, NOT_ALLOWED, TOO_MANY, USERS, User, attach, configured, node, outcome
 from peer import REJECTED, Net, Peer, error_of, is_closed, is_open
 from proton import Message, symbol
 from running import Configuration, RunningRouter, address_of, until
@@ -127,6 +127,7 @@ FOREIGN = {
     "late": speaking(b"admin", 300_000, 100_000),  # the properties lie behind the first block
     "named": speaking(b"admin").replace(b"\x00\x53\x73", b"\x00\xa3\x14amqp:properties:list"),
     "hidden": b"\x00\x53\x72\xa1\x04nope" + speaking(b"admin"),
+    "symbolic": speaking(b"admin").replace(b"\x00\x53\x73", b"\x00\xa3\x14amqp:properties:list"),
 }
 
 
@@ -176,6 +177,59 @@ def test_a_strangers_name_opens_nothing(net: Net, enter: Enter) -> None:
         assert outcome(net, attach(stranger, sends, "u_")) == NOT_ALLOWED
         assert outcome(net, attach(alice, sends, "u_alice")) == ""
         assert outcome(net, attach(alice, sends, "u_bob")) == NOT_ALLOWED
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_a_group_does_not_list(net: Net, enter: Enter, door: str) -> None:
+    """Neither an anonymous sender nor a dynamic terminus, a waypoint's link or a fallback's."""
+    still, bare = enter("still", door), enter("bare", door)
+    links = [attach(still, True), *(attach(still, sends, dynamic=True) for sends in (True, False))]
+    for capability in ("qd.waypoint", "qd.waypoint.3", "qd.fallback"):
+        links += [attach(bare, sends, "pub", capability=capability) for sends in (True, False)]
+    assert {outcome(net, link) for link in links} == {NOT_ALLOWED}
+
+
+ELSEWHERE = [
+    "secret",
+    "/secret",
+    "amqp:/secret",
+    "amqp://pub/secret",
+    "secret.",
+    "pub/../secret",
+    "PUB",
+    "lr.secret",
+]
+ELSEWHERE += ["$management", "_local/$management", "_topo/0/all/pub", "_edge/another/pub", "_$temp.x"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_messages_of_an_anonymous_sender(net: Net, enter: Enter, door: str) -> None:
+    """Each is judged by its own address, however that is spelt."""
+    sender = enter("loose", door).ready_sender(None)
+    sent = [net.send(sender, Message(address=address, body="x")) for address in ELSEWHERE]
+    assert set(net.settled(*sent)) == {REJECTED}
+    assert {error_of(one)[0] for one in sent} == {NOT_ALLOWED}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_limits(net: Net, enter: Enter, broker: Broker, door: str) -> None:
+    """Of links, of connections and of the size of a message, also on a link that is routed to a broker."""
+    peer = enter("small", door)
+    peer.expect_error = True
+    peer.receiver("pub")
+    sender = peer.ready_sender("lr.pub")
+    for sends in (True, False):
+        assert outcome(net, attach(peer, sends, "pub")) == TOO_MANY
+    second = enter("small", door, opens=False)
+    second.expect_error = True
+    second.connection.open()
+    net.until(lambda: second.connection.remote_condition, "CLOSE")
+    assert second.connection.remote_condition.name == TOO_MANY
+    sent = net.send(sender, Message(body="x" * 1000))
+    net.until(lambda: peer.connection.remote_condition, "CLOSE")
+    assert peer.connection.remote_condition.name == "amqp:connection:forced"
+    assert (sent.remote_state, error_of(sent)[0]) == (REJECTED, "amqp:link:message-size-exceeded")
+    assert broker.inbox(broker.taken()) == []
 
 
 # ---- what is of routers ----
