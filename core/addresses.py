@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from core.agent_address import is_agent
 from core.forward import PHASES
 from core.patterns import WILD, Patterns
 from shm.control import AddressSetup
@@ -204,7 +205,7 @@ class Tables(Protocol):
     def remove_address(self, handle: int) -> bool: ...
     def set_treatment(self, handle: int, treatment: int, priority: int = -1) -> None: ...
     def set_fallback(self, handle: int, fallback: int = 0) -> None: ...
-    def add_alias(self, text: bytes, handle: int, scope: int = 0) -> int: ...
+    def add_alias(self, text: bytes, handle: int, scope: int = 0, agent: bool = False) -> int: ...
 
 
 class Addresses:
@@ -361,7 +362,8 @@ class Addresses:
             handle = self.resolve(text).handle
         elif scopes.allow(scope, text):
             handle = self.resolve(text, scopes.tenant(scope)).handle
-        evicted = self._forwarder.add_alias(spelling, handle, scope)
+        agent = is_agent(in_space(text, "" if scopes is None else scopes.tenant(scope), self._me))
+        evicted = self._forwarder.add_alias(spelling, handle, scope, agent)
         if evicted:
             self.forget_idle(self._by_handle[evicted])
 

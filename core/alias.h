@@ -102,7 +102,7 @@ static core_address *alias_evict(core_alias_table *t)
 
 /* `address` NULL: the scope has no right to it.  False only when memory is used up.  `evicted`: an address that has become
  * idle to make room, or NULL. */
-static bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address, core_address **evicted)
+static bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address, bool agent, core_address **evicted)
 {
     core_alias_table *t = &c->aliases;
     if (alias_find(t, scope, text, length)) return true;
@@ -112,7 +112,7 @@ static bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, ui
     core_alias *a = (core_alias *) malloc(sizeof *a + length);
     if (!a) return false;
     *a = (core_alias) {.hash = alias_hash(t->seed + scope, text, length), .address = address, .scope = scope, .next = address ? address->aliases : NULL,
-                       .used = true, .length = length};
+                       .used = true, .agent = agent, .length = length};
     memcpy(a->text, text, length);
     if (a->next) a->next->prev = a;
     if (address) address->aliases = a;

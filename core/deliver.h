@@ -27,12 +27,11 @@ static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t
     if (length > CORE_MAX_TEXT) return ROUTE_NOWHERE;
     core_alias *known = alias_find(&c->aliases, scope, c->text, length);
     if (!known) {
-        c->text_length = length;
-        c->text_scope = scope;
+        c->text_length = length, c->text_scope = scope;
         return utf8_valid(c->text, length) ? ROUTE_UNKNOWN : ROUTE_NOWHERE;    /* what is no AMQP string is nobody's address */
     }
-    *address = known->address;
-    return known->address ? ROUTE_FOUND : ROUTE_FORBIDDEN;
+    *address = known->address && __builtin_expect(known->agent & l->bounded, 0) ? c->agent : known->address;
+    return *address ? ROUTE_FOUND : ROUTE_FORBIDDEN;
 }
 
 /* Whether a message without a way may leave an edge router for wherever others know one. */
@@ -102,6 +101,7 @@ __attribute__((noinline, cold)) static void deliver_own(core_router *c, const co
     to->address->to_core++;
     c->to_core++;
     const core_link *from = in->link;
+    s->length = from ? from->worker + 1u : 0, s->delivery = from ? from->link | (uint64_t) from->link_gen << 32 : 0;
     if (!from || !from->annotated || from->worker == c->workers) return;
     const arena_content *content = arena_content_of(&c->arena[in->arena], in->block);
     if (content->annotations != ANNOTATIONS_NONE) s->time = content->section_end;

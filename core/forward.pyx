@@ -197,11 +197,12 @@ cdef class Forwarder:
         address_free(self.core, a)
         return True
 
-    def add_alias(self, bytes text not None, uint64_t handle, uint32_t scope=0) -> int:
-        """Let messages of a scope's links to ``text`` go to an address; 0: reject them, unauthorized. Returns the handle of an address that this made idle, or 0."""
+    def add_alias(self, bytes text not None, uint64_t handle, uint32_t scope=0, bint agent=False) -> int:
+        """Let messages of a scope's links to ``text`` go to an address; 0: reject them, unauthorized. ``agent``: a router's management
+        agent is called so. Returns the handle of an address that this made idle, or 0."""
         cdef core_address *evicted = NULL
         if not alias_insert(self.core, scope, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text),
-                            self.address(handle) if handle else NULL, &evicted):
+                            self.address(handle) if handle else NULL, agent, &evicted):
             raise MemoryError()
         return 0 if evicted is NULL else pool_handle(evicted)
 
@@ -292,20 +293,17 @@ cdef class Forwarder:
 
     # ---- the core's own links ----
 
-    def own_work(self) -> tuple[int, int, int, int, int, int, int, int] | None:
+    def own_work(self) -> tuple[int, int, int, int, int, int, int, int, tuple[int, int, int] | None] | None:
         """After LOCAL: type, flags, link, peer, arena and block of the next work for the core itself, the place of the router
-        that sent it (-1: none) and how many bytes in front are for routers only; None: that was all."""
+        that sent it (-1: none), how many bytes in front are for routers only, and worker, index and generation of the link that
+        it came on (None: nobody can tell); None: that was all."""
         cdef routerd_record r
         if not local_take(self.core, &r):
             return None
         if r.type != W_SEND:
-            return r.type, r.flags, r.link, r.peer, r.arena, r.block, -1, 0
-        return r.type, r.flags, r.link, r.peer, r.arena, r.block, <int> r.credit - 1, r.time
-
-    def own_source(self, uint64_t delivery) -> tuple[int, int, int] | None:
-        """Worker, index and generation of the link on which a delivery to the core came; None: that cannot be told."""
-        cdef const core_link *l = local_source(self.core, delivery)
-        return None if l is NULL else (l.worker, l.link, l.link_gen)
+            return r.type, r.flags, r.link, r.peer, r.arena, r.block, -1, 0, None
+        source = (r.length - 1, r.delivery & 0xffffffff, r.delivery >> 32) if r.length else None
+        return r.type, r.flags, r.link, r.peer, r.arena, r.block, <int> r.credit - 1, r.time, source
 
     def own_action(self, uint8_t type, uint8_t flags, uint64_t delivery, uint32_t state=0, uint64_t length=0) -> None:
         """What the core says of a delivery it receives: A_UPDATE, A_DONE or A_PROGRESS, as a worker would."""
@@ -391,6 +389,7 @@ cdef class Forwarder:
                 "redirected": c.redirected, "to_containers": c.to_containers, "from_containers": c.from_containers, "to_routers": c.network.transit, "from_routers": c.network.arrived}
 
 
+include "agents.pxi"
 include "busiest.pxi"
 include "nodes.pxi"
 include "exchanges.pxi"

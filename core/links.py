@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from core.addresses import Address, Addresses, Identity
+from core.administration import Administration
 from core.admission import Admissions, Guarded, Refusal
 from core.auto_links import ROLE as CONTAINER_ROLE
 from core.auto_links import AutoLinks
@@ -70,7 +71,8 @@ class Links:
         self._admissions = admissions
         self._links: dict[Key, Link] = {}
         self._identity = 0
-        self.watchers: list[Watcher] = [] if edges is None else [edges]
+        self.administration = Administration(forwarder, me, refusals.find)
+        self.watchers: list[Watcher] = [self.administration, *([] if edges is None else [edges])]
         self._encode = msgspec.msgpack.Encoder().encode
 
     def __len__(self) -> int:
@@ -128,8 +130,9 @@ class Links:
         """Answer an attach, or send it on to a broker."""
         edge = 0 if self._edges is None else self._edges.find(worker, attach.connection)
         guarded = self._admissions.guarded((worker, attach.connection))
-        if connection is None:
-            terminus: Terminus | Error = NO_CONNECTION
+        attach, refusal = self.administration.judge(worker, attach, connection)
+        if refusal is not None or connection is None:
+            terminus: Terminus | Error = refusal or NO_CONNECTION
         elif connection.role == ROLE and not self._greeted(worker, connection):
             terminus = NO_CONTROL
         elif attach.routed:
@@ -196,8 +199,7 @@ class Links:
         route = None if self._ends is None else self._ends.route(attach, connection.tenant)
         if route is None or self._ends is None:
             return False
-        error = self._ends.attach(worker, attach, connection, route)
-        if error is not None:
+        if (error := self._ends.attach(worker, attach, connection, route)) is not None:
             self._refuse(worker, attach, error)
         return True
 
@@ -217,8 +219,7 @@ class Links:
             return
         setup = leg.auto.setup
         address = self._addresses.terminus(setup.address, outgoing=attach.outgoing, phase=leg.auto.phase)
-        terminus = Terminus(setup.address)
-        if self._accept(worker, attach, address, terminus, None, connection, setup.fallback):
+        if self._accept(worker, attach, address, Terminus(setup.address), None, connection, setup.fallback):
             link = self._links[worker, attach.link]
             self._auto_links.attached(leg, attach, link.identity)
 
@@ -233,8 +234,7 @@ class Links:
             self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation))
         capacity = max(1, min(attach.capacity, MAX_CAPACITY))
         granted = granted_to(attach, capacity)
-        added = trunks.add_link(trunk, attach, kind, capacity, granted)
-        if added is None:
+        if (added := trunks.add_link(trunk, attach, kind, capacity, granted)) is None:
             self._forwarder.bad()
             self._post(worker, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
             return

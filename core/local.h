@@ -22,13 +22,6 @@ static bool local_take(core_router *c, routerd_record *r)
     return true;
 }
 
-/* The link on which a message for the core came; NULL: it is gone, or has had its credit back at once. */
-static inline const core_link *local_source(const core_router *c, uint64_t delivery)
-{
-    const core_out *out = out_find(c, c->workers, delivery);
-    return out ? out->in->link : NULL;
-}
-
 /* Where a message's header ends: annotations for the next router go in there. */
 static inline uint32_t local_header_end(const uint8_t *bytes, uint32_t size)
 {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.addresses import Address, Addresses
 from core.complaints import Complaints
-from core.forward import Forwarder, Nodes
+from core.forward import Agents, Forwarder, Nodes
 from shm import native as n
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ Hear = Callable[[bytes, int], None]  # and the place of the router that said it;
 class _Incoming:
     """A message on its way to a subscriber."""
 
-    __slots__ = ("limit", "parts", "place", "reader", "receive", "settled", "size", "skip", "source")
+    __slots__ = ("limit", "parts", "place", "reader", "receive", "settled", "size", "skip", "source", "text")
 
     def __init__(
         self,
@@ -51,10 +51,12 @@ class _Incoming:
         place: int,
         skip: int,
         limit: int,
+        text: bytes,
     ) -> None:
         self.limit = limit
         self.receive = receive
         self.source = source  # worker, index and generation of the link it came on; None: nobody knows
+        self.text = text  # where it says that it goes
         self.reader = reader
         self.settled = settled
         self.place = place
@@ -84,7 +86,9 @@ class Local:
         self._waiting_bytes = 0
         self._sender: int | None = None
         self.source: tuple[int, int, int] | None = None  # the link of the message being received, if known
+        self.text = b""  # where that message says that it goes
         self._nodes = Nodes(forwarder)
+        self._agents = Agents(forwarder)
         self._complaints = Complaints()
 
     def __len__(self) -> int:
@@ -215,7 +219,16 @@ class Local:
             self._retry()
 
     def _record(
-        self, kind: int, flags: int, link: int, delivery: int, arena: int, block: int, place: int, skip: int
+        self,
+        kind: int,
+        flags: int,
+        link: int,
+        delivery: int,
+        arena: int,
+        block: int,
+        place: int,
+        skip: int,
+        source: tuple[int, int, int] | None,
     ) -> None:
         if kind == n.W_RELEASE:
             self._lent.pop(block, None)
@@ -223,10 +236,10 @@ class Local:
             self._turn_away(delivery, bool(flags & n.F_SETTLED))
         elif kind == n.W_SEND and receive is not None:
             reader = n.ChainReader(self._arena(arena), block)
-            source = self._forwarder.own_source(delivery)
+            text = self._agents.called(arena, block)
             settled = bool(flags & n.F_SETTLED)
             limit = self._limits.get(link, MESSAGE_LIMIT)
-            incoming = _Incoming(receive, reader, settled, source, place, skip, limit)
+            incoming = _Incoming(receive, reader, settled, source, place, skip, limit, text)
             self._incoming[delivery] = incoming
             self._read(delivery, incoming, bool(flags & n.F_COMPLETE))
         elif (known := self._incoming.get(delivery)) is None:
@@ -266,7 +279,7 @@ class Local:
             return
         incoming.parts.append(part)
         if complete:
-            self.source = incoming.source
+            self.source, self.text = incoming.source, incoming.text
             self._finish(delivery, dropped=not self._received(incoming))
         else:
             self._forwarder.own_action(n.A_PROGRESS, 0, delivery, length=incoming.size)

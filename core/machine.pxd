@@ -28,6 +28,7 @@ cdef extern from "layout.h" nogil:
 
 cdef extern from "setup.h" nogil:
     cdef enum:
+        CORE_MAX_TEXT
         ARENA_LARGE_BYTES
         W_SEND
         STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL
@@ -146,7 +147,7 @@ cdef extern from "setup.h" nogil:
         uint64_t outcome[4]
         uint64_t presettled, dropped, delayed_1, delayed_10, last
     ctypedef struct core_link:
-        bint outgoing, draining, annotated, leaving, through, container, keyed
+        bint outgoing, draining, annotated, bounded, leaving, through, container, keyed
         core_link *next
         core_address *address
         core_link *coupled
@@ -176,6 +177,7 @@ cdef extern from "setup.h" nogil:
         core_flow *flow
         uint64_t now, to_core, from_core, redirected, to_containers, from_containers
         core_stall stall
+        core_address *agent
         arena_view *arena
         arena_owner own
         core_pool ins, outs, links, addresses, streams
@@ -213,7 +215,8 @@ cdef extern from "setup.h" nogil:
     bint address_idle(const core_address *)
     bint address_used(const core_address *)
     void address_free(core_router *, core_address *)
-    bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, core_address **)
+    bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, bint, core_address **)
+    uint32_t content_to(const arena_view *, uint32_t, uint8_t *)
     core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
     core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint, int64_t, uint32_t, bint)
     bint link_move(core_router *, core_link *, core_address *)
@@ -222,7 +225,6 @@ cdef extern from "setup.h" nogil:
     void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)
     int core_action(core_router *, uint32_t, const routerd_record *)
     bint local_take(core_router *, routerd_record *)
-    const core_link *local_source(const core_router *, uint64_t)
     bint stall_step(core_router *)
     uint32_t local_send(core_router *, core_link *, core_address *, const uint8_t *, uint32_t, bint)
     uint32_t local_tell(core_router *, core_link *, uint32_t, const uint8_t *, uint32_t)

@@ -174,6 +174,7 @@ typedef struct core_link {
     uint32_t edge;             /* of an edge router's connection: which; what comes on one never goes back on it */
     uint64_t streams;          /* handle of the core_streams it is one of, or of those that take streams for it; 0: none */
     bool container;            /* of a broker's connection: counted apart */
+    bool bounded;              /* incoming: its connection may not manage all: what it sends to agents of other routers, ours looks at first */
     bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
     uint32_t capacity;
     bool far;                  /* routed: at another router */
@@ -226,6 +227,7 @@ typedef struct core_alias {    /* an address as senders spell it */
     struct core_alias *next, *prev;        /* of the same address */
     uint32_t scope;            /* for links of this scope only */
     bool used;                 /* looked up since the last sweep */
+    bool agent;                /* a router's management agent is called so */
     uint32_t length;
     uint8_t text[];
 } core_alias;
@@ -274,6 +276,7 @@ typedef struct core_router {
     uint32_t no_address, unavailable, forbidden, keyless, reserved;    /* constant error payloads in our arena */
     core_stall stall;
     uint64_t to_core, from_core;           /* deliveries whose end, or beginning, is the core itself */
+    core_address *agent;       /* of our own management agent; NULL: there is none */
     core_address *exit;        /* of an edge router: where everything goes that has no way here; NULL: it is none */
     uint64_t redirected;                   /* messages that a fallback took */
     uint64_t to_containers, from_containers;

@@ -103,6 +103,7 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
         policy_vhost=connector.policy_vhost or "",
         open_properties=connector.open_properties or {},
         logged_parts=components(connector.message_logging_components),
+        management=connector.management or "",
         ockam=ockam_setup(connector),
     )
 

@@ -138,6 +138,7 @@ def _group(name: str, group: UserGroup, vhost: Vhost, policy: Policy) -> GroupSe
         allow_dynamic_link_routes=group.allow_dynamic_link_routes,
         allow_admin_status_update=group.allow_admin_status_update,
         allow_fallback_links=group.allow_fallback_links,
+        management=group.management or "",
         sources=words(group.sources),
         targets=words(group.targets),
         source_patterns=words(group.source_pattern),

@@ -262,6 +262,7 @@ def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslPr
         advertised=advertised(listener),
         replies=listener.replies,
         ockam=ockam_setup(listener),
+        management=listener.management or "",
     )
 
 

@@ -1,5 +1,4 @@
-"""The supervisor's packets: MessagePack structures on its socket pair with each child, one per SOCK_SEQPACKET
-packet. They are the whole contract between their two ends."""
+"""The supervisor's packets: MessagePack structures, one per packet on its socket pair with each child."""
 
 from typing import Any
 
@@ -67,6 +66,7 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     advertised: str = ""  # host:port that RMR applications reach it by; host alone: with the port that it has
     replies: bool = False  # only what replies to messages of this router comes here
     ockam: OckamSetup | None = None  # Ockam's TCP transport is spoken here
+    management: str = ""  # right to it: none, read or all; empty: by what is known of the peer
     websockets: bool = False  # the last of fds is an end of the pair by which connections are handed over
 
 
@@ -75,8 +75,7 @@ class ConnectorSetup(msgspec.Struct, frozen=True):
 
     ``number`` tells connectors apart as a listener's does, and never equals a listener's. ``hosts``, as
     [scheme://]host:port, are tried in turn: the configured one first, then its failover list. ``family`` is
-    IPv4, IPv6 or empty. ``annotations`` is auto, section, map, skupper or none. ``sasl_password`` is as
-    configured: it is found out when the connection is made.
+    IPv4, IPv6 or empty, ``annotations`` auto, section, map, skupper or none, ``sasl_password`` as configured.
     """
 
     name: str
@@ -101,6 +100,7 @@ class ConnectorSetup(msgspec.Struct, frozen=True):
     open_properties: dict[str, Any] = {}
     logged_parts: list[str] = []
     ockam: OckamSetup | None = None  # Ockam's TCP transport is spoken, not AMQP
+    management: str = ""  # as a listener's
 
     def __repr__(self) -> str:
         return f"ConnectorSetup({self.name!r})"  # a password is never shown

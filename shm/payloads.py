@@ -53,6 +53,7 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     trace: bool | None = None  # whether its frames are logged; None: as the log's level says
     restored: bool = False  # told to a new core: its links follow
     offered: list[str] = []  # capabilities of the peer's open frame
+    management: str = "all"  # what it may do at the management agent: shm/administering.py
 
 
 class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):

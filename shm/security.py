@@ -70,6 +70,7 @@ class GroupSetup(msgspec.Struct, frozen=True):
     allow_dynamic_link_routes: bool = True
     allow_admin_status_update: bool = True
     allow_fallback_links: bool = True
+    management: str = ""  # none, read or all; empty: by listener and peer
     sources: list[str] = []
     targets: list[str] = []
     source_patterns: list[str] = []
@@ -122,3 +123,4 @@ class Admission(msgspec.Struct, array_like=True, frozen=True):
     targets: list[str]
     source_patterns: list[str]
     target_patterns: list[str]
+    management: str = ""  # as in GroupSetup

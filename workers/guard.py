@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from shm.administering import READ, granted
 from shm.complaints import Complaints
 from shm.control import ConnectorSetup, ListenerSetup
 from shm.security import Admission, PolicySetup
@@ -25,6 +26,7 @@ EXTERNAL: Final = "EXTERNAL"  # the mechanism by which a certificate is the user
 STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms of those who are nobody in particular
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
 ADMITTED: Final = COUNTERS["connections_admitted"][0]
+NO_USERS: Final = ("", "anonymous")  # what an authentication service may say of somebody it does not know
 TELL_SECONDS: Final = 60.0  # between two lines about the unopened: a scan must not fill the log
 LINE_SECONDS: Final = 1.0  # about those that were refused or broke off: on average
 LINE_BURST: Final = 50  # of them in a row
@@ -67,6 +69,7 @@ class Passed(msgspec.Struct, frozen=True):
     tls_cipher: str
     tls_strength: int
     admission: Admission | None
+    management: str = READ  # right to it
 
 
 class Guard:
@@ -140,8 +143,9 @@ class Guard:
         mechanism = mechanism.upper()  # the engine takes a peer's choice in any case
         if mechanism == EXTERNAL and listener.tls is not None and listener.service is None:
             user = self._certificates.user(self._engine.listener_of(index), index) or user
+        proved = mechanism not in STRANGERS if listener.service is None else user not in NO_USERS
         if listener.role == TRUNK:
-            return self._passed(index, user, Grant())
+            return self._passed(index, user, Grant(), listener, peer, proved)
         try:
             known = listener.service is not None or mechanism not in STRANGERS
             grant = self._policy.grant(listener.policy_vhost or hostname, user, address_of(peer), known=known)
@@ -150,19 +154,32 @@ class Guard:
             raise
         if index in self.told:
             grant = told(grant, self.told[index], user, address_of(peer))
-        return self._passed(index, user, grant)
+        return self._passed(index, user, grant, listener, peer, proved)
 
-    def leave(self, index: int, connector: ConnectorSetup, user: str) -> Passed:
+    def leave(self, index: int, connector: ConnectorSetup, user: str, peer: str) -> Passed:
         """The peer of a connector has opened its connection. Raises DeniedError."""
         grant = self._policy.grant_connector(connector.policy_vhost) if connector.policy_vhost else Grant()
-        return self._passed(index, user, grant)
+        proved = (
+            connector.tls is not None
+        )  # by its certificate; without one that is good there is no connection
+        return self._passed(index, user, grant, connector, peer, proved)
 
-    def _passed(self, index: int, user: str, grant: Grant) -> Passed:
+    def _passed(
+        self,
+        index: int,
+        user: str,
+        grant: Grant,
+        terms: ListenerSetup | ConnectorSetup,
+        peer: str,
+        proved: bool,
+    ) -> Passed:
         protection = self._engine.protection(index)
         limits = (grant.max_message_size, grant.max_frame_size, grant.max_sessions, grant.max_session_window)
         if any(limits) or grant.user_id is not None:
             self._engine.limit(index, grant.user_id, *limits)
-        return Passed(user, *protection, admission=grant.admission)
+        configured = [terms.management, grant.admission.management if grant.admission else ""]
+        right = granted(configured, known=proved, host=address_of(peer))
+        return Passed(user, *protection, admission=grant.admission, management=right)
 
     def peer(self, index: int) -> str:
         """Who connected: address:port, also when it is gone."""

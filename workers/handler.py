@@ -133,11 +133,10 @@ class Handler:
         denied = ""
         try:
             if connector is not None:
-                self.passed[index] = self.guard.leave(index, connector, user)
+                self.passed[index] = self.guard.leave(index, connector, user, self.peers[index])
             else:
-                self.peers[index] = self.guard.peer(index)
+                peer = self.peers[index] = self.guard.peer(index)
                 listener = self.listeners[config]
-                peer = self.peers[index]
                 self.passed[index] = self.guard.enter(index, listener, hostname, user, mechanism, peer)
         except DeniedError as error:
             denied = str(error)
@@ -222,6 +221,7 @@ class Handler:
             annotations=form.form,
             restored=restored,
             offered=offered,
+            management=passed.management,
         )
         self.post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
         return opened

@@ -188,6 +188,7 @@ def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner
         targets=personal(group.targets, owner),
         source_patterns=personal(group.source_patterns, owner),
         target_patterns=personal(group.target_patterns, owner),
+        management=group.management,
     )
 
 

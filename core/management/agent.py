@@ -114,6 +114,7 @@ class Agent:
         LOGGER.debug("%s of %s", _short(str(request.properties.get("operation", ""))), _about(request))
         self._view.requester = request.requester
         try:
+            request.requester.permit(request.operation, request.type)
             return self._respond(request)
         except ManagementError as error:
             what, who = _short(request.operation), request.requester.peer

@@ -104,6 +104,14 @@ def _kept(value: Any) -> Any:
     return [_kept(one) for one in value] if type(value) is list else value
 
 
+def led(content: bytes, to: str) -> bytes:
+    """A request as it goes on to the agent of another router."""
+    message = Message()
+    message.decode(content)
+    message.address, message.annotations, message.instructions = to, None, None
+    return bytes(message.encode())
+
+
 def encode(envelope: Envelope, response: Response) -> bytes:
     """The message that answers."""
     message = Message(

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from shm.administering import ALL, READ, reads
 from shm.management import PREFIX
 
 OK: Final = 200
@@ -27,6 +28,9 @@ TEXTS: Final = {
 }
 
 
+OF_CONNECTION: Final = "router.connection.linkRoute"
+
+
 class ManagementError(Exception):
     """A request that cannot be served: its status and what to tell."""
 
@@ -45,6 +49,28 @@ class Requester(msgspec.Struct, frozen=True):
     host: tuple[int, int] | None = None  # worker, index of the connection in it
     container: str = ""
     peer: str = "somebody who is gone"  # address:port, for the log
+    management: str = ALL
+    edge: bool = False  # an edge router, which makes link routes for its brokers here
+    led: str = ""  # the agent of another router, or of all, that the request is for
+
+    def may_read(self, operation: str) -> bool:
+        """Whether it may be done by who may read."""
+        return self.management in (READ, ALL) and reads(operation)
+
+    def permit(self, operation: str, kind: str | None) -> None:
+        """Raises ManagementError for an operation that is beyond the right of who asks."""
+        if self.management == ALL or self.may_read(operation):
+            return
+        if self.edge and kind == OF_CONNECTION:
+            return  # by its own right: allowDynamicLinkRoutes
+        what = f"{operation} is not allowed to this connection"
+        if self.management == READ:
+            what += ", which may only read"
+        raise ManagementError(
+            FORBIDDEN,
+            f"{what}: `management` of the listener or user group that it came by says so, or it is neither "
+            "authenticated nor from the router's own machine",
+        )
 
     def check(self) -> None:
         """Raises ManagementError for one who may not change the adminStatus of anything."""

@@ -23,9 +23,18 @@ from core.garbage import still
 from core.link import Link
 from core.management.agent import Agent
 from core.management.log import Recent
-from core.management.request import BAD_REQUEST, INTERNAL, ManagementError, Requester, Response
+from core.management.request import (
+    BAD_REQUEST,
+    INTERNAL,
+    NOT_FOUND,
+    ManagementError,
+    Requester,
+    Response,
+)
 from core.management.view import View
 from core.router import Core
+from core.terminus import EDGE
+from shm.administering import READ
 from shm.control import ChangeReply, ChangeRequest, Setup
 from shm.management import Management, Splice
 from shm.payloads import C_LOOK, LOOK_LINK, SEEN_LINK, Look, Seen
@@ -36,6 +45,7 @@ LOGGER = logging.getLogger("AGENT")
 
 REFUSED: Final = COUNTERS["refused_requests"][0]
 
+GONE: Final = Requester(None, may_update_status=False, may_route_links=False, management=READ)
 ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management is the second
 LOOK_SECONDS: Final = 0.5  # of the workers; a busy one answers within a turn
 LOOK_LINKS: Final = 500  # in one question: a worker does nothing else while it answers
@@ -92,6 +102,7 @@ class Service:
         self._agent = Agent(view, Recent(view))
         for address in ADDRESSES:
             core.local.subscribe(address, self.received)
+        core.links.administration.serve(core.addresses)
 
     def received(self, content: bytes) -> None:
         """A request has come."""
@@ -108,17 +119,24 @@ class Service:
             self._thread.start()
 
     def _requester(self, source: tuple[int, int, int] | None) -> Requester:
-        """Whose link that is. One nobody knows any more has no rights where rights are given by policy."""
+        """Whose link that is. Who has gone meanwhile changes nothing."""
         link = None if source is None else self._core.links.find(*source)
-        if link is None:
-            return Requester(None, not self._core.admissions.enforcing)
-        connection = self._core.connections.find(link.worker, link.connection)
+        connection = None if link is None else self._core.connections.find(link.worker, link.connection)
+        if link is None or connection is None:
+            return GONE
         granted = link.guarded is None or link.guarded.admission.allow_admin_status_update
         may_route = link.guarded is None or link.guarded.admission.allow_dynamic_link_routes
-        if connection is None:
-            return Requester(None, granted, may_route)
-        host = link.worker, link.connection
-        return Requester(connection.number, granted, may_route, host, connection.container, connection.host)
+        return Requester(
+            connection.number,
+            granted,
+            may_route,
+            (link.worker, link.connection),
+            connection.container,
+            connection.host,
+            connection.management,
+            connection.role == EDGE,
+            self._core.links.administration.led(link, self._core.local.text, connection),
+        )
 
     def set_management(self, management: Management) -> None:
         """The configuration has been read again: what it says stands for what was there, entity by entity."""
@@ -176,11 +194,27 @@ class Service:
         if isinstance(request, ManagementError):
             LOGGER.error("a management request of %s refused: %s", requester.peer, request.text)
             response = Response(request.status, {}, request.text)
+        elif requester.led and requester.may_read(request.operation):
+            if self._passed_on(requester.led, codec.led(content, requester.led)):
+                return
+            response = Response(NOT_FOUND, {}, f"no router is known that {requester.led} leads to")
         else:
             response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
         if response.status >= BAD_REQUEST:
             self._post(_Command(self._refused))
         self._post((envelope.reply_to, self._encoded(codec, envelope, response)))
+
+    def _passed_on(self, text: str, content: bytes) -> bool:
+        """Send a request to the agent of another router. False: nobody is there."""
+
+        def act() -> bool:
+            address = self._core.addresses.resolve(text)
+            there = self._core.local.reaches(text) and self._core.local.send(text, content)
+            self._core.addresses.forget_idle(address)
+            return there
+
+        passed: bool = self._command(act)
+        return passed
 
     def _refused(self) -> None:
         self._core.forwarder.count(REFUSED)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from core.agent_address import is_agent
 from routerd.config.check import Checked
-from routerd.config.routing import Binding, Exchange
+from routerd.config.routing import AutoLink, Binding, Exchange
 from routerd.config.source import Mistake, shown
 
 
@@ -23,8 +24,24 @@ def check_exchanges(checked: list[Checked]) -> Iterator[Mistake]:
             yield at.mistake("address", text)
     bindings: dict[tuple[str, str, str, int], Checked] = {}
     for at in checked:
+        yield from _agents(at)
         if isinstance(at.entity, Binding):
             yield from _binding(at, at.entity, methods.get(at.entity.exchange_name, ""), bindings)
+
+
+def _agents(at: Checked) -> Iterator[Mistake]:
+    """Messages that the router moves by itself lead to no agent: whose they are is not known there."""
+    match at.entity:
+        case Exchange(alternate_address=str(address)):
+            attribute = "alternateAddress"
+        case Binding(next_hop_address=address):
+            attribute = "nextHopAddress"
+        case AutoLink(address=address, direction="in"):
+            attribute = "address"
+        case _:
+            return
+    if is_agent(address):
+        yield at.mistake(attribute, f"{shown(address)} is a management address; give another")
 
 
 def _binding(

@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from routerd.config.attribute import Entity, about
+from routerd.config.transport import Right
 
 UNLIMITED_LINKS = 2147483647
 
@@ -91,6 +92,16 @@ class UserGroup(
     allow_dynamic_link_routes: Annotated[bool, about("Whether a connection may create link routes.")] = True
     allow_admin_status_update: Annotated[bool, about("Whether a user may close connections.")] = True
     allow_fallback_links: Annotated[bool, about("Whether links may be fallback destinations.")] = True
+    management: (
+        Annotated[
+            Right,
+            about(
+                "What they may do at the management address: nothing, ask, or change, too.",
+                default="as the listener says",
+            ),
+        ]
+        | None
+    ) = None
     sources: Annotated[str, about("Addresses they may receive from.")] | None = None
     targets: Annotated[str, about("Addresses they may send to.")] | None = None
     source_pattern: Annotated[str, about("The same as patterns.")] | None = None

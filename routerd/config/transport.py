@@ -16,6 +16,7 @@ Form = Literal["auto", "section", "map", "skupper", "none"]
 Protocol = Literal["amqp", "rmr", "ockam"]
 Out = Literal["amqp", "ockam"]
 Framing = Literal["cbor", "bare"]
+Right = Literal["none", "read", "all"]
 
 # What listeners and connectors have in common.
 MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
@@ -46,6 +47,13 @@ Reach = Annotated[
 ]
 MaxMessageSize = Annotated[
     int, about("With `protocol: ockam`: longest frame in bytes; BARE has 65535 at most.", ge=1, le=16777216)
+]
+Management = Annotated[
+    Right,
+    about(
+        "What the peer may do at the management address: nothing, ask, or change, too.",
+        default="all for a peer that has authenticated or is on this machine, else read",
+    ),
 ]
 OpenProperties = Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")]
 
@@ -157,6 +165,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     policy_vhost: (
         Annotated[str, about("Virtual host whose policy applies to connections made here.")] | None
     ) = None
+    management: Management | None = None
     open_properties: OpenProperties | None = None
 
     def __post_init__(self) -> None:
@@ -207,6 +216,7 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
         Annotated[str, about("Other places to connect to, separated by commas.", old="failoverList")] | None
     ) = None
     policy_vhost: Annotated[str, about("Virtual host whose policy applies to this connection.")] | None = None
+    management: Management | None = None
     open_properties: OpenProperties | None = None
 
 

@@ -28,6 +28,7 @@ GROUP: dict[str, tuple[str, dict[str, object]]] = {
     "allowDynamicLinkRoutes": ("no", {"allow_dynamic_link_routes": False}),
     "allowAdminStatusUpdate": ("no", {"allow_admin_status_update": False}),
     "allowFallbackLinks": ("no", {"allow_fallback_links": False}),
+    "management": ("read", {"management": "read"}),
     "sources": ("a, b_${user}", {"sources": ["a", "b_alice"]}),
     "targets": ("a*", {"targets": ["a*"]}),
     "sourcePattern": ("${user}.#", {"source_patterns": ["alice.#"]}),
