@@ -14,6 +14,7 @@ from routerd.config import conf_file, json_file, toml_file
 from routerd.config.attribute import Entity
 from routerd.config.auth_service import check_auth_services
 from routerd.config.check import Checked, check
+from routerd.config.doors import check_doors
 from routerd.config.flow_rules import check_flow_log
 from routerd.config.http_rules import check_http
 from routerd.config.ockam_rules import check_ockam
@@ -103,6 +104,7 @@ def check_together(checked: list[Checked]) -> list[Mistake]:
         *check_route_workers(checked),
         *check_flow_log(checked),
         *check_security(checked),
+        *check_doors(checked),
         *check_auth_services(checked),
         *check_http(checked),
         *check_support(checked),

@@ -185,10 +185,11 @@ def test_a_user_has_one_group() -> None:
 def test_mechanisms_need_what_the_engine_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Cyrus SASL only two work, and what to install is told."""
     monkeypatch.setattr(engine, "sasl_extended", lambda: False)
-    (mistake,) = told(listener("saslMechanisms: PLAIN"))
+    plain = listener("host: 127.0.0.1\nsaslMechanisms: PLAIN\nauthenticatePeer: yes")
+    (mistake,) = told(plain)
     assert "install libsasl2-dev" in mistake
     monkeypatch.setattr(engine, "sasl_extended", lambda: True)
-    assert told(listener("saslMechanisms: PLAIN")) == []
+    assert told(plain) == []
 
 
 def test_vhosts_of_a_directory(tmp_path: Path) -> None:
