@@ -6,7 +6,7 @@ A value that begins with `{` is a JSON block and may go on over several lines; i
 
 import re
 
-from routerd.config.json_text import JsonText
+from routerd.config.json_text import JsonText, without_comment
 from routerd.config.source import (
     Block,
     ConfigSyntaxError,
@@ -108,6 +108,8 @@ class _Reader:
         if camel_case(name) in self._with_hash:
             match = _WITH_HASH.fullmatch(rest)
             return match[1] if match else rest
+        if name == "aliases":
+            return without_comment(rest).strip()
         value, mark, _ = rest.partition("#")
         if mark and value and not value[-1].isspace():
             read = shown_of(name, value)

@@ -1,7 +1,8 @@
 """JSON that remembers lines: the reader behind .json files and the blocks in .conf files.
 
 Beyond JSON it reads comments from `#` to the end of the line and a comma after the last element, as qdrouterd
-does. `lenient` also reads names without quotes, and values without quotes up to the end of their line.
+does. `lenient` also reads names without quotes, and values without quotes up to the end of their line, where
+a `#` may be a wildcard.
 """
 
 import json
@@ -16,9 +17,21 @@ _LITERAL = re.compile(
 )
 _BARE_NAME = re.compile(r"(?!(?:true|false|null|[0-9]+)\b)[\w.$*#@/-]+", re.ASCII)  # no JSON value
 _BARE_VALUE = re.compile(r"[^\n]+")
-_COMMENT = re.compile(r"\s#.*")
+_HASH = re.compile(r"(?:^|\s)(#)")
+_WILD = re.compile(r"#(?=[./]|\s*(?:,|$))")
+_BELOW = ("{", "[", '"', "")  # a value that begins so may stand below its name: nobody takes it for a name
 _NO_NUMBER_LONGER_THAN = 100
 _decoder = json.JSONDecoder()
+
+
+def without_comment(text: str) -> str:
+    """A value in the rest of a line. `#` behind a blank begins a comment, unless it is a word of a list,
+    first or behind a comma, and stands alone or before a separator: `#`, `#.${user}`, `a, #, b`."""
+    for found in _HASH.finditer(text):
+        before = text[: found.start(1)].rstrip()
+        if (before and before[-1] != ",") or not _WILD.match(text, found.start(1)):
+            return before
+    return text
 
 
 class JsonText:
@@ -84,8 +97,22 @@ class JsonText:
             if not self._text.startswith(":", self._position):
                 raise self._mistake(f"{self._next_word()} follows a name without a colon; write name: value")
             self._position += 1
-            settings.append(Setting(name, self.value(depth + 1), line))
+            settings.append(Setting(name, self._value_of(name, depth), line))
         return Block(tuple(settings), start)
+
+    def _value_of(self, name: str, depth: int) -> Value:
+        """The value behind a name and a colon. One without quotes or braces stands in the same line."""
+        if self._lenient:
+            end = self._text.find("\n", self._position)
+            rest = self._text[self._position : end if end >= 0 else len(self._text)]
+            here = without_comment(rest).strip(" \t\r,")
+            if here.startswith("#"):
+                return self._bare_value()
+            line = self.line
+            self._skip(_BLANK)
+            if not here and self._text[self._position : self._position + 1] not in _BELOW:
+                raise ConfigSyntaxError(line, f"{name} has no value; give one, or remove the line")
+        return self.value(depth + 1)
 
     def _array(self, depth: int) -> Array:
         start = self.line
@@ -148,7 +175,7 @@ class JsonText:
         match = _BARE_VALUE.match(self._text, self._position)
         assert match is not None
         self._position = match.end()
-        return _COMMENT.sub("", match[0]).strip(" \t\r,")
+        return without_comment(match[0]).strip(" \t\r,")
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
         match = pattern.match(self._text, self._position)

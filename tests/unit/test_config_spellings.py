@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from routerd.config import Config, ConfigError, parse
 from routerd.config.attribute import Entity
+from routerd.config.policy import Vhost
+from routerd.security import user_groups
 
 CONF = """\
 # Router for two applications, as qdrouterd reads it
@@ -291,3 +293,42 @@ def test_malformed_toml(text: str, start: str) -> None:
     told = mistakes(text, "f.toml")
     assert len(told) == 1
     assert told[0].startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("#", "#"),
+        ("#.${user}", "#.${user}"),
+        ("#/${user} # of everybody", "#/${user}"),
+        ("a.*, #, b", "a.*, #, b"),
+        ("a,#", "a,#"),
+        ("a, #.b,", "a, #.b"),
+        ("a.# # all of a", "a.#"),
+        ("a, b, # and so on", "a, b"),
+        ("a#b", "a#b"),
+    ],
+)
+def test_a_hash_is_a_wildcard_where_a_word_may_stand(written: str, read: str) -> None:
+    """In a user group, too; behind a blank it begins a comment as it always did."""
+    group = f"g: {{\nsourcePattern: {written}\ntargetPattern: */agent\n}}\n"
+    text = f"vhost {{\nhostname: h\ngroups: {{\n{group}}}\n}}\n"
+    (vhost,) = parse(text + "listener {\nport: 0\n}\n", "f.conf").entities
+    assert isinstance(vhost, Vhost)
+    found = user_groups(vhost)["g"]
+    assert (found.source_pattern, found.target_pattern) == (read, "*/agent")
+
+
+@pytest.mark.parametrize("nothing", ["", "# nobody", ","])
+def test_a_line_without_a_value_does_not_take_the_next_one(nothing: str) -> None:
+    """It is named, with its line."""
+    text = f"vhost {{\nhostname: h\ngroups: {{\ng: {{\nusers: {nothing}\nsources: a\n}}\n}}\n}}\n"
+    with pytest.raises(ConfigError, match=r"f.conf:5: users has no value; give one, or remove the line"):
+        parse(text, "f.conf")
+
+
+def test_aliases_may_be_patterns() -> None:
+    text = "vhost {\nhostname: h\naliases: a, #.example, *.b # three\n}\nlistener {\nport: 0\n}\n"
+    (vhost,) = parse(text, "f.conf").entities
+    assert isinstance(vhost, Vhost)
+    assert vhost.aliases == "a, #.example, *.b"
