@@ -33,10 +33,11 @@ from routerd.config.source import (
     camel_case,
 )
 from routerd.identities import Identities
+from routerd.reach import out_of_reach
 from shm.control import ChangeRequest
 
 CREATED, UPDATED, DELETED = 201, 200, 204
-BAD_REQUEST, NOT_FOUND, INTERNAL, NOT_IMPLEMENTED = 400, 404, 500, 501
+BAD_REQUEST, FORBIDDEN, NOT_FOUND, INTERNAL, NOT_IMPLEMENTED = 400, 403, 404, 500, 501
 
 REQUEST = "management request "  # with a number in place of the file of what stands in none
 
@@ -66,6 +67,7 @@ def changed(config: Config, request: ChangeRequest, identities: Identities) -> C
     kind = entity_type(request.kind)
     if kind is None or request.operation not in kind.operations:
         raise ChangeError(NOT_IMPLEMENTED, f"{request.operation} is not implemented for {request.kind}")
+    _within_reach(config, kind, request, identities)
     if kind.entity is Log:
         _log_opens(request)
     everything = list(config.checked)
@@ -104,6 +106,18 @@ def _policy_stands(made: Checked) -> None:
     if isinstance(made.entity, Vhost) and (wrong := list(conflicts(made.entity))):
         text = f"PolicyError: Policy {made.entity.hostname!r} is invalid: {wrong[0]}"
         raise ChangeError(INTERNAL, text)
+
+
+def _within_reach(config: Config, kind: EntityType, request: ChangeRequest, identities: Identities) -> None:
+    """Files lie where requests may name some, but for those that are named already. Raises ChangeError."""
+    at = None if request.operation == "CREATE" else _find(config, kind, request, identities)
+    old = None if at is None else config.checked[at].entity
+    for name, value in request.attributes.items():
+        attribute = kind.attribute(name)
+        if attribute is None or (old is not None and getattr(old, attribute.field) == value):
+            continue
+        if why := out_of_reach(config, attribute, value):
+            raise ChangeError(FORBIDDEN, f"{kind.short_name} {attribute.name}: {why}")
 
 
 def _log_opens(request: ChangeRequest) -> None:

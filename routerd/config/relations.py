@@ -17,6 +17,7 @@ from routerd.config.source import Mistake, closest, shown
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from routerd.config.values import usable_cpus
 from routerd.pinning import ranges
+from routerd.security import words
 from workers.message_log import COMPONENTS, components
 
 MAX_ID_BYTES = 127
@@ -75,6 +76,9 @@ def _router(at: Checked, router: Router) -> Iterator[Mistake]:
             yield at.mistake("id", f"{text}; give letters, digits and . _ - + : @ ~ = , only")
         if len(router.id.encode("utf-8", "replace")) > MAX_ID_BYTES:
             yield at.mistake("id", f"exceeds the maximum allowed length; give at most {MAX_ID_BYTES} bytes")
+    for directory in words(router.management_dirs):
+        if not os.path.isabs(directory):
+            yield at.mistake("managementDirs", f"{shown(directory)} is no absolute path; give one")
     usable = usable_cpus()
     if router.core_cpu is not None and router.core_cpu not in usable:
         yield at.mistake("coreCpu", _no_cpu([router.core_cpu], usable))

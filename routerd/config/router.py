@@ -128,6 +128,17 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
         ]
         | None
     ) = None
+    management_dirs: (
+        Annotated[
+            str,
+            about(
+                "Directories in which files that management requests name must lie, separated by commas.",
+                default="that of the configuration file, /etc/routerd, /var/lib/routerd, /var/log/routerd, "
+                "as fits what is done with the file",
+            ),
+        ]
+        | None
+    ) = None
     sasl_config_dir: (
         Annotated[str, about("Directory of the SASL configuration.", kind="path", old="saslConfigPath")]
         | None

@@ -128,9 +128,9 @@ def test_one_connection(router: RunningRouter, client: Client) -> None:
             client.call("UPDATE", {"enableProtocolTrace": "loud"}, **connection)
 
 
-def test_another_file_and_the_source(router: RunningRouter, client: Client, tmp_path: Path) -> None:
+def test_another_file_and_the_source(router: RunningRouter, client: Client) -> None:
     """Of one module, in all processes, with the deprecated names of the attributes, too."""
-    path = tmp_path / "server.log"
+    path = router.config.parent / "server.log"
     change(client, "SERVER", output=str(path), source=True, timestamp=False)
     with Net(router.address) as net:
         for _ in range(4):
@@ -139,7 +139,7 @@ def test_another_file_and_the_source(router: RunningRouter, client: Client, tmp_
     assert all(line.startswith("SERVER (") and line.endswith(")") for line in path.read_text().splitlines())
     assert "(handler.py:" in path.read_text()
     with pytest.raises(RefusedError, match="there is no directory"):
-        change(client, "SERVER", outputFile=str(tmp_path / "none" / "log"))
+        change(client, "SERVER", outputFile=str(router.config.parent / "none" / "log"))
     change(client, "SERVER", outputFile="stderr", includeSource=False, includeTimestamp=True)
 
 

@@ -5,6 +5,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from socket import create_connection, socket
@@ -23,8 +24,8 @@ HIDDEN = "kept-to-itself"
 
 @pytest.fixture(scope="module")
 def configuration() -> Configuration:
-    """One worker is enough."""
-    return Configuration(router="workers: 1")
+    """One worker is enough; certificates lie where tests have their files."""
+    return Configuration(router=f"workers: 1\n managementDirs: {tempfile.gettempdir()}")
 
 
 @pytest.fixture

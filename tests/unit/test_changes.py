@@ -14,6 +14,7 @@ from shm.control import ChangeRequest
 FILE = """
 router {
     id: r
+    managementDirs: /dev
 }
 listener {
     name: clients
@@ -101,7 +102,7 @@ def test_a_log_that_is_nowhere_configured_is_updated(running: Running) -> None:
 @pytest.mark.parametrize(
     ("status", "what", "text"),
     [
-        (400, ("CREATE", "listener", {"port": 5672, "host": "127.0.0.1"}), "in router.conf:5"),
+        (400, ("CREATE", "listener", {"port": 5672, "host": "127.0.0.1"}), "in router.conf:6"),
         (400, ("CREATE", "listener", {"port": "nowhere"}), "'nowhere' is no port"),
         (400, ("CREATE", "listener", {"prot": 1}), "did you mean port?"),
         (400, ("CREATE", "listener", {"port": 77777, "role": "edge"}), "role='standalone' not allowed"),

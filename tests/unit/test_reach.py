@@ -1,0 +1,92 @@
+"""Files that management requests name: in which directories they may lie, however they are spelt."""
+
+from pathlib import Path
+
+import pytest
+
+from routerd.changes import ChangeError, changed
+from routerd.config import ConfigError, load
+from routerd.config.schema import ENTITY_TYPES
+from routerd.identities import Identities
+from routerd.reach import SERVED, WRITTEN
+from shm.control import ChangeRequest
+
+FORBIDDEN = 403
+
+
+def refused(
+    folder: Path, kind: str, attributes: dict[str, object], more: str = "", identity: str = ""
+) -> str:
+    """Why a change of a configuration in a folder is out of reach; empty: it is not."""
+    file = folder / "router.conf"
+    file.write_text(f"router {{\nid: r\n{more}\n}}\nlistener {{\nport: 0\n}}\n")
+    request = ChangeRequest(1, "UPDATE" if identity else "CREATE", kind, identity, attributes)
+    try:
+        changed(load(file), request, Identities())
+    except ChangeError as error:
+        return str(error) if error.status == FORBIDDEN else ""
+    return ""
+
+
+CASES = [
+    ("listener", {"port": "0", "httpRootDir": "/etc"}, "listener httpRootDir: /etc is in none"),
+    ("listener", {"port": "0", "httpRoot": "HERE"}, "listener httpRootDir: "),
+    ("listener", {"port": "0", "httpRootDir": "/var/lib/routerd/www/x"}, ""),
+    ("listener", {"port": "0", "httpRootDir": "/var/lib/routerd/www/../"}, "listener httpRootDir: "),
+    ("listener", {"port": "0", "trustedCertsFile": "/etc/shadow"}, "listener trustedCertsFile: "),
+    ("sslProfile", {"name": "p", "certFile": "HERE/c.pem"}, ""),
+    ("sslProfile", {"name": "p", "certFile": "/etc/routerd/c.pem"}, ""),
+    ("sslProfile", {"name": "p", "certFile": "HERE/../c.pem"}, "sslProfile certFile: "),
+    ("sslProfile", {"name": "p", "certFile": "HERE/out/c.pem"}, "sslProfile certFile: "),
+    (
+        "sslProfile",
+        {"name": "p", "password": "file:/etc/shadow"},
+        "sslProfile password: /etc/shadow",
+    ),
+    ("connector", {"host": "h", "saslPassword": "file:/etc/shadow"}, "connector saslPassword: /etc/shadow"),
+    ("routeTable", {"name": "t", "stash": "/etc/cron.d/x"}, "routeTable stash: "),
+    ("routeTable", {"name": "t", "seed": "/etc/shadow"}, "routeTable seed: "),
+    ("flowLog", {"directory": "/root"}, "flowLog directory: "),
+    ("flowLog", {"directory": "/var/lib/routerd/flows"}, ""),
+]
+
+
+@pytest.mark.parametrize(("kind", "attributes", "what"), CASES)
+def test_requests_name_files_in_listed_directories_only(
+    tmp_path: Path, kind: str, attributes: dict[str, object], what: str
+) -> None:
+    """Links and .. resolved; what is wrong names the path and the directories. By default as fits the use."""
+    (tmp_path / "out").symlink_to("/usr")
+    here = {key: str(value).replace("HERE", str(tmp_path)) for key, value in attributes.items()}
+    found = refused(tmp_path, kind, here)
+    assert found.startswith(what)
+    assert bool(found) == bool(what)
+    assert not found or "managementDirs" in found
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("log", True), ("out/log", False), ("router.conf", False)])
+def test_a_log_goes_where_logs_may_go(tmp_path: Path, name: str, allowed: bool) -> None:
+    """Never into the configuration file."""
+    (tmp_path / "out").symlink_to("/usr")
+    found = refused(tmp_path, "log", {"outputFile": str(tmp_path / name)}, identity="log/SERVER")
+    assert bool(found) != allowed, found
+    assert not refused(tmp_path, "log", {"outputFile": "stderr"}, identity="log/SERVER")
+
+
+def test_managementDirs_stands_for_all_of_them(tmp_path: Path) -> None:  # noqa: N802  as it is spelt
+    """The defaults do not count beside it."""
+    more = f"managementDirs: {tmp_path}/a, /srv/www"
+    served = {"port": "0", "httpRootDir": "/srv/www/x"}
+    assert not refused(tmp_path, "listener", served, more)
+    found = refused(tmp_path, "flowLog", {"directory": "/var/lib/routerd/flows"}, more)
+    assert f"({tmp_path}/a, /srv/www)" in found
+    with pytest.raises(ConfigError, match="managementDirs: 'b' is no absolute path"):
+        refused(tmp_path, "listener", served, "managementDirs: b")
+
+
+def test_every_path_of_the_schema_is_known() -> None:
+    """A new attribute with a path is read unless it is listed as one that is written or served."""
+    paths = {one.name for kind in ENTITY_TYPES for one in kind.attributes.values() if one.kind == "path"}
+    read = {"trustedCertsFile", "caCertFile", "certFile", "privateKeyFile", "passwordFile", "seed", "home"}
+    read |= {"uidNameMappingFile", "policyDir", "saslConfigDir"}
+    assert paths == {*read, *WRITTEN, *SERVED}
