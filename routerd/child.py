@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from routerd.channel import Channel, ChannelClosedError, pair
+from routerd.confidential import environment
 from routerd.policy import FORGIVEN_AFTER, HISTORY, Life, deaths_in_a_row, restart_delay
 from routerd.signals import HANDLED
 from routerd.stopping import Stopping
@@ -196,7 +197,9 @@ def _start(argv: list[str], fds: Sequence[int]) -> "subprocess.Popen[bytes]":
     """Start with signals blocked: they stay so in the child until it has said that it ignores them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
-        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds)  # noqa: S603  our own argv
+        return subprocess.Popen(  # noqa: S603  our own argv
+            argv, stdin=subprocess.DEVNULL, pass_fds=fds, env=environment()
+        )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

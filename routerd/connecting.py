@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from routerd.child import Place
+from routerd.confidential import told
 from routerd.config.ockam_rules import ockam_setup
 from routerd.config.peers import failover_places
 from routerd.config.transport import Connector, SslProfile, port_number
@@ -96,7 +97,7 @@ def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslP
         link_capacity=connector.link_capacity or link_capacity,
         sasl_mechanisms=" ".join((connector.sasl_mechanisms or "").replace(",", " ").split()),
         sasl_username=connector.sasl_username or "",
-        sasl_password=connector.sasl_password or "",
+        sasl_password=told(connector.sasl_password or ""),
         strip_annotations=connector.strip_annotations,
         verify_hostname=connector.verify_hostname,
         tls=client_tls_setup(connector, profiles),

@@ -8,6 +8,7 @@ from functools import cache
 
 import msgspec
 
+from routerd.confidential import told
 from routerd.config.policy import Policy, UserGroup, Vhost
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from shm.security import MODERN_TLS, GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
@@ -77,7 +78,7 @@ def profile_setup(profile: SslProfile) -> TlsSetup:
         profile=profile.name or "",
         cert_file=profile.cert_file or "",
         private_key_file=profile.private_key_file or "",
-        password=password,
+        password=told(password),
         ca_cert_file=profile.ca_cert_file or "",
         protocols=profile.protocols or MODERN_TLS,
         ciphers=profile.ciphers or "",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from certificates import Authority, Certificate
 from running import LONG, Configuration, RunningRouter, Since, address_of, until
@@ -98,6 +99,20 @@ def test_tls_where_it_is_wanted_and_plain_where_it_may_be(files: Files, router: 
     place = address_of(urls_of(router.output)[0].replace("amqps", "amqp"))
     assert cipher(files, place, "ECDHE-ECDSA-AES128-GCM-SHA256") == "ECDHE-ECDSA-AES128-GCM-SHA256"
     assert cipher(files, place, "ECDHE-ECDSA-CHACHA20-POLY1305") is None  # not among those of the profile
+
+
+def test_no_child_has_the_password_in_its_environment(router: RunningRouter) -> None:
+    """Not those that use it either: they are told it. /proc shows for ever what a process began with."""
+
+    def roles() -> list[str]:
+        return [child.cmdline()[4] for child in psutil.Process(router.process.pid).children()]
+
+    until(lambda: {"core", "worker", "exporter", "spare"} <= {*roles()}, "a process of each kind")
+    for child in psutil.Process(router.process.pid).children():
+        found = Path(f"/proc/{child.pid}/environ").read_bytes()
+        assert b"PATH=" in found, child.cmdline()
+        assert b"ROUTERD_TEST_PASSWORD" not in found, child.cmdline()
+        assert PASSWORD.encode() not in found, child.cmdline()
 
 
 def test_only_the_protocols_of_the_profile(files: Files, router: RunningRouter, since: Since) -> None:
