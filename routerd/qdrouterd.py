@@ -1,6 +1,7 @@
 """The command line of qdrouterd, for scripts, units and tests that start one: its options and exit statuses
 in front of the router that `routerd run` runs."""
 
+import logging
 import os
 import pwd
 import sys
@@ -13,6 +14,7 @@ from routerd.__main__ import installed_version
 from routerd.config import ConfigError, load
 from routerd.config.schema import PREFIX, entity_type
 from routerd.daemon import Daemon, detach
+from routerd.journald import for_stderr
 
 CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
 
@@ -88,11 +90,11 @@ def _run(file: Path, daemon: Daemon | None) -> int:
     try:
         config = load(file)
     except ConfigError as error:
-        click.echo(error, err=True)
+        click.echo(for_stderr(str(error), logging.ERROR), err=True)
         _say_as_qdrouterd(file, error)
         return 1
     for warning in config.warnings:
-        click.echo(warning, err=True)
+        click.echo(for_stderr(str(warning), logging.WARNING), err=True)
     supervisor = import_module("routerd.supervisor")  # late: a daemon forks first, and it needs many modules
     status: int = supervisor.run(config, announce=lambda _: daemon.serves() if daemon else None)
     return status
@@ -120,7 +122,7 @@ def _become(name: str) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo(f"qdrouterd: {text}", err=True)
+    click.echo(for_stderr(f"qdrouterd: {text}", logging.ERROR), err=True)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from routerd.listeners import ListenError, Listening, close_all, listen_all
 from routerd.log import NOTICE, configure, event, keep_in
 from routerd.memory import SharedMemory
 from routerd.pinning import UnknownCpuError, plan
+from routerd.process import reason
 from routerd.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
 from routerd.setup import Blueprint, log_setups
 from routerd.signals import ROLL, STOP, Signals
@@ -76,6 +77,11 @@ def run(config: Config, launch: Command = command, announce: Callable[[str], Non
     except _STARTING as error:
         manager.failed(str(error))
         return _failed(config, str(error))
+    except Exception as error:  # told where the log goes, which may not be standard error
+        told = f"the supervisor ends: unhandled {reason(error)}"
+        manager.failed(told)
+        LOGGER.critical(told, exc_info=True)
+        return 1
     finally:
         signals.restore()
 

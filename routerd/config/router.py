@@ -214,7 +214,7 @@ class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", t
             about(
                 "Whether lines begin with the time.",
                 old="timestamp",
-                default="as DEFAULT; there yes",
+                default="as DEFAULT; there yes, but no for text in the journal or syslog",
                 update=True,
             ),
         ]

@@ -1,10 +1,12 @@
 """The supervisor's loop with a family that is at a certain point."""
 
+import logging
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from routerd import supervisor as supervisor_module
 from routerd.config import Listener, default_config
 from routerd.listeners import close_all, listen_all
 from routerd.supervisor import Supervisor
@@ -32,3 +34,21 @@ def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(
     )
     assert supervisor.run() == 0
     assert "connect to" not in capsys.readouterr().out
+
+
+def test_an_end_by_an_exception_is_told_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its traceback and status 1; the log need not go where Python writes tracebacks."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(supervisor_module, "_assemble", broken)
+    assert supervisor_module.run(default_config()) == 1
+    (told,) = caplog.records
+    assert (told.levelno, told.getMessage()) == (
+        logging.CRITICAL,
+        "the supervisor ends: unhandled RuntimeError: planted",
+    )
+    assert told.exc_info
