@@ -7,8 +7,8 @@
     (nothing) --begin--> run-ID is being made --publish--> current --next publish--> former --next begin-->
     removed; a run that fails is removed at once, one that was killed by the next begin
 
-Only what is called run-ID is removed, and .NAME-ID, a file that was being written. Whoever reads the results
-of a run has them until the run behind the next one begins.
+Only what is called run-ID is removed, and .NAME-ID, a file that was being written; a run that somebody put
+something into stays. Whoever reads the results of a run has them until the run behind the next one begins.
 """
 
 import json
@@ -117,7 +117,7 @@ class Generation:
         """Its run did not end well. Where Spark is still writing, that fails, and is the next run's to do."""
         with suppress(OSError, PipelineError):
             if _pointed(self.output) != self.name:  # otherwise it ended well, and was interrupted then
-                self.output.files.delete_dir(self.root)
+                self.output.remove(self.root)
 
     def _parts(self, table: str) -> list[str]:
         """The files of a table. Their names are of one run, and no other has them."""

@@ -24,6 +24,8 @@ from pipeline.files import file_system
 from shm.flow import COMPACT, RAW
 
 ID: Final = "[0-9a-f]{32}"  # behind the names of what we make
+# Files in a directory of ours: what Spark writes, in a table or on the way to one, and what we add.
+MADE: Final = r"\.?(?:part-\d+-[0-9a-f-]{36}[\w.-]*\.parquet|_SUCCESS)(?:\.crc)?|summary\.json|_state\.json"
 
 
 class Kind(NamedTuple):
@@ -79,13 +81,32 @@ class Output:
         """Whether there is anything."""
         return bool(self.files.get_file_info(path).type != fs.FileType.NotFound)
 
+    def strangers(self, path: str) -> list[str]:
+        """What is in a directory of ours, or below, that neither we nor Spark put there."""
+        if self.local:
+            walked = os.walk(path)  # it follows no links, and names those to directories among these
+            below = [
+                f"{folder}/{name}"
+                for folder, folders, names in walked
+                for name in (*names, *(one for one in folders if Path(folder, one).is_symlink()))
+            ]
+        else:
+            infos = self.files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
+            below = [info.path for info in infos if info.type == fs.FileType.File]
+        return sorted(one for one in below if not re.fullmatch(MADE, one.rpartition("/")[2]))
+
+    def remove(self, path: str) -> None:
+        """Remove a directory of ours. Where somebody put something into it, it stays as it is."""
+        if not self.strangers(path):
+            self.files.delete_dir(path)
+
     def sweep(self, pattern: str, *, keep: str = "", links: bool = False) -> None:
         """Remove the entries whose whole names are of this pattern, which nobody but us gives."""
         for name, kind in self.entries().items():
             if name == keep or not re.fullmatch(pattern, name):
                 continue
             if kind == fs.FileType.Directory:
-                self.files.delete_dir(self.path(name))
+                self.remove(self.path(name))
             elif kind == fs.FileType.File:
                 self.files.delete_file(self.path(name))
             elif links:

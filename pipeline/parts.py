@@ -98,8 +98,11 @@ class Parts:
         with self._files.open_output_stream(f"{fresh}/{STATE}") as stream:
             stream.write(json.dumps(asdict(state)).encode())
         target = f"{self._root}/{kind}-{state.batch:012d}"
-        if self._output.has(target):
-            _discard(self._output, target)
+        if self._output.has(target) and not _discard(self._output, target):
+            raise PipelineError(
+                f"{self._output.strangers(target)[0]} is in the way of a batch, and routerd did not put it "
+                "there: move it away, and start again"
+            )
         self._files.move(fresh, target)
 
     def _numbered(self) -> list[Numbered]:
@@ -153,9 +156,13 @@ def _own(output: Output, path: str) -> None:
         raise PipelineError(f"{path} has no {STATE}, so it is no part of a stream: move it away")
 
 
-def _discard(output: Output, path: str) -> None:
-    """Remove a part. It loses its name first: half of one would be taken for a whole one."""
+def _discard(output: Output, path: str) -> bool:
+    """Remove a part, if nobody put something into it. It loses its name first: half of one would pass for a
+    whole one."""
     _own(output, path)
+    if output.strangers(path):
+        return False
     going = output.path(f".part-{uuid4().hex}")
     output.files.move(path, going)
-    output.files.delete_dir(going)
+    output.remove(going)
+    return True

@@ -13,6 +13,7 @@ from pipeline.output import Output
 from pipeline.parts import Parts, State, prepare
 from pipeline.stream import Pace, _Batches
 
+NUMBERS = "part-00000-00000000-0000-0000-0000-000000000000-c000.zstd.parquet"
 BATCHES = ([1, 2, 3], [3, 4], [5, 6], [2, 6, 7], [8])  # some records come twice
 
 
@@ -35,7 +36,7 @@ class Records(list[int]):
 
     def parquet(self, path: str) -> None:
         Path(path).mkdir(parents=True)
-        Path(path, "numbers").write_text(json.dumps(self))
+        Path(path, NUMBERS).write_text(json.dumps(self))
 
 
 class Spark:
@@ -46,7 +47,7 @@ class Spark:
         return self
 
     def parquet(self, *paths: str) -> Records:
-        return Records(number for path in paths for number in json.loads(Path(path, "numbers").read_text()))
+        return Records(number for path in paths for number in json.loads(Path(path, NUMBERS).read_text()))
 
 
 class Mortal(fs.LocalFileSystem):  # type: ignore[misc]  # it has no types
@@ -148,7 +149,11 @@ def test_what_others_put_beside_the_parts_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".link").symlink_to("nowhere")
     kept = {path.name for path in tmp_path.iterdir()} - {half}
     assert died(tmp_path, 1000) is False
+    (tmp_path / "part-000000000000").mkdir()  # as if a sum held it
+    for name in ("_state.json", "notes.txt"):
+        (tmp_path / "part-000000000000" / name).touch()
     start(tmp_path)
+    assert len(list((tmp_path / "part-000000000000").iterdir())) == 2
     assert kept < {path.name for path in tmp_path.iterdir()}
     assert not (tmp_path / half).exists()
     (tmp_path / "part-000000000099" / "thesis").mkdir(parents=True)

@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 from pyarrow import fs
@@ -40,13 +41,19 @@ def claim(directory: Path | str, log: Path, kind: Kind = RESULTS) -> Output:
         return output
 
 
+def part(name: str) -> str:
+    """What Spark calls the only file of a table; each run has another."""
+    return f"part-00000-{uuid5(NAMESPACE_OID, name)}-c000.zstd.parquet"
+
+
 def make(output: Output, name: str, names: tuple[str, ...] = ("traffic", "links")) -> Generation:
     """Stands for a run: its tables have its name in them."""
     made = begin(output)
     for table in names:
         path = Path(made.root, table)
         path.mkdir()
-        (path / f"part-{name}.parquet").write_text(name)
+        (path / part(name)).write_text(name)
+        (path / f".{part(name)}.crc").touch()
         (path / "_SUCCESS").touch()
     made.publish({"made": name})
     return made
@@ -176,6 +183,34 @@ def test_only_our_own_leftovers_go(tmp_path: Path, log: Path) -> None:
     assert current(str(out)).name == last.name
 
 
+@pytest.mark.parametrize("local", [True, False])
+def test_what_somebody_put_into_a_run_keeps_it(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, local: bool
+) -> None:
+    """Its tables, too: they are what the notes beside them are about."""
+    if not local:
+        files = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
+        monkeypatch.setattr("pipeline.output.file_system", lambda path: (files, path))
+    output = claim(tmp_path / "out", log)
+    run = Path(make(output, "one").root)
+    (run / "traffic" / "analysis.ipynb").write_text("precious")
+    kept = tree(run)
+    failed = begin(output)
+    Path(failed.root, "links").mkdir()
+    Path(failed.root, "links", ".notes").touch()
+    failed.remove()
+    linked = begin(output)
+    if local:
+        Path(linked.root, "link").symlink_to(log)
+        linked.remove()
+    for name in ("two", "three", "four"):
+        make(output, name)
+    assert tree(run) == kept
+    assert Path(failed.root, "links", ".notes").exists()
+    assert Path(linked.root).exists() == local
+    assert len(list((tmp_path / "out").glob("run-*"))) == (5 if local else 4)
+
+
 def test_what_takes_our_names_is_refused(tmp_path: Path, log: Path) -> None:
     """`current`, the report and the plan are replaced only where we made them."""
     out = tmp_path / "out"
@@ -249,7 +284,7 @@ def test_a_killed_run_leaves_the_former_results_whole(
         Mortal.left = 1 << 30
         found = current(str(out))
         seen.add(made := found.summary()["made"])
-        assert Path(found.root, "traffic", f"part-{made}.parquet").read_text() == made
+        assert Path(found.root, "traffic", part(made)).read_text() == made
         if not died:
             break
     assert 4 < at < 49
