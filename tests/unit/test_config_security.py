@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from routerd.config import ConfigError, parse
-from routerd.security import policy_setup, words
+from routerd.config.transport import SslProfile
+from routerd.security import policy_setup, profile_setup, words
 from shm.security import TlsSetup
 from workers import engine
 from workers.tls import PasswordError, explain, is_uid_format, password_of
@@ -57,6 +58,8 @@ PATTERNS = "policy {\nenableVhostNamePatterns: yes\n}\n"
         ({"caCertFile": __file__}, "caCertFile: "),
         ({"ciphers": "NONSENSE"}, "ciphers: OpenSSL knows none of them"),
         ({"uidFormat": "xyz"}, "uidFormat: 'xyz' is not used"),
+        ({"protocols": "TLSv1.2;TLSv1.1"}, "protocols: TLSv1.1 is broken and prohibited"),
+        ({"protocols": "TLSv1.3"}, ""),
         ({"uidNameMappingFile": __file__}, "is no JSON object from names to names"),
     ],
 )
@@ -223,6 +226,14 @@ def test_passwords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert password_of("literal:a", of_key=False) == "literal:a", "only a key's has this spelling"
     with pytest.raises(PasswordError, match="ROUTERD_NONE"):
         password_of("env:ROUTERD_NONE")
+
+
+@pytest.mark.parametrize("given", [None, "", "TLSv1.3"])
+def test_tls_1_2_and_1_3_unless_a_profile_says_otherwise(given: str | None) -> None:
+    """Older versions are broken (RFC 8996)."""
+    setup = profile_setup(SslProfile(name="p", protocols=given))
+    assert setup.protocols == (given or "TLSv1.2 TLSv1.3")
+    assert TlsSetup("p").protocols == "TLSv1.2 TLSv1.3"
 
 
 def test_a_password_is_not_in_a_representation() -> None:
