@@ -5,8 +5,8 @@
                            --wrong-----> told, counted --DELAY_SECONDS after it was said--> denied
 
 One thread answers, at a lower priority than the loop. Addresses take turns, so who begins many logins keeps
-nobody from another address waiting. An address with PER_HOST logins without an answer gets no more; a wrong
-password counts until it is denied, also when the client does not wait for that.
+nobody from another address waiting. No login is begun from an address while PER_HOST from there wait for the
+thread, as after a restart, or FAILED_PER_HOST for their denial, also where the client does not wait for it.
 """
 
 import ipaddress
@@ -27,8 +27,9 @@ from workers.neighbours import Name
 SERVER = logging.getLogger("SERVER")
 
 DELAY_SECONDS: Final = 1.0  # from a wrong password to the answer
-PER_HOST: Final = 32
-MOST: Final = 1024  # logins of all addresses that are not decided
+PER_HOST: Final = 128
+FAILED_PER_HOST: Final = 32
+MOST: Final = 1024  # logins of all addresses, of both kinds
 TELL_SECONDS: Final = 0.5  # between two lines about refused logins
 SHOWN: Final = 64  # characters of a user's name
 NICENESS: Final = 10
@@ -164,7 +165,8 @@ class Logins:
         self._queue = Queue()
         self._thread: Thread | None = None
         self._logins: dict[Name, Login] = {}
-        self._undecided: Counter[str] = Counter()  # by host
+        self._undecided: Counter[str] = Counter()  # logins that wait for the thread, by host
+        self._failed: Counter[str] = Counter()  # and those that wait for their denial
         self._denials: deque[Asked] = deque()  # the oldest first
         self._wrong = Complaints(
             SERVER, "connection of %s refused: login of %s by %s failed: %s", TELL_SECONDS, logging.WARNING
@@ -204,17 +206,26 @@ class Logins:
         """A client logs in, or has answered a question."""
         login = self._logins.get(client)
         if login is None:
-            login = self._logins[client] = Login(client, self._guard.peer(client[0]), mechanism)
-        if self._undecided[login.host] >= PER_HOST or self._undecided.total() >= MOST:
-            whose = "its address" if self._undecided[login.host] >= PER_HOST else "all addresses"
-            self._guard.count("refused_authentication")
-            self._guard.denied.add(client[0])
-            self._crowd.tell(self._clock(), login.peer, f"too many logins of {whose} wait for an answer")
-            self._over(login)
-            self.relayer.refuse(*client, for_now=True)
-            return
+            login = Login(client, self._guard.peer(client[0]), mechanism)
+            if crowd := self._crowded(login.host):
+                self._guard.count("refused_authentication")
+                self._guard.denied.add(client[0])
+                self._crowd.tell(self._clock(), login.peer, crowd)
+                self.relayer.refuse(*client, for_now=True)
+                return
+            self._logins[client] = login
         self._undecided[login.host] += 1
         self._ask(Asked(login, said, self._clock()))
+
+    def _crowded(self, host: str) -> str:
+        """Why nobody else from there may log in for now; empty: somebody may."""
+        if self._failed[host] >= FAILED_PER_HOST:
+            return f"{FAILED_PER_HOST} logins of its address have failed within {DELAY_SECONDS:g} s"
+        if self._undecided[host] >= PER_HOST:
+            return f"{PER_HOST} logins of its address wait for an answer"
+        if self._undecided.total() + self._failed.total() >= MOST:
+            return f"{MOST} logins wait for an answer"
+        return ""
 
     def left(self, client: Name) -> None:
         """A client is gone."""
@@ -264,11 +275,12 @@ class Logins:
 
     def _take(self, asked: Asked) -> None:
         login, answer = asked.login, asked.answer
-        if answer.code < 0 and not (login.gone and answer.why == "" and answer.user == ""):
+        _less(self._undecided, login.host)
+        if answer.code < 0 and (answer.why or answer.user or not login.gone):
             self._told(asked)
+            self._failed[login.host] += 1
             self._denials.append(asked)
             return
-        self._decided(login.host)
         if login.gone:
             return
         if answer.code == CONTINUE:
@@ -293,15 +305,16 @@ class Logins:
         self._wrong.tell(self._clock(), login.peer, user, ascii(login.mechanism)[1:-1], why)
 
     def _deny(self, asked: Asked) -> None:
-        self._decided(asked.login.host)
+        _less(self._failed, asked.login.host)
         if not asked.login.gone:
             self._over(asked.login)
             self.relayer.deny(*asked.login.client)
 
-    def _decided(self, host: str) -> None:
-        self._undecided[host] -= 1
-        if not self._undecided[host]:
-            del self._undecided[host]
+
+def _less(counter: Counter[str], host: str) -> None:
+    counter[host] -= 1
+    if not counter[host]:
+        del counter[host]
 
 
 def _network(peer: str) -> str:

@@ -10,7 +10,7 @@ from shm.control import ListenerSetup
 from shm.security import ServiceSetup
 from workers import logins as subject
 from workers.cyrus import CyrusError, Said
-from workers.logins import DELAY_SECONDS, MOST, PER_HOST, Asked, Login, Logins, Queue
+from workers.logins import DELAY_SECONDS, FAILED_PER_HOST, MOST, PER_HOST, Asked, Login, Logins, Queue
 
 QUESTION = Said(1, b"what?", "")
 
@@ -156,28 +156,43 @@ def test_nobody_learns_who_exists(home: Home, caplog: pytest.LogCaptureFixture) 
     assert len({line.partition(" login ")[2].partition(" (and")[0] for line in caplog.messages}) == 1
 
 
-def test_a_flood_is_bounded_by_address_and_told_in_few_lines(
-    home: Home, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What goes beyond is refused for now; who left before its answer counts all the same; others get in."""
-    home.answers[b"r"] = Said(0, b"", "bob")
-    for index in range(1000, 1000 + PER_HOST + 10):
+def test_failed_logins_of_an_address_are_bounded(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """What goes beyond is refused for now, in few lines; who left before its denial counts all the same; who
+    has begun before, or comes from elsewhere, gets in."""
+    home.answers |= {b"r": Said(0, b"", "bob"), b"I": QUESTION}
+    home.say(1997, b"I")
+    home.until(1)
+    for index in range(1000, 1000 + FAILED_PER_HOST):
         home.say(index)
-    home.until(PER_HOST + 10)
-    assert [one[0] for one in home.done] == ["refuse"] * 10
-    for index in range(1000, 1000 + PER_HOST):
+    home.until(FAILED_PER_HOST + 1)
+    for index in range(1000, 1000 + FAILED_PER_HOST):
         home.logins.left((index, 1))
-    home.say(1999)
+    for index in range(1100, 1110):
+        home.say(index, b"r")
+    home.say(1997, b"r")
+    home.until(FAILED_PER_HOST + 12)
     home.say(2000, b"r")
-    home.until(PER_HOST + 12)
-    assert home.done[-2:] == [("refuse", 1999), ("admit", 2000, "bob")]
-    assert len(home.counts) == PER_HOST + 11
+    home.until(FAILED_PER_HOST + 13)
+    let_in = [("admit", 1997, "bob"), ("admit", 2000, "bob")]
+    assert home.done[1:] == [*(("refuse", index) for index in range(1100, 1110)), *let_in]
+    assert len(home.counts) == FAILED_PER_HOST + 10
     assert len(caplog.messages) == 2
+    assert "32 logins of its address have failed within 1 s; it may try again" in caplog.messages[1]
     home.now += DELAY_SECONDS
     home.logins.step()
     home.say(1998, b"r")
-    home.until(13)
+    home.until(14)
     assert home.done[-1] == ("admit", 1998, "bob")
+    assert not home.logins._failed
+
+
+def test_waiting_logins_of_an_address_are_bounded(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """As many as come back after a restart may wait, and no more."""
+    for index in range(1000, 1000 + PER_HOST + 1):
+        home.say(index)
+    assert home.done == [("refuse", 1000 + PER_HOST)]
+    assert f"{PER_HOST} logins of its address wait for an answer; it may try again" in caplog.text
+    home.until(PER_HOST + 1)
 
 
 def test_all_addresses_together_are_bounded(home: Home) -> None:
