@@ -154,7 +154,7 @@ class Place:
         self.dismissed = False  # told to go, or killed through no fault of its own
         self.lives: deque[Life] = deque(maxlen=HISTORY)
         self.cause = ""  # of the last death
-        self._told = float("-inf")  # when a death of this kind was last told in full
+        self._told: dict[str, float] = {}  # when a death of a kind was last told in full
 
     @property
     def name(self) -> str:
@@ -170,14 +170,15 @@ class Place:
 
     def died(self, life: Life, cause: str) -> None:
         """Remember an unwanted end."""
-        if not self.known_failure(life.born) or _kind(cause) != _kind(self.cause):
-            self._told = life.died
+        if _kind(cause) not in self.known_failures(life.born):
+            self._told[_kind(cause)] = life.died
         self.lives.append(life)
         self.cause = cause
 
-    def known_failure(self, now: float) -> str:
-        """The kind of death that was told in full just now, and need not be again; empty: there is none."""
-        return _kind(self.cause) if now - self._told < FULL_SECONDS else ""
+    def known_failures(self, now: float) -> list[str]:
+        """The kinds of death that were told in full just now, and need not be again."""
+        self._told = {kind: told for kind, told in self._told.items() if now - told < FULL_SECONDS}
+        return list(self._told)
 
     def trouble(self, now: float) -> str:
         """What is to be said of a child that keeps dying; empty: it does not."""
@@ -185,7 +186,8 @@ class Place:
         recovered = self.child is not None and now - (self.child.ready or now) >= FORGIVEN_AFTER
         if deaths < MANY or recovered:
             return ""
-        return f"{self.name} keeps dying, {deaths} times in a row: {self.cause}"
+        count = f"{deaths} or more" if deaths == HISTORY else str(deaths)
+        return f"{self.name} keeps dying, {count} times in a row: {self.cause}"
 
 
 def _kind(cause: str) -> str:

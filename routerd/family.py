@@ -335,7 +335,7 @@ class Family:
         setup = self._blueprint.setup(
             place.role, place.index, place.generation, place.cpus, self._memory.prefix, len(self.workers)
         )
-        setup = msgspec.structs.replace(setup, known_failure=place.known_failure(now))
+        setup = msgspec.structs.replace(setup, known_failures=place.known_failures(now))
         if place is self.core:
             outlived = [worker.index for worker in self.workers if worker.child is not None and worker.quiet]
             setup = msgspec.structs.replace(setup, presenting=outlived)

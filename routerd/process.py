@@ -34,6 +34,7 @@ from shm.segment import DIRECTORY, Names
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 SETUP_SECONDS = 10.0
+REASON_CHARACTERS = 500  # of an exception's text: it may hold what a peer has sent
 SPARE = ["spare", "--until-needed"]
 ROLES = {
     "core": "core.main",
@@ -65,7 +66,7 @@ def main(argv: list[str]) -> int:
         setup = _setup(channel, None if spare else SETUP_SECONDS)
         if setup is None:
             return 0
-        if setup.known_failure.startswith("SIG"):
+        if any(kind.startswith("SIG") for kind in setup.known_failures):
             faulthandler.disable()  # the stack of such an end stands in the log already
         if spare:
             setup = with_descriptors(setup, channel.take_descriptors())
@@ -153,7 +154,7 @@ def _serve(setup: Setup, channel: ChildEnd) -> int:
     except (
         Exception
     ) as error:  # whatever it is, the supervisor's log is the place that tells why a child ended
-        known = type(error).__name__ == setup.known_failure  # its traceback stands in the log already
+        known = type(error).__name__ in setup.known_failures  # its traceback stands in the log already
         LOGGER.critical("%s ends: unhandled %s", _title(setup), reason(error), exc_info=not known)
         channel.send(Fatal(reason(error)))
         return 1
@@ -182,7 +183,10 @@ def _title(setup: Setup) -> str:
 
 def reason(error: BaseException) -> str:
     """An exception in one line, as a supervisor's log takes it."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error)[:REASON_CHARACTERS].split())
+    except ValueError:  # a number of thousands of digits, for one, has no text
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
 FIRST_FD = 3  # SD_LISTEN_FDS_START
+MOST_CHARACTERS = 900  # of a line: systemd drops a message of more than 4096 octets, READY=1 and all
 
 Environment = MutableMapping[str, str]
 
@@ -59,7 +60,7 @@ class Manager:
     def _say(self, *lines: str) -> None:
         if not self._address:
             return
-        text = "\n".join(" ".join(line.splitlines()) for line in lines)
+        text = "\n".join(" ".join(line.splitlines())[:MOST_CHARACTERS] for line in lines)
         name = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         # A manager that does not listen must neither stop nor delay the router.
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:

@@ -192,7 +192,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     presenting: list[
         int
     ] = []  # the core's: workers that have outlived the one before, and tell of their links
-    known_failure: str = ""  # the kind of death, told in full already, that need not be told so again
+    known_failures: list[str] = []  # kinds of death, told in full already, that need not be told so again
     secret: bytes = b""  # the workers': of what only they can have made, in one life of the router
 
     @property

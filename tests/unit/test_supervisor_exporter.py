@@ -14,6 +14,8 @@ from routerd.config import Listener, Router
 from routerd.family import Family
 from routerd.listeners import Listening
 from routerd.pinning import Pinning
+from routerd.policy import Life
+from routerd.process import reason
 from routerd.setup import Blueprint
 from routerd.spares import FIRST_AFTER
 from shm.control import Closed, Exit, Ready, SetListeners, Setup, StopAccepting
@@ -185,7 +187,7 @@ def test_one_that_keeps_dying_is_told_of_and_backs_off(home: Home, monkeypatch: 
         home.family.step(now)
         if exporter.child is not None:
             starts += 1
-            full += home.exporter.setup.known_failure == ""
+            full += "FileNotFoundError" not in home.exporter.setup.known_failures
             home.family.said(exporter, Ready(1), now)
             now += 1.5  # it dies at the first question
             home.family.died(exporter, now)
@@ -204,3 +206,30 @@ def test_one_that_keeps_dying_is_told_of_and_backs_off(home: Home, monkeypatch: 
     now += 31.0  # it serves
     assert status() == "2 of 2 workers serve, 5 connections"
     assert condition(home.family, home.blueprint(), 5, "", now).endswith("5 connections")
+
+
+def test_tracebacks_are_rare_also_when_kinds_of_death_take_turns() -> None:
+    """Each kind is told in full once a minute, whatever came in between."""
+    place, full = family_module.Place("worker", 0, []), 0
+    for number in range(1000):
+        born = number * 0.25
+        kind = ("KeyError", "ValueError", "SIGSEGV")[number % 3]
+        full += kind not in place.known_failures(born)
+        place.died(Life(born, born, born + 0.1), f"{kind}: {number}" if number % 3 < 2 else kind)
+    assert full == 15  # of three kinds, in 250 seconds
+    assert place.trouble(250.0) == "worker 0 keeps dying, 64 or more times in a row: KeyError: 999"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyError("a\nb"), "KeyError: 'a\\nb'"),
+        (ValueError("a\n b"), "ValueError: a b"),
+        (KeyError(10**5000), "KeyError"),
+        (RuntimeError("x" * 100_000), f"RuntimeError: {'x' * 500}"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_the_reason_of_an_end_is_one_short_line(error: Exception, told: str) -> None:
+    """Whatever a peer has sent to bring it about: it goes to the supervisor in one packet."""
+    assert reason(error) == told

@@ -66,6 +66,15 @@ def test_text_cannot_forge_a_line(ear: Ear) -> None:
     assert heard(ear) == [["STATUS=Cannot start: no READY=1"]]
 
 
+def test_a_long_status_is_cut(ear: Ear) -> None:
+    """systemd drops a message of more than 4096 octets, and would wait for READY=1 for ever."""
+    Manager({"NOTIFY_SOCKET": ear[0]}, 1).ready("\N{SNOWMAN}" * 10_000)
+    (lines,) = heard(ear)
+    assert lines[0] == "READY=1"
+    assert len("\n".join(lines).encode()) < 4096
+    assert lines[-1].startswith("STATUS=\N{SNOWMAN}")
+
+
 def test_without_a_manager_nothing_happens() -> None:
     """Also when its socket is gone."""
     for environment in ({}, {"NOTIFY_SOCKET": "/nowhere/at/all"}):
