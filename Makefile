@@ -13,6 +13,9 @@ RHEA := rhea@3.0.5 ws@8.18.0
 # A container may say otherwise, and then each of the processes of each router that is started compiles its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# How whatever is compiled here is: docs/security.md says what for.
+HARDENED := CFLAGS="$$(.ci/hardening cflags $(BIN)/python)" LDFLAGS="$$(.ci/hardening ldflags)"
+
 NATIVE := $(wildcard */*.pyx */*/*.pyx */*.pxd */*.pxi */*.h */*/*.h)
 SYSTEM := $(VENV)/.system
 TOOLS := $(VENV)/.tools
@@ -53,19 +56,22 @@ $(TOOLS): $(SYSTEM) constraints.txt
 	$(PIP) install -q -c constraints.txt setuptools wheel Cython cffi
 	@touch $@
 
-# The AMQP engine is compiled here, with the libraries found above; one that an earlier machine state left
-# in pip's cache may lack them. Installing this project compiles its extensions.
-$(PACKAGES): $(TOOLS) constraints.txt pyproject.toml
-	$(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[test]'
-	$(BIN)/python -c 'import proton, sys; sys.exit(not proton.SASL.extended() or not proton.SSL.present())' || \
-	    $(PIP) install -q -c constraints.txt --no-build-isolation --no-deps --no-cache-dir --force-reinstall \
+# The AMQP engine is compiled here, with the libraries found above, and hardened; one that an earlier machine state
+# left in pip's cache may be without. Installing this project compiles its extensions.
+ENGINE := import cproton_ffi, proton, subprocess, sys; \
+    sys.exit(not proton.SASL.extended() or not proton.SSL.present() or \
+        subprocess.call([".ci/hardening", "check", cproton_ffi.__file__]))
+$(PACKAGES): $(TOOLS) constraints.txt pyproject.toml .ci/hardening
+	$(HARDENED) $(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[test]'
+	$(BIN)/python -c '$(ENGINE)' || \
+	    $(HARDENED) $(PIP) install -q -c constraints.txt --no-build-isolation --no-deps --no-cache-dir --force-reinstall \
 	        --no-binary python-qpid-proton python-qpid-proton
 	@touch $@ $(COMPILED)
 
 # Not what has just been compiled by being installed.
 $(COMPILED): $(PACKAGES) $(NATIVE)
 	@test -z "$$(find $(NATIVE) -newer $@ 2>&1)" || \
-	    $(BIN)/python -W ignore -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
+	    $(HARDENED) $(BIN)/python -W ignore -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
 	@touch $@
 
 # What the data pipeline needs, without this project itself: its extensions would be compiled anew. PySpark comes

@@ -95,20 +95,13 @@ static inline uint64_t clock_now(void)
     return (uint64_t) t.tv_sec * 1000000000ull + (uint64_t) t.tv_nsec;
 }
 
-static inline void core_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* True: there is something to read. */
 static bool core_poll(core_router *c, uint64_t until)
 {
     do {
         for (int i = 0; i < 64; i++) {
             if (core_pending(c)) return true;
-            core_relax();
+            cpu_relax();
         }
     } while (clock_now() < until);
     return false;

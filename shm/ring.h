@@ -79,6 +79,16 @@ static inline bool ring_consume(routerd_consumer *c, routerd_ring *ring)
     return c->head_seen - c->next <= n;
 }
 
+/* Between two looks at what another CPU will change: it leaves this one's means to the thread beside it. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile ("yield" : : : "memory");
+#endif
+}
+
 /* A line that will be written soon: it is in the cache of another CPU, or in none. */
 static inline void ring_fetch(const void *line)
 {

@@ -16,7 +16,7 @@ static struct {                        /* made last; one pump is in a process */
 } ockam_last;
 
 /* The routes in the annotations; NULL: they are in ockam_last.  */
-static inline const char *ockam_routes(const pump *p, const plain_conn *x, const uint8_t *start, const scan_found *found)
+static inline const char *ockam_routes(const plain_conn *x, const uint8_t *start, const scan_found *found)
 {
     route_given given = { .seen = 0 };
     route_level *l = &ockam_last.level;
@@ -75,7 +75,7 @@ static enum plain_made ockam_make(pump *p, wconn *c, wout *o, const uint8_t *sta
     ockam_last.run.table = p->routes->table;
     enum scan_result result = scan_message(start, size, size == length, &found);
     if (result == SCAN_MORE && !whole) return PLAIN_PIECES;
-    f->why = result != SCAN_DONE ? "it is no message" : ockam_routes(p, c->plain, start, &found);
+    f->why = result != SCAN_DONE ? "it is no message" : ockam_routes(c->plain, start, &found);
     if (!f->why) f->why = ockam_body(start, found.annotations_end, size, length, whole, f, &pieces);
     if (pieces) return PLAIN_PIECES;
     if (f->why) return PLAIN_UNFIT;

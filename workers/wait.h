@@ -15,7 +15,7 @@ static inline int busy_poll(pump *p, struct epoll_event *events)
 {
     uint64_t end = clock_ns() + p->busy_poll_ns;
     do {
-        for (int i = 0; i < 64 && !work_pending(p); i++) __builtin_ia32_pause();
+        for (int i = 0; i < 64 && !work_pending(p); i++) cpu_relax();
         int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
         if (n || work_pending(p)) return n;
     } while (clock_ns() < end);

@@ -1,0 +1,47 @@
+"""Everything native compiles for ARM, too: what Cython writes, with all headers, and what is C alone."""
+
+import shutil
+import subprocess
+import sysconfig
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMPILER = "aarch64-linux-gnu-gcc"
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+PROGRAMS = sorted(file for folder in ("bench", "tests/*") for file in ROOT.glob(f"{folder}/*.c"))
+MODULES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["ext-modules"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _there() -> None:
+    if not shutil.which(COMPILER):
+        pytest.skip("install the Debian packages gcc-aarch64-linux-gnu and libc6-dev-arm64-cross")
+
+
+def compiled(source: Path, *flags: str) -> str:
+    """What the compiler has to say."""
+    folders = [f"-I{ROOT / name}" for name in ("", "shm", "core", "workers", "bench", "tests/native")]
+    command = [COMPILER, "-std=gnu11", "-D_GNU_SOURCE=", *WARNINGS, *flags, *folders, "-c", str(source)]
+    return subprocess.run([*command, "-o", "/dev/null"], capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module["name"]))
+def test_a_module_compiles_for_arm(module: dict[str, list[str]]) -> None:
+    """As Cython has written it here, for a Python of the same word size, with hardening."""
+    source = (ROOT / module["sources"][0]).with_suffix(".c")
+    if not source.exists():
+        pytest.skip(f"run make build: it writes {source.relative_to(ROOT)}")
+    theirs = [f"-isystem{sysconfig.get_path('include')}", "-Wno-sign-compare"]
+    harden = [flag for flag in module["extra-compile-args"] if flag.startswith("-fstack")]
+    assert not compiled(source, *theirs, *harden)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_c_compiles_for_arm(program: Path) -> None:
+    """Tests and benchmarks of headers alone; what Cython has written is above."""
+    if (program.with_suffix(".pyx")).exists():
+        return
+    assert not compiled(program)
