@@ -12,7 +12,7 @@ from rich.table import Table as Shown
 
 from core.routes import border
 from core.routes.changes import owner_changes, table_changes
-from core.routes.lookup import Question, explain
+from core.routes.lookup import Question, fate
 from core.routes.oddity import BadTableError, Oddity
 from core.routes.parser import Parser, Result
 from core.routes.table import ANY_SUBSCRIPTION, MeidMap, Table
@@ -180,7 +180,7 @@ table.add_command(ask)
 def explain_(file: Path, mt: int, sid: int, meid: str, sender: str, compat: bool) -> None:
     """Say where a message goes by the table in FILE, and why; status 1 if nowhere."""
     read = Read(file, compat)
-    found = explain(read.used(), read.owners, Question(mt, sid, meid, sender))
+    found = fate(read.used(), read.owners, Question(mt, sid, meid, sender))
     for step in found.steps:
         click.echo(step)
     sys.exit(0 if found.groups else 1)

@@ -23,7 +23,7 @@ from core.routes import border
 from core.routes.border import INT32
 from core.routes.compiled import encoded
 from core.routes.intake import Feed, Outcome
-from core.routes.lookup import Question, explain
+from core.routes.lookup import Question, fate
 from core.routes.plane import Plan
 from core.routes.table import ANY_SUBSCRIPTION, Entry
 
@@ -158,7 +158,7 @@ class RouteTables(Configured):
         )
         if plan.table is None:
             return Response(OK, {"steps": ["there is no table yet: the message is released"], "groups": []})
-        found = explain(plan.table.value, {} if plan.owners is None else plan.owners.value, asked)
+        found = fate(plan.table.value, {} if plan.owners is None else plan.owners.value, asked)
         steps = list(found.steps)
         for name in dict.fromkeys(one for group in found.groups for one in group):
             steps.append(f"{name}: {'somebody receives there' if name in plan.live else 'nobody is there'}")

@@ -6,7 +6,7 @@ from typing import Final
 
 from core.routes.border import octets_of
 from core.routes.fields import Groups, MessageType
-from core.routes.oddity import Oddity
+from core.routes.oddity import Oddity, Weight
 from core.routes.records import Records
 from core.routes.table import NOWHERE, Destinations, MeidMap, Table
 
@@ -16,8 +16,10 @@ _SEED: Final = secrets.randbits(64)
 
 
 class _Open:
-    """What the two have in common. ``count``: records so far, as the end record counts them. ``broken``: the
-    first fatal oddity."""
+    """What the two have in common. ``count``: records so far, as the end record counts them.
+
+    ``broken`` is the first fatal oddity, ``spoilt`` the first that is not harmless, ``spoils`` their number.
+    """
 
     def __init__(self, table_id: str) -> None:
         self.table_id = table_id
@@ -25,10 +27,15 @@ class _Open:
         self.more = 0
         self.count = 0
         self.broken: Oddity | None = None
+        self.spoilt: Oddity | None = None
+        self.spoils = 0
 
     def odd(self, found: list[Oddity]) -> None:
         """Something odd about its records."""
-        self.broken = self.broken or next((one for one in found if one.fatal), None)
+        heavy = [one for one in found if one.weight > Weight.HARMLESS]
+        self.broken = self.broken or next((one for one in heavy if one.weight == Weight.FATAL), None)
+        self.spoilt = self.spoilt or next(iter(heavy), None)
+        self.spoils += len(heavy)
         room = ODDITY_LIMIT - len(self.oddities)
         self.oddities += found[:room]
         self.more += max(0, len(found) - room)

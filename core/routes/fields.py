@@ -7,13 +7,14 @@ import msgspec
 
 from core.routes import border
 from core.routes.border import INT32
-from core.routes.oddity import Oddity
+from core.routes.oddity import Oddity, Weight
 
 MEID: Final = "%meid"  # in place of groups: the owner of the message's managed entity
 GROUP_LIMIT: Final = 64  # the limits of the library (facts rmr 8)
 MEMBER_LIMIT: Final = 32
 SENDER_LIMIT: Final = 127
 FIELD_LIMIT: Final = 128
+RESERVED: Final = range(100)  # message types of RMR itself (spec; facts rmr 2): nobody routes by them
 
 _COMMENT: Final = re.compile(r"[ \t]#")
 _ENDPOINT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,;|#\[\]]+):([0-9]{1,5})")
@@ -36,11 +37,22 @@ class MessageType(msgspec.Struct, frozen=True):
     senders: tuple[str, ...] = ()
 
 
-def split_record(record: str) -> list[str]:
-    """Fields without white space around them and without the comment at the end."""
+def split_record(record: str, compatible: bool = False) -> list[str]:
+    """Fields without white space around them and without the comment at the end.
+
+    The library, and so ``compatible``, looks for bars first: a comment ends with its field, and only the
+    first # of a field may begin one (facts rmr 4).
+    """
     if "#" in record:
+        if compatible and not record.lstrip().startswith("#"):
+            return [_without_comment(field).strip() for field in record.split("|")]
         record = strip_comment(record)
     return [field.strip() for field in record.split("|")]
+
+
+def _without_comment(field: str) -> str:
+    at = field.find("#")
+    return field[:at] if at > 0 and field[at - 1].isspace() else field
 
 
 def strip_comment(record: str) -> str:
@@ -61,22 +73,29 @@ class Reader:
     """Reads fields. What was read once is known: tables repeat themselves.
 
     ``odd`` collects the reasons of oddities of the record at hand, ``fatal`` those that spoil its table in
-    either way of reading; ``compatible`` reads as the library does.
+    either way of reading, ``harmless`` those that spoil none; ``compatible`` reads as the library does.
     """
 
     def __init__(self, compatible: bool) -> None:
         self._compatible = compatible
         self.odd: list[str] = []
         self.fatal: list[str] = []
+        self.harmless: list[str] = []
         self._groups: dict[str, Groups] = {}
         self._endpoints: set[str] = set()  # seen, and in order as they stand there
 
     def oddities(self, line: int, record: str) -> list[Oddity]:
         """Those since the last call."""
-        told = [(reason, True) for reason in self.fatal] + [(reason, False) for reason in self.odd]
-        self.fatal.clear()
-        self.odd.clear()
-        return [Oddity(line, border.shown(record), border.shown(reason), fatal) for reason, fatal in told]
+        kinds = (self.fatal, Weight.FATAL), (self.odd, Weight.ODD), (self.harmless, Weight.HARMLESS)
+        told = [(reason, weight) for reasons, weight in kinds for reason in reasons]
+        for reasons, _ in kinds:
+            reasons.clear()
+        return [Oddity(line, border.shown(record), border.shown(reason), weight) for reason, weight in told]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are oddities since the last call."""
+        return bool(self.odd or self.fatal or self.harmless)
 
     def number(self, text: str, what: str) -> int:
         """A signed 32-bit number."""
@@ -91,7 +110,13 @@ class Reader:
     def message_type(self, text: str) -> MessageType:
         """``mt`` or ``mt,sender[,sender...]``."""
         head, *senders = text.split(",")
-        return MessageType(self.number(head.strip(), "message type"), self._senders(senders))
+        before = len(self.odd)
+        number = self.number(head.strip(), "message type")
+        if number in RESERVED and len(self.odd) == before:
+            self.harmless.append(
+                f"message types 0 to 99 are reserved for RMR itself: messages of type {number} are rejected"
+            )
+        return MessageType(number, self._senders(senders))
 
     def _senders(self, texts: list[str]) -> tuple[str, ...]:
         if len(texts) > SENDER_LIMIT:
@@ -109,7 +134,8 @@ class Reader:
         elif not is_endpoint(name):
             self.odd.append(f"{what} {name!r} is not host:port")
         elif name != text and self._compatible:
-            self.odd.append(f"white space around {what} {name!r}: the RMR library would not find it")
+            self.odd.append(f"white space around {what} {name!r}: the RMR library does not find it")
+            return text.lstrip() if what == "endpoint" else text  # its resolver skips what is in front
         elif name == text:
             self._endpoints.add(text)
         return name
@@ -134,6 +160,8 @@ class Reader:
         if len(texts) > GROUP_LIMIT:
             self.odd.append(f"more than {GROUP_LIMIT} groups")
             texts = texts[:GROUP_LIMIT]
+        if len(texts) > 1 and not all(map(str.strip, texts)):
+            self.odd.append("an empty group")
         groups = tuple(filter(None, map(self._members, texts)))
         if not groups:
             self.odd.append("no endpoint")

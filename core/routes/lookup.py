@@ -7,6 +7,7 @@ sender's own endpoint is taken out of the groups; an entry that leads nowhere ha
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from core.routes.fields import RESERVED
 from core.routes.table import ANY_SUBSCRIPTION, Entry, Table
 
 
@@ -34,6 +35,14 @@ def winner(table: Table, key: tuple[int, int], sender: str) -> Entry | None:
         if not entry.senders or sender in entry.senders:
             found = entry
     return found if found is None or found.groups.by_meid or found.groups.members else None
+
+
+def fate(table: Table, owners: Mapping[str, str], asked: Question) -> Explanation:
+    """As ``explain``, but for messages that no table is asked about: those of reserved types are rejected."""
+    if asked.message_type in RESERVED:
+        why = f"message type {asked.message_type} is reserved for RMR itself: the message is rejected"
+        return Explanation(None, (), (why,))
+    return explain(table, owners, asked)
 
 
 def explain(table: Table, owners: Mapping[str, str], asked: Question) -> Explanation:

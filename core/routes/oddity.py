@@ -5,18 +5,28 @@ reads as something else, is an oddity here. Strict reading refuses a table for o
 as the library does.
 """
 
+from enum import IntEnum
+
 import msgspec
 
 from core.routes.border import octets_of, shown
 
 
+class Weight(IntEnum):
+    """What an oddity does to its table: nothing, spoil it when it is read strictly, spoil it in any case."""
+
+    HARMLESS = 0
+    ODD = 1
+    FATAL = 2
+
+
 class Oddity(msgspec.Struct, frozen=True):
-    """One odd place of a table; ``line`` counts from 1. A ``fatal`` one spoils it however it is read."""
+    """One odd place of a table; ``line`` counts from 1."""
 
     line: int
     record: str
     reason: str
-    fatal: bool = False
+    weight: Weight = Weight.ODD
 
     @property
     def shown(self) -> str:

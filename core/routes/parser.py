@@ -16,6 +16,7 @@ from core.routes.table import ANY_SUBSCRIPTION, MeidMap, Table
 
 MEID_LIMIT: Final = 127  # of one record; the library loses the rest
 MEID_LENGTH: Final = 31  # octets
+MARK: Final = "\ufeff"  # in front of texts that some editors write
 
 _END_OF_RECORD: Final = re.compile(r"\r\n|\n|\r")
 _BLANKS: Final = re.compile(r"[ \t]+")
@@ -49,6 +50,8 @@ class Parser:
 
     def feed(self, text: str) -> Iterator[Result]:
         """Another piece of text; yields what it completes."""
+        if not self._compatible and not self._line and not self._rest:
+            text = text.removeprefix(MARK)
         seen = max(0, len(self._rest) - 1)  # no end is in front of it
         text = self._rest + text
         at = 0
@@ -86,7 +89,7 @@ class Parser:
             self._reader.fatal.append(f"the record is longer than {border.LONGEST_RECORD} characters")
             self._take_oddities(line)
             return None
-        fields = split_record(line)
+        fields = split_record(line, self._compatible)
         if fields == [""]:
             if isinstance(self._open, OpenMap | OpenTable):
                 self._open.note(line)
@@ -108,6 +111,8 @@ class Parser:
                 self._entry(name, fields, line)
             case "mme_ar" | "mme_del":
                 self._meids(name, fields, line)
+            case _ if line.startswith(MARK):
+                self._odd(line, "a byte order mark, behind which the RMR library reads no record")
             case _:
                 self._odd(line, "no record of a route table")
         return None
@@ -133,8 +138,6 @@ class Parser:
         if name == "meid_map" and not verb.startswith("s"):
             self._odd(line, "a MEID map begins with meid_map|start")
             return None
-        if verb not in (("start",) if name == "meid_map" else ("start", "begin")):
-            self._odd(line, f"{verb!r} is read as start")
         left = self._open
         table_id = fields[2] if len(fields) > 2 else ""
         result = None if left is None else self._bad(left, "table not complete")
@@ -143,6 +146,8 @@ class Parser:
             if name == "meid_map"
             else OpenTable(table_id, name == "newrt", self._compatible)
         )
+        if verb not in (("start",) if name == "meid_map" else ("start", "begin")):
+            self._reader.odd.append(f"{verb!r} stands where start or end belongs")
         if why := border.fault(table_id, border.LONGEST_ID) or why:
             self._reader.fatal.append(f"the start record or its id {why}")
         self._take_oddities(line)
@@ -164,11 +169,9 @@ class Parser:
             self._take_oddities(line)
             if expected != open_.count:
                 return self._bad(open_, f"missing table records: expected {expected} got {open_.count}")
-        if open_.oddities and not self._compatible:
-            number = len(open_.oddities) + open_.more
-            return self._bad(
-                open_, f"{open_.oddities[0]}" + (f" (and {number - 1} more)" if number > 1 else "")
-            )
+        if open_.spoilt is not None and not self._compatible:
+            more = f" (and {open_.spoils - 1} more)" if open_.spoils > 1 else ""
+            return self._bad(open_, f"{open_.spoilt}{more}")
         self._close(open_)
         return open_.close()
 
@@ -232,6 +235,7 @@ class Parser:
             self._odd(
                 line, f"more than {MEID_LIMIT} managed entities in a record: the RMR library loses the others"
             )
+            found = found[:MEID_LIMIT]
         for meid in found:
             if len(border.octets_of(meid)) > MEID_LENGTH:
                 self._odd(line, f"MEID {border.shown(meid, 80)!r} is longer than {MEID_LENGTH} octets")
@@ -244,7 +248,7 @@ class Parser:
         self._take_oddities(line)
 
     def _take_oddities(self, line: str) -> None:
-        if not (self._reader.odd or self._reader.fatal):
+        if not self._reader.waiting:
             return
         found = self._reader.oddities(self._line, line)
         if self._open is not None:

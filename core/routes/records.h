@@ -16,6 +16,7 @@
 #define RECORD_GROUPS 64u          /* the limits of fields.py */
 #define RECORD_MEMBERS 32u
 #define RECORD_SENDERS 127u
+#define RECORD_RESERVED 100        /* types from 0 to below this one are odd */
 #define RECORD_DIGITS 10           /* of a number that may fit into 32 bits */
 #define RECORD_NAME 260            /* the limits of border.py: octets of a name, and of a record */
 #define RECORD_LENGTH (1 << 20)
@@ -152,11 +153,12 @@ static inline const uint8_t *record_rest(const uint8_t *p, const uint8_t *end, r
     return p;
 }
 
-/* Behind the end of a record, and of its comment; NULL: it is not there, or may go on behind this text. */
-static inline const uint8_t *record_end(const uint8_t *p, const uint8_t *end)
+/* Behind the end of a record, and of its comment; NULL: it is not there, or may go on behind this text, or,
+ * where bars count in comments, too, there is one in it. */
+static inline const uint8_t *record_end(const uint8_t *p, const uint8_t *end, bool compatible)
 {
     if (p < end && *p == '#')
-        while (p < end && *p != '\n' && *p != '\r') p++;
+        while (p < end && *p != '\n' && *p != '\r' && !(compatible && *p == '|')) p++;
     if (p == end) return NULL;
     if (*p == '\n') return p + 1;
     if (*p != '\r' || p + 1 == end) return NULL;
@@ -164,20 +166,21 @@ static inline const uint8_t *record_end(const uint8_t *p, const uint8_t *end)
 }
 
 /* What follows a record that is plain, but for its groups and senders; NULL: this is none. */
-static inline const uint8_t *record_read(const uint8_t *p, const uint8_t *end, record_fields *r)
+static inline const uint8_t *record_read(const uint8_t *p, const uint8_t *end, bool compatible, record_fields *r)
 {
     p = record_skip(p, end);
     if (end - p < 4) return NULL;
     bool mse = !memcmp(p, "mse", 3);
     if (!mse && memcmp(p, "rte", 3)) return NULL;
     if (!(p = record_bar(p + 3, end)) || !(p = record_number(p, end, &r->type))) return NULL;
+    if (r->type >= 0 && r->type < RECORD_RESERVED) return NULL;
     p = record_skip(p, end);
     r->senders = (record_field) {p, 0};
     if (p < end && *p == ',' && (!(p = record_rest(p + 1, end, &r->senders)) || !r->senders.length)) return NULL;
     r->subscription = RECORD_ANY;
     if (mse && (!(p = record_bar(p, end)) || !(p = record_number(p, end, &r->subscription)))) return NULL;
     if (!(p = record_bar(p, end)) || !(p = record_rest(p, end, &r->groups)) || !r->groups.length) return NULL;
-    return record_end(p, end);
+    return record_end(p, end, compatible);
 }
 
 /* ---- a row ---- */
@@ -266,7 +269,7 @@ static size_t records_take(record_table *t, const uint8_t *text, size_t length, 
 {
     const uint8_t *end = text + length, *p = text + at, *next;
     record_fields r;
-    while ((next = record_read(p, end, &r)) && next - p <= RECORD_LENGTH && record_enter(t, &r, line)) {
+    while ((next = record_read(p, end, t->compatible, &r)) && next - p <= RECORD_LENGTH && record_enter(t, &r, line)) {
         p = next;
         line++;
     }
