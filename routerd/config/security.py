@@ -172,15 +172,21 @@ def _sasl(at: Checked, listener: Listener, router: Router) -> Iterator[Mistake]:
 
 
 def _unlisted(at: Checked, offered: list[str], router: Router) -> Iterator[Mistake]:
-    """Mechanisms that Cyrus SASL's own configuration leaves out: it does not offer them."""
+    """Mechanisms that Cyrus SASL's own configuration leaves out, which it does not offer, and users that it
+    cannot read, which it takes for unknown ones."""
     file = os.path.join(router.sasl_config_dir or "", f"{router.sasl_config_name}.conf")
     if not router.sasl_config_dir or not os.access(file, os.R_OK) or not engine.sasl_extended():
         return
     with open(file, encoding="utf-8", errors="replace") as lines:
-        found = [line.partition(":")[2] for line in lines if line.startswith("mech_list:")]
-    left_out = [name for name in offered if name not in words(found[-1].upper())] if found else []
+        said = dict(line.split(":", 1) for line in lines if ":" in line)
+    listed = words(said.get("mech_list", "").upper())
+    left_out = [name for name in offered if name not in listed] if "mech_list" in said else []
     if left_out:
         text = f"the mech_list of {file} leaves out {', '.join(left_out)}, so nobody can use it; add it there"
+        yield at.mistake("saslMechanisms", text, warning=True)
+    users = said.get("sasldb_path", "").strip()
+    if users and not set(offered) <= WITHOUT_CYRUS and not os.access(users, os.R_OK):
+        text = f"{users}, the sasldb_path of {file}, cannot be read, so no password is right; see saslpasswd2"
         yield at.mistake("saslMechanisms", text, warning=True)
 
 

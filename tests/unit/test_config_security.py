@@ -291,3 +291,21 @@ def test_mechanisms_that_the_sasl_configuration_leaves_out(
     found = [one for one in told(text) if "mech_list" in one]
     assert bool(found) == bool(left_out)
     assert all(f"leaves out {left_out}, so nobody" in one for one in found)
+
+
+@pytest.mark.skipif(not engine.sasl_extended(), reason="the AMQP engine was built without Cyrus SASL")
+@pytest.mark.parametrize(
+    ("users", "offered", "missing"),
+    [
+        ("/no/such.sasldb", "PLAIN", True),
+        ("/no/such.sasldb", "ANONYMOUS EXTERNAL", False),
+        (__file__, "PLAIN", False),
+    ],
+)
+def test_users_that_the_sasl_library_cannot_read(
+    tmp_path: Path, users: str, offered: str, missing: bool
+) -> None:
+    """Each password would be wrong, and no line of the log would say why."""
+    (tmp_path / "qdrouterd.conf").write_text(f"sasldb_path: {users}\n")
+    text = f"router {{\nsaslConfigDir: {tmp_path}\n}}\n" + listener(f"port: 0\nsaslMechanisms: {offered}")
+    assert any(f"{users}, the sasldb_path of" in one for one in told(text)) == missing
