@@ -325,3 +325,8 @@ def manifest_name(router: str) -> str:
     ``files`` are names in `compact`, ``sources`` the names in `raw` of the files whose rows these hold.
     """
     return f"_manifest-{_UNFIT.sub('_', router)}.json"
+
+
+def clock_name(router: str) -> str:
+    """Name of a router's file beside `raw` and `compact` in which its recorder keeps how late it was."""
+    return f"_clock-{_UNFIT.sub('_', router)}.json"

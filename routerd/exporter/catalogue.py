@@ -134,6 +134,12 @@ NUMBERS: Final[dict[str, Number]] = {
     ),
     "flow_deleted": Number(_counter("flow_deleted_files", "Files of the flow log deleted as configured")),
     "flow_compacted": Number(_counter("flow_compacted_files", "Files of the flow log put together by hour")),
+    "flow_doubted": Number(
+        _gauge(
+            "flow_clock_step_seconds",
+            "By how much the time of day stepped, forward or back, as long as retentionAge does not go by it",
+        )
+    ),
     "config_taken": Number(
         _gauge("config_last_reload_successful", "1 if the last reload was taken over, 0 if it was refused")
     ),

@@ -5,27 +5,29 @@
     compact/_manifest-ROUTER.json   of each compacted hour: its files, and the raw files whose rows they hold
 
 Whoever reads everything once reads the compact files that the manifests name, and all raw files that they do
-not name. A file of ours that cannot be read stays where it is, is named in the log, and is left out.
+not name. A file of ours that cannot be read stays where it is, is named in the log, and is left out. How late
+it is says `clock`, which does not believe every time of day.
 """
 
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from routerd.recorder import clock
 from routerd.recorder.compacting import put_together, sources_of
 from routerd.recorder.files import publish
-from shm.flow import ALL_WORKERS, COMPACT, RAW, VERSION, file_name, manifest_name
+from shm.flow import ALL_WORKERS, COMPACT, RAW, VERSION, clock_name, file_name, manifest_name
 from shm.flow_setup import FlowSetup
 
 LOGGER = logging.getLogger("ROUTER")
 
-SETTLED: Final = timedelta(
-    minutes=5
-)  # after an hour until its files are put together: all of them are closed then
+SETTLED: Final = timedelta(minutes=5)  # after an hour until it is put together: its files are closed then
+SPARED: Final = 24  # newest hours from before a step of the clock
+HOUR: Final = 3600.0
 
 
 class Kept(NamedTuple):
@@ -41,13 +43,22 @@ class Kept(NamedTuple):
 class Keeper:
     """Looks after the files of one router in a directory that others may use, too."""
 
-    def __init__(self, setup: FlowSetup, router: str) -> None:
+    def __init__(
+        self,
+        setup: FlowSetup,
+        router: str,
+        ticks: Callable[[], float] = clock.steady,
+        life: Callable[[], str] = clock.machine,
+    ) -> None:
         self._setup = setup
         self._root = Path(setup.directory)
         self._prefix = file_name(router, "", 0).split(f"-{ALL_WORKERS}-")[0] + f"-{ALL_WORKERS}-"
         self._router = router
         self._told = self._root / COMPACT / manifest_name(router)
         self._unreadable: set[Path] = set()
+        self._clock = clock.LogClock(self._root / clock_name(router), ticks, life)
+        self._said: dict[str, float] = {}
+        self.doubted = 0.0  # seconds by which the time of day is off, as far as the log has seen
 
     # ---- putting together ----
 
@@ -155,19 +166,53 @@ class Keeper:
 
     def _surplus(self, now: datetime, manifest: dict[str, Any]) -> list[Kept]:
         kept = sorted(self._files())
+        ends = {one.hour: _end(one.hour).timestamp() for one in kept}
+        reading = self._read_clock(now, max(ends.values(), default=now.timestamp()))
+        earlier = sorted((end, hour) for hour, end in ends.items() if end <= reading.spared)
+        spared = {hour for _, hour in earlier[-SPARED:]}
         total, going = sum(one.size for one in kept), []
         for one in kept:
-            age = (now - _end(one.hour)).total_seconds()
-            old = 0 < self._setup.keep_seconds <= age
-            compacted = not one.tree and one.path.name in manifest["hours"].get(one.hour, {}).get(
-                "sources", []
-            )
-            spare = compacted and age >= self._setup.raw_seconds
+            age = reading.time - ends[one.hour]
+            old = 0 < self._setup.keep_seconds <= age and one.hour not in spared
+            sources = manifest["hours"].get(one.hour, {}).get("sources", [])
+            twice = not one.tree and one.path.name in sources and age >= self._setup.raw_seconds
             large = 0 < self._setup.keep_bytes < total
-            if old or spare or large:
+            if old or twice or large:
                 total -= one.size
                 going.append(one)
         return going
+
+    def _read_clock(self, now: datetime, newest: float) -> clock.Reading:
+        """How late it is; a time of day that is not believed is told."""
+        wall = now.timestamp()
+        reading = self._clock.read(wall, newest, self._setup.keep_seconds)
+        self.doubted = reading.step
+        if reading.step:
+            self._tell(
+                "step", wall,
+                "Flow log: the time of day, %s, is %.1f h %s than what has passed since the log "
+                "was looked after; until it has stood for a day, or is corrected, no file is deleted for the "
+                "age that it gives. Check this host's clock",
+                _shown(wall), abs(reading.step) / 3600, "later" if reading.step > 0 else "earlier",
+            )  # fmt: skip
+        if reading.believed:
+            LOGGER.warning(
+                "Flow log: the time of day has stood for a day since it stepped; the age of files goes by it "
+                "again, and the newest %d hours from before the step stay for retentionAge more", SPARED,
+            )  # fmt: skip
+        if newest > wall + HOUR + clock.STEP:
+            self._tell(
+                "future", wall,
+                "Flow log: %s has files of the hour that ends at %s, and the time of day is %s: "
+                "one of the two is wrong. Check this host's clock", self._root, _shown(newest), _shown(wall),
+            )  # fmt: skip
+        return reading
+
+    def _tell(self, what: str, wall: float, text: str, *args: object) -> None:
+        """At most once an hour of the time of day, or when it has stepped."""
+        if abs(wall - self._said.get(what, float("-inf"))) >= HOUR:
+            self._said[what] = wall
+            LOGGER.warning(text, *args)
 
     def _files(self) -> Iterator[Kept]:
         for tree in (RAW, COMPACT):
@@ -203,6 +248,10 @@ def _end(hour: str) -> datetime:
     start = _start(hour)
     assert start is not None
     return start + timedelta(hours=1)
+
+
+def _shown(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _remove(files: list[Kept]) -> None:

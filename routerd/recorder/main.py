@@ -116,6 +116,7 @@ class Keeping:
             try:
                 self._page.add(COUNTERS[counter][0], work(self._wall()))
                 self._told.pop(counter, None)
+                self._page.set(COUNTERS["flow_doubted"][0], int(abs(keeper.doubted)))
             except OSError as error:
                 self._page.add(COUNTERS["flow_errors"][0])
                 if str(error) != self._told.get(counter):

@@ -54,6 +54,7 @@ JUSTIFIED = {
     "routerd/daemon.py Daemon.serves": "/dev/null",
     "routerd/daemon.py detach": "a pipe; and the file that --pid names",
     "routerd/exporter/reference.py ": "a page of docs/, between two marks, by who writes this project",
+    "routerd/recorder/clock.py LogClock._keep": "this router's file of when it was looked",
     "routerd/recorder/compacting.py put_together": "a hidden file of this router, which nobody reads",
     "routerd/recorder/files.py File.__init__": "the same",
     "routerd/recorder/files.py File.abandon": "the same",

@@ -20,6 +20,7 @@ from routerd.recorder.main import Keeping
 from routerd.recorder.record import Recorder
 from shm import flow
 from shm import native as n
+from shm.flow_setup import FlowSetup
 from shm.stats import COUNTERS
 
 
@@ -186,8 +187,13 @@ def _past_hour(desk: Desk, files: int) -> Keeper:
         desk.bed.pass_on(5)
         desk.after(0)
         desk.after(11)
+
+    def ticks() -> float:
+        return desk.wall.timestamp()
+
+    Keeper(FlowSetup(str(desk.root)), "me", ticks, lambda: "machine").delete(desk.wall)
     desk.wall = NOON + timedelta(hours=2)
-    return Keeper(desk.setup, "me")
+    return Keeper(desk.setup, "me", ticks, lambda: "machine")
 
 
 def test_past_hours_are_put_together(desk: Desk) -> None:
@@ -216,8 +222,8 @@ def test_what_is_compacted_goes_first_and_the_oldest_then(tmp_path: Path) -> Non
     assert (keeper.compact(desk.wall), keeper.delete(desk.wall)) == (2, 2)
     assert not desk.files()
     assert len(list((tmp_path / "compact").rglob("*.parquet"))) == 1
-    later = NOON + timedelta(hours=6)
-    assert (keeper.compact(later), keeper.delete(later)) == (0, 1)
+    desk.wall = NOON + timedelta(hours=6)
+    assert (keeper.compact(desk.wall), keeper.delete(desk.wall)) == (0, 1)
     assert not list((tmp_path / "compact").rglob("*.parquet"))
     assert '"hours": {}' in (tmp_path / "compact" / flow.manifest_name("me")).read_text()
 
@@ -237,7 +243,7 @@ def test_old_files_are_deleted_though_there_is_no_room_to_put_any_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is they who take the room: said once, and no reason to keep them."""
-    desk = Desk(tmp_path, keep_seconds=3600)
+    desk = Desk(tmp_path, keep_bytes=1)
     _past_hour(desk, 2)
 
     def full(*_: Any) -> None:
