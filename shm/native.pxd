@@ -176,6 +176,7 @@ cdef extern from "telemetry.h" nogil:
     void telemetry_consume(telemetry_consumer *, const telemetry_view *)
     uint64_t telemetry_waiting(const telemetry_consumer *)
     void telemetry_return(telemetry_consumer *)
+    void telemetry_replayed(const telemetry_consumer *, uint64_t)
     int telemetry_read_name(const telemetry_view *, uint32_t, uint8_t *)
     bint telemetry_read_link(const telemetry_view *, uint32_t, telemetry_link *)
 

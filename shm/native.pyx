@@ -7,10 +7,11 @@ include the headers themselves and take the address of a segment as an integer (
 An object made on a buffer keeps that buffer alive: a mapping cannot be closed while one of them exists (BufferError).
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memcpy, memset
 
 NIL = ROUTERD_NIL

@@ -4,6 +4,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 
 TELEMETRY_BYTES = telemetry_bytes()
 TELEMETRY_ROOM = TELEMETRY_RECORDS
+TELEMETRY_RECORD = sizeof(telemetry_record)
 TRACE_KNOWN = KNOWN_TRACE
 TRANSACTION_KNOWN = KNOWN_TRANSACTION
 OWNER_KNOWN = KNOWN_OWNER
@@ -143,9 +144,9 @@ cdef class FlowReader(Mapped):
         """Records that can be read now."""
         return telemetry_waiting(&self.consumer)
 
-    def read(self, FlowColumns columns not None, int64_t offset) -> int:
+    def read(self, FlowColumns columns not None, int64_t offset, bint keep=False) -> int:
         """Append what there is and has room, of one core only; how many were read. ``offset``: of the time of day from
-        CLOCK_MONOTONIC, nanoseconds."""
+        CLOCK_MONOTONIC, nanoseconds. With ``keep`` the room of what was read is not given back until ``give_back``."""
         cdef uint64_t waiting = telemetry_waiting(&self.consumer), first = self.consumer.next, bad = 0
         cdef uint32_t read = FLOW_ROWS
         if waiting:
@@ -154,8 +155,50 @@ cdef class FlowReader(Mapped):
             read = flow_take(&columns.columns, &self.consumer, waiting, self.generation, <uint64_t> offset, &bad)
             waiting -= read
         self.bad += bad
-        telemetry_return(&self.consumer)
+        if not keep:
+            self.give_back()
         return self.consumer.next - first
+
+    def give_back(self) -> None:
+        """The core may use the room of what was read."""
+        telemetry_return(&self.consumer)
+
+    @property
+    def place(self) -> int:
+        """Of the next record, among all since the router was started."""
+        return self.consumer.next
+
+    def pass_over(self, uint64_t place) -> None:
+        """Go on at a place further on, up to which another recorder has read; not beyond what there is."""
+        if place - self.consumer.next <= telemetry_waiting(&self.consumer):
+            self.consumer.next = place
+            self.give_back()
+
+    def records(self, uint64_t first) -> list[memoryview]:
+        """Those from a place on that were read and not given back, as they are: one piece or two."""
+        cdef uint64_t behind = self.consumer.next, end
+        pieces = []
+        if behind - first > TELEMETRY_RECORDS:
+            raise ValueError(f"records from {first} to {behind} are not in the ring")
+        while first != behind:
+            end = min(behind, (first | (TELEMETRY_RECORDS - 1)) + 1)
+            pieces.append(PyMemoryView_FromMemory(<char *> &self.consumer.view.record[first & (TELEMETRY_RECORDS - 1)],
+                                                  <Py_ssize_t> ((end - first) * sizeof(telemetry_record)), PyBUF_READ))
+            first = end
+        return pieces
+
+    def replay(self, const uint8_t[::1] records) -> None:
+        """Let records follow as a core would; in memory that no core has. Raises ValueError: there is no room."""
+        cdef uint64_t count = <uint64_t> records.shape[0] // sizeof(telemetry_record), done = 0, at, some
+        cdef uint64_t head = self.consumer.next + telemetry_waiting(&self.consumer)
+        if telemetry_waiting(&self.consumer) + count > TELEMETRY_RECORDS:
+            raise ValueError(f"{count} records have no room")
+        while done < count:
+            at = (head + done) & (TELEMETRY_RECORDS - 1)
+            some = min(count - done, TELEMETRY_RECORDS - at)
+            memcpy(&self.consumer.view.record[at], &records[done * sizeof(telemetry_record)], some * sizeof(telemetry_record))
+            done += some
+        telemetry_replayed(&self.consumer, count)
 
     def next_generation(self) -> int:
         """Of the core that made the next record; that of the last one where there is none."""

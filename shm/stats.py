@@ -159,6 +159,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "flow_errors": (105, "counter", "times the flow log's files could not be written or looked after"),
     "flow_deleted": (106, "counter", "files of the flow log deleted as configured"),
     "flow_compacted": (107, "counter", "files of the flow log put together by hour"),
+    "flow_recovered": (172, "counter", "records of the flow log that a killed recorder left in its spool"),
     "flow_doubted": (171, "gauge", "seconds of a step of the clock that the flow log does not believe yet"),
     # the supervisor's
     "config_taken": (180, "gauge", "1 if the last reload of the configuration was taken over, 0 if refused"),

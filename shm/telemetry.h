@@ -9,6 +9,8 @@
  *   core      records, head, names, links tail
  *   recorder  tail                        all else
  *
+ * The recorder moves the tail when what it has read is in its spool (spool.py): what a killed one has not written is still here.
+ *
  * A name or link is known by its place and how often that place was used before: id = place | uses << 16.  A place is used
  * again when all others have been, so an id that a record holds stays good for long; what is read with another id is gone,
  * never wrong.  Prohibited: changing a text while its id stands; the core waiting for the recorder.
@@ -249,6 +251,13 @@ static inline void telemetry_return(telemetry_consumer *c)
 {
     /* partner: the acquire load in telemetry_slot */
     atomic_store_explicit(&c->view.header->tail, c->next, memory_order_release);
+}
+
+/* Records were copied behind those that wait, in memory that no core has. */
+static inline void telemetry_replayed(const telemetry_consumer *c, uint64_t count)
+{
+    _Atomic uint64_t *head = &c->view.header->head;
+    atomic_store_explicit(head, atomic_load_explicit(head, memory_order_relaxed) + count, memory_order_release);
 }
 
 /* Copies a name; its length, or -1: it is gone. */

@@ -134,6 +134,11 @@ NUMBERS: Final[dict[str, Number]] = {
     ),
     "flow_deleted": Number(_counter("flow_deleted_files", "Files of the flow log deleted as configured")),
     "flow_compacted": Number(_counter("flow_compacted_files", "Files of the flow log put together by hour")),
+    "flow_recovered": Number(
+        _counter(
+            "flow_recovered_records", "Records that a killed recorder left, in files made by the next one"
+        )
+    ),
     "flow_doubted": Number(
         _gauge(
             "flow_clock_step_seconds",

@@ -2,7 +2,8 @@
 
     .NAME.tmp --close--> fsync --rename--> NAME, and fsync of its folder
 
-What a killed recorder leaves is `.NAME.tmp`; the next one removes it.
+What a killed recorder leaves is `.NAME.tmp`, which the next one removes, and `.NAME.spool`, of which it makes
+the file (`recovery`).
 """
 
 import contextlib
@@ -44,7 +45,7 @@ class File:
         self.begun = begun
         self.boot = boot
         self.rows = 0
-        self._path = root / folder(begun) / file_name(router, boot, number)
+        self._path = path_of(root, router, boot, number, begun)
         self._hidden = self._path.with_name(f".{self._path.name}.tmp")
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._sequences: dict[str, list[int]] = {}
@@ -90,6 +91,11 @@ class File:
             self._hidden.unlink()
 
 
+def path_of(root: Path, router: str, boot: str, number: int, begun: datetime) -> Path:
+    """Where a file stands when it is complete."""
+    return root / folder(begun) / file_name(router, boot, number)
+
+
 def publish(hidden: Path, path: Path) -> None:
     """Give a complete file its name, and see to it that the name survives a crash of the machine."""
     hidden.rename(path)
@@ -100,19 +106,25 @@ def publish(hidden: Path, path: Path) -> None:
         os.close(fd)
 
 
+def own(router: str) -> str:
+    """How names of files of a router begin."""
+    return file_name(router, "", 0).partition("--")[0]
+
+
 def remove_unfinished(root: Path, router: str) -> int:
     """What killed recorders of this router left; how many files. Others may be writing theirs beside it."""
-    own = file_name(router, "", 0).partition("--")[0]
-    found = [path for path in root.glob(f"date=*/hour=*/.{own}-*.tmp") if path.is_file()]
+    found = [path for path in root.glob(f"date=*/hour=*/.{own(router)}-*.tmp") if path.is_file()]
     for path in found:
         path.unlink()
     return len(found)
 
 
 def next_number(root: Path, router: str, boot: str) -> int:
-    """Behind those of the files that are there."""
+    """Behind those of the files that are there, or will be made of a spool."""
     end = file_name(router, boot, 0).removesuffix("000000.parquet")
-    numbers = [
-        path.name.removeprefix(end).removesuffix(".parquet") for path in root.glob(f"date=*/hour=*/{end}*")
+    names = [path.name for path in root.glob(f"date=*/hour=*/{end}*")]
+    names += [
+        path.name.removeprefix(".").removesuffix(".spool") for path in root.glob(f"date=*/hour=*/.{end}*")
     ]
+    numbers = [name.removeprefix(end).removesuffix(".parquet") for name in names]
     return max((int(number) for number in numbers if number.isdecimal()), default=0) + 1

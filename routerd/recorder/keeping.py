@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from routerd.recorder import clock
 from routerd.recorder.compacting import put_together, sources_of
 from routerd.recorder.files import publish
+from routerd.recorder.recovery import recover
 from shm.flow import ALL_WORKERS, COMPACT, RAW, VERSION, clock_name, file_name, manifest_name
 from shm.flow_setup import FlowSetup
 
@@ -59,6 +60,10 @@ class Keeper:
         self._clock = clock.LogClock(self._root / clock_name(router), ticks, life)
         self._said: dict[str, float] = {}
         self.doubted = 0.0  # seconds by which the time of day is off, as far as the log has seen
+
+    def recover(self, _: datetime) -> int:
+        """Make files of what killed recorders left; how many records. Raises OSError."""
+        return recover(self._root / RAW, self._router)
 
     # ---- putting together ----
 

@@ -112,7 +112,12 @@ class Keeping:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LAZY)
         # Each by itself: where there is no room to put files together, deleting some makes it.
-        for counter, work in (("flow_compacted", keeper.compact), ("flow_deleted", keeper.delete)):
+        works = (
+            ("flow_recovered", keeper.recover),
+            ("flow_compacted", keeper.compact),
+            ("flow_deleted", keeper.delete),
+        )
+        for counter, work in works:
             try:
                 self._page.add(COUNTERS[counter][0], work(self._wall()))
                 self._told.pop(counter, None)

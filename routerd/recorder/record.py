@@ -3,9 +3,11 @@
     idle --records--> gathering --a row group is full, or the file is due--> writing --> idle or gathering
     writing --OSError--> resting --back-off is over--> gathering
 
-While it rests it goes on reading: what finds no room is counted as lost, and shows as gaps in the numbers.
+What it reads is in the ring or in the spool until the file with it is complete. While it rests it goes on
+reading without: what finds no room is counted as lost, and shows as gaps in the numbers.
 """
 
+import contextlib
 import errno
 import logging
 from collections.abc import Callable
@@ -13,8 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from routerd.recorder.files import File, next_number, remove_unfinished
+from routerd.recorder.files import File, next_number, path_of, remove_unfinished
+from routerd.recorder.recovery import last_place
 from routerd.recorder.rows import ROOM, Rows
+from routerd.recorder.spool import ENOUGH, Head, Noting, Spool
 from shm.flow import RAW, folder
 from shm.flow_setup import FlowSetup
 from shm.native import FlowReader, StatsPage
@@ -49,8 +53,11 @@ class Recorder:
         self._wall = wall
         self._offset = offset
         self._setup = FlowSetup()
-        self._rows = Rows(reader, room)
+        self._noting = Noting(reader)
+        self._rows = Rows(self._noting, room)
         self._file: File | None = None
+        self._spool: Spool | None = None  # of the file, or of that which is begun next
+        self._spooled = True  # what there is for the file; False: it is made without a spool
         self._generation = 0
         self._number = 0  # of the next file; 0: not known yet
         self._begun: datetime | None = None  # when the first of the rows came that are in no file yet
@@ -67,6 +74,8 @@ class Recorder:
         if setup.directory != self._setup.directory:
             self.roll(now)
             self._number, self._rest, self._resting = 0, 0.0, 0.0
+            self._setup = setup
+            self._follow_killed()
         self._setup = setup
 
     @property
@@ -78,11 +87,15 @@ class Recorder:
         pause = READ_SECONDS
         for _ in range(READS):
             self._follow_core(now)
-            read = self._rows.read(self._offset())
+            first, offset = self._reader.place, self._offset()
+            read = self._rows.read(offset)
             if len(self._rows) and self._begun is None:
                 self._begun = self._wall()
                 if self._file is None:
                     self._due = now + self._setup.roll_seconds
+            if read and self._spooled and now >= self._resting:
+                self._keep(first, offset, now)
+            self._reader.give_back()
             if self._rows.full:
                 self._flush(now)
             if not read:
@@ -115,6 +128,7 @@ class Recorder:
             file.abandon()
             self._lost(file.rows, error, now)
             return
+        self._end_spool()
         self._rest = 0.0
         self._count("flow_rows", file.rows)
         self._count("flow_files", 1)
@@ -137,6 +151,7 @@ class Recorder:
         begun = self._file.begun if self._file else self._begun
         hour_over = begun is not None and folder(begun) != folder(self._wall())
         large = self._file is not None and self._file.size >= self._setup.roll_bytes
+        large = large or (self._spool is not None and self._spool.size >= ENOUGH)
         return now >= self._due or hour_over or large
 
     @property
@@ -154,7 +169,7 @@ class Recorder:
         begun, self._begun = self._begun or self._wall(), None
         try:
             if self._file is None:
-                self._file = self._open(begun, now)
+                self._file = self._open(begun)
             self._file.write(table, sequences)
         except OSError as error:
             rows = self._file.rows if self._file else 0
@@ -165,25 +180,71 @@ class Recorder:
         finally:
             self._rows.clear()
 
-    def _open(self, begun: datetime, now: float) -> File:
+    def _open(self, begun: datetime) -> File:
+        number = self._next()
+        self._number = number + 1
+        return File(self.root, self._router, self._boot, number, begun, self._setup.sampling)
+
+    def _next(self) -> int:
+        """The number of the next file."""
         if not self._number:
-            remove_unfinished(self.root, self._router)
             self._number = next_number(self.root, self._router, self._boot)
-        file = File(self.root, self._router, self._boot, self._number, begun, self._setup.sampling)
-        self._number += 1
-        return file
+        return self._number
+
+    # ---- the spool ----
+
+    def _follow_killed(self) -> None:
+        """Go on behind what a killed recorder has left in its spool."""
+        with contextlib.suppress(OSError):  # hidden files do not hurt, and writing will tell
+            remove_unfinished(self.root, self._router)
+        self._reader.pass_over(last_place(self.root, self._router, self._reader.started))
+
+    def _keep(self, first: int, offset: int, now: float) -> None:
+        """Put what was read from there on into the spool, for who follows if this one is killed."""
+        try:
+            if self._spool is None:
+                self._spool = self._begin_spool()
+            self._spool.write(self._reader, self._noting.fresh, first, offset)
+            self._noting.noted()
+        except OSError as error:
+            self._end_spool()
+            self._spooled = False
+            text = error.strerror or str(error)
+            if now >= self._told.get(f"spool {text}", now):
+                self._told[f"spool {text}"] = now + TOLD_SECONDS
+                LOGGER.warning(
+                    "The flow log has no spool in %s: %s; a recorder that is killed now loses up to %d s of "
+                    "records. The next file is tried with one", self.root, text, self._setup.roll_seconds,
+                )  # fmt: skip
+
+    def _begin_spool(self) -> Spool:
+        begun, number, boot = self._begun or self._wall(), self._next(), self._boot
+        head = Head(
+            self._router, boot, self._reader.started, self._generation, number, begun, self._setup.sampling
+        )
+        return Spool(path_of(self.root, self._router, boot, number, begun), head)
+
+    def _end_spool(self) -> None:
+        """What it holds is in a file, or lost for good."""
+        spool, self._spool, self._spooled = self._spool, None, True
+        self._noting.forget()
+        with contextlib.suppress(OSError):  # the next recorder finds that its file is there
+            if spool is not None:
+                spool.remove()
 
     def _discard(self) -> None:
         """There is no room for them, and no file."""
         self._count(self._why, len(self._rows))
         self._rows.clear()
         self._begun = None
+        self._end_spool()
 
     def _lost(self, rows: int, error: OSError, now: float) -> None:
         """Rest for a while, longer each time, and say so once a minute."""
         self._why = "flow_lost_no_space" if error.errno in _NO_SPACE else "flow_lost_io"
         self._count(self._why, rows)
         self._count("flow_errors", 1)
+        self._end_spool()
         self._rest = min(max(LEAST_REST, self._rest * 2), LONGEST_REST)
         self._resting = now + self._rest
         text = error.strerror or str(error)

@@ -1,12 +1,12 @@
 """From records in shared memory to Arrow tables: numbers are columns already, ids become texts."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from shm.flow import ADDRESS_CLASSES, COLUMNS, KINDS, LINK_KINDS, OUTCOMES
-from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns, FlowReader
+from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns
 
 ROOM: Final = 1 << 16  # rows of a row group; while it is written the ring fills, which has twice the room
 _NAMES: Final = ("address", "path", "meid", "condition", "onward", "back")
@@ -54,11 +54,19 @@ class Link(NamedTuple):
     container: str | None
 
 
+class Reader(Protocol):
+    """What `FlowReader` is: of the ring, or of a spool."""
+
+    def read(self, columns: FlowColumns, offset: int) -> int: ...
+    def name(self, id: int) -> bytes | None: ...
+    def link(self, id: int) -> tuple[int, int, int, int] | None: ...
+
+
 class Rows:
     """Records read and not yet written, of one core. The names they refer to are looked up as they are read:
     later they may be gone."""
 
-    def __init__(self, reader: FlowReader, room: int = ROOM) -> None:
+    def __init__(self, reader: Reader, room: int = ROOM) -> None:
         self._reader = reader
         self._columns = FlowColumns(room)
         self._forget()
