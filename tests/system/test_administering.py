@@ -1,9 +1,11 @@
 """Using and administering are two rights: every way to an agent, tried by who may only read, or nothing.
 
-Router `near` has a listener for each right, and knows `far` by a network. What is created is a `dummy`.
+Router `near` has a listener for each right, and knows `far` by a network. Router `strange` is let in by
+`near` for questions only. What is created is a `dummy`.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from network import NetworkRouter
@@ -17,10 +19,11 @@ from shm.management import PREFIX
 LISTENERS = "".join(
     f"listener {{\n host: 127.0.0.1\n port: 0\n management: {right}\n}}\n" for right in ("read", "none")
 )
+LISTENERS += "listener {\n host: 127.0.0.1\n port: 0\n role: inter-router\n management: read\n}\n"
 WORKER = "routeWorker {\n kind: forward\n address: worker\n}\n"
 DUMMY = f"{PREFIX}dummy"
 FORBIDDEN = 403
-READ, NONE = 2, 3  # places of the listeners among the URLs
+READ, NONE, ROUTERS = 2, 3, 4  # places of the listeners among the URLs
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +139,23 @@ def test_who_may_nothing_attaches_to_no_agent(routers: tuple[NetworkRouter, Netw
     for address in spellings(*(router.id for router in routers)):
         assert asker.ask("QUERY", address)[0] == FORBIDDEN, address
     asker.close()
+
+
+def test_a_router_is_judged_by_the_connection_that_it_comes_by(
+    routers: tuple[NetworkRouter, NetworkRouter], tmp_path: Path
+) -> None:
+    """Whoever it lets do all: it asks its neighbour, and by way of that all others, but changes none."""
+    strange = NetworkRouter(tmp_path / "strange", routers[0].urls[ROUTERS])
+    strange.knows(*(router.id for router in routers))
+    asker = Asker(strange.url)
+    for router in routers:
+        agent = f"_topo/0/{router.id}/$management"
+        for how in ({"target": agent}, {}, {"settled": True}):
+            assert asker.ask("CREATE", agent, **how)[0] == FORBIDDEN, (agent, how)
+        assert asker.ask("QUERY", agent)[0] == 200
+    assert asker.ask("CREATE", "$management")[0] == 201
+    asker.close()
+    strange.stop()
 
 
 def test_who_may_all_changes_both(routers: tuple[NetworkRouter, NetworkRouter]) -> None:
