@@ -4,18 +4,20 @@ import logging
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shm import stats
 from shm.complaints import Complaints
-from shm.control import ListenerSetup
+from shm.control import ConnectorSetup, ListenerSetup
 from shm.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
 from workers.guard import LINE_BURST, TELL_SECONDS, Guard, address_of
 from workers.policy import DeniedError
 from workers.tls import CertificateError
 
 ROOT = Path(__file__).parents[2]
+SERVICE = ServiceSetup("s", "h", "5671")
 
 
 class Engine:
@@ -285,3 +287,35 @@ def test_other_routers_are_under_no_vhost_policy() -> None:
     assert (passed.user, passed.admission, engine.limits) == ("r", None, [])
     with pytest.raises(DeniedError):
         guard.enter(1, ListenerSetup("l", [], role="edge"), "h", "r", "PLAIN", "10.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("peer", "mechanism", "user", "listener", "right"),
+    [
+        ("10.0.0.1:9", "ANONYMOUS", "anonymous", {}, "read"),
+        ("10.0.0.1:9", "anonymous", "anonymous", {"role": "inter-router"}, "read"),
+        ("10.0.0.1:9", "", "", {"role": "edge"}, "read"),
+        ("10.0.0.1:9", "PLAIN", "ann", {}, "all"),
+        ("10.0.0.1:9", "PLAIN", "ann", {"management": "read"}, "read"),
+        ("10.0.0.1:9", "ANONYMOUS", "anonymous", {"management": "all"}, "all"),
+        ("127.0.0.1:9", "ANONYMOUS", "anonymous", {}, "all"),
+        ("[::1]:9", "", "", {}, "all"),
+        ("10.0.0.1:9", "ANONYMOUS", "anonymous", {"service": SERVICE}, "read"),
+        ("10.0.0.1:9", "PLAIN", "ann", {"service": SERVICE}, "all"),
+    ],
+)
+def test_a_stranger_from_another_machine_may_only_read(
+    peer: str, mechanism: str, user: str, listener: dict[str, Any], right: str
+) -> None:
+    """Unless the listener says otherwise; who has logged in, or is on this machine, may manage."""
+    home = Home(PolicySetup(), None)
+    terms = ListenerSetup("l", [], **listener)
+    assert home.guard.enter(1, terms, "h", user, mechanism, peer).management == right
+
+
+@pytest.mark.parametrize(("tls", "peer", "right"), [(True, "h:1", "all"), (False, "h:1", "read")])
+def test_who_is_called_is_known_by_its_certificate(tls: bool, peer: str, right: str) -> None:
+    """Without TLS anybody may have answered."""
+    home = Home(PolicySetup(), None)
+    connector = ConnectorSetup("c", 5, [peer], tls=TlsSetup("p", client=True) if tls else None)
+    assert home.guard.leave(1, connector, "", peer).management == right
