@@ -177,7 +177,7 @@ def _explain(listener: Listener, where: str, error: OSError, passed: Passed) -> 
     if error.errno == errno.EADDRINUSE and (held := passed.on_port(listener.port_number)):
         cause = f"systemd holds the port for this service, on {' and '.join(held)}, and nothing fits beside"
         advice = (
-            "give the listener that host, or none, or change ListenStream= of the socket unit; then "
+            "give the listener that host (none, for [::]), or change ListenStream= of the socket unit; then "
             "systemctl daemon-reload, and restart the socket unit and the service"
         )
     elif error.errno == errno.EADDRINUSE:

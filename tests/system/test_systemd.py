@@ -95,9 +95,12 @@ def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     assert done["left in shared memory"] == []
     assert "Removed what a killed router left in shared memory" in journal
     assert "hung: its loop has not turned for" in journal
+    for added in ("127.0.0.1:5673", "0.0.0.0:5672", "*:5672"):
+        assert f"Reload: listener {added} added" in journal
     assert "systemd holds the port for this service, on [::]:5672, and nothing fits beside" in journal
     assert "Traceback" not in journal
-    assert done["reload of a broken file"] is True  # it failed, and the router had not heard of it
+    assert done["reload of a broken file"] == "failed"
+    assert journal.count("Reload refused: ") == 2  # the router had not heard of that one
     assert (done["refused"], done["taken"]) == ({"supervisor": 0}, {"supervisor": 1})
     assert done["taken at"]["supervisor"] > 1e9
     check_lines([json.loads(line) for line in (result / "lines").read_text().splitlines()])
