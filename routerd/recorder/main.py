@@ -122,8 +122,10 @@ class Keeping:
                 self._page.add(COUNTERS[counter][0], work(self._wall()))
                 self._told.pop(counter, None)
                 self._page.set(COUNTERS["flow_doubted"][0], int(abs(keeper.doubted)))
-            except OSError as error:
+            except Exception as error:  # whatever a file does to one work, the others are done
                 self._page.add(COUNTERS["flow_errors"][0])
                 if str(error) != self._told.get(counter):
-                    LOGGER.error("Flow log: its closed files cannot be looked after: %s", error)
+                    LOGGER.error(
+                        "Flow log: its closed files cannot be looked after: %s", error or type(error).__name__
+                    )
                 self._told[counter] = str(error)

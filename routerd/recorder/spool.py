@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from shm.native import TELEMETRY_RECORD, FlowColumns, FlowReader
+from shm.native import TELEMETRY_RECORD, TELEMETRY_ROOM, FlowColumns, FlowReader
 
 ENOUGH: Final = 256 << 20  # octets, with which the file is ended: they take room on the disk
 FORM: Final = 1  # of the spool and of the records in it: another one is not read
@@ -27,6 +27,7 @@ _MAGIC: Final = b"spl\n"
 _ENTRY: Final = struct.Struct(
     "<4sIIIqQQ"
 )  # magic, octets of the notes, of the records, nothing, and as in Entry
+_NOTES: Final = 64 << 20  # octets; all names and links that there can be take less
 
 Link = tuple[int, int, int, int]
 
@@ -191,7 +192,7 @@ def _read(file: BinaryIO, *, records: bool) -> tuple[tuple[int, ...], bytes, byt
         return None
     told = _ENTRY.unpack(start)
     left = os.fstat(file.fileno()).st_size - file.tell()
-    if told[1] + told[2] > left:
+    if told[1] > _NOTES or told[2] > TELEMETRY_ROOM * TELEMETRY_RECORD or told[1] + told[2] > left:
         return None
     said = file.read(told[1])
     if records:

@@ -260,6 +260,24 @@ def test_old_files_are_deleted_though_there_is_no_room_to_put_any_together(
     assert caplog.text.count("No space left") == 1
 
 
+def test_a_work_that_fails_in_a_new_way_keeps_no_other_from_being_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said once, and tried again."""
+    desk = Desk(tmp_path, keep_bytes=1)
+    _past_hour(desk, 2)
+    monkeypatch.setattr("routerd.recorder.keeping.recover", lambda *_: 1 // 0)
+    keeping = Keeping("me", desk.bed.recorder, lambda: desk.wall)
+    keeping.configure(desk.setup)
+    for now in (0.0, 1000.0):
+        keeping.step(now)
+        assert keeping._thread is not None
+        keeping._thread.join()
+    assert desk.count("flow_compacted") == 2
+    assert not desk.files()
+    assert caplog.text.count("cannot be looked after: integer division") == 1
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB; only root can make one."""
