@@ -16,7 +16,10 @@ class TableSetup(msgspec.Struct, frozen=True):
 
     Among Route Managers and applications this router is ``source``, host:port; applications know it as
     ``served_as``, empty: no matter. ``push_to`` are control ports of applications that do not ask,
-    ``push_from`` addresses and networks of who may send tables over RMR. A manager is asked every
+    ``push_from`` addresses and networks of who may send tables over RMR, ``serve_to`` of who may ask for
+    them, empty: all that are not of the public internet. At most ``most_applications`` that ask are known,
+    ``most_of_a_host`` of each host, and ``dial_back`` (address, name, none) says whereto they are connected
+    to when their connection is lost. A manager is asked every
     ``request_interval`` seconds. ``applications`` is the file that remembers them, empty: none. ``stash``
     keeps what is in use; empty: a file among the segments does, which ends with the router.
     """
@@ -37,6 +40,10 @@ class TableSetup(msgspec.Struct, frozen=True):
     served_as: str = ""
     push_to: tuple[str, ...] = ()
     push_from: tuple[str, ...] = ()
+    serve_to: tuple[str, ...] = ()
+    dial_back: str = "address"
+    most_applications: int = 1000
+    most_of_a_host: int = 100
     request_interval: int = 5
     applications: str = ""
     stash: str = ""

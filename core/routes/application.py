@@ -36,12 +36,14 @@ class Track:
 
 class Application:
     """One instance after the other of an application; ``control`` is where its control port is, ``endpoint``
-    where it listens for messages, empty: it has not said. ``connection``: address of the connection to it;
-    empty: there is none."""
+    where it listens for messages, empty: it has not said. ``dial`` is where it is connected to when it has no
+    connection, empty: nowhere. ``connection``: address of the connection to it; empty: there is none."""
 
-    def __init__(self, endpoint: str, control: str, fixed: bool = False) -> None:
+    def __init__(self, endpoint: str, control: str, dial: str, fixed: bool = False) -> None:
         self.endpoint = endpoint
         self.control = control
+        self.dial = dial
+        self.host = dial.rpartition(":")[0].strip("[]")  # that asked for it last, or is dialled
         self.fixed = fixed  # configured: it is never forgotten
         self.connection = ""
         self.dialled = False  # that connection is one that we have asked for

@@ -17,7 +17,8 @@ from core.routes import words
 from core.routes.border import BorderError
 from core.routes.client import Client
 from core.routes.envelope import EnvelopeError, opened, sealed
-from core.routes.server import Event, Server
+from core.routes.fields import is_endpoint
+from core.routes.server import Event, Limits, Server
 from core.routes.state import Installed
 from core.routes.stream import Stream
 from core.routes.table import MeidMap, Table
@@ -27,13 +28,16 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 MOST_ON_THEIR_WAY: Final = 4  # messages to one connection
 LOOK: Final = a.SECOND // 10  # between two looks whether connections can be sent to
+NOT_SERVED: Final = "serveTo of the route table does not name its address"
 NOT_ALLOWED: Final = "this sender may not give tables to this router"
 
 
 class Settings(NamedTuple):
     """What is configured. ``me``: host:port at which RMR applications reach this router; ``name``: the one
     that they know their manager by, empty: none; ``push_to``: control ports of applications that do not ask;
-    ``push_from``: addresses and networks of who may send tables, beside the manager."""
+    ``push_from``: addresses and networks of who may send tables, beside the manager; ``serve_to``: of who may
+    ask for them, empty: whoever's address is not of the public internet; ``dial_back``: whereto applications
+    that have asked are connected to later (address, name, none)."""
 
     me: str
     manager: str = ""
@@ -43,6 +47,9 @@ class Settings(NamedTuple):
     push_to: tuple[str, ...] = ()
     push_from: tuple[str, ...] = ()
     interval: int = 5
+    serve_to: tuple[str, ...] = ()
+    dial_back: str = "address"
+    limits: Limits = Limits()
 
 
 class Peer(msgspec.Struct):
@@ -81,6 +88,7 @@ class Liaison:
         self._streams: dict[int, Stream] = {}
         self._left: list[Stream] = []  # of connections that are gone
         self._networks = [ip_network(one, strict=False) for one in settings.push_from]
+        self._served = [ip_network(one, strict=False) for one in settings.serve_to]
         self._manager_hosts: set[str] = set()  # where it was found last
         self._complaints = Complaints()
         self.client: Client | None = None
@@ -89,11 +97,11 @@ class Liaison:
             self.client = Client(settings.manager, settings.me, settings.interval, self._ask, world.seconds)
             world.dial(settings.manager, True)
         if settings.serve:
-            self.server = Server(instance, settings.name, self, self._told)
+            self.server = Server(instance, settings.name, self, self._told, settings.limits)
             if use.table is not None:
                 self.server.install(use, None)
             for control in settings.push_to:
-                self.server.know("", control, True, 0)
+                self.server.know("", control, control, 0, fixed=True)
 
     # ---- what happens ----
 
@@ -144,7 +152,13 @@ class Liaison:
                 raise BorderError(heard.fault)
             case words.REQUEST if self.server is not None:
                 self._world.count("table_requests")
-                self.server.requested(heard, now)
+                host = words.host_of(peer.host)
+                dial = _dial(self.settings.dial_back, host, heard.source)
+                why = self.server.requested(heard, dial, now) if self._may_ask(host) else NOT_SERVED
+                if why:
+                    who = f"Route table {self.table}: {heard.source} at {host}"
+                    what = "asked for a table and gets none: "
+                    self._complaints.say(LOGGER, logging.WARNING, who, what, now / a.SECOND, why)
             case words.STATE if self.server is not None:
                 self.server.answered(heard, now)
             case _:
@@ -174,6 +188,15 @@ class Liaison:
         streams = (*self._streams.values(), *self._left)
         return any(stream.busy for stream in streams) or (self.server is not None and self.server.busy)
 
+    def _may_ask(self, host: str) -> bool:
+        """Whether an application at this address gets tables."""
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return False
+        address = getattr(address, "ipv4_mapped", None) or address
+        return any(address in one for one in self._served) if self._served else not address.is_global
+
     # ---- tables that come ----
 
     def _look(self, peer: Peer) -> None:
@@ -182,7 +205,7 @@ class Liaison:
             return
         peer.up = True
         if self.client is not None and peer.reached == self.client.manager:
-            self._manager_hosts = {_host(peer.host)}
+            self._manager_hosts = {words.host_of(peer.host)}
             self.client.connected(self._now)
         elif self.server is not None and peer.reached:
             self.server.reached(peer.reached, _address(peer.number), self._now)
@@ -202,7 +225,7 @@ class Liaison:
 
     def _origin(self, heard: words.Heard, peer: Peer) -> str:
         """Who sends a table, as the log says it; empty: somebody who may not."""
-        host = _host(peer.host)
+        host = words.host_of(peer.host)
         if host in self._manager_hosts:
             return f"manager {self.settings.manager}"
         try:
@@ -258,9 +281,9 @@ class Liaison:
         """Send one; False: nobody is there."""
         return self._world.send(connection, sealed(said, self.settings.me))
 
-    def reach(self, control: str, wanted: bool) -> None:
+    def reach(self, place: str, wanted: bool) -> None:
         """Connect to a control port, or no longer."""
-        self._world.dial(control, wanted)
+        self._world.dial(place, wanted)
 
     def _told(self, event: Event) -> None:
         one = event.application
@@ -283,6 +306,13 @@ def _address(number: int) -> str:
     return f"{CONNECTION}{number}"
 
 
-def _host(text: str) -> str:
-    """The address in ip:port."""
-    return text.rpartition(":")[0].strip("[]")
+def _dial(how: str, host: str, control: str) -> str:
+    """Where an application that asked from an address is connected to later; empty: nowhere.
+
+    A message may name any host: by default the router goes back to where it came from, and nowhere else.
+    """
+    if how == "name":
+        return control
+    port = control.rpartition(":")[2]
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return place if how == "address" and is_endpoint(place) else ""

@@ -15,6 +15,7 @@ from core.routes.intake import Made
 from core.routes.liaison import Liaison, Peer, Settings
 from core.routes.plane import Plan, Plane
 from core.routes.remembered import Known, Remembered
+from core.routes.server import Limits
 from core.routes.state import Installed
 from core.routes.table import MeidMap, Table
 from core.terminus import RMR
@@ -162,8 +163,8 @@ class Liaisons:
         remembered = Remembered(path if setup.serve else "")
         self._liaisons[setup.name] = setup, liaison, remembered
         if liaison.server is not None:
-            for endpoint, control in [*known, *remembered.load()]:
-                liaison.server.know(endpoint, control, False, self._now)
+            for endpoint, control, dial in [*known, *remembered.load()]:
+                liaison.server.know(endpoint, control, dial, self._now)
         for opened in self._peers.values():
             liaison.opened(_peer(opened))
         self._listening[setup.name] = self._local.listen(
@@ -242,7 +243,7 @@ def _matters(setup: TableSetup) -> tuple[object, ...]:
 
 def _known(liaison: Liaison) -> Known:
     """Applications that are not configured."""
-    return [(one.endpoint, one.control) for one in liaison.server or () if not one.fixed]
+    return [(one.endpoint, one.control, one.dial) for one in liaison.server or () if not one.fixed]
 
 
 def _settings(setup: TableSetup) -> Settings:
@@ -255,6 +256,9 @@ def _settings(setup: TableSetup) -> Settings:
         setup.push_to,
         setup.push_from,
         setup.request_interval,
+        setup.serve_to,
+        setup.dial_back,
+        Limits(setup.most_applications, setup.most_of_a_host),
     )
 
 

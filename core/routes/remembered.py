@@ -12,7 +12,8 @@ from core.routes.fields import is_endpoint
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-Known = list[tuple[str, str]]  # endpoint, empty: not known; and control port, each host:port
+# Endpoint, empty: not known; control port; where it may be connected to, empty: nowhere. Each is host:port.
+Known = list[tuple[str, str, str]]
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MODE: Final = 0o600
@@ -53,7 +54,11 @@ class Remembered:
 
     def _checked(self, found: Known) -> Known:
         """Those that may have been written here: anybody may have changed the file."""
-        known = [one for one in found if is_endpoint(one[1]) and not fault(one[0])]
+        known = [
+            one
+            for one in found
+            if is_endpoint(one[1]) and not fault(one[0]) and (not one[2] or is_endpoint(one[2]))
+        ]
         if len(known) < len(found):
             self._complain("read", f"{len(found) - len(known)} of its applications have no host:port")
         return known

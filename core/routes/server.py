@@ -15,7 +15,6 @@ from core.routes.state import Installed
 from core.routes.table import MeidMap, Table
 from core.routes.writing import PIECE, Text
 
-MOST_APPLICATIONS: Final = 10_000
 MOST_CHANGES: Final = 100  # that are remembered; who is behind by more gets everything
 MOST_TEXTS: Final = 16
 WRITES: Final = 3  # parts of a text before others have their turn: about 2 ms each
@@ -34,8 +33,8 @@ class Outlet(Protocol):
     def send(self, connection: str, said: words.Said) -> bool:
         """Send one; False: nobody is there."""
 
-    def reach(self, control: str, wanted: bool) -> None:
-        """Connect to a control port and stay connected, or no longer."""
+    def reach(self, place: str, wanted: bool) -> None:
+        """Connect to a control port, host:port, and stay connected, or no longer."""
 
 
 class Event(NamedTuple):
@@ -44,6 +43,16 @@ class Event(NamedTuple):
     kind: str
     application: Application
     about: str
+
+
+class Limits(NamedTuple):
+    """How many applications that nobody has configured are known: in all, and that one host has asked for."""
+
+    all: int = 1000
+    of_a_host: int = 100
+
+
+DEFAULTS: Final = Limits()
 
 
 class _Change(NamedTuple):
@@ -58,12 +67,19 @@ class Server:
     applications believe the manager to be; empty: acknowledgements come over the same connection."""
 
     def __init__(
-        self, instance: str, name: str, outlet: Outlet, told: Callable[[Event], None], piece: int = PIECE
+        self,
+        instance: str,
+        name: str,
+        outlet: Outlet,
+        told: Callable[[Event], None],
+        limits: Limits = DEFAULTS,
+        piece: int = PIECE,
     ) -> None:
         self._instance = instance
         self._name = name
         self._outlet = outlet
         self._told = told
+        self._limits = limits
         self._piece = piece
         self._messages = self._numbered = 0  # so many sent, and texts made
         self._applications: dict[tuple[str, str], Application] = {}  # by endpoint and control
@@ -102,21 +118,48 @@ class Server:
         self._changes[self._revision] = change
         self._changes.pop(self._revision - MOST_CHANGES, None)
 
-    def know(self, endpoint: str, control: str, fixed: bool, now: int) -> None:
+    def know(self, endpoint: str, control: str, dial: str, now: int, *, fixed: bool = False) -> None:
         """An application that does not have to ask: it is configured, or was there before us."""
         if any(one.control == control for one in self._applications.values()):
             return
-        one = Application(endpoint, control, fixed)
+        one = Application(endpoint, control, dial, fixed)
         one.gone = one.since = now
         self._applications[endpoint, control] = one
-        self._outlet.reach(control, True)
+        self._reach(one, True)
 
-    def requested(self, heard: words.Heard, now: int) -> None:
-        """An application asks for its table: it has none, or none of ours that it would know of."""
+    def _reach(self, one: Application, wanted: bool) -> None:
+        if one.dial:
+            self._outlet.reach(one.dial, wanted)
+
+    def requested(self, heard: words.Heard, dial: str, now: int) -> str:
+        """An application asks for its table: it has none, or none of ours that it would know of.
+
+        ``dial`` is where it may be connected to later, empty: nowhere. Returns why it gets none, or nothing.
+        """
         endpoint = words.requester(heard.payload)
-        one = self._applications.get((endpoint, heard.source)) or self._adopt(endpoint, heard.source)
+        one = self._applications.get((endpoint, heard.source))
         if one is None:
-            return
+            if why := self._full(heard.host):
+                return why
+            one = self._adopt(endpoint, heard.source)
+        if one.dial != dial and not one.fixed:
+            self._reach(one, False)
+            one.dial = dial
+        one.host = words.host_of(heard.host)
+        self._asked(one, heard, endpoint, now)
+        return ""
+
+    def _full(self, peer: str) -> str:
+        """Why a host's application that nobody has heard of is one too many; empty: it is not."""
+        known = [one for one in self._applications.values() if not one.fixed]
+        if len(known) >= self._limits.all:
+            return f"there are {self._limits.all} applications already (maxApplications)"
+        host = words.host_of(peer)
+        if sum(one.host == host for one in known) >= self._limits.of_a_host:
+            return f"its host has {self._limits.of_a_host} applications already (maxApplicationsPerHost)"
+        return ""
+
+    def _asked(self, one: Application, heard: words.Heard, endpoint: str, now: int) -> None:
         one.requests += 1
         self._told(Event("request", one, endpoint))
         waits = one.sending is not None and one.connection == heard.answer
@@ -128,17 +171,13 @@ class Server:
         dialling = one.dialled or not one.connection
         one.connection, one.dialled = heard.answer, False
         if dialling:
-            self._outlet.reach(one.control, False)
+            self._reach(one, False)
         one.begin(now)
         self._go_on(one, now)
 
-    def _adopt(self, endpoint: str, control: str) -> Application | None:
+    def _adopt(self, endpoint: str, control: str) -> Application:
         """One that nobody has heard of, or whose endpoint was not known."""
-        one = self._applications.pop(("", control), None)
-        if one is None:
-            if len(self._applications) >= MOST_APPLICATIONS:
-                return None
-            one = Application(endpoint, control)
+        one = self._applications.pop(("", control), None) or Application(endpoint, control, "")
         one.endpoint = endpoint
         self._applications[endpoint, control] = one
         self.changed = True
@@ -171,10 +210,10 @@ class Server:
         """Whether a table was ours, in this life."""
         return f"@{self._instance}." in state.about
 
-    def reached(self, control: str, connection: str, now: int) -> None:
+    def reached(self, place: str, connection: str, now: int) -> None:
         """A connection to a control port that we have asked for: whoever is there gets everything."""
         for one in self:
-            if one.control == control and not one.connection:
+            if one.dial == place and not one.connection:
                 one.connection, one.dialled = connection, True
                 one.begin(now)
                 self._go_on(one, now)
@@ -185,7 +224,7 @@ class Server:
             if one.connection == connection:
                 one.connection, one.gone = "", now
                 one.fail(a.UNKNOWN, "its connection was lost", now)
-                self._outlet.reach(one.control, True)
+                self._reach(one, True)
 
     # ---- what is due ----
 
@@ -202,7 +241,7 @@ class Server:
         if not one.connection:
             if now - one.gone > FORGOTTEN and not one.fixed:
                 del self._applications[one.endpoint, one.control]
-                self._outlet.reach(one.control, False)
+                self._reach(one, False)
                 self.changed = True
         elif one.sending is None:
             self._go_on(one, now)

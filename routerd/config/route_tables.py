@@ -50,6 +50,33 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         ]
         | None
     ) = None
+    serve_to: (
+        Annotated[
+            str,
+            about(
+                "Addresses and networks whose applications may ask for tables, separated by commas.",
+                default="all but those of the public internet",
+                update=True,
+            ),
+        ]
+        | None
+    ) = None
+    max_applications: Annotated[
+        int,
+        about("How many applications that ask are known at most.", ge=1, le=10_000, update=True),
+    ] = 1000
+    max_applications_per_host: Annotated[
+        int,
+        about("How many of them one host may ask for at most.", ge=1, le=10_000, update=True),
+    ] = 100
+    dial_back: Annotated[
+        Literal["address", "name", "none"],
+        about(
+            "Whereto an application is connected to when its connection is lost: the address from which it "
+            "asked, the host that it names, which may be any, or nowhere.",
+            update=True,
+        ),
+    ] = "address"
     push_to: (
         Annotated[
             str,

@@ -47,13 +47,15 @@ def _exchange(at: Checked, table: RouteTable) -> Iterator[Mistake]:
     for one in _words(table.push_to):
         if not is_endpoint(one):
             yield at.mistake("pushTo", f"{shown(one)} is not host:port; give control ports such as app:4561")
-    for one in _words(table.push_from):
-        try:
-            ip_network(one, strict=False)
-        except ValueError:
-            text = f"{shown(one)} is no address and no network; give such as 10.0.0.5 or 10.0.0.0/16"
-            yield at.mistake("pushFrom", text)
-    for name, value in (("servedAs", table.served_as), ("pushTo", table.push_to)):
+    for name, networks in (("pushFrom", table.push_from), ("serveTo", table.serve_to)):
+        for one in _words(networks):
+            try:
+                ip_network(one, strict=False)
+            except ValueError:
+                text = f"{shown(one)} is no address and no network; give such as 10.0.0.5 or 10.0.0.0/16"
+                yield at.mistake(name, text)
+    serving = {"servedAs": table.served_as, "pushTo": table.push_to, "serveTo": table.serve_to}
+    for name, value in serving.items():
         if value and not table.serve:
             yield at.mistake(name, "has no effect without serve: yes", warning=True)
 

@@ -140,7 +140,7 @@ class World:
 
     def restart(self) -> None:
         """The manager starts again: it knows who was there, and nothing else."""
-        known = {(one.endpoint, one.control) for one in self.server}
+        known = {(one.endpoint, one.control, one.dial) for one in self.server}
         for connection in list(self.connections):
             self.cut(connection)
         self.lives += 1
@@ -148,8 +148,8 @@ class World:
         self.server = Server(f"life{self.lives}", "rm:1", self, self.hear, piece=100)
         if self.use.table is not None:
             self.server.install(self.use, None)
-        for endpoint, control in sorted(known):
-            self.server.know(endpoint, control, False, self.now)
+        for endpoint, control, dial in sorted(known):
+            self.server.know(endpoint, control, dial, self.now)
 
     def renew(self, program: Program) -> None:
         """An application starts again."""
@@ -191,7 +191,10 @@ class World:
             program.receive(said, connection)
             return
         heard = Heard(said.kind, said.source, said.payload, connection, xact=said.xact)
-        (self.server.answered if said.kind == STATE else self.server.requested)(heard, self.now)
+        if said.kind == STATE:
+            self.server.answered(heard, self.now)
+        else:
+            assert not self.server.requested(heard, heard.source, self.now)
 
     def tick(self) -> None:
         """Time passes; who wants a connection may get one."""

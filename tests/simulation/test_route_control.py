@@ -251,12 +251,12 @@ def test_applications_are_found_again_after_the_core_or_the_router_has_started_a
     bed.frame(1, REQUEST, b"app:1 ts=5\n\0", "app:2")
     bed.run(2)
     again = Bed(b"another", serve=True, applications=known)
-    assert again.endpoints == {"routes/$to/app:2": True}
+    assert again.endpoints == {"routes/$to/10.0.0.3:2": True}
     assert [(one.endpoint, one.control, one.state) for one in again.applications] == [
         ("app:1", "app:2", a.UNKNOWN)
     ]
     again.install(GOOD.decode())
-    again.connect(1, "10.0.0.3:2", container="app:2")
+    again.connect(1, "10.0.0.3:2", container="10.0.0.3:2")
     again.run(1)
     (table,) = again.told[1]
     assert table.payload.startswith(b"newrt|start|t1@")
@@ -277,9 +277,9 @@ def test_the_next_core_finds_applications_again_without_a_file_of_theirs(tmp_pat
     bed.frame(1, REQUEST, b"app:1 ts=5\n\0", "app:2")
     bed.run(2)
     again = Bed(b"another", serve=True, shelf=shelf)
-    assert again.endpoints["routes/$to/app:2"]
+    assert again.endpoints["routes/$to/10.0.0.3:2"]
     again.run()
-    again.connect(1, "10.0.0.3:2", container="app:2")
+    again.connect(1, "10.0.0.3:2", container="10.0.0.3:2")
     again.run(1)
     (table,) = again.told[1]
     assert b"mse|1|-1|a:1" in table.payload
@@ -315,7 +315,7 @@ def test_a_worker_that_dies_takes_its_connections_along() -> None:
     bed.core.worker_gone(WorkerGone(0, 1), bed.now)
     bed.run(1)
     assert bed.applications[0].state == a.UNKNOWN
-    assert {"routes/$to/rm:4561", "routes/$to/app:2"} <= bed.endpoints.keys()
+    assert {"routes/$to/rm:4561", "routes/$to/10.0.0.3:2"} <= bed.endpoints.keys()
     bed.arena = n.ArenaOwner(bed.core.local._segments[0])
     bed.connect(1, container="rm:4561")
     bed.run(1)
@@ -335,7 +335,7 @@ def test_who_is_known_stays_so_when_the_configuration_changes() -> None:
     bed.core.set_tables([TableSetup("routes", "routes", serve=True, source="me:4561")])
     bed.run(1)
     assert [(other.endpoint, other.control) for other in bed.applications] == [("app:1", "app:2")]
-    assert bed.endpoints["routes/$to/app:2"]
+    assert bed.endpoints["routes/$to/10.0.0.3:2"]
 
 
 def test_another_configuration_is_another_manager() -> None:

@@ -167,10 +167,18 @@ def test_applications_that_nobody_can_have_written_are_not_remembered(
 ) -> None:
     path = tmp_path / "applications"
     path.write_bytes(
-        msgspec.json.encode([("a:1", "a:2"), ("b:1", "\n"), ("\x1b", "c:2"), ("", "d:" + "9" * 5000)])
+        msgspec.json.encode(
+            [
+                ("a:1", "a:2", ""),
+                ("b:1", "\n", ""),
+                ("\x1b", "c:2", ""),
+                ("", "d:" + "9" * 5000, ""),
+                ("e:1", "e:2", "x"),
+            ]
+        )
     )
-    assert Remembered(str(path)).load() == [("a:1", "a:2")]
-    assert "3 of its applications have no host:port" in caplog.text
+    assert Remembered(str(path)).load() == [("a:1", "a:2", "")]
+    assert "4 of its applications have no host:port" in caplog.text
 
 
 def test_a_seed_that_is_no_table_leaves_the_thread_of_tables_at_work(tmp_path: Path) -> None:

@@ -269,8 +269,8 @@ def test_an_application_asks_and_its_acknowledgement_counts() -> None:
     assert (one.state, one.table.table_id, one.endpoint) == (a.OK, "t1@i.1", "app:1")
     assert world.counts == {"table_requests": 1, "table_acks": 1}
     world.close(1)
-    assert world.dialled == {"app:2": True}
-    world.connect(2, "10.0.0.3:4561", "app:2")
+    assert world.dialled == {"10.0.0.3:2": True}
+    world.connect(2, "10.0.0.3:4561", "10.0.0.3:2")
     assert [one.message_type for _, one in world.sent] == [TABLE]
 
 
@@ -291,3 +291,48 @@ def test_configured_applications_are_pushed_to_unasked() -> None:
     assert world.dialled == {"app:4561": True}
     world.connect(1, "10.0.0.3:4561", "app:4561")
     assert [(address, one.message_type) for address, one in world.sent] == [("$conn/1", TABLE)]
+
+
+@pytest.mark.parametrize(
+    ("host", "named", "settings", "dialled"),
+    [
+        ("10.0.0.3:5", "victim:25", {}, {"10.0.0.3:25": True}),
+        ("[fd00::3]:5", "victim:25", {}, {"[fd00::3]:25": True}),
+        ("10.0.0.3:5", "victim:25", {"dial_back": "name"}, {"victim:25": True}),
+        ("10.0.0.3:5", "victim:25", {"dial_back": "none"}, {}),
+        ("10.0.0.3:5", "no port", {}, {}),
+        ("172.16.0.9:5", "app:2", {}, {"172.16.0.9:2": True}),
+    ],
+)
+def test_a_message_names_no_host_that_is_connected_to(
+    host: str, named: str, settings: dict[str, object], dialled: dict[str, bool]
+) -> None:
+    """Whoever asks is connected to at its own address, unless the configuration says otherwise."""
+    world = World(serve=True, **settings)
+    world.connect(1, host)
+    world.say(1, REQUEST, b"app:1 ts=5\n\0", source=named)
+    world.close(1)
+    assert world.dialled == dialled
+
+
+@pytest.mark.parametrize(
+    ("host", "settings", "known"),
+    [
+        ("127.0.0.1:5", {}, 1),
+        ("192.168.7.7:5", {}, 1),
+        ("[::ffff:10.0.0.1]:5", {}, 1),
+        ("8.8.8.8:5", {}, 0),
+        ("8.8.8.8:5", {"serve_to": ("8.8.0.0/16",)}, 1),
+        ("10.0.0.3:5", {"serve_to": ("8.8.0.0/16",)}, 0),
+    ],
+)
+def test_who_may_ask_for_tables(
+    host: str, settings: dict[str, object], known: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By default whoever is not on the public internet; who may not is named in the log, and forgotten."""
+    world = World(serve=True, **settings)
+    world.connect(1, host)
+    world.say(1, REQUEST, b"app:1 ts=5\n\0", source="app:2")
+    assert world.liaison.server is not None
+    assert len(list(world.liaison.server)) == known
+    assert ("asked for a table and gets none: serveTo" in caplog.text) == (not known)

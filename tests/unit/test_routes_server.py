@@ -60,8 +60,9 @@ class Bed:
         self.server.install(self.use, installed)
         self.later(0)
 
-    def ask(self, connection: str = "c1", endpoint: str = APP, control: str = CONTROL) -> None:
-        self.server.requested(Heard(REQUEST, control, request(endpoint, 1), connection), self.now)
+    def ask(self, connection: str = "c1", endpoint: str = APP, control: str = CONTROL) -> str:
+        heard = Heard(REQUEST, control, request(endpoint, 1), connection, "10.0.0.1:40000")
+        return self.server.requested(heard, control, self.now)
 
     def later(self, seconds: float) -> None:
         self.now += int(seconds * S)
@@ -305,7 +306,7 @@ def test_a_connection_that_is_gone_is_noticed_when_something_is_sent() -> None:
 def test_applications_of_before_are_reached_after_a_restart() -> None:
     """They would never ask again (M7)."""
     bed = Bed()
-    bed.server.know(APP, CONTROL, False, bed.now)
+    bed.server.know(APP, CONTROL, CONTROL, bed.now)
     assert (bed.app.state, bed.app.endpoint) == (a.UNKNOWN, APP)
     assert bed.reached == {CONTROL: True}
     bed.install(table("mse|1|-1|a:1"))
@@ -317,7 +318,7 @@ def test_applications_of_before_are_reached_after_a_restart() -> None:
 def test_an_application_that_is_only_configured_has_a_name_when_it_asks() -> None:
     """It stays the same one."""
     bed = Bed()
-    bed.server.know("", CONTROL, True, bed.now)
+    bed.server.know("", CONTROL, CONTROL, bed.now, fixed=True)
     bed.ask()
     assert bed.app.endpoint == APP
     assert bed.app.fixed
@@ -326,7 +327,7 @@ def test_an_application_that_is_only_configured_has_a_name_when_it_asks() -> Non
 def test_who_is_gone_for_a_day_is_forgotten() -> None:
     """Unless it is configured."""
     bed = Bed()
-    bed.server.know("", "fixed:1", True, bed.now)
+    bed.server.know("", "fixed:1", "fixed:1", bed.now, fixed=True)
     bed.ask()
     bed.server.lost("c1", bed.now)
     bed.later(FORGOTTEN // S + 1)

@@ -142,7 +142,7 @@ def test_the_first_table_that_is_configured_takes_the_place_of_the_environments(
 def test_applications_are_remembered(tmp_path: Path) -> None:
     """What was saved last is what is read."""
     path = tmp_path / "known"
-    known = [("app:4560", "app:4561"), ("", "b:4561")]
+    known = [("app:4560", "app:4561", "10.0.0.3:4561"), ("", "b:4561", "")]
     Remembered(str(path)).save(known)
     assert Remembered(str(path)).load() == known
     assert list(tmp_path.iterdir()) == [path]
@@ -161,13 +161,13 @@ def test_a_file_that_makes_no_sense_stays_as_it_is(
     assert remembered.load() == []
     assert f"{path} cannot be read" in caplog.text
     assert "it stays as it is, and no application is remembered: move it away" in caplog.text
-    remembered.save([("a:1", "a:2")])
+    remembered.save([("a:1", "a:2", "")])
     assert path.read_bytes() == content
     path.write_bytes(b"")
     remembered = Remembered(str(path))
     assert remembered.load() == []
-    remembered.save([("a:1", "a:2")])
-    assert Remembered(str(path)).load() == [("a:1", "a:2")]
+    remembered.save([("a:1", "a:2", "")])
+    assert Remembered(str(path)).load() == [("a:1", "a:2", "")]
 
 
 def test_a_file_of_somebody_else_is_not_read(
@@ -175,7 +175,7 @@ def test_a_file_of_somebody_else_is_not_read(
 ) -> None:
     """It could name applications that are none; and nobody else reads ours."""
     path = tmp_path / "known"
-    Remembered(str(path)).save([("a:1", "a:2")])
+    Remembered(str(path)).save([("a:1", "a:2", "")])
     assert path.stat().st_mode & 0o777 == 0o600
     os.chown(path, 12345, -1) if os.geteuid() == 0 else monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert Remembered(str(path)).load() == []
@@ -186,7 +186,7 @@ def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pyte
     """The router goes on."""
     remembered = Remembered(str(tmp_path / "none" / "known"))
     assert remembered.load() == []
-    remembered.save([("a:1", "a:2")])
+    remembered.save([("a:1", "a:2", "")])
     remembered.save([("b:1", "b:2")])
     assert caplog.text.count("cannot be written") == 1
-    Remembered("").save([("a:1", "a:2")])
+    Remembered("").save([("a:1", "a:2", "")])
