@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from core.addresses import BEYOND, Address, Identity
+from core.edge.place import shared
 from core.names import Names
 from shm.payloads import Attach, Error
 
@@ -69,7 +70,7 @@ def barred(
     outgoing = attach.outgoing
     if outgoing and (address.key[0] in ELSEWHERE or address.key == BEYOND):
         return NOT_HERE
-    if outgoing and address.ours and (role != EDGE or address.key[0] != "M"):
+    if outgoing and address.ours and (role != EDGE or not shared(address.key)):
         return OURS
     if address.rule.distribution == "unavailable":
         return NOT_FOUND

@@ -23,9 +23,12 @@ vhost {{
     }}
 }}
 """
+ALL = ["sources: *", "targets: *", "allowAnonymousSender: yes", "allowDynamicSource: yes"]
 VHOSTS = {
+    "reads": [*ALL, "management: read"],
+    "manages": [*ALL, "management: none"],
     "own": ["sources: pub, u_${user}, _edge/${user}", "targets: pub, u_${user}"],
-    "all": ["sources: *", "targets: *", "allowAnonymousSender: yes", "allowDynamicSource: yes"],
+    "all": ALL,
     "common": [
         "sources: *, _local/meet",
         "targets: *, _local/*",
