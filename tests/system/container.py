@@ -66,8 +66,6 @@ def boot(folder: Path, drop_in: str) -> tuple[Path, str]:
     (units / "rt.target").write_text(TARGET)
     (units / "driver.service").write_text(DRIVER)
     (units / "routerd.service.d" / "test.conf").write_text(drop_in)
-    for unit in UNITS.glob("*.s[eo]*"):
-        shutil.copy(unit, units)
     python = f"/opt/python/bin/{Path(sys.executable).resolve().name}"
     for name, arguments in (("python", ""), ("routerd", "-m routerd")):
         (programs / name).write_text(WRAPPER.format(python=python, arguments=arguments))

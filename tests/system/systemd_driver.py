@@ -15,7 +15,7 @@ from pathlib import Path
 
 import systemd_listeners
 
-UNITS = Path("/opt/routerd/source/systemd")
+SOURCE = Path("/opt/routerd/source")
 CONFIG = Path("/etc/routerd/routerd.conf")
 HEADER = b"AMQP\x03\x01\x00\x00"
 
@@ -107,11 +107,21 @@ class Steps:
         self.stop()
 
     def prepare(self) -> None:
-        run("systemd-sysusers", str(UNITS / "sysusers.conf"))
-        run("systemd-tmpfiles", "--create", str(UNITS / "tmpfiles.conf"))
+        for folder in ("sysusers.d", "tmpfiles.d", "routerd"):
+            Path("/etc", folder).mkdir(exist_ok=True)  # Debian has them, and this container nothing
+        self.install()
         systemd_listeners.prepare()
         self.configure()
         run("ip", "link", "set", "lo", "up")
+
+    def install(self) -> None:
+        """As docs/operations.md says, but for the start, which is a step of its own."""
+        page = (SOURCE / "docs" / "operations.md").read_text(encoding="utf-8")
+        _, _, rest = page.partition("\ninstall -m 644 systemd/routerd.service")
+        lines = f"install -m 644 systemd/routerd.service{rest.partition('```')[0]}".splitlines()
+        commands = [line for line in lines if not line.startswith("systemctl enable")]
+        assert len(commands) == len(lines) - 1
+        subprocess.run(["/bin/bash", "-ec", "\n".join(commands)], cwd=SOURCE, check=True)
 
     def configure(self, more: str = "", host: str = "") -> None:
         router = "router {\n id: contained\n mode: interior\n workers: 2\n arenaSize: 4\n}\n"
