@@ -144,7 +144,7 @@ NO_PROMISES = (
     "Some addresses lie in nobody's space",
     "Without authentication all edge routers are one user",
     "| `-z relro -z now`",
-    "| `-fcf-protection`",
+    "`-fcf-protection`",
     "All run as one user",
     "send signals to all processes",
     "| `IPAddressDeny=any`",
