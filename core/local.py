@@ -33,6 +33,8 @@ class RefusedError(Exception):
     """A subscriber's: what is wrong with a message, which is rejected."""
 
 
+Source = tuple[int, int, int] | None  # worker, index and generation of a link; None: nobody knows
+Contain = Callable[[Callable[[], None], Source], bool]
 Receive = Callable[[bytes], None]
 Hear = Callable[[bytes, int], None]  # and the place of the router that said it; -1: it was none
 
@@ -47,7 +49,7 @@ class _Incoming:
         receive: Hear,
         reader: n.ChainReader,
         settled: bool,
-        source: tuple[int, int, int] | None,
+        source: Source,
         place: int,
         skip: int,
         limit: int,
@@ -55,7 +57,7 @@ class _Incoming:
     ) -> None:
         self.limit = limit
         self.receive = receive
-        self.source = source  # worker, index and generation of the link it came on; None: nobody knows
+        self.source = source  # the link it came on
         self.text = text  # where it says that it goes
         self.reader = reader
         self.settled = settled
@@ -63,6 +65,10 @@ class _Incoming:
         self.skip = skip  # bytes in front that are for routers only
         self.parts: list[bytes] = []
         self.size = 0
+
+    def give(self) -> None:
+        """Let the subscriber have it."""
+        self.receive(b"".join(self.parts)[self.skip :], self.place)
 
 
 class Local:
@@ -85,11 +91,12 @@ class Local:
         self._waiting: dict[str, deque[bytes]] = {}  # by address, as it was spelt
         self._waiting_bytes = 0
         self._sender: int | None = None
-        self.source: tuple[int, int, int] | None = None  # the link of the message being received, if known
+        self.source: Source = None  # the link of the message being received, if known
         self.text = b""  # where that message says that it goes
         self._nodes = Nodes(forwarder)
         self._agents = Agents(forwarder)
         self._complaints = Complaints()
+        self.contained: Contain | None = None  # what a subscriber may fail in
 
     def __len__(self) -> int:
         """Messages coming or going."""
@@ -284,11 +291,12 @@ class Local:
         else:
             self._forwarder.own_action(n.A_PROGRESS, 0, delivery, length=incoming.size)
 
-    @staticmethod
-    def _received(incoming: _Incoming) -> bool:
+    def _received(self, incoming: _Incoming) -> bool:
         """Give a message to its subscriber. False: it would not have it."""
         try:
-            incoming.receive(b"".join(incoming.parts)[incoming.skip :], incoming.place)
+            if self.contained is not None:
+                return self.contained(incoming.give, incoming.source)
+            incoming.give()
         except RefusedError as error:
             LOGGER.debug("a message to the core itself was rejected: %s", error)
             return False

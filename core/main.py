@@ -37,6 +37,7 @@ from shm.control import (
     WorkerAdded,
     WorkerGone,
 )
+from shm.failures import failures
 from shm.flow_setup import SetFlow
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -62,6 +63,7 @@ def run(setup: Setup, channel: Channel) -> None:
     shown = core.stations.rows, counted.entries, counted.endpoints
     display = Display(core.forwarder, core.addresses, core.connections, segments.board(), *shown)
     segments.core_stats().own(os.getpid(), setup.generation)
+    failures.count_in(segments.core_stats())
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
     service = None if setup.management is None else Service(core, setup, segments, channel.send)
     if service is not None:

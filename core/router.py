@@ -14,6 +14,7 @@ from core.admission import Admissions
 from core.auto_links import AutoLinks
 from core.connections import Connections
 from core.connectors import Connectors
+from core.contained import Contained
 from core.exchanges import Exchanges
 from core.fabric import Fabric, Network
 from core.flow import FlowLog
@@ -120,6 +121,8 @@ class Core:
             self.edges,
             self.ends,
         )
+        self._contained = Contained(self.forwarder, self.connections, self.links)
+        self.local.contained = self._contained.receive
         self.plane = Plane(self.forwarder, self.addresses, intake or Intake(), shelf, self._served)
         self.exchanges = Exchanges(self.forwarder, self.addresses, self._served)
         self.stations = Stations(
@@ -302,16 +305,10 @@ class Core:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._nonsense(worker, f"kind {kind}: {error}")
             return
-        if not self._take(worker, message):
-            self._nonsense(worker, f"kind {kind} is the core's to say")
-        self._ours(worker, message)
-        if isinstance(message, Attach | Detach):
-            self._dialled(worker, message)
-        if self.edges is not None:
-            self._edge(self.edges, worker, message)
+        self._contained.hear((self._take, self._ours, self._dialled, self._edge), worker, message)
 
-    def _take(self, worker: int, message: msgspec.Struct) -> bool:
-        """What a worker says; False: that is not for a worker to say."""
+    def _take(self, worker: int, message: msgspec.Struct) -> None:
+        """What a worker says."""
         match message:
             case Attach():
                 self.links.attach(worker, message, self.connections.find(worker, message.connection))
@@ -336,8 +333,7 @@ class Core:
             case ConnectorState():
                 self.connectors.told(worker, message)
             case _:
-                return False
-        return True
+                self._nonsense(worker, f"{type(message).__name__} is the core's to say")
 
     def _connection(self, worker: int, message: ConnectionOpened | ConnectionClosed) -> None:
         key = (worker, message.connection)
@@ -373,7 +369,9 @@ class Core:
                 if trunks is not None:
                     trunks.refused(message)
 
-    def _edge(self, edges: "Uplink | Downlinks", worker: int, message: msgspec.Struct) -> None:
+    def _edge(self, worker: int, message: msgspec.Struct) -> None:
+        if (edges := self.edges) is None:
+            return
         match message:
             case ConnectionOpened(role="edge"):
                 if (worker, message.connection) in self.connections:
@@ -383,8 +381,10 @@ class Core:
             case LinkRefused():
                 edges.refused(message)
 
-    def _dialled(self, worker: int, message: Attach | Detach) -> None:
+    def _dialled(self, worker: int, message: msgspec.Struct) -> None:
         """What a link that comes or goes means for the connections to endpoints of route tables."""
+        if not isinstance(message, Attach | Detach):
+            return
         key = worker, message.link, message.generation
         if isinstance(message, Detach):
             self.dialling.detached(key)

@@ -54,6 +54,7 @@ def run(file: Path | None) -> None:
     config = _loaded(file) if file else default_config()
     _warn(config)
     supervisor = import_module("routerd.supervisor")  # late: a check needs none of it
+    import_module("shm.failures").watch_process()
     sys.exit(supervisor.run(config))
 
 

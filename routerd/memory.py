@@ -6,6 +6,7 @@ import time
 from typing import Final
 
 from routerd.allowance import memory_limit, too_little
+from shm.failures import failures
 from shm.journal import Journal, journal_of
 from shm.segment import create, segment_prefix
 from shm.stats import COUNTERS
@@ -29,6 +30,7 @@ class SharedMemory:
         self._segments = create(self.prefix, workers, arena_mib, places)
         self._segments.supervisor_stats().own(os.getpid(), 1)
         self.configuration_read(taken=True)
+        failures.count_in(self._segments.supervisor_stats())
 
     def reset(self) -> None:
         """Make everything ready for a new core; no child may use a ring or a block now."""
@@ -90,4 +92,5 @@ class SharedMemory:
 
     def close(self) -> None:
         """Remove everything."""
+        failures.count_in(None)
         self._segments.close()

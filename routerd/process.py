@@ -28,6 +28,7 @@ from routerd.calling import call
 from routerd.channel import Channel, ChannelClosedError, ChildEnd, of_child
 from routerd.log import LogError, configure, keep_in
 from shm.control import Exit, Fatal, LogSetup, Setup, ToChild
+from shm.failures import watch_process
 from shm.journal import journal_of
 from shm.segment import DIRECTORY, Names
 
@@ -146,6 +147,7 @@ def _serve(setup: Setup, channel: ChildEnd) -> int:
     try:
         configure(setup.logs, _title(setup), starting=True)
         _keep_lines(setup)
+        watch_process()
         channel.set_logs = lambda logs: _configure_again(logs, _title(setup))
         _pin(setup.cpus)
         cast(Role, importlib.import_module(ROLES[setup.role])).run(setup, channel)

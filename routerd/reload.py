@@ -20,6 +20,7 @@ from routerd.log import NOTICE, LogError, configure, event
 from routerd.pinning import Pinning, UnknownCpuError, plan
 from routerd.setup import log_setups
 from routerd.systemd import Passed
+from shm.failures import failures
 from shm.space import SegmentError, check_space
 
 MOST_SOCKETS = 64  # a worker has places for so many
@@ -72,6 +73,9 @@ def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = 
         read = load(old.file, old.router.id)
     except ConfigError as error:
         raise RefusedError([str(mistake) for mistake in error.mistakes if not mistake.warning]) from error
+    except Exception as error:  # one file must not be the end of the router
+        failures.tell(f"reading {old.file}", error, "the router stays as it is")
+        raise RefusedError([f"{old.file}: {type(error).__name__}: {error}"]) from error
     if _closes_the_door(old, read):
         raise RefusedError([str(Mistake(old.file, 1, NO_LISTENER))])
     new, dropped = kept(old, read)

@@ -18,7 +18,7 @@ import msgspec
 
 from routerd.banner import banner
 from routerd.certificates import Certificates
-from routerd.changes import BAD_REQUEST, ChangeError, changed, named
+from routerd.changes import BAD_REQUEST, INTERNAL, ChangeError, changed, named
 from routerd.channel import ChannelClosedError
 from routerd.child import Command, Place, command
 from routerd.condition import condition
@@ -42,6 +42,7 @@ from routerd.signals import ROLL, STOP, Signals
 from routerd.systemd import Manager, Passed, passed_sockets
 from routerd.watch import LOOK_SECONDS, Watch
 from shm.control import ChangeReply, ChangeRequest
+from shm.failures import failures
 from shm.placement import huge_pages_refused
 from shm.segment import DIRECTORY, SegmentError
 from shm.sweep import sweep
@@ -336,6 +337,9 @@ class Supervisor:
             event(LOGGER, NOTICE, f"{what} refused: {error}")
             status = error.status if isinstance(error, ChangeError) else BAD_REQUEST
             return ChangeReply(request.number, status, str(error))
+        except Exception as error:  # one request must not be the end of the router
+            failures.tell(what, error, "it is refused")
+            return ChangeReply(request.number, INTERNAL, f"{what} failed: {error}; the log says more")
         identity = ""
         if new.entity is not None:
             identities = named(self._config, self._identities)

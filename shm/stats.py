@@ -13,6 +13,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "loops": (0, "counter", "turns of the main loop"),
     "sleeps": (1, "counter", "times the loop blocked"),
     "longest_turn_ns": (2, "gauge", "longest loop turn since the start, nanoseconds"),
+    "failures": (3, "counter", "exceptions that nobody foresaw"),
     # workers
     "connections": (8, "gauge", "open connections"),
     "connections_accepted": (9, "counter", "connections accepted"),

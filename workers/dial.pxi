@@ -53,6 +53,22 @@ cdef close_connection(Pump pump, wconn *c, error):
     mark_dirty(&pump.p, c)
 
 
+cdef contained(Pump pump, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
+    """Tell the handler of an event. Where it fails at what a peer has done, that peer's connection ends, and no other. It fails itself
+    where what is lost, or what the core hears of that, would be wrong from then on: the whole worker is replaced then."""
+    try:
+        pump.dispatch(event, c, k, obj, r)
+    except Exception as error:
+        if event == EV_LINK_LOST or event == EV_CONNECTION_GONE:
+            raise
+        if c == NULL:
+            failures.tell(f"event {event} of this worker", error, "it is dropped")
+            return
+        host = pump.handler.peers.get(pool_index(&pump.p.conns, c), "?")
+        failures.tell(f"event {event} of the connection of {host}", error, "that connection is closed")
+        close_connection(pump, c, ("amqp:internal-error", "The router failed at this connection; its log says why"))
+
+
 cdef list untold(const native_pump *p):
     """(order, index) of the links that the core does not know."""
     cdef const wlink *k

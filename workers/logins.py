@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from shm.complaints import Complaints
 from shm.control import ListenerSetup
+from shm.failures import failures, start_thread
 from workers.cyrus import CONTINUE, MALFORMED, NO_MECHANISM, OK, WRONG, Cyrus, CyrusError, Exchange, Said
 from workers.neighbours import Name
 
@@ -111,15 +112,14 @@ class Queue:
             self.answered.append(asked)
 
 
-class Thread(threading.Thread):
+class Asking:
     """Asks Cyrus SASL about one client after the other, and rings ``bell`` when it has an answer."""
 
     def __init__(self, cyrus: Cyrus, queue: Queue, bell: int) -> None:
-        super().__init__(name="logins", daemon=True)
         self._cyrus, self._queue, self._bell = cyrus, queue, bell
 
     def run(self) -> None:
-        """Until the process ends."""
+        """A thread's work, until the process ends."""
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         while True:
@@ -128,6 +128,8 @@ class Thread(threading.Thread):
                 self._answer(asked)
             except Exception as error:  # whatever it is: this client is refused, others go on
                 asked.answer = Said(FAILED, why=f"{type(error).__name__}: {error}")
+                if not isinstance(error, CyrusError):
+                    failures.tell("asking Cyrus SASL about a client", error, "that client is refused")
             self._queue.answer()
             os.eventfd_write(self._bell, 1)
 
@@ -163,7 +165,7 @@ class Logins:
         self._cyrus: Cyrus | None = None
         self._mechanisms: list[str] = []
         self._queue = Queue()
-        self._thread: Thread | None = None
+        self._thread: threading.Thread | None = None
         self._logins: dict[Name, Login] = {}
         self._undecided: Counter[str] = Counter()  # logins that wait for the thread, by host
         self._failed: Counter[str] = Counter()  # and those that wait for their denial
@@ -244,8 +246,7 @@ class Logins:
 
     def _begin(self) -> None:
         assert self._cyrus is not None
-        self._thread = Thread(self._cyrus, self._queue, self._bell)
-        self._thread.start()
+        self._thread = start_thread("logins", Asking(self._cyrus, self._queue, self._bell).run)
 
     # ---- answers ----
 

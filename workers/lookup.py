@@ -2,9 +2,10 @@
 
 import ipaddress
 import socket
-import threading
 from contextlib import suppress
 from typing import Any, Final
+
+from shm.failures import failures, start_thread
 
 Address = tuple[socket.AddressFamily, tuple[str | int, ...] | tuple[int, bytes]]
 
@@ -26,16 +27,18 @@ class Lookup:
         self._find(socket.AI_NUMERICHOST)
         if not self.addresses:
             self.done, self.error = False, ""
-            threading.Thread(target=self._find, name=f"lookup {host}", daemon=True).start()
+            start_thread("lookup", self._find)
 
     def _find(self, flags: int = 0) -> None:
         host, port, family = self._asked
         try:
             found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=flags)
             self.addresses = [(entry[0], entry[4]) for entry in found]
-        except (OSError, UnicodeError) as error:
+        except Exception as error:  # whoever waits has to hear of it
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
             self.error = f"host {host} is not known: {why}"
+            if not isinstance(error, OSError | ValueError):
+                failures.tell(f"looking up {host}", error, "it is tried again")
         self.done = True
 
 

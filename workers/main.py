@@ -28,6 +28,7 @@ from shm.control import (
     StopAccepting,
     ToChild,
 )
+from shm.failures import failures
 from shm.flow_setup import FlowSetup, SetFlow
 from shm.payloads import C_PRESENTED, Presented
 from workers import engine
@@ -124,6 +125,7 @@ class Worker:
             self._listeners.add(listener)
         self._connectors.change(setup.connectors)
         stats.own(os.getpid(), setup.generation)
+        failures.count_in(stats)
         self._digest(setup.flow)
         self._pump.accept(setup.accepting)
         self._look_due = 0

@@ -24,7 +24,7 @@ include "annotations.pxi"
 cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r) noexcept with gil:
     cdef Pump pump = <Pump> self
     try:
-        pump.dispatch(event, c, k, obj, r)
+        contained(pump, event, c, k, obj, r)
     except BaseException as error:   # carried to the caller of run(): nothing may unwind through native frames
         if pump.error is None:
             pump.error = error

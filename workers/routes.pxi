@@ -9,10 +9,8 @@ cdef int scope_of(void *self, uint32_t worker, const route_stop *s, uint8_t *sco
     cdef bytes found
     try:
         answer = pump.handler.senders.scope(worker, PyBytes_FromStringAndSize(<const char *> s.at, s.length))
-    except BaseException as error:   # carried to the caller of run(), as in on_event
-        if pump.error is None:
-            pump.error = error
-        pump.p.woken = True
+    except Exception as error:
+        failures.tell(f"the scope of an address for worker {worker} of source routes", error, "there is none")
         return -1
     if answer is None or len(answer) > room:
         return -1
@@ -28,10 +26,8 @@ cdef uint8_t *change_of(void *self, uint32_t worker, const uint8_t *data, size_t
     cdef uint8_t *memory
     try:
         answer = pump.handler.senders.change(worker, PyBytes_FromStringAndSize(<const char *> data, size))
-    except BaseException as error:   # carried to the caller of run(), as in on_event
-        if pump.error is None:
-            pump.error = error
-        pump.p.woken = True
+    except Exception as error:
+        failures.tell(f"the transform of worker {worker} of source routes", error, "the message is refused")
         return NULL
     if answer is None:
         return NULL

@@ -1,5 +1,7 @@
 """AMQP values of the engine as Python's, and the other way round. Part of pump.pyx."""
 
+from shm.failures import failures
+
 
 cdef str text(const char *s):
     return "" if s == NULL else s.decode("utf-8", "replace")

@@ -36,6 +36,7 @@ from core.router import Core
 from core.terminus import EDGE
 from shm.administering import READ
 from shm.control import ChangeReply, ChangeRequest, Setup
+from shm.failures import AGAIN_SECONDS, failures, start_thread
 from shm.management import Management, Splice
 from shm.payloads import C_LOOK, LOOK_LINK, SEEN_LINK, Look, Seen
 from shm.segment import Segments
@@ -115,8 +116,7 @@ class Service:
         self._requests.put((content, requester))
         if self._thread is None:
             sys.setswitchinterval(SWITCH_SECONDS)
-            self._thread = threading.Thread(target=self._serve, name="management", daemon=True)
-            self._thread.start()
+            self._thread = start_thread("management", self._serve, again=AGAIN_SECONDS)
 
     def _requester(self, source: tuple[int, int, int] | None) -> Requester:
         """Whose link that is. Who has gone meanwhile changes nothing."""
@@ -165,8 +165,8 @@ class Service:
                 continue
             try:
                 self._core.local.send(*item)
-            except Exception:  # an address that a requester made up must not end the core
-                LOGGER.exception("a management response could not be sent")
+            except Exception as error:  # an address that a requester made up must not end the core
+                failures.tell("sending a management response", error, "the requester gets none")
         self._core.forwarder.publish()
 
     # ---- the agent's thread ----
@@ -181,8 +181,11 @@ class Service:
 
         while True:
             content, requester = self._requests.get()
-            with still():
-                self._answer(codec, content, requester)
+            try:
+                with still():
+                    self._answer(codec, content, requester)
+            except Exception as error:  # one request must not be the end of all others
+                failures.tell(f"a management request of {requester.peer}", error, "it gets no answer")
 
     def _answer(self, codec: Any, content: bytes, requester: Requester) -> None:
         try:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from errno import EFBIG
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Final
 
 import msgspec
@@ -34,6 +33,7 @@ from core.routes.oddity import BadTableError
 from core.routes.parser import Parser, Result
 from core.routes.stash import Keeper, Kept, StashError, Use, read
 from core.routes.table import MeidMap, Table
+from shm.failures import AGAIN_SECONDS, failures, start_thread
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -240,8 +240,7 @@ class Aside(Intake):
         self._wake = wake
         self._queue: SimpleQueue[tuple[Feed, Text, bool] | _Keep | list[object] | None] = SimpleQueue()
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._thread = Thread(target=self._run, name="tables", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("tables", self._run, again=AGAIN_SECONDS)
 
     def put(self, feed: Feed, text: Text, last: bool) -> None:
         self._queue.put((feed, text, last))
@@ -277,7 +276,7 @@ class Aside(Intake):
             try:
                 made = feed.take(text, last)
             except Exception as error:
-                LOGGER.exception("a route table from %s could not be built", feed.origin)
+                failures.tell(f"building a route table from {feed.origin}", error, "the one in use stays")
                 made = Made(feed, [Outcome("table", "", f"{type(error).__name__}: {error}")])
             finally:
                 gc.freeze()

@@ -22,6 +22,7 @@ from core.routes.server import Event, Limits, Server
 from core.routes.state import Installed
 from core.routes.stream import Stream
 from core.routes.table import MeidMap, Table
+from shm.failures import failures
 from shm.tables import CONNECTION
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -175,7 +176,11 @@ class Liaison:
             for peer in list(self._peers.values()):
                 self._look(peer)
         for stream in [*self._streams.values(), *self._left]:
-            stream.step()
+            try:
+                stream.step()
+            except Exception as error:  # the next text must not wait for ever behind this one
+                failures.tell(f"reading a route table for {self.table}", error, "its sender is told ERR")
+                stream.give_up(f"{type(error).__name__} in the router, whose log says more")
         self._left = [stream for stream in self._left if not stream.finished]
         if self.client is not None:
             self.client.step(now)

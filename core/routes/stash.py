@@ -17,6 +17,7 @@ import msgspec
 from core.routes import writing
 from core.routes.border import lossless
 from core.routes.table import Table
+from shm.failures import failures
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -113,14 +114,16 @@ class Keeper:
             if self._writing.write():
                 self._said.discard(self._writing.path)
                 self._writing = None
-        except OSError as error:
+        except Exception as error:  # what stays to be written would fail again and again
+            if not isinstance(error, OSError):
+                failures.tell("keeping a route table", error, "the file of before stays")
             failed, self._writing = self._writing, None
             path = path if failed is None else failed.path
             if failed is not None:
                 failed.leave()
             if path not in self._said:
                 text = "The route table in use cannot be kept in %s: %s; a new core will not know of it"
-                LOGGER.warning(text, path, error.strerror)
+                LOGGER.warning(text, path, getattr(error, "strerror", error))
             self._said.add(path)
 
     def flush(self) -> None:

@@ -82,6 +82,17 @@ class Stream:
         self._take()
         self._next()
 
+    def give_up(self, reason: str) -> None:
+        """The message at hand cannot be read: go on behind it."""
+        heard, text = self._waiting.popleft()
+        self._waiting_size -= len(text)
+        self._at = self._size = 0
+        self._results.clear()
+        self._installing = False
+        self._parser = Parser(self._compatible)
+        self._say(heard, BadTableError("", reason, []))
+        self._answered = False
+
     def lost(self) -> None:
         """Its connection is gone: what it sent is used, a table without its end is not."""
         self._lost = True

@@ -81,6 +81,9 @@ NUMBERS: Final[dict[str, Number]] = {
     "longest_turn_ns": Number(
         _gauge("loop_longest_turn_seconds", "Longest turn of the main loop since its start"), {}, NS
     ),
+    "failures": Number(
+        _counter("unexpected_errors", "Exceptions that nobody foresaw; the log has their tracebacks")
+    ),
     "connections": Number(_gauge("connections", "Open connections")),
     "connections_accepted": Number(_counter("accepted_connections", "Connections accepted")),
     "connections_failed": Number(

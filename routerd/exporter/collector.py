@@ -21,6 +21,7 @@ from routerd.exporter import catalogue
 from routerd.exporter.catalogue import Metric, number
 from routerd.exporter.observer import Observer, State
 from shm.board import AddressRow
+from shm.failures import failures
 from shm.native import BUCKET_FLOORS, RING_CAPACITY, arena_split
 from shm.onlooker import Histogram, Page
 from shm.stats import COUNTERS
@@ -114,6 +115,7 @@ class Collector:
             families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
         for reason, count in self._refused.items():
             families.add(catalogue.HTTP_REFUSED, count, reason=reason)
+        families.add(catalogue.NUMBERS["failures"].metric, failures.number, process="exporter")
         _as_qdrouterd(families, [*(state.page for state in states), *former])
         if self._connections:
             self._newest(families)

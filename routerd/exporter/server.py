@@ -28,6 +28,7 @@ from routerd.exporter import websocket
 from routerd.exporter.gate import Gate, ShutError
 from routerd.exporter.tls import TLS_RECORD, Secured
 from shm.complaints import Complaints
+from shm.failures import failures
 
 LOGGER = logging.getLogger("HTTP")
 
@@ -217,6 +218,9 @@ class Server:
             self._drop(connection, None if connection.closing else "tls", reason)
         except OSError:
             self._drop(connection, None if connection.closing else "reset")
+        except Exception as error:  # one client must not be the end of all others' pages
+            failures.tell(f"answering HTTP client {connection.peer}", error, "its connection is closed")
+            self._drop(connection)
 
     @staticmethod
     def _awaited(connection: Connection, wait: OSError) -> int:

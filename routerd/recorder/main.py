@@ -14,6 +14,7 @@ from routerd.recorder.keeping import Keeper
 from routerd.recorder.record import Recorder
 from shm import segment, stats
 from shm.control import Exit, FromChild, Ready, Setup, StopAccepting, ToChild
+from shm.failures import failures, start_thread
 from shm.flow_setup import FlowSetup, SetFlow
 from shm.native import FlowReader, StatsPage
 from shm.stats import COUNTERS
@@ -38,6 +39,7 @@ def run(setup: Setup, channel: Channel) -> None:
     segments = segment.attach(setup.segments)
     page = segments.recorder_stats()
     stats.own(page, os.getpid(), setup.generation)
+    failures.count_in(page)
     recorder = Recorder(FlowReader(segments.flow), page, setup.router_id, _utc, _offset)
     recorder.configure(setup.flow, time.monotonic())
     keeping = Keeping(setup.router_id, page, _utc)
@@ -105,8 +107,7 @@ class Keeping:
         if now < self._due or (self._thread is not None and self._thread.is_alive()):
             return
         self._due = now + KEEPING_SECONDS
-        self._thread = threading.Thread(target=self._look, args=(self._keeper,), daemon=True)
-        self._thread.start()
+        self._thread = start_thread("flow log", self._look, self._keeper)
 
     def _look(self, keeper: Keeper) -> None:
         with contextlib.suppress(OSError):
@@ -124,6 +125,8 @@ class Keeping:
                 self._page.set(COUNTERS["flow_doubted"][0], int(abs(keeper.doubted)))
             except Exception as error:  # whatever a file does to one work, the others are done
                 self._page.add(COUNTERS["flow_errors"][0])
+                if not isinstance(error, OSError):
+                    failures.tell("looking after closed files of the flow log", error, "it is tried again")
                 if str(error) != self._told.get(counter):
                     LOGGER.error(
                         "Flow log: its closed files cannot be looked after: %s", error or type(error).__name__

@@ -11,6 +11,7 @@ from stand import Stand
 
 from shm import native as n
 from shm import stats
+from shm.failures import failures
 from shm.payloads import (
     C_DETACH,
     C_OPEN_LINK,
@@ -99,6 +100,36 @@ def test_a_link_beyond_the_most_is_refused_and_counted(
     stand.hear(Detach)
     peer.begin_sender("d", session)
     stand.hear(Attach)
+
+
+@pytest.mark.parametrize("event", ["attach", "connection_open", "connection_close", "link_lost"])
+def test_a_worker_that_fails_at_what_a_peer_does_ends_that_connection(
+    stand: Stand, acceptor: Acceptor, event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says why on the connection and in the log, and counts; the worker goes on."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("planted")
+
+    stand.connect(acceptor.port)
+    stand.turn(0)
+    monkeypatch.setattr(stand.handler, event, fail)
+    before = failures.number
+    peer = acceptor.accept()
+    if event == "link_lost":
+        link = peer.begin_sender("a", peer.session())
+        stand.hear(Attach)
+        link.close()
+        peer.flush()
+        stand.until(lambda: failures.number == before + 1, "the failure")
+    elif event == "attach":
+        peer.begin_sender("a", peer.session())
+    elif event == "connection_close":
+        stand.hear(ConnectionOpened)
+        peer.connection.close()
+    stand.until(lambda: peer.connection.state & Endpoint.REMOTE_CLOSED, "the end of the connection")
+    assert peer.connection.remote_condition.name == "amqp:internal-error"
+    assert failures.number == before + 1
 
 
 def test_what_is_posted_between_rounds_does_not_wait_for_a_socket(stand: Stand, acceptor: Acceptor) -> None:

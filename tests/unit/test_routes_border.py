@@ -217,3 +217,17 @@ def test_a_frame_keeps_the_octets_that_it_came_with() -> None:
 )
 def test_what_is_shown_can_be_printed(text: str, expected: str) -> None:
     assert border.shown(text) == expected
+
+
+def test_a_text_that_the_router_fails_at_is_answered_and_the_next_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fault of ours: the sender is told ERR, the connection stays, and nothing waits behind it for ever."""
+    world = World(push_from=("10.0.0.0/8",))
+    world.connect(1, "10.0.0.9:5")
+    with monkeypatch.context() as patch:
+        patch.setattr(Parser, "feed", lambda *_: 1 / 0)
+        ((_, frame),) = world.say(1, TABLE, GOOD)
+    assert frame.payload.startswith(b"ERR <id-missing> ZeroDivisionError in the router, whose log says more")
+    ((_, frame),) = world.say(1, TABLE, GOOD)
+    assert frame.payload == b"OK t1 \n\0"

@@ -255,7 +255,6 @@ def test_a_library_that_fails_refuses_one_client(home: Home, caplog: pytest.LogC
     assert "login of nobody by PLAIN failed: Cyrus SASL cannot tell: CyrusError: no memory" in caplog.text
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_ends_is_told_and_replaced(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     """The client that it was asked about is refused; what waited for it is answered by the next one."""
     caplog.set_level(logging.ERROR)
