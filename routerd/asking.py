@@ -69,6 +69,12 @@ def place_of(options: dict[str, Any]) -> Any:
         raise click.UsageError("--router and --edge-router name two routers; give one of them")
     if options["ssl_key"] and not options["ssl_certificate"]:
         raise click.UsageError("--ssl-key is the key of a certificate; give that with --ssl-certificate")
+    for name in ("bus", "router", "edge_router", "sasl_username", "sasl_mechanisms"):
+        try:
+            (options[name] or "").encode()
+        except UnicodeEncodeError:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{option} {options[name]!r} is not UTF-8; give it in UTF-8") from None
     tls = options["ssl_trustfile"] or options["ssl_certificate"]
     if tls and not options["bus"].startswith("amqps:"):
         raise click.UsageError("certificates are for TLS; give --bus a URL that begins with amqps://")

@@ -86,7 +86,11 @@ def attributes(arguments: tuple[str, ...]) -> dict[str, Any]:
         name, _, text = argument.partition("=")
         try:
             found[name] = msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (
+            msgspec.DecodeError,
+            UnicodeEncodeError,
+            RecursionError,
+        ):  # the client says what AMQP cannot hold
             found[name] = text
     return found
 

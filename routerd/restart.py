@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from routerd.client import Client, ClientError, Place
+from shm.numbers import whole
 from shm.onlooker import Onlooker, Page
 from shm.segment import DIRECTORY, SegmentError
 
@@ -93,12 +94,12 @@ def _none(what: str) -> str:
 
 def _pid_in(file: Path) -> int:
     try:
-        text = file.read_text().strip()
+        text = file.read_text("ascii", "replace").strip()
     except OSError as error:
         raise RestartError(f"{file} cannot be read: {error.strerror}") from None
-    if not text.isdecimal():
+    if (pid := whole(text)) is None:
         raise RestartError(f"{file} does not hold a process id, but {text[:40]!r}")
-    return int(text)
+    return pid
 
 
 def _main_pid(unit: str) -> int:

@@ -10,8 +10,11 @@ import socket
 import time
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
+from shm.numbers import whole
+
 FIRST_FD = 3  # SD_LISTEN_FDS_START
 MOST_CHARACTERS = 900  # of a line: systemd drops a message of more than 4096 octets, READY=1 and all
+MOST_PASSED = 64  # sockets of the service manager: a worker has places for so many
 
 Environment = MutableMapping[str, str]
 
@@ -22,7 +25,7 @@ class Manager:
     def __init__(self, environment: Environment, pid: int) -> None:
         self._address = environment.pop("NOTIFY_SOCKET", "")
         interval, whose = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", str(pid))
-        self.watchdog_seconds = int(interval) / 1e6 if interval.isdecimal() and whose == str(pid) else 0.0
+        self.watchdog_seconds = (whole(interval) or 0) / 1e6 if whose == str(pid) else 0.0
         self._status = ""
         self._fed = float("-inf")
         self._stopping = False
@@ -127,10 +130,11 @@ def passed_sockets(environment: Environment, pid: int) -> Passed:
     """The sockets that the service manager opened for this process."""
     whose, count = environment.pop("LISTEN_PID", ""), environment.pop("LISTEN_FDS", "")
     names = environment.pop("LISTEN_FDNAMES", "").split(":")
-    if whose != str(pid) or not count.isdecimal():
+    number = whole(count)
+    if whose != str(pid) or number is None:
         return Passed()
     sockets = []
-    for i in range(int(count)):
+    for i in range(min(number, MOST_PASSED)):
         try:
             sock = socket.socket(fileno=FIRST_FD + i)
         except OSError:

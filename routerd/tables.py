@@ -1,14 +1,19 @@
 """Route tables: from configuration and environment to what core and workers are told."""
 
+import logging
 import os
 import socket
 from collections.abc import Mapping
 
+from core.routes.border import fault, shown
 from core.routes.fields import is_endpoint
 from routerd.config import Config
 from routerd.config.route_tables import RouteTable
 from routerd.config.transport import Listener
+from shm.numbers import whole
 from shm.tables import TableSetup
+
+LOGGER = logging.getLogger("ROUTER")
 
 SEED = "RMR_SEED_RT"
 MANAGER = "RMR_RTG_SVC"
@@ -18,6 +23,7 @@ SOURCE = "RMR_SRC_ID"
 STATE = "STATE_DIRECTORY"  # systemd's
 DEFAULT_INTERVAL = 5
 PORT = 4560  # of RMR applications, unless they choose another one
+LONGEST = 4096  # octets of a path
 SOURCE_LENGTH = 57  # octets; with its port there is room for 63
 
 NAME = "rmr"  # of the table that the environment alone makes
@@ -25,11 +31,23 @@ NAME = "rmr"  # of the table that the environment alone makes
 
 def tables(config: Config, environment: Mapping[str, str] | None = None) -> list[TableSetup]:
     """All route tables; what the first one does not say, the environment may."""
-    environment = os.environ if environment is None else environment
+    environment = _texts(os.environ if environment is None else environment)
     found = [one for one in config.entities if isinstance(one, RouteTable)]
     if not found and environment.get(SEED):
         found = [RouteTable(name=NAME)]
     return [_table(one, config, environment if at == 0 else {}) for at, one in enumerate(found)]
+
+
+def _texts(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the environment says of tables; what is no text is told, and counts as not given."""
+    found = {}
+    for name in (SEED, MANAGER, STASH, INTERVAL, SOURCE):
+        text = environment.get(name, "")
+        if why := fault(text, LONGEST):
+            LOGGER.warning("%s counts as not set: its value %r %s", name, shown(text, 80), why)
+        else:
+            found[name] = text
+    return found
 
 
 def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) -> TableSetup:
@@ -75,12 +93,14 @@ def asked_manager(text: str) -> str:
 
 def interval(text: str) -> int:
     """RMR_RTREQ_FREQ, within the bounds that the RMR library has."""
-    return int(text) if text.isdecimal() and 1 <= int(text) <= 300 else DEFAULT_INTERVAL
+    seconds = whole(text)
+    return seconds if seconds is not None and 1 <= seconds <= 300 else DEFAULT_INTERVAL
 
 
 def source_name(text: str) -> str:
     """RMR_SRC_ID without its port, else the name of this machine up to the first dot."""
-    return (text.partition(":")[0] or socket.gethostname().partition(".")[0])[:SOURCE_LENGTH]
+    name = text.partition(":")[0] or socket.gethostname().partition(".")[0]
+    return name.encode()[:SOURCE_LENGTH].decode(errors="ignore")
 
 
 def _source(config: Config, table: str, name: str) -> str:
@@ -88,7 +108,7 @@ def _source(config: Config, table: str, name: str) -> str:
     for one in config.listeners:
         if one.table == table and not one.replies:
             known = advertised(one)
-            port = one.port if one.port.isdecimal() and int(one.port) else PORT
+            port = whole(one.port) or PORT
             return known if one.advertised else f"{source_name(name) if name else known}:{port}"
     return f"{source_name(name)}:{PORT}"
 

@@ -46,7 +46,7 @@ class Remembered:
                 self._saved = self._checked(msgspec.json.decode(self._path.read_bytes(), type=Known))
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
             self._foreign = True
             stays = "it stays as it is, and no application is remembered: move it away, or give another path"
             self._complain("read", f"{error}; {stays}")

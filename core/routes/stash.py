@@ -77,7 +77,7 @@ def read(path: Path) -> tuple[Kept, str]:
     head = body.partition(b"\n")[0].removeprefix(_HEAD.encode())
     try:
         return msgspec.json.decode(head, type=Kept), lossless(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise StashError(f"its first line makes no sense: {error}") from error
 
 

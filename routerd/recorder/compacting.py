@@ -21,6 +21,7 @@ from routerd.recorder.files import FORMAT, publish
 from routerd.recorder.rows import ROOM, SCHEMA
 from shm.flow import COLUMNS, VERSION
 from shm.flow_numbers import Numbers, Ranges, numbers
+from shm.numbers import whole
 
 LOGGER = logging.getLogger("ROUTER")
 
@@ -41,7 +42,7 @@ class _Said:
         self.sources.append(name)
         for ranges in found:
             self._numbers.add(ranges)
-        boot = footer.get(b"routerd.flow.boot", b"").decode()
+        boot = footer.get(b"routerd.flow.boot", b"").decode(errors="replace")
         self._dropped[boot] = max(self._dropped[boot], _number(footer.get(b"routerd.flow.dropped")) or 0)
         if sampling := _number(footer.get(b"routerd.flow.sampling")):
             self._sampling[boot].add(sampling)
@@ -121,4 +122,4 @@ def _groups(file: pq.ParquetFile) -> Iterator["pa.Table"]:
 
 
 def _number(text: bytes | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None
+    return None if text is None else whole(text)

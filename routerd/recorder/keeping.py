@@ -136,7 +136,7 @@ class Keeper:
             found = json.loads(self._told.read_bytes())
         except FileNotFoundError:
             found = {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             LOGGER.error("Flow log: %s is damaged and made anew from the files: %s", self._told, error)
             found = {}
         hours = found.get("hours") if isinstance(found, dict) else None
