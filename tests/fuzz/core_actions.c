@@ -125,7 +125,7 @@ static void python(core_router *c, enum core_stop stop, core_address **addresses
 {
     if (stop == STOP_UNKNOWN) {
         core_address *evicted = NULL;
-        alias_insert(c, c->text_scope, c->text, c->text_length, below(8) ? addresses[below(4)] : NULL, &evicted);
+        alias_insert(c, c->text_scope, c->text, c->text_length, below(8) ? addresses[below(4)] : NULL, below(2), &evicted);
         return;
     }
     if (stop == STOP_LOCAL) {

@@ -98,5 +98,5 @@ def test_every_panel_of_the_dashboard_has_an_answer(
 
 def test_no_alert_fires_for_a_router_that_is_well(server: Prometheus) -> None:
     """The rules are loaded and quiet."""
-    assert get(f"{server.url}/api/v1/rules").body.count('"type":"alerting"') == 15
+    assert get(f"{server.url}/api/v1/rules").body.count('"type":"alerting"') == 16
     assert server.query('ALERTS{alertstate="firing"}') == []

@@ -13,6 +13,8 @@ from proton import Delivery, Message
 from proton.utils import BlockingConnection
 from running import LONG, Configuration, RunningRouter, free_port, until
 
+from routerd.client import Client, Place
+
 NUMBERS = count()
 CLIENTS = "name: clients\n host: 127.0.0.1\n port: 0"
 
@@ -133,6 +135,12 @@ def _refused(port: int) -> bool:
     return False
 
 
+def prefixes(router: RunningRouter) -> set[str]:
+    """Those of configured addresses, as the core has them: the supervisor logs what it has sent to it."""
+    with Client(Place(router.url)) as client:
+        return {row["prefix"] for row in client.query("router.config.address", ["prefix"])}
+
+
 def test_an_address_in_use_is_treated_otherwise(reloading: Reloading) -> None:
     """Two receivers that shared its messages get each of them."""
     connection = reloading.connect()
@@ -142,6 +150,7 @@ def test_an_address_in_use_is_treated_otherwise(reloading: Reloading) -> None:
         "Reload: address prefix news added",
         sections="address {\n prefix: news\n distribution: multicast\n}\n",
     )
+    until(lambda: "news" in prefixes(reloading.router), "the core's knowledge of it")
     sender.link.send(Message("to all"))
     assert [receiver.receive(timeout=LONG).body for receiver in receivers] == ["to all", "to all"]
     connection.close()
