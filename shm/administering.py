@@ -1,7 +1,8 @@
 """The right to manage the router, as its connections have it."""
 
-import ipaddress
 from typing import Final
+
+from shm.hosts import is_loopback
 
 NONE: Final = "none"
 READ: Final = "read"
@@ -26,15 +27,3 @@ def granted(configured: list[str], *, known: bool, host: str) -> str:
     if given:
         return min(given, key=RIGHTS.index)
     return ALL if known or is_loopback(host) else READ
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is one of this machine's own, that nobody else can come from."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback

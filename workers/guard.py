@@ -12,6 +12,7 @@ import msgspec
 from shm.administering import READ, granted
 from shm.complaints import Complaints
 from shm.control import ConnectorSetup, ListenerSetup
+from shm.hosts import host_of
 from shm.security import Admission, PolicySetup
 from shm.stats import COUNTERS
 from workers.neighbours import Ends
@@ -148,12 +149,12 @@ class Guard:
             return self._passed(index, user, Grant(), listener, peer, proved)
         try:
             known = listener.service is not None or mechanism not in STRANGERS
-            grant = self._policy.grant(listener.policy_vhost or hostname, user, address_of(peer), known=known)
+            grant = self._policy.grant(listener.policy_vhost or hostname, user, host_of(peer), known=known)
         except DeniedError:
             self.count("refused_vhost")
             raise
         if index in self.told:
-            grant = told(grant, self.told[index], user, address_of(peer))
+            grant = told(grant, self.told[index], user, host_of(peer))
         return self._passed(index, user, grant, listener, peer, proved)
 
     def leave(self, index: int, connector: ConnectorSetup, user: str, peer: str) -> Passed:
@@ -178,7 +179,7 @@ class Guard:
         if any(limits) or grant.user_id is not None:
             self._engine.limit(index, grant.user_id, *limits)
         configured = [terms.management, grant.admission.management if grant.admission else ""]
-        right = granted(configured, known=proved, host=address_of(peer))
+        right = granted(configured, known=proved, host=host_of(peer))
         return Passed(user, *protection, admission=grant.admission, management=right)
 
     def peer(self, index: int) -> str:
@@ -228,8 +229,3 @@ class Guard:
     def count(self, name: str) -> None:
         """One more in the worker's statistics page."""
         self._counters.add(COUNTERS[name][0])
-
-
-def address_of(peer: str) -> str:
-    """``address:port`` or ``[address]:port`` without the port."""
-    return peer.rpartition(":")[0].strip("[]")

@@ -22,6 +22,7 @@ from typing import Final, Protocol
 from shm.complaints import Complaints
 from shm.control import ListenerSetup
 from shm.failures import failures, start_thread
+from shm.hosts import address_of, host_of
 from workers.cyrus import CONTINUE, MALFORMED, NO_MECHANISM, OK, WRONG, Cyrus, CyrusError, Exchange, Said
 from workers.neighbours import Name
 
@@ -320,7 +321,8 @@ def _less(counter: Counter[str], host: str) -> None:
 
 def _network(peer: str) -> str:
     """Whose logins are counted together: those of an IPv4 address, or of an IPv6 network (/64)."""
-    host = peer.rpartition(":")[0].strip("[]")
-    if ":" not in host:
-        return host
-    return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False))
+    host = host_of(peer)
+    address = address_of(host)
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return host if address is None else str(address)

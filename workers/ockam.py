@@ -8,11 +8,11 @@ from typing import Final, Protocol
 
 from shm.administering import granted
 from shm.control import ConnectorSetup, ListenerSetup
+from shm.hosts import host_of
 from shm.ockam import OckamSetup
 from shm.payloads import ConnectionOpened
 from shm.source_routes import Stop
 from workers import plain
-from workers.guard import address_of
 from workers.neighbours import AmqpError, Name
 from workers.plain import BACK, OTHER, Peer, PlainConnections
 
@@ -89,7 +89,7 @@ class Ockam(PlainConnections):
             listener="" if dialled else one.name,
             connector=one.name if dialled else "",
             number=number,
-            management=granted([one.management], known=False, host=address_of(host)),
+            management=granted([one.management], known=False, host=host_of(host)),
         )
         way = "to" if dialled else "from"
         SERVER.info(

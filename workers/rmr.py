@@ -20,11 +20,11 @@ import msgspec
 
 from shm.administering import granted
 from shm.control import ListenerSetup
+from shm.hosts import host_of
 from shm.payloads import C_ENDPOINT, ConnectionOpened, Endpoint
 from shm.tables import TableSetup, connections
 from workers import plain
 from workers.endpoints import Endpoints
-from workers.guard import address_of
 from workers.neighbours import Name
 from workers.plain import BACK, DATA, OTHER, OUT, Peer, PlainConnections
 from workers.rmr_trace import described
@@ -153,7 +153,7 @@ class Rmr(PlainConnections):
             listener=listener.name if listener else "",
             connector=endpoint.address if endpoint else "",
             number=self._owner.number(index),
-            management=granted([listener.management if listener else ""], known=False, host=address_of(host)),
+            management=granted([listener.management if listener else ""], known=False, host=host_of(host)),
         )
         way = "to" if endpoint else "from"
         SERVER.info("[C%d] connection %s %s opened, RMR", opened.number, way, opened.container)

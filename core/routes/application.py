@@ -12,6 +12,7 @@ is no success, and who has not said anything may run anything (facts rmr 11, M3 
 from typing import Final
 
 from core.routes.writing import Text
+from shm.hosts import host_of
 
 OK, ERR, PENDING, UNKNOWN = "ok", "err", "pending", "unknown"
 
@@ -43,7 +44,7 @@ class Application:
         self.endpoint = endpoint
         self.control = control
         self.dial = dial
-        self.host = dial.rpartition(":")[0].strip("[]")  # that asked for it last, or is dialled
+        self.host = host_of(dial)  # that asked for it last, or is dialled
         self.fixed = fixed  # configured: it is never forgotten
         self.connection = ""
         self.dialled = False  # that connection is one that we have asked for

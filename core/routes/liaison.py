@@ -6,7 +6,7 @@ receives there is the connection. One that we make is asked for as `<table>/$to/
 
 import logging
 from collections.abc import Callable
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -23,6 +23,7 @@ from core.routes.state import Installed
 from core.routes.stream import Stream
 from core.routes.table import MeidMap, Table
 from shm.failures import failures
+from shm.hosts import address_of, host_of
 from shm.tables import CONNECTION
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -141,8 +142,9 @@ class Liaison:
         try:
             self._act(opened(content, _address(number), peer.host), peer, now)
         except (EnvelopeError, BorderError) as error:
-            who = f"Route table {self.table}: a control message from {peer.host}"
-            self._complaints.say(LOGGER, logging.WARNING, who, "was dropped: ", now / a.SECOND, str(error))
+            who = f"Route table {self.table}: a control message from {host_of(peer.host)}"
+            why = f"{error} (the connection's peer is {peer.host})"
+            self._complaints.say(LOGGER, logging.WARNING, who, "was dropped: ", now / a.SECOND, why)
 
     def _act(self, heard: words.Heard, peer: Peer, now: int) -> None:
         """Do what a control message says. Raises BorderError."""
@@ -153,13 +155,13 @@ class Liaison:
                 raise BorderError(heard.fault)
             case words.REQUEST if self.server is not None:
                 self._world.count("table_requests")
-                host = words.host_of(peer.host)
+                host = host_of(peer.host)
                 dial = _dial(self.settings.dial_back, host, heard.source)
                 why = self.server.requested(heard, dial, now) if self._may_ask(host) else NOT_SERVED
                 if why:
-                    who = f"Route table {self.table}: {heard.source} at {host}"
-                    what = "asked for a table and gets none: "
-                    self._complaints.say(LOGGER, logging.WARNING, who, what, now / a.SECOND, why)
+                    who = f"Route table {self.table}: {host}"  # which names itself as it likes
+                    what, detail = "asked for a table and gets none: ", f"{why}; it is {heard.source}"
+                    self._complaints.say(LOGGER, logging.WARNING, who, what, now / a.SECOND, detail)
             case words.STATE if self.server is not None:
                 self.server.answered(heard, now)
             case _:
@@ -195,11 +197,9 @@ class Liaison:
 
     def _may_ask(self, host: str) -> bool:
         """Whether an application at this address gets tables."""
-        try:
-            address = ip_address(host)
-        except ValueError:
+        address = address_of(host)
+        if address is None:
             return False
-        address = getattr(address, "ipv4_mapped", None) or address
         return any(address in one for one in self._served) if self._served else not address.is_global
 
     # ---- tables that come ----
@@ -210,7 +210,7 @@ class Liaison:
             return
         peer.up = True
         if self.client is not None and peer.reached == self.client.manager:
-            self._manager_hosts = {words.host_of(peer.host)}
+            self._manager_hosts = {host_of(peer.host)}
             self.client.connected(self._now)
         elif self.server is not None and peer.reached:
             self.server.reached(peer.reached, _address(peer.number), self._now)
@@ -230,12 +230,11 @@ class Liaison:
 
     def _origin(self, heard: words.Heard, peer: Peer) -> str:
         """Who sends a table, as the log says it; empty: somebody who may not."""
-        host = words.host_of(peer.host)
+        host = host_of(peer.host)
         if host in self._manager_hosts:
             return f"manager {self.settings.manager}"
-        try:
-            address = ip_address(host)
-        except ValueError:
+        address = address_of(host)
+        if address is None:
             return ""
         return f"rmr {heard.source} at {peer.host}" if any(address in one for one in self._networks) else ""
 

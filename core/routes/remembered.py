@@ -3,7 +3,7 @@
 import logging
 import os
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -14,10 +14,16 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 # Endpoint, empty: not known; control port; where it may be connected to, empty: nowhere. Each is host:port.
 Known = list[tuple[str, str, str]]
+_Row = Annotated[list[str], msgspec.Meta(min_length=2, max_length=3)]  # the third is younger than the others
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MODE: Final = 0o600
 LONGEST: Final = 4 << 20  # octets: 10,000 applications have less
+
+
+def _known(row: list[str]) -> tuple[str, str, str]:
+    endpoint, control, *dial = row
+    return endpoint, control, dial[0] if dial else control
 
 
 class Remembered:
@@ -43,7 +49,8 @@ class Remembered:
             if found.st_size > LONGEST:
                 raise ValueError(f"it is longer than {LONGEST} octets")
             if found.st_size:  # a crash of the machine leaves it empty
-                self._saved = self._checked(msgspec.json.decode(self._path.read_bytes(), type=Known))
+                found_there = msgspec.json.decode(self._path.read_bytes(), type=list[_Row])
+                self._saved = self._checked([_known(row) for row in found_there])
         except FileNotFoundError:
             pass
         except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:

@@ -14,6 +14,7 @@ from core.routes.application import Application, Track
 from core.routes.state import Installed
 from core.routes.table import MeidMap, Table
 from core.routes.writing import PIECE, Text
+from shm.hosts import host_of
 
 MOST_CHANGES: Final = 100  # that are remembered; who is behind by more gets everything
 MOST_TEXTS: Final = 16
@@ -139,13 +140,13 @@ class Server:
         endpoint = words.requester(heard.payload)
         one = self._applications.get((endpoint, heard.source))
         if one is None:
-            if why := self._full(heard.host):
+            if ("", heard.source) not in self._applications and (why := self._full(heard.host)):
                 return why
             one = self._adopt(endpoint, heard.source)
         if one.dial != dial and not one.fixed:
             self._reach(one, False)
             one.dial = dial
-        one.host = words.host_of(heard.host)
+        one.host = host_of(heard.host)
         self._asked(one, heard, endpoint, now)
         return ""
 
@@ -154,7 +155,7 @@ class Server:
         known = [one for one in self._applications.values() if not one.fixed]
         if len(known) >= self._limits.all:
             return f"there are {self._limits.all} applications already (maxApplications)"
-        host = words.host_of(peer)
+        host = host_of(peer)
         if sum(one.host == host for one in known) >= self._limits.of_a_host:
             return f"its host has {self._limits.of_a_host} applications already (maxApplicationsPerHost)"
         return ""

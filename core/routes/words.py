@@ -71,11 +71,6 @@ def request(endpoint: str, seconds: int) -> bytes:
     return f"{endpoint} ts={seconds}\n\0".encode()
 
 
-def host_of(place: str) -> str:
-    """The host in host:port, an IPv6 address without brackets."""
-    return place.rpartition(":")[0].strip("[]")
-
-
 def requester(payload: bytes) -> str:
     """Where the application that asks listens; empty: it does not say. Raises BorderError."""
     words = border.lossless(_words(payload)).split()

@@ -1,11 +1,11 @@
 """What must hold of authServicePlugins: a place to ask, and passwords that nobody reads on their way."""
 
-import ipaddress
 from collections.abc import Iterator
 
 from routerd.config.check import Checked
 from routerd.config.source import Mistake, shown
 from routerd.config.transport import AuthServicePlugin, port_number
+from shm.hosts import is_loopback
 
 
 def check_auth_services(checked: list[Checked]) -> Iterator[Mistake]:
@@ -29,13 +29,6 @@ def _service(at: Checked, plugin: AuthServicePlugin) -> Iterator[Mistake]:
             yield at.mistake("port", f"{shown(port)} is no port of a service; give 1 to 65535")
     except ValueError as error:
         yield at.mistake(attribute, f"{error}; give host:port")
-    if plugin.ssl_profile is None and not _here(host):
+    if plugin.ssl_profile is None and not is_loopback(host):
         text = "is missing, so passwords travel to the service in the clear; give one"
         yield at.mistake("sslProfile", text, warning=True)
-
-
-def _here(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

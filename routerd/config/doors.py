@@ -7,7 +7,8 @@ from routerd.config.policy import Policy, Vhost
 from routerd.config.source import Mistake
 from routerd.config.transport import Connector, Listener
 from routerd.security import mechanisms, user_groups
-from shm.administering import ALL, is_loopback
+from shm.administering import ALL
+from shm.hosts import is_loopback
 from workers.policy import CONNECTOR_GROUP
 
 PLAIN = {"PLAIN", "LOGIN", "OAUTHBEARER", "XOAUTH2"}  # mechanisms that send the secret itself

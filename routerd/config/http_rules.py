@@ -1,6 +1,5 @@
 """What must hold of HTTP listeners: names and origins can be compared, and nobody serves AMQP unawares."""
 
-import ipaddress
 from collections.abc import Iterator
 
 from routerd.config.check import Checked
@@ -9,6 +8,7 @@ from routerd.config.source import Mistake, shown
 from routerd.config.transport import Listener
 from routerd.exporter.gate import ANY, is_allowed_host, origin_of
 from routerd.security import words
+from shm.hosts import is_loopback
 
 
 def check_http(checked: list[Checked]) -> Iterator[Mistake]:
@@ -46,13 +46,6 @@ def _open(at: Checked, listener: Listener) -> Iterator[Mistake]:
     if ANY in words(listener.allowed_origins):
         text = f"lets every web page use the router without a login; name the pages, {otherwise}"
         yield at.mistake("allowedOrigins", text, warning=True)
-    elif not _loopback(listener.host):
+    elif not is_loopback(listener.host):
         text = f"serves AMQP over WebSockets to everybody who reaches it, without a login; {otherwise}"
         yield at.mistake("http", text, warning=True)
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

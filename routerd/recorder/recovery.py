@@ -70,16 +70,23 @@ def last_place(root: Path, router: str, started: int) -> int:
 
 
 def recover(root: Path, router: str) -> int:
-    """Make files of what killed recorders of the router left; how many records. Raises OSError."""
+    """Make files of what killed recorders of the router left; how many records.
+
+    Raises what kept one of them from being made into a file, once the others are.
+    """
     rows = 0
+    failed: Exception | None = None
     for path in left_behind(root, router):
         try:
-            file = path.open("r+b")
+            with path.open("r+b") as file:
+                if spool.lock(file):
+                    rows += _recover(root, router, path, file)
         except FileNotFoundError:
             continue
-        with file:
-            if spool.lock(file):
-                rows += _recover(root, router, path, file)
+        except Exception as error:  # whatever is wrong with one spool, the others are no part of it
+            failed = failed or error
+    if failed is not None:
+        raise failed
     return rows
 
 

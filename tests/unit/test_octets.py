@@ -282,7 +282,7 @@ def test_an_entry_takes_any_octets_or_refuses_them(entry: str, what: str, tmp_pa
 # Where octets or digits become Python's, and what proves that any may come, or who alone writes them.
 ELSEWHERE = {
     "core/administration.py": "a message's `to`, decoded without loss as core/addresses.py does",
-    "shm/administering.py": "asks whether it is an address",
+    "shm/hosts.py": "asks whether it is an address",
     "core/exchanges.py": "encodes what was decoded without loss",
     "core/fabric.py": "the same",
     "core/streams.py": "the same",

@@ -3,12 +3,12 @@
 import errno
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from recorder_desk import NOON, Desk
 
-from routerd.recorder import record
+from routerd.recorder import record, recovery
 from routerd.recorder.files import File
 from routerd.recorder.recovery import recover
 from routerd.recorder.spool import Head, Spool, entries, head
@@ -224,3 +224,26 @@ def test_records_that_go_round_the_ring_s_end_are_whole(desk: Desk, tmp_path: Pa
     desk.recorder = None  # type: ignore[assignment]  # it is dead
     assert recovered(desk) == 8
     assert numbers(desk) == list(range(1, 9))
+
+
+def test_a_spool_that_cannot_be_recovered_keeps_no_other_from_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is wrong with one, it is told once the others are files."""
+    turns(desk, 4)
+    (bad,) = spools(desk)
+    desk.make()
+    turns(desk, 3)
+    desk.make()
+    make = recovery._recover
+
+    def plant(root: Path, router: str, path: Path, file: BinaryIO) -> int:
+        if path == bad:
+            raise ValueError("planted")
+        return make(root, router, path, file)
+
+    monkeypatch.setattr(recovery, "_recover", plant)
+    with pytest.raises(ValueError, match="planted"):
+        recover(desk.root / "raw", "me")
+    assert bad in spools(desk)
+    assert numbers(desk) == [5, 6, 7]

@@ -109,7 +109,7 @@ def test_a_request_of_somebody_without_a_proper_name_is_dropped_and_said(
     assert list(world.liaison.server or ()) == []
     lines = [one.getMessage() for one in caplog.records]
     assert len(lines) == 1
-    assert "a control message from 10.0.0.9:5 was dropped: the request's first word" in lines[0]
+    assert "a control message from 10.0.0.9 was dropped: the request's first word" in lines[0]
     world.say(1, REQUEST, b"app:4560 ts=1\n\0", source="app:4561")
     assert [one.endpoint for one in world.liaison.server or ()] == ["app:4560"]
 

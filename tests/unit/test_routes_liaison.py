@@ -336,3 +336,12 @@ def test_who_may_ask_for_tables(
     assert world.liaison.server is not None
     assert len(list(world.liaison.server)) == known
     assert ("asked for a table and gets none: serveTo" in caplog.text) == (not known)
+
+
+def test_one_host_that_asks_by_many_names_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A message may name any source: the line is the host's."""
+    world = World(serve=True, serve_to=("8.8.0.0/16",))
+    for number in range(1, 100):
+        world.connect(number, f"10.0.0.3:{number}")
+        world.say(number, REQUEST, b"app:1 ts=5\n\0", source=f"app:{number}")
+    assert len([one for one in caplog.records if "gets none" in one.getMessage()]) == 1

@@ -148,6 +148,16 @@ def test_applications_are_remembered(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_applications_of_an_earlier_version_are_found_again(tmp_path: Path) -> None:
+    """Its file has no places to connect to: those were the control ports."""
+    path = tmp_path / "known"
+    path.write_bytes(b'[["app:4560", "10.0.0.3:4561"]]')
+    remembered = Remembered(str(path))
+    assert remembered.load() == [("app:4560", "10.0.0.3:4561", "10.0.0.3:4561")]
+    remembered.save([("b:1", "b:2", "")])
+    assert Remembered(str(path)).load() == [("b:1", "b:2", "")]
+
+
 @pytest.mark.parametrize(
     "content", [b"hello", b"[1]", b'[["a"]]', b"\xff", b"[" * 100_000, b"[]" + b" " * LONGEST]
 )

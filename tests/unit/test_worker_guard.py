@@ -12,7 +12,7 @@ from shm import stats
 from shm.complaints import Complaints
 from shm.control import ConnectorSetup, ListenerSetup
 from shm.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
-from workers.guard import LINE_BURST, TELL_SECONDS, Guard, address_of
+from workers.guard import LINE_BURST, TELL_SECONDS, Guard
 from workers.policy import DeniedError
 from workers.tls import CertificateError
 
@@ -250,10 +250,6 @@ def test_connections_that_were_not_opened_are_few_lines(caplog: pytest.LogCaptur
         ("DEBUG", "connection of 10.0.0.1:59 ended"),
         ("INFO", "connection of 10.0.0.1:60 ended (and 2 others since the last such line)"),
     ]
-
-
-def test_peers_without_their_port() -> None:
-    assert [address_of(one) for one in ("1.2.3.4:5", "[::1]:5", "-")] == ["1.2.3.4", "::1", ""]
 
 
 def test_the_native_counters_have_the_places_that_statistics_name() -> None:
