@@ -42,7 +42,7 @@ for folder in /etc /var /opt "$CHECKOUT"; do
     mount -t overlay none -o "$layers" "$folder"
 done
 mount -t tmpfs none /dev/shm
-mkdir -p /etc/routerd /var/log/routerd /var/lib/routerd "$HERE/home"
+mkdir "$HERE/home"
 export HOME="$HERE/home" PATH="$CHECKOUT/.venv/bin:$PATH"
 cd "$CHECKOUT"
 started=0

@@ -107,8 +107,6 @@ class Steps:
         self.stop()
 
     def prepare(self) -> None:
-        for folder in ("sysusers.d", "tmpfiles.d", "routerd"):
-            Path("/etc", folder).mkdir(exist_ok=True)  # Debian has them, and this container nothing
         self.install()
         systemd_listeners.prepare()
         self.configure()
