@@ -14,12 +14,13 @@ from routerd.confidential import environment
 from routerd.policy import FORGIVEN_AFTER, HISTORY, Life, deaths_in_a_row, restart_delay
 from routerd.signals import HANDLED
 from routerd.stopping import Stopping
-from shm.control import Fatal, FromChild, Setup
+from shm.control import Exit, Fatal, FromChild, Setup
 
 READY_SECONDS = 20.0  # a slow machine starting many workers at once needs a few; more is a hang
 CLOSING_SECONDS = 1.0  # between a child's closing its control socket and its exit
 FULL_SECONDS = 60.0  # between two deaths of one kind that are told with their traceback
 MANY = 3  # deaths in a row
+LAST_FILE_SECONDS = 30.0  # a recorder that is told to end, while the router goes on, ends its file
 
 Command = Callable[[str, int], list[str]]
 
@@ -163,6 +164,13 @@ class Place:
     @property
     def serving(self) -> bool:
         return self.child is not None and self.child.ready is not None
+
+    def end_file(self, now: float) -> None:
+        """Tell a recorder to end, in its own time: nobody waits for it."""
+        assert self.child is not None
+        self.dismissed = True
+        self.child.send(Exit())
+        self.child.kill_at, self.child.why = now + LAST_FILE_SECONDS, "it was told to end"
 
     def delay(self, now: float) -> float:
         """Seconds until the next generation may start."""

@@ -36,7 +36,6 @@ from shm.control import (
     CoreBack,
     CoreGone,
     Drained,
-    Exit,
     Fatal,
     FromChild,
     Quiesced,
@@ -46,7 +45,6 @@ from shm.control import (
 )
 
 LAST_SECONDS = 2.0  # beyond everybody else's end, for a recorder to end its file
-LAST_FILE_SECONDS = 30.0  # a recorder that is not wanted any more ends its file
 QUIESCE_SECONDS = 3.0  # a worker lets go of a dead core in one turn of its loop
 
 LOGGER = logging.getLogger("SERVER")
@@ -154,11 +152,11 @@ class Family:
             self.stopping.hurry(now)
 
     def roll(self, grace: float) -> bool:
-        """Begin to replace the workers one at a time, then the core; False: that is going on, or a stop."""
+        """Begin to replace workers, core and recorder one at a time; False: that is going on, or a stop."""
         if self.rolling is not None or self.stopping is not None:
             return False
         self.spares.dismiss("it is as old as those that are replaced")
-        self.rolling = Rolling(self.core, self.workers, grace, self._memory.wake_core)
+        self.rolling = Rolling(self.core, self.workers, self.recorder, grace, self._memory.wake_core)
         return True
 
     def change(self, blueprint: Blueprint, pinning: Pinning | None = None, now: float = 0.0) -> None:
@@ -175,12 +173,7 @@ class Family:
                     place.child.send(message, descriptors)
         self._memory.wake_core()
         if self.recorder.child is not None and not blueprint.records:
-            self.recorder.dismissed = True
-            self.recorder.child.send(Exit())
-            self.recorder.child.kill_at, self.recorder.child.why = (
-                now + LAST_FILE_SECONDS,
-                "it was told to end",
-            )
+            self.recorder.end_file(now)
 
     def _place(self, blueprint: Blueprint, pinning: Pinning, now: float) -> None:
         if self.core.cpus != pinning.core:

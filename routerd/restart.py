@@ -23,6 +23,9 @@ from shm.segment import DIRECTORY, SegmentError
 
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 10.0  # without progress: say what is waited for; a worker drains for 3 s and starts in one
+OVER = (
+    "All processes are new, but for the supervisor and, with http, the exporter: they are as old as before."
+)
 _CONTROL = re.compile(r"routerd-(?P<id>.*)-(?P<pid>\d+)-control")
 
 
@@ -145,8 +148,9 @@ class Follower:
 
     @property
     def waiting(self) -> list[str]:
-        """Who has no successor yet; a worker that was removed meanwhile needs none."""
-        there = {page.process for page in self._all()}
+        """Who has no successor yet; a worker that was removed meanwhile needs none. A recorder that has ended
+        is on no page, but another one follows."""
+        there = {page.process for page in self._all()} | {"recorder"}
         return [process for process in self._before if process not in self._done and process in there]
 
     def step(self) -> Iterator[str]:
@@ -166,7 +170,7 @@ class Follower:
 
 def _serves(page: Page, before: Page) -> bool:
     """Whether a successor of an earlier process is at work."""
-    accepts = page.process == "core" or bool(page.counters["accepting"])
+    accepts = page.process in ("core", "recorder") or bool(page.counters["accepting"])
     return page.generation > before.generation and bool(page.pid) and accepts
 
 
@@ -189,7 +193,7 @@ def rolling(router: Found, timeout: float) -> int:
         for line in follower.step():
             print(line, flush=True)
         if not follower.waiting:
-            print("All processes are new.", flush=True)
+            print(OVER, flush=True)
             return 0
         if not _lives(DIRECTORY / f"{router.prefix[1:]}-control"):
             raise RestartError(f"router {router.id} has stopped meanwhile; its log says why")

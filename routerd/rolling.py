@@ -1,11 +1,13 @@
-"""Workers replaced one at a time, then the core: new code takes over while the others serve.
+"""Workers replaced one at a time, then the core and the recorder: new code takes over while others serve.
 
     waiting --all serve--> leaving --its process is gone--> waiting --...--> (over)
 
 A worker that leaves goes through the phases of a stop for itself (routerd.stopping): it accepts nobody, lets
 deliveries settle, closes its connections, exits. The others accept meanwhile, and if it is the only one,
 clients wait in the sockets' queues. The core exits at once; the workers keep their connections and wait for
-the next one. Prohibited: somebody leaving before the successor of the last one serves. So new code that does
+the next one. The recorder, the last, has the time that its file takes; what happens meanwhile waits in its
+ring, and nobody waits for its successor. The exporter stays: WebSockets with TLS would end with it.
+Prohibited: a worker or the core leaving before the successor of the last one serves. So new code that does
 not start costs one process, not all.
 """
 
@@ -23,13 +25,18 @@ LOGGER = logging.getLogger("SERVER")
 
 
 class Rolling:
-    """One pass over all workers and the core. Time is an argument; nothing here blocks."""
+    """One pass over all workers, the core and the recorder. Time is an argument; nothing here blocks."""
 
     def __init__(
-        self, core: Place, workers: Sequence[Place], grace: float, wake_core: Callable[[], None]
+        self,
+        core: Place,
+        workers: Sequence[Place],
+        recorder: Place,
+        grace: float,
+        wake_core: Callable[[], None],
     ) -> None:
         self._everybody = [*workers, core]
-        self._left = [*workers, core]
+        self._left = [*workers, core, recorder]
         self._grace = grace
         self._wake_core = wake_core
         self._leaving: Place | None = None
@@ -38,14 +45,16 @@ class Rolling:
 
     def step(self, now: float) -> bool:
         """Do what is due; True when it is over."""
-        self._left = [place for place in self._left if place.leaving is None]
+        self._left = [place for place in self._left if _has_to_leave(place)]
         if self._leaving is not None and (not self._asked(self._leaving) or self._leaving.leaving):
             self._leaving = self._stopping = None
         if self._leaving is not None:
             self._go_on(self._leaving, now)
         elif all(place.serving and not place.quiet for place in self._everybody if place.leaving is None):
             if not self._left:
-                event(LOGGER, NOTICE, "Rolling restart: all processes are new")
+                event(
+                    LOGGER, NOTICE, "Rolling restart: all processes are new, but for supervisor and exporter"
+                )
                 return True
             self._begin(self._left.pop(0), now)
         return False
@@ -71,7 +80,9 @@ class Rolling:
     def _begin(self, place: Place, now: float) -> None:
         event(LOGGER, NOTICE, f"Rolling restart: {place.name} leaves", generation=place.generation)
         self._leaving, self._generation = place, place.generation
-        if place.role == "worker":
+        if place.role == "recorder":
+            place.end_file(now)
+        elif place.role == "worker":
             self._stopping = Stopping(now, self._grace, {place.index})
             self._order(place, Phase.DRAINING)
         else:
@@ -92,3 +103,8 @@ class Rolling:
             place.child.send(order(phase, REPLACED))
         if place.role == "core":
             self._wake_core()
+
+
+def _has_to_leave(place: Place) -> bool:
+    """A worker that is to be removed leaves anyway; the recorder that starts next has the new code."""
+    return place.leaving is None and (place.role != "recorder" or place.child is not None)

@@ -362,7 +362,7 @@ class Supervisor:
 
     def _roll(self) -> None:
         if self._family.roll(self._config.router.stop_grace_seconds):
-            event(LOGGER, NOTICE, "Rolling restart: the workers are replaced one at a time, then the core")
+            event(LOGGER, NOTICE, "Rolling restart: workers, core and recorder are replaced one at a time")
         else:
             event(LOGGER, logging.WARNING, "Rolling restart refused: one is going on, or the router stops")
 

@@ -31,7 +31,12 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def router(code: Path, tmp_path: Path) -> Iterator[RunningRouter]:
-    router = RunningRouter(tmp_path, Configuration(router="workers: 2\n arenaSize: 4"))
+    log = f"flowLog {{\n directory: {tmp_path / 'flows'}\n rollAge: 1\n}}\n"
+    http = "listener {\n host: 127.0.0.1\n port: 0\n http: yes\n}\n"
+    router = RunningRouter(
+        tmp_path, Configuration(router="workers: 2\n arenaSize: 4", sections=f"{http}{log}")
+    )
+    until(lambda: "recorder serves" in router.log and "exporter serves" in router.log, "recorder, exporter")
     yield router
     router.kill()
 
@@ -71,8 +76,13 @@ def test_new_code_takes_over_and_nobody_is_refused(router: RunningRouter, code: 
     done = restart("--pid", str(router.process.pid))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert [line.split(" is new")[0] for line in lines[1:-1]] == ["worker-0", "worker-1", "core"], lines
-    assert lines[-1] == "All processes are new."
+    assert [line.split(" is new")[0] for line in lines[1:-1]] == [
+        "worker-0",
+        "worker-1",
+        "core",
+        "recorder",
+    ], lines
+    assert lines[-1].startswith("All processes are new, but for the supervisor")
     assert product(router) == "the next one"
     assert "next core started" in router.log
     file = code / "pid"

@@ -12,15 +12,21 @@ from shm.onlooker import Page
 class Router:
     """Two workers and a core, each of a generation."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: str) -> None:
         self.now = 0.0
-        self.generations = {"worker-0": 1, "worker-1": 1, "core": 1, "supervisor": 1}
+        self.generations = dict.fromkeys(("worker-0", "worker-1", "core", "supervisor", *more), 1)
         self.missing = ""
         self.follower = Follower(self.pages, lambda: self.now)
 
     def pages(self) -> list[Page]:
         return [
-            Page(name, 0 if name == self.missing else 100 * generation, generation, 1, {"accepting": 1})
+            Page(
+                name,
+                0 if name == self.missing else 100 * generation,
+                generation,
+                1,
+                {"accepting": int(name.startswith("worker-"))},
+            )
             for name, generation in self.generations.items()
         ]
 
@@ -52,6 +58,20 @@ def test_a_worker_that_is_removed_meanwhile_is_not_waited_for() -> None:
     router = Router()
     del router.generations["worker-1"]
     assert router.follower.waiting == ["worker-0", "core"]
+
+
+def test_a_recorder_is_replaced_too_and_waited_for_while_there_is_none() -> None:
+    """It accepts nobody, and an onlooker lists none between the end of one and the start of the next."""
+    router = Router("recorder")
+    assert router.follower.total == 4
+    router.generations["worker-0"] = router.generations["worker-1"] = router.generations["core"] = 2
+    assert router.said() == ["worker-0 is new", "worker-1 is new", "core is new"]
+    del router.generations["recorder"]
+    assert router.said() == []
+    assert router.follower.waiting == ["recorder"]
+    router.generations["recorder"] = 2
+    assert router.said() == ["recorder is new"]
+    assert router.follower.waiting == []
 
 
 def test_the_only_router_is_meant_and_of_several_one_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from routerd.child import Place
+from routerd.child import LAST_FILE_SECONDS, Place
 from routerd.rolling import REPLACED, Rolling
 from routerd.stopping import CLOSE_SECONDS, EXIT_SECONDS, Phase
 from shm.control import Exit, StopAccepting
@@ -15,7 +15,8 @@ class FakeChild:
     def __init__(self) -> None:
         self.ready: float | None = 0.0
         self.sent: list[msgspec.Struct] = []
-        self.killed = ""
+        self.killed, self.why = "", ""
+        self.kill_at: float | None = None
 
     def send(self, message: msgspec.Struct, descriptors: Sequence[int] = ()) -> None:
         self.sent.append(message)
@@ -30,10 +31,14 @@ class Home:
     def __init__(self) -> None:
         self.workers = [Place("worker", 0, []), Place("worker", 1, [])]
         self.core = Place("core", 2, [])
+        self.recorder = Place("recorder", 0, [])
         for place in (*self.workers, self.core):
             self.born(place)
         self.woken = 0
-        self.rolling = Rolling(self.core, self.workers, 2.0, self.wake_core)
+        self.rolling = self.roll()
+
+    def roll(self) -> Rolling:
+        return Rolling(self.core, self.workers, self.recorder, 2.0, self.wake_core)
 
     def wake_core(self) -> None:
         self.woken += 1
@@ -92,6 +97,48 @@ def test_one_after_the_other_leaves_and_is_replaced(home: Home) -> None:
     home.workers[0].quiet = False
     assert home.rolling.step(0.8)
     assert home.child(0).sent == home.child(1).sent == home.child(2).sent == []
+
+
+def test_the_recorder_leaves_last_and_has_the_time_that_its_file_takes(home: Home) -> None:
+    """With the old one gone it is over: what follows is a start like any other, for which no spare waits."""
+    home.born(home.recorder)
+    old = home.recorder.child
+    home.rolling = home.roll()
+    home.rolling.step(0.0)
+    for index in (0, 1):
+        home.leaves(index, 0.1)
+        home.born(home.workers[index])
+        home.rolling.step(0.2)
+    assert isinstance(old, FakeChild)
+    assert not old.sent
+    home.core.child = None
+    home.rolling.step(0.3)
+    home.born(home.core)
+    assert not home.rolling.step(0.4)
+    assert old.sent == [Exit()]
+    assert home.recorder.dismissed
+    assert (old.kill_at, home.rolling.deadline) == (0.4 + LAST_FILE_SECONDS, None)
+    assert not home.rolling.step(20.0)
+    home.recorder.child = None
+    assert home.rolling.step(20.1)
+
+
+def test_a_recorder_that_is_not_there_or_not_ready_holds_nobody_up(home: Home) -> None:
+    """The next one has the new code anyway; one that was started before has not."""
+    home.born(home.recorder, ready=False)
+    home.rolling = home.roll()
+    home.rolling.step(0.0)
+    home.leaves(0, 0.1)
+    home.born(home.workers[0])
+    home.rolling.step(0.2)
+    home.leaves(1, 0.3)
+    home.born(home.workers[1])
+    home.recorder.child = None
+    home.rolling.step(0.4)
+    home.core.child = None
+    home.rolling.step(0.5)
+    home.born(home.core)
+    assert home.rolling.step(0.6)
 
 
 def test_a_worker_that_does_not_drain_is_closed_after_the_grace(home: Home) -> None:
