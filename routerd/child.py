@@ -11,14 +11,21 @@ import msgspec
 
 from routerd.channel import Channel, ChannelClosedError, pair
 from routerd.confidential import environment
-from routerd.policy import FORGIVEN_AFTER, HISTORY, Life, deaths_in_a_row, restart_delay
+from routerd.policy import (
+    CRASHES,
+    FORGIVEN_AFTER,
+    FULL_SECONDS,
+    HISTORY,
+    Life,
+    deaths_in_a_row,
+    restart_delay,
+)
 from routerd.signals import HANDLED
 from routerd.stopping import Stopping
 from shm.control import Exit, Fatal, FromChild, Setup
 
 READY_SECONDS = 20.0  # a slow machine starting many workers at once needs a few; more is a hang
 CLOSING_SECONDS = 1.0  # between a child's closing its control socket and its exit
-FULL_SECONDS = 60.0  # between two deaths of one kind that are told with their traceback
 MANY = 3  # deaths in a row
 LAST_FILE_SECONDS = 30.0  # a recorder that is told to end, while the router goes on, ends its file
 
@@ -48,7 +55,7 @@ def guess(how: str) -> str:
     """Why a child may have ended as the kernel says that it did, where nobody has said it."""
     if how == "SIGKILL":
         return "killed from outside: by somebody, or by the kernel for want of memory, which dmesg tells"
-    if how in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE"):
+    if how in CRASHES:
         return "it crashed; coredumpctl has it, if core dumps are kept"
     if how.startswith("SIG"):
         return "killed from outside"
@@ -189,12 +196,14 @@ class Place:
         return list(self._told)
 
     def trouble(self, now: float) -> str:
-        """What is to be said of a child that keeps dying; empty: it does not."""
+        """What is to be said of a child that keeps dying, or did until just now; empty: it does not."""
         deaths = deaths_in_a_row(self.lives)
         recovered = self.child is not None and now - (self.child.ready or now) >= FORGIVEN_AFTER
         if deaths < MANY or recovered:
             return ""
         count = f"{deaths} or more" if deaths == HISTORY else str(deaths)
+        if self.serving:
+            return f"{self.name} serves again after {count} deaths in a row, the last one: {self.cause}"
         return f"{self.name} keeps dying, {count} times in a row: {self.cause}"
 
 

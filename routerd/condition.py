@@ -6,7 +6,7 @@ from routerd.child import Place
 from routerd.family import Family
 from routerd.setup import Blueprint
 
-_LACKING: Final = {"exporter": "no http", "recorder": "no flow log"}  # while one keeps dying
+_LACKING: Final = {"exporter": "no http", "recorder": "no flow log"}  # while one does not serve
 
 
 def condition(family: Family, blueprint: Blueprint, connections: int, note: str, now: float) -> str:
@@ -21,7 +21,7 @@ def condition(family: Family, blueprint: Blueprint, connections: int, note: str,
 def _trouble(place: Place, now: float) -> str:
     text = place.trouble(now)
     lacking = _LACKING.get(place.role)
-    return f"{lacking}: {text}" if text and lacking else text
+    return f"{lacking}: {text}" if text and lacking and not place.serving else text
 
 
 def _is_wanted(place: Place, blueprint: Blueprint) -> bool:

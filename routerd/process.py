@@ -27,8 +27,9 @@ import msgspec
 from routerd.calling import call
 from routerd.channel import Channel, ChannelClosedError, ChildEnd, of_child
 from routerd.log import LogError, configure, keep_in
+from routerd.policy import CRASHES, FULL_SECONDS
 from shm.control import Exit, Fatal, LogSetup, Setup, ToChild
-from shm.failures import watch_process
+from shm.failures import start_thread, watch_process
 from shm.journal import journal_of
 from shm.segment import DIRECTORY, Names
 
@@ -67,8 +68,7 @@ def main(argv: list[str]) -> int:
         setup = _setup(channel, None if spare else SETUP_SECONDS)
         if setup is None:
             return 0
-        if any(kind.startswith("SIG") for kind in setup.known_failures):
-            faulthandler.disable()  # the stack of such an end stands in the log already
+        spare_stacks(setup.known_failures)
         if spare:
             setup = with_descriptors(setup, channel.take_descriptors())
             _take_role(setup, control)
@@ -111,6 +111,19 @@ def _import_everything(channel: ChildEnd) -> None:
         importlib.import_module(ROLES["core"])
         if not select([channel], [], [], 0)[0]:
             importlib.import_module(ROLES["worker"]).warm_up()
+
+
+def spare_stacks(known_failures: list[str]) -> None:
+    """Leave no stack for a minute if a former process of this place has just crashed and left one. Who was
+    killed by another signal has left none."""
+    if faulthandler.is_enabled() and not CRASHES.isdisjoint(known_failures):
+        faulthandler.disable()
+        start_thread("stacks", _leave_stacks_later, again=1.0)
+
+
+def _leave_stacks_later() -> None:
+    time.sleep(FULL_SECONDS)
+    faulthandler.enable()
 
 
 def _take_role(setup: Setup, control: int) -> None:

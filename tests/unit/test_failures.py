@@ -1,6 +1,7 @@
 """Nothing ends in silence: in a thread, the core or a page each exception is told, counted, survived."""
 
 import ast
+import faulthandler
 import logging
 import socket
 import sys
@@ -20,6 +21,7 @@ from test_worker_logins import Home
 from core.management.service import Service
 from core.routes.intake import Aside, Feed, Values
 from routerd.exporter.server import Connection, Server
+from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
 from shm import failures as module
 from shm import native as n
@@ -153,12 +155,23 @@ def logins(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
     return lambda: ("admit", 2000, "bob") in home.done
 
 
+def stacks(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
+    """It is tried again."""
+    enabled: list[bool] = []
+    monkeypatch.setattr(faulthandler, "is_enabled", lambda: True)
+    monkeypatch.setattr(faulthandler, "disable", lambda: None)
+    monkeypatch.setattr(faulthandler, "enable", once(lambda: enabled.append(True)))
+    spare_stacks(["SIGSEGV"])
+    return lambda: enabled == [True]
+
+
 PLANTED = {
     ("workers/logins.py", "logins"): logins,
     ("core/routes/intake.py", "tables"): tables,
     ("core/management/service.py", "management"): management,
     ("workers/lookup.py", "lookup"): lookup,
     ("routerd/recorder/main.py", "flow log"): flow_log,
+    ("routerd/process.py", "stacks"): stacks,
 }
 # Threads that need no `start_thread`: what they raise, their caller gets.
 ASKED = {"pipeline/survey.py": "ThreadPoolExecutor"}

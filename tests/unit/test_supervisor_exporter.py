@@ -203,6 +203,10 @@ def test_one_that_keeps_dying_is_told_of_and_backs_off(home: Home, monkeypatch: 
         now = max(now, home.family.next_step(now) or now)
         home.family.step(now)
     home.family.said(exporter, Ready(1), now)
+    assert status() == (  # it serves again: nothing is lacking now
+        f"2 of 2 workers serve, 5 connections; exporter serves again after {starts} deaths in a row, "
+        "the last one: FileNotFoundError: /proc/stat"
+    )
     now += 31.0  # it serves
     assert status() == "2 of 2 workers serve, 5 connections"
     assert condition(home.family, home.blueprint(), 5, "", now).endswith("5 connections")
