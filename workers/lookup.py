@@ -27,7 +27,10 @@ class Lookup:
         self._find(socket.AI_NUMERICHOST)
         if not self.addresses:
             self.done, self.error = False, ""
-            start_thread("lookup", self._find)
+            try:
+                start_thread("lookup", self._find)
+            except RuntimeError as error:  # the system gives no more threads
+                self.done, self.error = True, f"host {host} cannot be looked up: {error}"
 
     def _find(self, flags: int = 0) -> None:
         host, port, family = self._asked

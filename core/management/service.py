@@ -198,9 +198,15 @@ class Service:
             LOGGER.error("a management request of %s refused: %s", requester.peer, request.text)
             response = Response(request.status, {}, request.text)
         elif requester.led and requester.may_read(request.operation):
-            if self._passed_on(requester.led, codec.led(content, requester.led)):
-                return
-            response = Response(NOT_FOUND, {}, f"no router is known that {requester.led} leads to")
+            try:
+                if self._passed_on(requester.led, codec.led(content, requester.led)):
+                    return
+                response = Response(NOT_FOUND, {}, f"no router is known that {requester.led} leads to")
+            except ManagementError as error:
+                response = Response(error.status, {}, error.text)
+            except Exception as error:  # whoever asks has to hear of it
+                failures.tell(f"passing a management request of {requester.peer} on", error, "it is refused")
+                response = Response(INTERNAL, {}, f"the request cannot be passed on: {error}")
         else:
             response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
         if response.status >= BAD_REQUEST:

@@ -5,7 +5,7 @@ count against what is there before believing it.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 NULL: Final = b"\x40"
@@ -100,12 +100,12 @@ _FIXED: Final[dict[int, str | None]] = {
     0x61: ">h",
     0x70: ">I",
     0x71: ">i",
-    0x72: None,
+    0x72: ">f",
     0x73: None,
     0x74: None,
     0x80: ">Q",
     0x81: ">q",
-    0x82: None,
+    0x82: ">d",
     0x83: None,
     0x84: None,
     0x94: None,
@@ -132,15 +132,21 @@ class Parser:
     """Reads values from the front of some bytes to their end.
 
     Integers of every width become int, strings and symbols str, lists and arrays list, maps dict. Raises
-    WireError.
+    WireError. ``most``: so many values.
     """
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, most: int = MOST_VALUES) -> None:
         if len(content) > LONGEST_MESSAGE:
             raise WireError(f"it is longer than {LONGEST_MESSAGE} octets")
         self._content = content
         self._at = 0
         self._values = 0
+        self._most = most
+
+    @property
+    def at(self) -> int:
+        """How many octets have been read."""
+        return self._at
 
     @property
     def finished(self) -> bool:
@@ -149,6 +155,28 @@ class Parser:
     def value(self) -> Any:
         """The next value."""
         return self._value(len(self._content), 0)
+
+    def descriptor(self) -> Any:
+        """That of a described value; what it describes is read next."""
+        end = len(self._content)
+        if self._take(1, end)[0]:
+            raise WireError("a value has no descriptor")
+        return self._value(end, 1)
+
+    def fields(self) -> Iterator[bytes]:
+        """The values of a list, each as it is encoded."""
+        end = len(self._content)
+        code = self._take(1, end)[0]
+        if code == 0x45:
+            return
+        if code & ~0x10 != 0xC0:
+            raise WireError("a value is no list")
+        end, count = self._inside(code, end, 0)
+        for _ in range(count):
+            at = self._at
+            self._value(end, 1)
+            yield self._content[at : self._at]
+        self._must_be_at(end)
 
     def _take(self, count: int, end: int) -> bytes:
         at = self._at
@@ -176,7 +204,7 @@ class Parser:
         """Short texts and small numbers, which nearly everything is made of."""
         self._values += 1
         at = self._at
-        if at >= end or self._values > MOST_VALUES:
+        if at >= end or self._values > self._most:
             raise WireError("a value is cut short, or one too many")
         octet = self._content[at]
         if code in _SMALL:
@@ -190,8 +218,8 @@ class Parser:
 
     def _of(self, code: int, end: int, depth: int) -> Any:
         self._values += 1
-        if self._values > MOST_VALUES:
-            raise WireError(f"it has more than {MOST_VALUES} values")
+        if self._values > self._most:
+            raise WireError(f"it has more than {self._most} values")
         if code in _FIXED:
             return self._fixed(code, end)
         if code in _EMPTY:

@@ -263,7 +263,10 @@ class Aside(Intake):
                 self._keeper.step()  # while nobody waits for anything else
                 continue
             if job is None:
-                self._keeper.flush()
+                try:
+                    self._keeper.flush()
+                except Exception as error:  # nothing begins anew at the end
+                    failures.tell("keeping route tables at the end", error, "the files of before stay")
                 return
             if isinstance(job, _Keep):
                 self._keeper.put(job.path, job.use)

@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -103,7 +104,11 @@ class Keeper:
         if self._writing is not None and self._writing.path == path:
             self._writing.leave()
             self._writing = None
-        Path(path).unlink(missing_ok=True)
+        try:
+            Path(path).unlink(missing_ok=True)
+        except OSError as error:
+            text = "The file %s of a route table no longer in use cannot be removed: %s; delete it by hand"
+            LOGGER.warning(text, path, error.strerror)
 
     def step(self) -> None:
         """Write a piece. What goes wrong is said once for each file, and the one of before stays."""
@@ -162,9 +167,12 @@ class _File:
 
     def leave(self) -> None:
         """Give up on it."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        Path(self._beside).unlink(missing_ok=True)
+        fd, self._fd = self._fd, -1
+        with suppress(OSError):  # whoever gives up on it has said why
+            if fd >= 0:
+                os.close(fd)
+        with suppress(OSError):
+            Path(self._beside).unlink(missing_ok=True)
 
 
 def _digest(content: bytes = b"") -> "hashlib.blake2b":

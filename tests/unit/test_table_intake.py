@@ -5,6 +5,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from core.routes.intake import SWITCH_SECONDS, Aside, Outcome
 from shm import native as n
 
@@ -67,3 +69,33 @@ def test_a_text_that_cannot_be_built_ends_nothing() -> None:
         assert time.monotonic() < end
         site.core.plane.step()
     assert [one.table_id for one in outcomes] == ["w"]
+
+
+def test_a_stash_that_cannot_be_removed_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The thread goes on, and what comes next is done."""
+    intake = Aside(lambda: None)
+    (tmp_path / "folder").mkdir()
+    intake.keep(str(tmp_path / "folder"), None)  # no file: whoever removes it fails
+    outcomes: list[Outcome] = []
+    intake.put(KeyedSite().plan.feed("test", outcomes.extend), table("next", "a:1"), last=True)
+    thread = intake._thread
+    intake.close()
+    assert len(intake.made) == 1
+    assert not thread.is_alive()
+    assert "folder of a route table no longer in use cannot be removed" in caplog.text
+    assert "thread tables failed" not in caplog.text
+
+
+def test_the_thread_ends_though_keeping_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the end of a core nothing begins anew, and what failed is told."""
+
+    def fail() -> None:
+        raise RuntimeError("planted")
+
+    intake = Aside(lambda: None)
+    monkeypatch.setattr(intake._keeper, "flush", fail)
+    intake.close()
+    assert not intake._thread.is_alive()
+    assert "keeping route tables at the end failed: RuntimeError: planted" in caplog.text
