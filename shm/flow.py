@@ -97,8 +97,8 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "int64",
         False,
         "",
-        "number of the row among those of its `router_id`, `boot_id` and `worker_id`, from 1; what is "
-        "missing was lost",
+        "number of the row among those of its `router_id`, `boot_id` and `worker_id`, from 1; one that is "
+        "missing between two others was lost; of those behind the last one nothing is known",
     ),
     Column(
         "boot_id", "dictionary", False, "", "one life of the router's core: another one after every restart"

@@ -165,6 +165,7 @@ def test_what_others_put_beside_the_parts_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_missing_are_the_numbers_that_did_not_come() -> None:
-    """Between files and within one; not those in front of the first, which may be older than the log."""
+    """Between files and within one; not those in front of the first, which may be older than the log, nor
+    those behind the last, of which nobody knows."""
     assert State().missing() == 0
     assert State(0, 12, 0, {"a": [(5, 9), (12, 15)], "b": [(1, 10)]}, {}).missing() == 9

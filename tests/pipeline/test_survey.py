@@ -79,7 +79,7 @@ def test_files_that_share_some_records_are_tangled() -> None:
 
 
 def test_lost_records_are_counted() -> None:
-    """Between files, and within one."""
+    """Between files, and within one; nobody knows what a life that ended would have had behind its last."""
     found = Survey()
     untangle((span_file("a", 1, 10, 9), span_file("b", 21, 30)), found)
     assert found.lost() == 11
