@@ -3,9 +3,11 @@
     agreeing --a step of more than an hour--> doubting --it is taken back--> agreeing
     doubting --a day later it still stands--> agreeing
 
-A step is what the time of day has moved beyond what has passed by a clock that nobody can set. While it is
-doubted the earlier of the two counts, so a wrong clock deletes nothing. What was seen is kept in a file:
-another recorder, or another start of the machine, goes on from there, the first one from the newest hour.
+A step is what the time of day has moved beyond what has passed by a clock that nobody can set. Small ones add
+up; an hour of their sum a day is forgotten, so that a clock which time servers keep right is believed for good.
+While a step is doubted the earlier of the two counts, so a wrong clock deletes nothing. What was seen is kept
+in a file: another recorder, or another start of the machine, goes on from there, the first one from the newest
+hour.
 """
 
 import contextlib
@@ -16,8 +18,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-STEP: Final = 3600.0  # seconds; less is believed at once
+STEP: Final = 3600.0  # seconds; less, with those before, is believed at once
 DOUBT: Final = 86400.0  # for so long a step is doubted
+FORGOTTEN: Final = STEP / DOUBT  # of the sum of small steps, by the second
 
 
 def steady() -> float:
@@ -34,12 +37,13 @@ def machine() -> str:
 
 
 class _Seen(msgspec.Struct):
-    """When was looked last, in seconds. ``time`` is of 1970, ``at`` by the steady clock."""
+    """When was looked last, in seconds. ``at`` is by the steady clock; ``time`` is of 1970, as it is without
+    the steps that are not forgotten."""
 
     machine: str
     at: float
     time: float
-    step: float = 0.0  # that is doubted, of the time of day
+    step: float = 0.0  # that is doubted, of the time of day; what it was when it began to stand
     held: float = 0.0  # for how long
     before: float = 0.0  # when it was, before the last step that was believed
     spare: float = 0.0  # for how long what is from before then is spared
@@ -70,11 +74,13 @@ class LogClock:
         """How late it is, when the time of day is ``wall``. ``newest``: when the log's newest hour ended;
         ``spare``: for how long a step forward spares what was there before."""
         at, life = self._ticks(), self._life()
-        seen = self._seen or self._kept() or _Seen(life, at, min(wall, newest))
+        known = self._seen or self._kept()
+        seen = known or _Seen(life, at, min(wall, newest))
         passed = max(0.0, at - seen.at) if life == seen.machine else 0.0
         expected = seen.time + passed
         step = wall - expected
         now = _Seen(life, at, wall, 0.0, 0.0, seen.before, max(0.0, seen.spare - passed))
+        going_by = wall
         believed = False
         if abs(step) > STEP:
             # A machine that was off has seen nothing of the time that it was off.
@@ -82,11 +88,17 @@ class LogClock:
             now.held = seen.held + passed if same else 0.0
             believed = now.held >= DOUBT
             if not believed:
-                now.time, now.step = expected, step
+                # Compared with the last look a clock that runs away would stand still.
+                now.time, now.step = expected, seen.step if same and life == seen.machine else step
+                going_by = min(wall, expected)
             elif step > 0:
                 now.before, now.spare = expected, spare
+        elif known:
+            most = passed * FORGOTTEN
+            now.time = expected + max(-most, min(most, step))
         self._keep(now)
-        return Reading(min(wall, now.time), now.step, now.before if now.spare else 0.0, believed)
+        doubted = step if now.step else 0.0
+        return Reading(going_by, doubted, now.before if now.spare else 0.0, believed)
 
     def _kept(self) -> _Seen | None:
         try:

@@ -77,6 +77,50 @@ def test_a_clock_that_is_ahead_for_hours_deletes_nothing(
     assert "files of the hour that ends at" in caplog.text
 
 
+@pytest.mark.parametrize("minutes", [59, 20, 3, -59])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_small_steps_add_up(host: Host, minutes: int, restarts: bool) -> None:
+    """Steps that are small each, at every look, are one large step: a clock that runs away is not believed,
+    and another recorder goes on with the sum."""
+    for _ in range(60):  # an hour
+        host.wall += timedelta(minutes=minutes + 1)
+        host.ticks += 60
+        if restarts:
+            host.start()
+        host.keeper.delete(host.wall)
+    assert host.files() >= KEPT - 6  # what is really old
+    assert abs(host.keeper.doubted - 60 * minutes * 60) <= 3600
+    host.wall -= timedelta(minutes=60 * minutes)  # it is set right
+    host.keeper.delete(host.wall)
+    assert host.keeper.doubted == 0
+    assert host.files() >= KEPT - 6
+
+
+def test_a_clock_that_is_kept_right_is_believed_for_good(host: Host) -> None:
+    """Seconds a day are the drift of a quartz, which time servers take back; in a year they add up to less
+    than an hour, and small steps to and fro are nothing."""
+    for day in range(400):
+        host.wall += timedelta(days=1, seconds=5)
+        host.ticks += 86400
+        host.wall += timedelta(minutes=30 if day % 2 else -30)
+        host.keeper.delete(host.wall)
+        assert host.keeper.doubted == 0
+
+
+def test_a_clock_that_runs_away_is_not_believed_for_having_stood(host: Host) -> None:
+    """A day of small steps, in which it never stood; it is believed when it has stood for a day."""
+    host.wall += timedelta(hours=2)
+    for _ in range(60):
+        host.wall += timedelta(minutes=59 + 30)
+        host.ticks += 1800
+        host.keeper.delete(host.wall)
+    assert host.files() >= KEPT - 31
+    assert host.keeper.doubted > 55 * 3600
+    host.pass_on(25, write=False)
+    assert host.keeper.doubted == 0
+    assert host.files() >= SPARED
+
+
 def test_a_clock_that_stays_ahead_is_believed_after_a_day_and_spares_the_newest_hours(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
