@@ -4,9 +4,9 @@
     doubting --a day later it still stands--> agreeing
 
 A step is what the time of day has moved beyond what has passed by a clock that nobody can set. Small ones add
-up; an hour of their sum a day is forgotten, so that a clock which time servers keep right is believed for good.
-While a step is doubted the earlier of the two counts, so a wrong clock deletes nothing. What was seen is kept
-in a file: another recorder, or another start of the machine, goes on from there, the first one from the newest
+up; an hour of their sum a day is forgotten, so a clock which time servers keep right is believed for good.
+While a step is doubted the earlier of the two counts: a wrong clock deletes nothing. What was seen is kept in
+a file: another recorder, or another start of the machine, goes on from there, the first one from the newest
 hour.
 """
 

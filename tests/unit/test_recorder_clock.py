@@ -118,7 +118,7 @@ def test_a_clock_that_runs_away_is_not_believed_for_having_stood(host: Host) -> 
     assert host.keeper.doubted > 55 * 3600
     host.pass_on(25, write=False)
     assert host.keeper.doubted == 0
-    assert host.files() >= SPARED
+    assert host.files() > 0  # the rest has really got old
 
 
 def test_a_clock_that_stays_ahead_is_believed_after_a_day_and_spares_the_newest_hours(
