@@ -309,13 +309,22 @@ class Trunks:
     # ---- time ----
 
     def step(self, now: int) -> None:
-        """Give up what was not set up in time, whichever side dialled."""
+        """Give up what was not set up in time."""
         for trunk in list(self._trunks.values()):
-            if not trunk.whole and now - trunk.since > SET_UP_NS:
-                trunk.since = now
-                silent = not (trunk.dials or trunk.control)
-                self._complain(trunk, SILENT if silent else PARTIAL)
-                self._close(trunk.worker, trunk.opened, NO_CONTROL_LINK if silent else INCOMPLETE)
+            if trunk.whole or now - trunk.since <= SET_UP_NS:
+                continue
+            trunk.since = now
+            if trunk.dials:
+                self._complain(trunk, PARTIAL)
+                self._close(trunk.worker, trunk.opened, INCOMPLETE)
+            elif not (trunk.control or self._has_another(trunk)):
+                self._complain(trunk, SILENT)
+                self._close(trunk.worker, trunk.opened, NO_CONTROL_LINK)
+
+    def _has_another(self, trunk: Trunk) -> bool:
+        """Whether the peer has another connection that is up: skupper-router dials some for streams alone."""
+        router = trunk.opened.container
+        return any(one.up and one.opened.container == router for one in self._trunks.values())
 
     def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
         close = Close(opened.connection, opened.generation, error)

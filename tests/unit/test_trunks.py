@@ -9,10 +9,12 @@ from test_core_control import Bed
 from core.trunks import FORBIDDEN, SET_UP_NS
 from shm import native as n
 from shm.payloads import (
+    C_ATTACH,
     C_CLOSE,
     C_CONNECTION_OPENED,
     C_LINK_REFUSED,
     C_OPEN_LINK,
+    Attach,
     Close,
     ConnectionOpened,
     LinkRefused,
@@ -27,6 +29,9 @@ class Nobody:
 
     def tick(self, now: float) -> None:
         """Nothing is due."""
+
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None:
+        """Nobody is greeted."""
 
     def neighbour_lost(self, neighbour: int) -> None:
         """Nobody was up."""
@@ -59,6 +64,23 @@ def test_a_peer_without_control_link_is_closed_and_told_of_its_role(
     assert close.error is not None
     assert "is its connector's role inter-router?" in close.error.description
     assert "router B opened no control link: its connection is closed; is its connector's role" in caplog.text
+
+
+def test_another_connection_of_a_neighbour_may_be_without_control_link(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As skupper-router's data connections are, which it dials beside the one that is up."""
+    for connection in (0, 1):
+        opened = ConnectionOpened(connection, 1, "SK", f"h:{connection}", role="inter-router")
+        bed.say(C_CONNECTION_OPENED, opened)
+    for link, outgoing in ((0, False), (1, True)):
+        bed.say(
+            C_ATTACH, Attach(link, 1, 0, f"control-{outgoing}", outgoing, None, capabilities=["qd.router"])
+        )
+    bed.step()
+    bed.core.tick(bed.now + 2 * SET_UP_NS)
+    assert said(bed, C_CLOSE) == []
+    assert "opened no control link" not in caplog.text
 
 
 def test_a_listener_that_is_not_for_routers_is_named_as_the_reason(
