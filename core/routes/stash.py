@@ -23,7 +23,8 @@ from shm.failures import failures
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 LIMIT: Final = 1 << 30  # octets
-_HEAD: Final = "# routerd stash 1 "
+_KIND: Final = b"# routerd stash "
+_HEAD: Final = f"{_KIND.decode()}1 "
 _END: Final = "# end "
 _MODE: Final = 0o600
 
@@ -105,7 +106,8 @@ class Keeper:
             self._writing.leave()
             self._writing = None
         try:
-            Path(path).unlink(missing_ok=True)
+            if _ours(path):
+                Path(path).unlink(missing_ok=True)
         except OSError as error:
             text = "The file %s of a route table no longer in use cannot be removed: %s; delete it by hand"
             LOGGER.warning(text, path, error.strerror)
@@ -120,7 +122,7 @@ class Keeper:
                 self._said.discard(self._writing.path)
                 self._writing = None
         except Exception as error:  # what stays to be written would fail again and again
-            if not isinstance(error, OSError):
+            if not isinstance(error, (OSError, StashError)):
                 failures.tell("keeping a route table", error, "the file of before stays")
             failed, self._writing = self._writing, None
             path = path if failed is None else failed.path
@@ -145,6 +147,8 @@ class _File:
         self._beside = f"{path}.new"
         self._text = writing.Text("", use.text())
         self._digest = _digest()
+        if not (_ours(path) and _ours(self._beside)):
+            raise StashError("it holds something else, which stays: give another file, or move it away")
         Path(self._beside).unlink(missing_ok=True)
         self._fd = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
 
@@ -173,6 +177,16 @@ class _File:
                 os.close(fd)
         with suppress(OSError):
             Path(self._beside).unlink(missing_ok=True)
+
+
+def _ours(path: str) -> bool:
+    """Whether a file may be replaced or removed: there is none, or an empty one, or it was written here."""
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(len(_KIND))
+    except FileNotFoundError:
+        return True
+    return not begin or begin == _KIND
 
 
 def _digest(content: bytes = b"") -> "hashlib.blake2b":

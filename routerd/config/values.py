@@ -28,6 +28,8 @@ def convert(attribute: Attribute, value: Value) -> object:
     """The value of an attribute of any kind but `groups`, checked against its declaration."""
     if value is None:
         raise WrongValueError(f"has no value; give {expected(attribute)}, or remove it")
+    if isinstance(value, str) and "\0" in value:
+        raise WrongValueError(f"{shown(value)} holds a NUL; give {expected(attribute)} without one")
     return _CONVERTERS[attribute.kind](attribute, value)
 
 

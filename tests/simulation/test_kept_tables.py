@@ -49,6 +49,24 @@ def in_use(one: KeyedSite) -> tuple[list[str], dict[str, str]]:
     return [str(table.row(at)) for at in in_force(table)], owners
 
 
+def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`stash` may name one by mistake, or in a request; nor is one with the name of a half-written one."""
+    keeper = Keeper()
+    use = Use(Kept("t"), TABLE, {})
+    for name in ("users.sasldb", "kept.new"):
+        foreign = tmp_path / name
+        foreign.write_bytes(b"somebody else's")
+        path = str(tmp_path / name.removesuffix(".new"))
+        keeper.put(path, use)
+        keeper.flush()
+        keeper.put(path, None)
+        assert foreign.read_bytes() == b"somebody else's"
+        assert f"cannot be kept in {path}: it holds something else, which stays" in caplog.text
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["kept.new", "users.sasldb"]
+
+
 def test_what_was_pushed_wins_over_the_seed(tmp_path: Path, seed: Path) -> None:
     """Table, update and map; and messages go where they went."""
     first = site(tmp_path, seed)
@@ -96,7 +114,7 @@ def test_a_changed_seed_takes_the_place_of_what_was_pushed_when_it_is_read(
         lambda text: text.replace(b"pushed:1", b"pushed:2"),
         lambda _: b"",
         lambda text: text.replace(b"routerd stash 1", b"routerd stash 9"),
-        lambda _: b"\xff\xfe\n# end 0\n",
+        lambda text: text[:20] + b"\xff\xfe" + text[22:],
     ],
 )
 def test_a_damaged_stash_is_not_used(damage, tmp_path: Path, seed: Path, caplog) -> None:

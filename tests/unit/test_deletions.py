@@ -34,7 +34,7 @@ JUSTIFIED = {
     "bench/targets.py _one": "the same",
     "bench/targets.py _spawn": "the same",
     "core/routes/remembered.py Remembered.save": "the file of `applications`, if it was empty or ours",
-    "core/routes/stash.py Keeper.put": "a snapshot in shared memory, below this router's prefix",
+    "core/routes/stash.py Keeper.put": "a snapshot, known by its first line",
     "core/routes/stash.py _File.__init__": "the same, half written",
     "core/routes/stash.py _File.write": "the same",
     "core/routes/stash.py _File.leave": "the same, half written",

@@ -90,3 +90,46 @@ def test_every_path_of_the_schema_is_known() -> None:
     read = {"trustedCertsFile", "caCertFile", "certFile", "privateKeyFile", "passwordFile", "seed", "home"}
     read |= {"uidNameMappingFile", "policyDir", "saslConfigDir"}
     assert paths == {*read, *WRITTEN, *SERVED}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, ""),
+        (b"", ""),
+        (b"2026-11-22 10:00:00.000001 +0000 SERVER (info) x", ""),
+        (b'{"time": "2026-11-22T10:00:00Z"}', ""),
+        (b"SERVER (notice) without a time", ""),
+        (b"\x00\x01users", "holds something else than lines of a log"),
+        (b"listener {\n}\n", "holds something else than lines of a log"),
+    ],
+)
+def test_a_log_goes_on_behind_lines_of_a_log_only(tmp_path: Path, content: bytes | None, why: str) -> None:
+    """A request cannot have the log appended to a database of users, a key or a configuration."""
+    file = tmp_path / "there"
+    if content is not None:
+        file.write_bytes(content)
+    more = f"managementDirs: {tmp_path}"
+    told = refused(tmp_path, "log", {"outputFile": str(file)}, more, identity="log/SERVER")
+    assert (why in told) if why else not told
+    assert (file.read_bytes() if content is not None else None) == content
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("sslProfile", {"name": "p", "certFile": "/etc/routerd/a\0b"}),
+        ("sslProfile", {"name": "p", "password": "file:/etc/routerd/a\0b"}),
+        ("listener", {"port": "0", "httpRootDir": "/var/lib/routerd/www/\0"}),
+        ("routeTable", {"name": "t", "seed": "a\0"}),
+        ("flowLog", {"directory": "/var/lib/routerd/\0"}),
+        ("address", {"prefix": "a\0b"}),
+    ],
+)
+def test_a_nul_is_no_part_of_any_value(tmp_path: Path, kind: str, attributes: dict[str, object]) -> None:
+    """One in a path of a request was the end of the router; it is a mistake that is told, in files, too."""
+    file = tmp_path / "router.conf"
+    file.write_text("listener {\nport: 0\n}\n")
+    with pytest.raises(ChangeError, match=r"holds a NUL|without control characters") as error:
+        changed(load(file), ChangeRequest(1, "CREATE", kind, "", attributes), Identities())
+    assert error.value.status == 400

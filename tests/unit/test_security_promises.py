@@ -127,6 +127,7 @@ PROMISES: dict[str, str] = {
     "`allowAdminStatusUpdate: no`": "rights.connection_is_closed_only rights.link_route_to_oneself",
     "Whoever has gone by the time": "rights.who_asks_without_a_trace_has_no_right",
     "They lie in the directories": "reach.requests_name_files_in_listed_directories_only",
+    "Within them a log goes on": "reach.log_goes_on_behind_lines_of_a_log reach.nul_is_no_part_of_any",
     "| `saslMechanisms` without": "open.check_warns_of_a_door_that_stands_open",
     "| `role: inter-router` or `edge` without": "open.check_warns_of_a_door_that_stands_open",
     "| a user group without `remoteHosts`": "open.check_warns_of_a_door_that_stands_open",
