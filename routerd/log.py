@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from routerd.journald import STDERR, STDOUT, is_journal, marked, priority
+from routerd.journald import STDERR, STDOUT, for_stderr, is_journal, marked, priority
 from routerd.output import LogError, Output, SystemLog
 from shm.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
 
@@ -203,28 +203,32 @@ class _Handler(logging.Handler):
         level = _NAMES.get(record.levelno, record.levelname.lower())
         return module, level, f"{printable(record.getMessage())} {self._process}"
 
-    def object(self, record: logging.LogRecord) -> dict[str, object]:
+    def object(self, record: logging.LogRecord, form: _Form) -> dict[str, object]:
         """What a line tells, by name."""
         module, level, _ = self._parts(record)
         told: dict[str, object] = {"level": level, "module": module, "process": self._name}
-        if self._form.timestamp:
+        if form.timestamp:
             told = {"time": datetime.fromtimestamp(record.created).astimezone().isoformat(), **told}
         told["message"] = getattr(record, "event", None) or record.getMessage()
         if fields := getattr(record, "fields", None):
             told["fields"] = fields
-        if self._form.source:
+        if form.source:
             told["source"] = f"{record.filename}:{record.lineno}"
         if record.exc_info:
             told["traceback"] = logging.Formatter().formatException(record.exc_info)
         return told
 
     def format(self, record: logging.LogRecord) -> str:
-        if self._form.json:
-            return json.dumps(_plain(self.object(record)))
+        return self.formed(record, self._form)
+
+    def formed(self, record: logging.LogRecord, form: _Form) -> str:
+        """The line, or several."""
+        if form.json:
+            return json.dumps(_plain(self.object(record, form)))
         words = ["{} ({}) {}".format(*self._parts(record))]
-        if self._form.timestamp:
+        if form.timestamp:
             words.insert(0, _time(record.created))
-        if self._form.source:
+        if form.source:
             words.append(f"({record.filename}:{record.lineno})")
         if record.exc_info:
             trace = logging.Formatter().formatException(record.exc_info)
@@ -233,16 +237,24 @@ class _Handler(logging.Handler):
 
 
 class _FileHandler(_Handler):
-    def __init__(self, output: Output, enabled: frozenset[int], process: str, form: _Form) -> None:
+    """``instead``: what a line looks like on standard error, while the output is shut."""
+
+    def __init__(
+        self, output: Output, enabled: frozenset[int], process: str, form: _Form, instead: _Form
+    ) -> None:
         super().__init__(enabled, process, form)
         self._output = output
-        self._journal = output.name in _STREAMS and is_journal(_STREAMS[output.name])
+        self._instead = instead
+        self._journal = _is_journal(output.name)
 
     def deliver(self, record: logging.LogRecord) -> None:
         line = self._line(record)
         if gap := self._output.gap:
             line = f"{self._line(_missing(gap, self._output.why))}\n{line}"
-        self._output.write(line)
+        shut = self._output.shut is not None  # it may be open by the time that it writes
+        self._output.write(
+            line, for_stderr(self.formed(record, self._instead), record.levelno) if shut else ""
+        )
 
     def _line(self, record: logging.LogRecord) -> str:
         text = self.format(record)
@@ -271,12 +283,18 @@ def _handler(by_module: dict[str, LogSetup], module: str, process: str, outputs:
     enabled = next((named for named in levels if named is not None), _INFO_AND_ABOVE)
     output = next((setup.output_file for setup in setups if setup.output_file), "stderr")
     as_json = next((setup.format for setup in setups if setup.format), "text") == "json"
-    timed = output == "syslog" or (output in _STREAMS and is_journal(_STREAMS[output]))  # by who keeps it
+    timed = output == "syslog" or _is_journal(output)  # by who keeps it
     wanted = _first((setup.include_timestamp for setup in setups), as_json or not timed)
+    beside = _first((setup.include_timestamp for setup in setups), as_json or not _is_journal("stderr"))
     source = _first((setup.include_source for setup in setups), False)
     if output == "syslog":
         return _SyslogHandler(enabled, process, _Form(wanted and as_json, source, as_json))
-    return _FileHandler(outputs.get(output), enabled, process, _Form(wanted, source, as_json))
+    form, instead = _Form(wanted, source, as_json), _Form(beside, source, as_json)
+    return _FileHandler(outputs.get(output), enabled, process, form, instead)
+
+
+def _is_journal(output: str) -> bool:
+    return output in _STREAMS and is_journal(_STREAMS[output])
 
 
 def _first(values: Iterable[bool | None], default: bool) -> bool:

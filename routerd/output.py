@@ -9,6 +9,7 @@ be opened is tried again as often.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import select
@@ -21,6 +22,10 @@ from routerd.journald import for_stderr
 LOOK_SECONDS = 1.0  # whether a file still has its name
 PATIENCE_MS = 50  # for a full pipe or terminal, once; then its lines are lost until it takes some again
 SYSTEM_LOG = "/dev/log"
+READ_ONLY_ADVICE = (
+    "its disk is mounted read-only, or ProtectSystem= of the systemd unit makes it so for the router; "
+    "give a file in /var/log/routerd, or stderr"
+)
 ATOMIC = 4096  # bytes that a pipe which is ready takes without blocking
 
 
@@ -29,7 +34,9 @@ class LogError(Exception):
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(
-            f"log outputFile {name!r} cannot be written ({why}); "
+            f"log outputFile {name!r} cannot be written ({why}); {READ_ONLY_ADVICE}"
+            if why == os.strerror(errno.EROFS)
+            else f"log outputFile {name!r} cannot be written ({why}); "
             "give a file in a directory that the router may write to, or stderr"
         )
         self.name, self.why = name, why
@@ -63,12 +70,12 @@ class Output:
         self._look()
         return 0 if self.shut else self.lost
 
-    def write(self, text: str) -> bool:
-        """A line, or several, in one write(); False: lost."""
+    def write(self, text: str, instead: str = "") -> bool:
+        """A line, or several, in one write(); False: lost. ``instead``: as standard error takes it."""
         self._look()
         if self._instead is not None:
             self.lost += 1
-            return self._instead.write(text)
+            return self._instead.write(instead or text)
         data = text.encode("utf-8", "backslashreplace") + b"\n"
         try:
             self._write(b"\n" + data if self._torn else data)

@@ -16,6 +16,7 @@ from routerd.config.routing import Address, AutoLink, Binding, Exchange, LinkRou
 from routerd.config.source import Mistake, closest, shown
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from routerd.config.values import usable_cpus
+from routerd.output import READ_ONLY_ADVICE
 from routerd.pinning import ranges
 from routerd.security import words
 from workers.message_log import COMPONENTS, components
@@ -277,5 +278,7 @@ def unusable_log(name: str) -> str:
     if not os.path.isdir(directory):
         return f"there is no directory {shown(directory)}; make it or give another file"
     if not os.access(name if os.path.exists(name) else directory, os.W_OK):
-        return f"{shown(name)} cannot be written; change its permissions or give another file"
+        read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+        advice = READ_ONLY_ADVICE if read_only else "change its permissions or give another file"
+        return f"{shown(name)} cannot be written; {advice}"
     return ""

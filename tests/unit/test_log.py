@@ -1,5 +1,6 @@
 """The log: which levels of which module, where to, and one whole line per event."""
 
+import errno
 import json
 import logging
 import os
@@ -9,13 +10,15 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from routerd import log
+from routerd import log, output
+from routerd.config.relations import unusable_log
 
 
 class Setup(Struct, frozen=True):
@@ -253,6 +256,51 @@ def test_each_line_in_the_journal_has_its_priority(journal: pytest.CaptureFixtur
     assert len(lines[8:-1]) >= 4
     assert all(line.startswith("<2>  ") for line in lines[8:-1])
     assert re.fullmatch(r"<4>20\S+ \S+ \S+ HTTP \(warning\) timed process=core", lines[-1])
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_that_go_to_the_journal_instead_of_a_file_have_their_priority(
+    form: str, tmp_path: Path, journal: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if standard error had been configured; in the file, once it is there, they look as in any file."""
+    monkeypatch.setattr(output, "LOOK_SECONDS", 0.0)
+    path = tmp_path / "later" / "log"
+    log.configure([Setup("DEFAULT", output_file=str(path), format=form)], "core", starting=True)
+    logging.getLogger("SERVER").error("one")
+    (line,) = journal.readouterr().err.splitlines()
+    assert line.startswith("<3>")
+    if form == "json":
+        assert json.loads(line[3:])["message"] == "one"
+    else:
+        assert line == "<3>SERVER (error) one process=core"
+    path.parent.mkdir()
+    logging.getLogger("SERVER").error("two")
+    assert journal.readouterr().err == ""
+    start = r'\{"time": "20' if form == "json" else r"20\S+ \S+ \S+ SERVER \("
+    assert [bool(re.match(start, line)) for line in logged(path)] == [True, True]
+
+
+def test_a_disk_that_is_read_only_is_told_of_with_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permissions do not: under systemd it is ProtectSystem= that makes it so."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    path = str(tmp_path / "log")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        with pytest.raises(
+            log.LogError, match=r"\(Read-only file system\); .*ProtectSystem=.*/var/log/routerd"
+        ):
+            log.configure([Setup("DEFAULT", output_file=path)], "core")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda *_: False)
+        assert "permissions" in unusable_log(path)
+        patched.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+        assert re.search(r"read-only, .*ProtectSystem=.*/var/log/routerd", unusable_log(path))
+        assert "permissions" not in unusable_log(path)
 
 
 @pytest.mark.parametrize("stream", ["", "1:2", "nonsense", "5:\N{SUPERSCRIPT TWO}"])
