@@ -19,7 +19,7 @@ from shm.payloads import C_CLOSE, C_TRACE, Close, ConnectionOpened, Error, Trace
 
 LOGGER = logging.getLogger("AGENT")
 CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management request")
-_ROLES_OF_ROUTERS = ("inter-router", "edge")
+ROLES_OF_ROUTERS = ("inter-router", "edge")
 
 
 def _text(value: str) -> str | None:
@@ -149,7 +149,7 @@ class Connections(Table):
         if name == "adminStatus":
             if value not in ("enabled", "deleted"):
                 raise ManagementError(BAD_REQUEST, f"adminStatus: {value!r} is neither enabled nor deleted")
-            if value == "deleted" and row.opened.role in _ROLES_OF_ROUTERS:
+            if value == "deleted" and row.opened.role in ROLES_OF_ROUTERS:
                 raise ManagementError(FORBIDDEN, "a connection to another router cannot be closed")
         elif name == "enableProtocolTrace":
             boolean(name, value)

@@ -28,6 +28,7 @@ TEXTS: Final = {
 }
 
 
+CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text
 OF_CONNECTION: Final = "router.connection.linkRoute"
 
 
@@ -50,6 +51,8 @@ class Requester(msgspec.Struct, frozen=True):
     container: str = ""
     peer: str = "somebody who is gone"  # address:port, for the log
     management: str = ALL
+    neighbour: bool = False  # another router, for one of its clients or for itself
+    router: str = ""  # this one's id
     edge: bool = False  # an edge router, which makes link routes for its brokers here
     led: str = ""  # the agent of another router, or of all, that the request is for
 
@@ -63,13 +66,22 @@ class Requester(msgspec.Struct, frozen=True):
             return
         if self.edge and kind == OF_CONNECTION:
             return  # by its own right: allowDynamicLinkRoutes
-        what = f"{operation} is not allowed to this connection"
-        if self.management == READ:
-            what += ", which may only read"
+        read = self.management == READ
+        if self.neighbour:
+            name = repr(self.container[:CONTAINER_CHARACTERS])
+            what = (
+                f"router {self.router} refuses: {operation} is not allowed to its connection with the "
+                f"neighbouring router {name} ({self.peer}), by which the request came"
+                f"{' and which may only read' if read else ''}: `management` of its listener or connector"
+            )
+        else:
+            what = (
+                f"{operation} is not allowed to this connection{', which may only read' if read else ''}: "
+                "`management` of the listener or user group that it came by"
+            )
         raise ManagementError(
             FORBIDDEN,
-            f"{what}: `management` of the listener or user group that it came by says so, or it is neither "
-            "authenticated nor from the router's own machine",
+            f"{what} says so, or it is neither authenticated nor from a loopback address (127.0.0.1, ::1)",
         )
 
     def check(self) -> None:

@@ -22,6 +22,7 @@ import msgspec
 from core.garbage import still
 from core.link import Link
 from core.management.agent import Agent
+from core.management.connection import ROLES_OF_ROUTERS
 from core.management.log import Recent
 from core.management.request import (
     BAD_REQUEST,
@@ -95,6 +96,7 @@ class Service:
         self._looks: dict[int, SimpleQueue[Seen]] = {}
         self._number = 0
         self._segments = segments
+        self._router_id = setup.router_id
         self._requests: SimpleQueue[tuple[bytes, Requester]] = SimpleQueue()
         self._mailbox: deque[tuple[str, bytes] | _Command] = deque()
         self._thread: threading.Thread | None = None
@@ -134,6 +136,8 @@ class Service:
             connection.container,
             connection.host,
             connection.management,
+            connection.role in ROLES_OF_ROUTERS,
+            self._router_id,
             connection.role == EDGE,
             self._core.links.administration.led(link, self._core.local.text, connection),
         )

@@ -52,7 +52,7 @@ Management = Annotated[
     Right,
     about(
         "What the peer may do at the management address: nothing, ask, or change, too.",
-        default="all for a peer that has authenticated or is on this machine, else read",
+        default="all for a peer that has authenticated or comes from a loopback address, else read",
     ),
 ]
 OpenProperties = Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")]

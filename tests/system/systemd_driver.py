@@ -155,6 +155,11 @@ class Steps:
             run("systemctl", "reload", "routerd.service")
         except subprocess.CalledProcessError:
             self.done["reload of a broken file"] = "failed"
+        self.done["shown of it"] = [
+            shown("ExecReload"),
+            shown("StatusText"),
+            run("systemctl", "status", "routerd.service"),
+        ]
         with socket.create_server(("127.0.0.1", 5674)):
             self.configure("listener {\n host: 127.0.0.1\n port: 5674\n}\n")
             run("systemctl", "reload", "routerd.service")

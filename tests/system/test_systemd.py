@@ -100,6 +100,10 @@ def test_a_real_systemd_refuses_no_client(tmp_path: Path) -> None:
     assert "systemd holds the port for this service, on [::]:5672, and nothing fits beside" in journal
     assert "Traceback" not in journal
     assert done["reload of a broken file"] == "failed"
+    of_unit, of_router, status = done["shown of it"]
+    assert re.search(r"routerd check [^}]*status=1", of_unit), of_unit
+    assert "refused" not in of_router
+    assert re.search(r"ExecReload=\S+ check .*status=1/FAILURE", status), status
     assert journal.count("Reload refused: ") == 2  # the router had not heard of that one
     assert (done["refused"], done["taken"]) == ({"supervisor": 0}, {"supervisor": 1})
     assert done["taken at"]["supervisor"] > 1e9

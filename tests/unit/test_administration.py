@@ -83,6 +83,30 @@ def test_an_edge_router_makes_link_routes_for_its_brokers_and_nothing_else() -> 
         Requester(management="none").permit("QUERY", None)
 
 
+def test_a_refusal_names_what_would_have_been_enough() -> None:
+    """Of the same machine is not enough: it is the address that counts."""
+    with pytest.raises(ManagementError) as refused:
+        Requester(management="read").permit("CREATE", "listener")
+    assert refused.value.text.endswith(
+        "or it is neither authenticated nor from a loopback address (127.0.0.1, ::1)"
+    )
+    assert "machine" not in refused.value.text
+
+
+def test_a_refusal_to_a_neighbour_names_the_router_that_refuses_and_whose_connection_is_meant() -> None:
+    """Whoever asked stands at another router, and reads only this."""
+    neighbour = Requester(
+        management="read", neighbour=True, router="B", container="A\n" * 50, peer="10.0.0.1:4711"
+    )
+    with pytest.raises(ManagementError) as refused:
+        neighbour.permit("DELETE", "listener")
+    assert refused.value.text.startswith(
+        "router B refuses: DELETE is not allowed to its connection with the neighbouring router 'A\\nA\\n"
+    )
+    assert "(10.0.0.1:4711), by which the request came and which may only read: " in refused.value.text
+    assert len(refused.value.text) < 500
+
+
 @pytest.mark.parametrize(
     "text",
     [
