@@ -51,7 +51,7 @@ class Administration:
         if not is_agent(text):
             return attach, None
         if opened.management == NONE and opened.role != EDGE:
-            return attach, NOBODY  # edge routers ask for link routes there: the agent refuses what else comes
+            return attach, NOBODY  # an edge router hears why from the agent, and goes on
         if attach.outgoing or not is_foreign(text, self._me.area, self._me.router_id):
             return attach, None
         self._next = (worker, attach.link, attach.generation), text

@@ -9,6 +9,9 @@ _NAMES: Final = r"(\$management|\$_management_internal|agent)"
 _AGENTS: Final = re.compile(
     rf"(_local/|_topo/[^/]*/[^/]*/|_edge/[^/]*/){_NAMES}|\$management|\$_management_internal"
 )
+# By their first token: addresses of routers, those that they make up, and all with a dollar in front but the
+# one that stands for a broker's transaction coordinator.
+_OWN: Final = re.compile(r"(_local|_topo|_edge)([./]|$)|_\$|\$(?!coordinator([./]|$))")
 _OURS: Final = re.compile(rf"_local/{_NAMES}|\$management")
 
 
@@ -22,6 +25,11 @@ def plain(text: str) -> str:
 def is_agent(text: str) -> bool:
     """Whether the management agent of a router is called so."""
     return _AGENTS.fullmatch(plain(text)) is not None
+
+
+def is_own(text: str) -> bool:
+    """Whether an address, or every address of a pattern, is a router's own: no link route takes it away."""
+    return _OWN.match(plain(text)) is not None
 
 
 def is_foreign(text: str, area: str, router: str) -> bool:

@@ -8,6 +8,34 @@ WILD: Final = ("*", "#")
 T = TypeVar("T")
 
 
+def covers(pattern: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether all that is of the other pattern is of this one, too.
+
+    Places in the pattern that can be reached by the tokens of the other one. `#` there is any number of
+    tokens, so only `#` here takes it; what would be covered by several tokens together counts as not covered.
+    """
+    places = _skipped({0}, pattern)
+    for token in other:
+        stays = {at for at in places if pattern[at : at + 1] == ["#"]}
+        moves = {at + 1 for at in places if at < len(pattern) and _takes(pattern[at], token)}
+        places = _skipped(stays | moves, pattern)
+    return len(pattern) in places
+
+
+def _takes(one: str, other: str) -> bool:
+    return other != "#" and one in ("*", other)
+
+
+def _skipped(places: set[int], pattern: Sequence[str]) -> set[int]:
+    """With the places behind each `#`, which may stand for nothing."""
+    for at in sorted(places):
+        behind = at
+        while behind < len(pattern) and pattern[behind] == "#":
+            behind += 1
+            places.add(behind)
+    return places
+
+
 class _Node(Generic[T]):
     """A place in the tree of tokens."""
 

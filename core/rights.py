@@ -9,6 +9,7 @@ import msgspec
 from core.addresses import Identity, Rules, strip_spelling, tokens
 from core.linkroutes.routes import COORDINATOR
 from core.linkroutes.termini import named
+from core.patterns import WILD, covers
 from core.tenants import FIRST, HEADS, trespasses
 from shm.control import AddressSetup
 from shm.payloads import Attach, Error
@@ -38,6 +39,8 @@ class AddressRights:
         self._patterns = Rules([AddressSetup(pattern=one) for one in patterns], "unavailable")
         routers = [AddressSetup(pattern=one) for one in patterns if tokens(one)[0] in FIRST]
         self._routers = Rules(routers, "unavailable")
+        self._heads = tuple(one for one in self._beginnings if not {".", "/"} & set(one))
+        self._covering = [tokens(one) for one in patterns]
 
     def allow(self, address: str) -> bool:
         """Whether an address as a client spells it may be used."""
@@ -47,6 +50,16 @@ class AddressRights:
             or text.startswith(self._beginnings)
             or self._patterns.find(text) is not self._patterns.default
         )
+
+    def covers(self, pattern: str) -> bool:
+        """Whether all addresses of a pattern may be used: by one entry of the lists, token by token.
+
+        `a.b` as a pattern means `a/b`, too, so a name or beginning with a separator covers none.
+        """
+        parts = tokens(pattern)
+        first = "" if parts[0] in WILD else parts[0]
+        named = first.startswith(self._heads) or (parts == [first] and first in self._exact)
+        return named or any(covers(one, parts) for one in self._covering)
 
     def lists(self, address: str) -> bool:
         """Whether an address of routers is allowed by an entry that is about such ones: `*` is not."""
@@ -78,6 +91,10 @@ class Rights:
         if not may.allow_fallback_links and FALLBACK in attach.capabilities:
             return Error(NOT_ALLOWED, "fallback links are not allowed by the policy")
         return self._misplaced(attach, "source" if attach.outgoing else "target")
+
+    def routable(self, pattern: str, outgoing: bool) -> bool:
+        """Whether the connection may take the links to all addresses of a pattern."""
+        return (self.sources if outgoing else self.targets).covers(pattern)
 
     def _misplaced(self, attach: Attach, kind: str) -> Error | None:
         """Why a terminus may not be where it says: a link may be routed by each address that it names."""

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from core.addresses import Identity
+from core.agent_address import is_own
 from core.edge import words
 from core.edge.place import LOOKUP, Complain
 from core.local import Local
@@ -24,7 +25,6 @@ ASKED_AT: Final = f"_local/{LOOKUP}"
 ANSWERS: Final = "_$qd.edge_lookup_answers"
 PATIENCE_NS: Final = 3_000_000_000
 MOST_WAITING: Final = 10_000  # attaches; further ones are decided here
-OWN: Final = ("_local/", "_topo/", "_edge/", "$management", "_$")  # never those of a link route
 
 
 class Waiting(msgspec.Struct):
@@ -78,7 +78,7 @@ class Lookup:
 
     def ask(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
         """Ask about an attach to an address as the whole network spells it. False: decide here, now."""
-        if self._way is None or address.startswith(OWN) or len(self._waiting) >= MOST_WAITING:
+        if self._way is None or is_own(address) or len(self._waiting) >= MOST_WAITING:
             return False
         self._number += 1
         number = f"client-{self._number:024x}"

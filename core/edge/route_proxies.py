@@ -5,6 +5,7 @@ For each route that has a broker here the interior router is asked for one to th
 
     wanted --asked--> asked --201--> made --gone here--> asked to be deleted --204, 404--> forgotten
     asked --gone here--> made --> at once asked to be deleted
+    asked --refused--> told in the log, and not asked again on this uplink as long as its broker is there
     any --the uplink is lost--> wanted, if still there: what is beyond is forgotten with the connection
 """
 
@@ -37,6 +38,7 @@ class Proxy(msgspec.Struct):
     identity: str = ""  # what the interior router calls it; empty: it does not have it
     order: str = ""  # correlation id of what it has been asked and has not answered
     since: int = 0  # nanoseconds
+    refused: bool = False  # the interior router has said that it will not have it
 
     @property
     def pattern(self) -> str:
@@ -80,6 +82,7 @@ class RouteProxies:
         self._orders.clear()
         for proxy in list(self._proxies.values()):
             proxy.identity = proxy.order = ""
+            proxy.refused = False
             self._check(proxy)
 
     def step(self, now: int) -> None:
@@ -97,7 +100,7 @@ class RouteProxies:
             return
         if not proxy.wanted and not proxy.identity:
             del self._proxies[proxy.key]
-        elif self._open and proxy.wanted and not proxy.identity:
+        elif self._open and proxy.wanted and not proxy.identity and not proxy.refused:
             name = f"{self._me.router_id}/proxyLinkRoute/{proxy.key}"
             direction = "out" if proxy.key[0] in OUTWARD else "in"
             self._order(proxy, orders.create(self._to(proxy), name, proxy.pattern, direction))
@@ -132,6 +135,5 @@ class RouteProxies:
         else:
             what = f"{proxy.key}: {reply.status} {reply.text}"
             self._complain("does not make a link route known: ", what)
-            del self._proxies[proxy.key]  # until it is offered anew
-            return
+            proxy.identity, proxy.refused = "", True  # until the uplink is another one, or its broker
         self._check(proxy)

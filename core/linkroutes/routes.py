@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from core.addresses import tokens
+from core.agent_address import is_own
 from core.patterns import Patterns
 from shm.control import LinkRouteSetup
 from shm.payloads import ConnectionOpened
@@ -90,7 +91,9 @@ class Routes:
         return list(self._routes.values())
 
     def find(self, address: str, outgoing: bool) -> Route | None:
-        """The route of an address."""
+        """The route of an address; those of routers have none, whatever pattern somebody has asked for."""
+        if is_own(address):
+            return None
         return self._patterns[outgoing].find(tokens(address))
 
     def active(self, identity: str) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 from core.addresses import strip_spelling
 from core.linkroutes.routes import COORDINATOR, Route
 from core.network import wire
+from core.tenants import HEADS
 from shm.payloads import Attach, Termini, Terminus
 
 COORDINATOR_KIND: Final = 3  # PN_COORDINATOR
@@ -21,7 +22,8 @@ def address_of(attach: Attach, tenant: str) -> str:
         return COORDINATOR
     address = attach.address or (node_address(attach) if attach.dynamic else "")
     text = strip_spelling(address or "")
-    return f"{tenant}/{text}" if tenant and text else text
+    # what lies in no tenant's space is a router's for a tenant, too
+    return f"{tenant}/{text}" if tenant and text and not text.startswith(HEADS) else text
 
 
 def node_address(attach: Attach) -> str:

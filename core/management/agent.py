@@ -114,10 +114,10 @@ class Agent:
         LOGGER.debug("%s of %s", _short(str(request.properties.get("operation", ""))), _about(request))
         self._view.requester = request.requester
         try:
-            request.requester.permit(request.operation, request.type)
+            request.requester.permit(request.operation)
             return self._respond(request)
         except ManagementError as error:
-            what, who = _short(request.operation), request.requester.peer
+            what, who = _short(request.operation), request.requester.who
             text = _short(error.text, LONGEST_TEXT)
             LOGGER.error("%s of %s by %s refused: %s", what, _about(request), who, text)
             return Response(error.status, {}, text)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from core.agent_address import is_own
 from core.linkroutes.routes import Offer
 from core.management.configured import Routing
 from core.management.noun import Column, Table, type_column
@@ -12,12 +13,14 @@ from core.management.request import (
     NO_CONTENT,
     ManagementError,
     Request,
+    Requester,
     Response,
 )
 from core.management.view import View
 from shm.control import LinkRouteSetup
 
 DIRECTIONS = ("in", "out")
+LONGEST = 1000  # characters of a pattern: routes are searched token by token
 
 
 class LinkRoutes(Routing):
@@ -77,6 +80,7 @@ class ConnectionLinkRoutes(Table):
             raise ManagementError(BAD_REQUEST, "pattern: give the pattern of the addresses")
         if direction not in DIRECTIONS:
             raise ManagementError(BAD_REQUEST, "direction: give one of in, out")
+        _check(str(pattern), direction == "out", requester)
         name = request.name or attributes.get("name")
         container = requester.container
         routes = self._view.core.routes
@@ -92,3 +96,20 @@ class ConnectionLinkRoutes(Table):
         offer = self.find(request.name, request.identity)
         self._view.command(lambda: self._view.core.routes.withdraw(offer))
         return Response(NO_CONTENT, {})
+
+
+def _check(pattern: str, outgoing: bool, requester: Requester) -> None:
+    """Raises ManagementError for a pattern that is nobody's, or not this connection's, to route."""
+    if len(pattern) > LONGEST:
+        raise ManagementError(BAD_REQUEST, f"pattern: give at most {LONGEST} characters, not {len(pattern)}")
+    if is_own(pattern):
+        raise ManagementError(
+            BAD_REQUEST, f"pattern: {pattern!r} is of the router's own addresses, which no link route takes"
+        )
+    if not requester.routable(pattern, outgoing):
+        rights, entry = ("sources", "sourcePattern") if outgoing else ("targets", "targetPattern")
+        raise ManagementError(
+            FORBIDDEN,
+            f"no entry of {rights} of its user group covers all addresses of the pattern {pattern!r}; "
+            f"name it by {entry}",
+        )

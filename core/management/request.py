@@ -1,5 +1,6 @@
 """Requests and responses of the AMQP management protocol as the agent sees them, free of any encoding."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -29,7 +30,6 @@ TEXTS: Final = {
 
 
 CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text
-OF_CONNECTION: Final = "router.connection.linkRoute"
 
 
 class ManagementError(Exception):
@@ -53,19 +53,27 @@ class Requester(msgspec.Struct, frozen=True):
     management: str = ALL
     neighbour: bool = False  # another router, for one of its clients or for itself
     router: str = ""  # this one's id
-    edge: bool = False  # an edge router, which makes link routes for its brokers here
+    edge: bool = False  # an edge router
     led: str = ""  # the agent of another router, or of all, that the request is for
+    routable: Callable[[str, bool], bool] = lambda pattern, outgoing: True  # by the lists of its user group
+
+    @property
+    def who(self) -> str:
+        """For the log."""
+        return (
+            f"edge router {self.container[:CONTAINER_CHARACTERS]!r} at {self.peer}"
+            if self.edge
+            else self.peer
+        )
 
     def may_read(self, operation: str) -> bool:
         """Whether it may be done by who may read."""
         return self.management in (READ, ALL) and reads(operation)
 
-    def permit(self, operation: str, kind: str | None) -> None:
+    def permit(self, operation: str) -> None:
         """Raises ManagementError for an operation that is beyond the right of who asks."""
         if self.management == ALL or self.may_read(operation):
             return
-        if self.edge and kind == OF_CONNECTION:
-            return  # by its own right: allowDynamicLinkRoutes
         read = self.management == READ
         if self.neighbour:
             name = repr(self.container[:CONTAINER_CHARACTERS])

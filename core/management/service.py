@@ -140,6 +140,7 @@ class Service:
             self._router_id,
             connection.role == EDGE,
             self._core.links.administration.led(link, self._core.local.text, connection),
+            (lambda pattern, outgoing: True) if link.guarded is None else link.guarded.rights.routable,
         )
 
     def set_management(self, management: Management) -> None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from core.agent_address import is_own
 from routerd.config.attribute import Entity
 from routerd.config.check import Checked
 from routerd.config.exchanges import check_exchanges
@@ -204,9 +205,18 @@ def _addresses(checked: list[Checked]) -> Iterator[Mistake]:
             case LinkRoute() as route:
                 yield from _one_of(at, "prefix", route.prefix, "pattern", route.pattern, needed=True)
                 yield from _one_of(at, "containerId", route.container_id, "connection", route.connection)
+                yield from _own(at, route)
                 yield from _repeated(at, route, route.direction, seen)
             case AutoLink(container_id=container, connection=connection):
                 yield from _one_of(at, "containerId", container, "connection", connection)
+
+
+def _own(at: Checked, route: LinkRoute) -> Iterator[Mistake]:
+    """Routers keep their own addresses, so such a route would never have a link."""
+    attribute, given = ("prefix", route.prefix) if route.prefix else ("pattern", route.pattern)
+    if given and is_own(given):
+        text = "is of the router's own addresses, which no link route takes; give another"
+        yield at.mistake(attribute, f"{shown(given)} {text}")
 
 
 def _phases(at: Checked, address: Address) -> Iterator[Mistake]:

@@ -39,6 +39,7 @@ class RoutedSite(Site):
     def __init__(self, name: str, seed: int = 0, mode: str = "interior") -> None:
         super().__init__(name, seed, mode)
         self.brokers: dict[int, list[SiteLink]] = {}  # their links, by connection
+        self.asked, self.refuses = 0, False  # requests for link routes, and whether they are refused
         self.core.local.subscribe("$management", self._manage)
 
     # ---- brokers and clients ----
@@ -154,7 +155,10 @@ class RoutedSite(Site):
         source = core.links.find(*core.local.source)
         assert source is not None
         host = source.worker, source.connection
-        if said["operation"] == "CREATE":
+        self.asked += 1
+        if self.refuses:
+            status, identity = 403, ""
+        elif said["operation"] == "CREATE":
             offer = core.routes.offer(host, said["name"], body["pattern"], body["direction"] == "out", "")
             status, identity = 201, offer.identity
         else:

@@ -122,6 +122,32 @@ def test_an_edge_router_with_a_new_uplink_has_its_routes_known_again() -> None:
     assert len(routed(net, "edge1").brokers[connection]) == 2
 
 
+def test_an_edge_router_whose_route_is_refused_tells_so_and_asks_its_next_uplink(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Once for each route and uplink; its own clients reach the broker as before."""
+    net = Internet("A", "edge1", kind=RoutedSite)
+    ends = join(net["edge1"], net["A"], role=ROLE)
+    net.settle()
+    net.run(6)
+    above = routed(net, "A")
+    above.refuses = True
+    broker(net, "edge1")
+    net.run(30)
+    assert above.asked == 2  # in and out
+    assert "does not make a link route known: Dbank: 403" in caplog.text
+    assert attach(net, "edge1", True).open
+    assert net["A"].core.routes.entries() == []
+    above.refuses = False
+    cut(net["edge1"], net["A"], ends)
+    net.run(2)
+    join(net["edge1"], net["A"], role=ROLE)
+    net.settle()
+    net.run(6)
+    assert above.asked == 4
+    assert [bool(route.hosts) for route in net["A"].core.routes.entries()] == [True, True]
+
+
 def test_an_attach_whose_question_is_not_answered_is_decided_here(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreadable(_: bytes) -> words.Question:
         raise BadMessageError("lost on the way")

@@ -47,6 +47,7 @@ VHOSTS = {
         "maxMessageSize: 1000",
         "maxConnectionsPerUser: 1",
     ],
+    "routes": ["sources: mine*", "targets: mine*, $management"],
     "transacted": ["targets: $coordinator"],
     "brokers": ["sources: *", "targets: *", "allowUserIdProxy: yes", "allowAnonymousSender: yes"],
 }

@@ -374,3 +374,27 @@ def test_an_edge_routers_id_belongs_to_one_user(net: Net, enter: Enter, router: 
     until(lambda: "'bob' at 127.0.0.1 was refused: it says the id" in router.log, "a line that names both")
     for edge in (first, again):
         assert outcome(net, attach(edge, False, "E", **DOWNLINK)) == ""
+
+
+LINK_ROUTES = """reads mine 403, manages mine 403, routes mine.# 201, routes # 403, routes $management 400,
+all $management 400, all _topo.# 400, all # 201"""
+
+
+def test_no_edge_router_takes_addresses_from_others(net: Net, enter: Enter, router: RunningRouter) -> None:
+    """By a link route: it needs the right `all` and a pattern of its group's; the agent's is for nobody."""
+    answers = (asker := enter("all")).receiver(None, 20)
+    reply_to = answers.remote_source.address
+
+    def status(peer: Peer, what: str, kind: str, **body: Any) -> int:
+        request = Message(reply_to=reply_to, properties={"operation": what, "type": kind}, body=body)
+        net.send(peer.ready_sender("$management"), request)
+        return int(asker.take(answers)[0].message.properties["statusCode"])
+
+    edges = {vhost: enter(vhost, "edge", vhost) for vhost in ("reads", "manages", "routes", "all")}
+    for vhost, pattern, expected in (row.split() for row in LINK_ROUTES.split(",")):
+        for way in ("in", "out"):
+            body, kind = {"pattern": pattern, "direction": way}, "router.connection.linkRoute"
+            assert status(edges[vhost], "CREATE", kind, **body) == int(expected), (vhost, pattern)
+    assert status(enter("all"), "QUERY", "listener", attributeNames=[]) == 200  # the agent hears it still
+    for who in ("'reads' at .* may only read", "'routes' at .* covers all addresses of the pattern '#'"):
+        assert re.search(rf"CREATE of .*linkRoute' by edge router {who}", router.log), who

@@ -2,10 +2,14 @@
 
 import pytest
 
-from core.agent_address import is_agent, is_foreign
+from core.agent_address import is_agent, is_foreign, is_own
+from core.linkroutes.routes import Routes, route_key
+from core.linkroutes.termini import address_of
 from core.management.request import ManagementError, Requester
+from core.rights import AddressRights
 from routerd.config import ConfigError, parse
 from shm.administering import granted
+from shm.payloads import Attach
 
 
 @pytest.mark.parametrize(
@@ -69,24 +73,89 @@ def test_agents_are_known_by_every_spelling(address: str, agent: bool, foreign: 
 )
 def test_what_no_list_of_questions_names_is_a_change(operation: str) -> None:
     with pytest.raises(ManagementError, match="may only read") as refused:
-        Requester(management="read").permit(operation, "listener")
+        Requester(management="read").permit(operation)
     assert refused.value.status == 403
 
 
-def test_an_edge_router_makes_link_routes_for_its_brokers_and_nothing_else() -> None:
-    """That is the protocol between the two, with a right of its own."""
-    edge = Requester(management="read", edge=True)
-    edge.permit("CREATE", "router.connection.linkRoute")
-    with pytest.raises(ManagementError, match="may only read"):
-        edge.permit("CREATE", "listener")
+def test_an_edge_router_makes_link_routes_only_by_the_right_all() -> None:
+    """It takes addresses from others: to say that one is an edge router is not enough."""
+    edge = Requester(management="read", edge=True, container="E", peer="10.0.0.9:1")
+    for operation in ("CREATE", "DELETE"):
+        with pytest.raises(ManagementError, match="may only read"):
+            edge.permit(operation)
+        Requester(management="all", edge=True).permit(operation)
     with pytest.raises(ManagementError, match="not allowed to this connection: "):
-        Requester(management="none").permit("QUERY", None)
+        Requester(management="none", edge=True).permit("QUERY")
+    assert edge.who == "edge router 'E' at 10.0.0.9:1"
+
+
+OWN = [
+    "$management", "/$management", "//$management.", "amqp:/$management", "amqp://h:1/$management",
+    "_local/$management", "_local/agent", "amqp:_topo/0/me/$management", "_topo/0/other/temp.x", "_edge/e/x",
+    "_local.qdhello", "_$temp.abc", "_$qd.addr_lookup", "_local/_$qd.edge_heartbeat", "$_management_internal",
+    "$coordinatorx",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["#", "*.#", "$management", "_local.#", "_topo.*.*.$management", "*"])
+def test_no_link_route_takes_a_routers_own_address(pattern: str) -> None:
+    """Whoever has asked for it, here or at another router, and however the address is spelt."""
+    routes = Routes()
+    for outgoing in (True, False):
+        routes.offer((0, 1), None, pattern, outgoing, "")
+        routes.map(route_key(outgoing, None, pattern), 3)
+        assert [address for address in OWN if routes.find(address, outgoing) is not None] == []
+    if pattern == "#":
+        kept = ["$coordinator", "a.$management", "_topology", "a", "_locale/x"]
+        assert [address for address in kept if routes.find(address, False) is None] == []
+
+
+def test_a_tenants_name_hides_no_routers_own_address() -> None:
+    """What lies in no tenant's space is looked up as it is; what does is the tenant's own."""
+    found = [
+        address_of(Attach(0, 1, 0, "l", False, text), "t") for text in ("_local/$management", "$management")
+    ]
+    assert found == ["_local/$management", "t/$management"]
+    assert [is_own(text) for text in found] == [True, False]
+
+
+@pytest.mark.parametrize("pattern", ["$management", "_local.#", "amqp:/_topo/*/*/x", "_edge.#", "_$temp.*"])
+@pytest.mark.parametrize("attribute", ["prefix", "pattern"])
+def test_a_link_route_of_a_routers_own_addresses_is_a_mistake(pattern: str, attribute: str) -> None:
+    """It would never have a link; a coordinator's may be routed."""
+    text = "listener {{\nport: 0\n}}\nlinkRoute {{\n{}: {}\ndirection: in\ncontainerId: c\n}}\n"
+    with pytest.raises(ConfigError, match="router's own addresses, which no link route takes"):
+        parse(text.format(attribute, pattern), "f.conf")
+    parse(text.format(attribute, "$coordinator"), "f.conf")
+
+
+@pytest.mark.parametrize(
+    ("names", "patterns", "covered", "beyond"),
+    [
+        (["*"], [], ["#", "a.b", "*.x"], []),
+        (["a"], [], ["a"], ["a.#", "a.b", "#", "*"]),
+        (["a*"], [], ["a.#", "a/b", "ab.*", "a"], ["#", "*", "*.a", "b"]),
+        (["a.b", "a.b*", "a.*", "#"], [], [], ["a.b", "a.b.#", "a.#", "#", "*"]),
+        ([], ["a.#"], ["a", "a.#", "a.*", "a/b.#"], ["#", "*", "*.a", "b.#"]),
+        ([], ["a.*"], ["a.b", "a.*"], ["a.#", "a", "a.b.c", "a.*.*"]),
+        ([], ["*.#"], ["a", "a.#", "*"], ["#"]),
+        ([], ["#"], ["#", "a.*.#"], []),
+        ([], [], [], ["a", "#"]),
+    ],
+)
+def test_a_user_groups_lists_cover_the_pattern_of_a_link_route(
+    names: list[str], patterns: list[str], covered: list[str], beyond: list[str]
+) -> None:
+    """All its addresses, by one entry; else the connection would take what its links may not use."""
+    rights = AddressRights(names, patterns)
+    assert [one for one in covered if not rights.covers(one)] == []
+    assert [one for one in beyond if rights.covers(one)] == []
 
 
 def test_a_refusal_names_what_would_have_been_enough() -> None:
     """Of the same machine is not enough: it is the address that counts."""
     with pytest.raises(ManagementError) as refused:
-        Requester(management="read").permit("CREATE", "listener")
+        Requester(management="read").permit("CREATE")
     assert refused.value.text.endswith(
         "or it is neither authenticated nor from a loopback address (127.0.0.1, ::1)"
     )
@@ -99,7 +168,7 @@ def test_a_refusal_to_a_neighbour_names_the_router_that_refuses_and_whose_connec
         management="read", neighbour=True, router="B", container="A\n" * 50, peer="10.0.0.1:4711"
     )
     with pytest.raises(ManagementError) as refused:
-        neighbour.permit("DELETE", "listener")
+        neighbour.permit("DELETE")
     assert refused.value.text.startswith(
         "router B refuses: DELETE is not allowed to its connection with the neighbouring router 'A\\nA\\n"
     )
