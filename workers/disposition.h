@@ -9,6 +9,7 @@
 #ifndef ROUTERD_WORKERS_DISPOSITION_H
 #define ROUTERD_WORKERS_DISPOSITION_H
 
+#include "sound.h"
 #include "pump.h"
 
 #define DETAIL_LIMIT 8192u             /* a longer detail is left out: the outcome itself always passes */
@@ -26,6 +27,7 @@ static inline bool detail_text(uint8_t *buffer, size_t *size, const char *text)
 static inline bool detail_data(uint8_t *buffer, size_t *size, pn_data_t *data)
 {
     if (!data || !pn_data_size(data)) return true;
+    if (!data_sound(data)) return false;
     ssize_t n = pn_data_encode(data, (char *) buffer + *size, DETAIL_LIMIT - *size);
     if (n < 0) return false;
     *size += (size_t) n;

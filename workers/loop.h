@@ -137,12 +137,23 @@ static inline bool attach_refused(const wlink *k)
     return pn_terminus_get_type(there) == PN_UNSPECIFIED;
 }
 
+enum { UNSOUND_WAIT_MS = 5000 };    /* a peer that does not end a connection closed for such an attach loses it */
+
 /* A peer attaches, or answers our attach. */
 static inline void event_attach(pump *p, pn_link_t *engine)
 {
     wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(pn_link_session(engine)));
     wlink *k = (wlink *) pn_link_get_context(engine);
     if (!c || !(pn_session_state(pn_link_session(engine)) & PN_LOCAL_ACTIVE)) return;
+    if (!attach_sound(engine)) {
+        pn_condition_t *error = pn_connection_condition(c->engine);
+        pn_condition_set_name(error, "amqp:decode-error");
+        pn_condition_set_description(error, "an array in an attach is not what it claims to be");
+        pn_connection_close(c->engine);
+        c->deadline = p->now_ms + UNSOUND_WAIT_MS;
+        mark_dirty(p, c);
+        return;
+    }
     if (!k) {
         if (pn_link_state(engine) & PN_LOCAL_UNINIT) p->on_event(p->self, EV_ATTACH, c, NULL, engine, NULL);
     } else if (k->asked && !attach_refused(k)) {

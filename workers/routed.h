@@ -34,6 +34,7 @@ static inline uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
     if (tag.size > ROUTED_TAG_MAX || state > UINT32_MAX) return 0;
     if (state) {
         pn_data_t *data = pn_disposition_data(pn_delivery_remote(d));
+        if (!data_sound(data)) return 0;
         if (data && pn_data_size(data)) detail = pn_data_encode(data, (char *) front + ROUTED_FRONT + tag.size, ROUTED_DETAIL_MAX);
         if (detail < 0) return 0;
     }
