@@ -7,8 +7,9 @@
     (nothing) --begin--> run-ID is being made --publish--> current --next publish--> former --next begin-->
     removed; a run that fails is removed at once, one that was killed by the next begin
 
-Only what is called run-ID is removed, and .NAME-ID, a file that was being written; a run that somebody put
-something into stays. Whoever reads the results of a run has them until the run behind the next one begins.
+Only directories called run-ID are removed, and .NAME-ID, a file that was being written, both with an ID that
+this output gave; a run that somebody put something into stays. Whoever reads the results of a run has them
+until the run behind the next one begins.
 """
 
 import json
@@ -18,12 +19,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 from pyarrow import fs
 
 from pipeline.errors import PipelineError
-from pipeline.output import ID, RESULTS, Output
+from pipeline.output import ID, RESULTS, TABLE, Output
 
 SUMMARY: Final = "summary.json"
 CURRENT: Final = "current"
@@ -31,6 +31,11 @@ REPORT: Final = "report.html"
 PLAN: Final = "plan.rt"
 RUN: Final = f"run-{ID}"
 HALF: Final = rf"\.(?:{CURRENT}|report\.html|plan\.rt)-{ID}"  # a file that did not get its name
+TABLES: Final = (
+    *("flows", "traffic", "quarters", "load", "endpoints", "links", "hops", "journeys", "taken", "ways"),
+    *("talkers", "conversations", "unheard", "entities", "findings", "processes", "advice"),
+)
+HOLDS: Final = rf"summary\.json|(?:{'|'.join(TABLES)})/(?:{TABLE})?"  # a run
 # How we know a file for our own, before we put another in its place.
 SIGNS: Final = {REPORT: '<meta name="generator" content="routerd pipeline">', PLAN: "newrt|start|plan-"}
 AGAIN: Final = "`routerd pipeline run` makes them there"
@@ -60,7 +65,7 @@ class Generation:
         if self.output.local:
             _settle(Path(self.root))
             _pointed(self.output)  # whatever may have been put there meanwhile
-            fresh = self.output.path(f".{CURRENT}-{uuid4().hex}")
+            fresh = self.output.path(self.output.fresh(f".{CURRENT}"))
             os.symlink(self.name, fresh)
             os.replace(fresh, self.output.path(CURRENT))
         else:
@@ -103,7 +108,7 @@ class Generation:
                 raise PipelineError(
                     f"{target} is there already, and routerd did not make it: move it away, and start again"
                 )
-        fresh = self.output.path(f".{name}-{uuid4().hex}")
+        fresh = self.output.path(self.output.fresh(f".{name}"))
         with files.open_output_stream(fresh) as stream:
             stream.write(text.encode())
         files.move(fresh, target)
@@ -117,7 +122,7 @@ class Generation:
         """Its run did not end well. Where Spark is still writing, that fails, and is the next run's to do."""
         with suppress(OSError, PipelineError):
             if _pointed(self.output) != self.name:  # otherwise it ended well, and was interrupted then
-                self.output.remove(self.root)
+                self.output.remove(self.root, HOLDS)
 
     def _parts(self, table: str) -> list[str]:
         """The files of a table. Their names are of one run, and no other has them."""
@@ -137,10 +142,10 @@ def begin(output: Output) -> Generation:
     Raises PipelineError: `current` is not ours, the directory cannot be written to.
     """
     pointed = _pointed(output)
-    fresh = Generation(output, f"run-{uuid4().hex}")
+    fresh = Generation(output, output.fresh("run"))
     try:
-        output.sweep(RUN, keep=pointed)
-        output.sweep(HALF, links=True)
+        output.sweep(RUN, HOLDS, keep=pointed)
+        output.sweep(HALF)
         output.files.create_dir(fresh.root, recursive=True)
     except OSError as error:
         raise PipelineError(f"{output.directory} cannot be written to: {error.strerror or error}") from error
@@ -198,6 +203,11 @@ def _pointed(output: Output) -> str:
             return ""
         except OSError:
             name = ""  # it is no link
+            if Path(path).is_dir():
+                raise PipelineError(
+                    f"{path} is a directory and no link to a run, as in a copy that followed links: copy the "
+                    "output with `cp -a`, or move that directory away"
+                ) from None
     if not re.fullmatch(RUN, name):
         raise PipelineError(f"{path} does not name a run of routerd, so it is somebody else's: move it away")
     return name

@@ -4,18 +4,22 @@
     _routerd_stream    `routerd pipeline stream` did
 
 A directory that holds something and has no marker belongs to somebody else: it is refused by name, and none
-of it is touched. Below the marker only names that we alone give are ever removed; each module that removes
-something says which. On a local file system the marker is locked while a process writes there.
+of it is touched. The marker holds a secret of this output, and the names of what may be removed prove
+that who gave them knew it: a file or directory that is called alike, or stood beside a copied marker, is none
+of ours. Each module that removes something says what. On a local file system the marker is locked while a
+process writes there.
 """
 
 import errno
 import fcntl
+import hashlib
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 from pyarrow import fs
 
@@ -24,8 +28,9 @@ from pipeline.files import file_system
 from shm.flow import COMPACT, RAW
 
 ID: Final = "[0-9a-f]{32}"  # behind the names of what we make
-# Files in a directory of ours: what Spark writes, in a table or on the way to one, and what we add.
-MADE: Final = r"\.?(?:part-\d+-[0-9a-f-]{36}[\w.-]*\.parquet|_SUCCESS)(?:\.crc)?|summary\.json|_state\.json"
+_FILE: Final = r"\.?(?:part-\d+-[0-9a-f-]{36}[\w.-]*\.parquet|_SUCCESS)(?:\.crc)?"
+# What Spark puts into a table, or on the way to one; directories end in a slash.
+TABLE: Final = rf"_temporary/(?:[\w-]+/)*(?:{_FILE})?|{_FILE}"
 
 
 class Kind(NamedTuple):
@@ -43,6 +48,7 @@ SAYS: Final = (
     "`routerd pipeline {}` made this directory and replaces its own results in it. Without this file it "
     "refuses the directory.\n"
 )
+TOKEN: Final = re.compile(rb"^token ([0-9a-f]{32})$", re.MULTILINE)
 
 
 class Output:
@@ -81,36 +87,73 @@ class Output:
         """Whether there is anything."""
         return bool(self.files.get_file_info(path).type != fs.FileType.NotFound)
 
-    def strangers(self, path: str) -> list[str]:
-        """What is in a directory of ours, or below, that neither we nor Spark put there."""
+    def strangers(self, path: str, holds: str) -> list[str]:
+        """What is in a directory of ours, or below, that neither we nor Spark put there. ``holds``: a pattern
+        of what we do, from that directory on."""
         if self.local:
             walked = os.walk(path)  # it follows no links, and names those to directories among these
-            below = [
-                f"{folder}/{name}"
+            below = {
+                f"{folder}/{name}": "//" if Path(folder, name).is_symlink() else end
                 for folder, folders, names in walked
-                for name in (*names, *(one for one in folders if Path(folder, one).is_symlink()))
-            ]
+                for end, entries in (("/", folders), ("", names))
+                for name in entries
+            }
         else:
             infos = self.files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
-            below = [info.path for info in infos if info.type == fs.FileType.File]
-        return sorted(one for one in below if not re.fullmatch(MADE, one.rpartition("/")[2]))
+            below = {info.path: "/" if info.type == fs.FileType.Directory else "" for info in infos}
+        start = len(path.strip("/")) + 1  # a subtree's paths have no slash before them
+        return sorted(
+            one for one, end in below.items() if not re.fullmatch(holds, one.lstrip("/")[start:] + end)
+        )
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, holds: str) -> None:
         """Remove a directory of ours. Where somebody put something into it, it stays as it is."""
-        if not self.strangers(path):
+        if not self.strangers(path, holds):
             self.files.delete_dir(path)
 
-    def sweep(self, pattern: str, *, keep: str = "", links: bool = False) -> None:
-        """Remove the entries whose whole names are of this pattern, which nobody but us gives."""
+    def sweep(self, pattern: str, holds: str = "", *, keep: str = "") -> None:
+        """Remove the entries whose names are of this pattern and ours: directories, if it is said what they
+        hold, and otherwise files and links."""
         for name, kind in self.entries().items():
-            if name == keep or not re.fullmatch(pattern, name):
+            if name == keep or not re.fullmatch(pattern, name) or not self._gave(name):
                 continue
             if kind == fs.FileType.Directory:
-                self.remove(self.path(name))
-            elif kind == fs.FileType.File:
-                self.files.delete_file(self.path(name))
-            elif links:
-                Path(self.path(name)).unlink()
+                if holds:
+                    self.remove(self.path(name), holds)
+            elif not holds:
+                Path(self.path(name)).unlink() if self.local else self.files.delete_file(self.path(name))
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing has, and that shows to `sweep` that we gave it."""
+        number = uuid4().hex[:16]
+        return f"{stem}-{number}{self._proof(number)}"
+
+    def _gave(self, name: str) -> bool:
+        return name[-16:] == self._proof(name[-32:-16])
+
+    def _proof(self, number: str) -> str:
+        return hashlib.blake2b(number.encode(), digest_size=8, key=self._token()).hexdigest()
+
+    def _token(self) -> bytes:
+        for kind in (RESULTS, STREAM):
+            if self.belongs(kind) and (found := TOKEN.search(self._marker(kind))):
+                return found[1]
+        return b""
+
+    def _marker(self, kind: Kind) -> bytes:
+        with self.files.open_input_stream(self.path(kind.marker)) as stream:
+            return bytes(stream.read(1 << 12))
+
+    def sign(self, kind: Kind) -> None:
+        """Give the marker its secret. Raises PipelineError: it is somebody else's file."""
+        there = self._marker(kind) if self.belongs(kind) else b""
+        said = SAYS.format(kind.command).encode()
+        if TOKEN.search(there):
+            return
+        if there not in (b"", said):
+            raise PipelineError(f"{self.path(kind.marker)} is no marker of routerd: move it away")
+        with self.files.open_output_stream(self.path(kind.marker)) as stream:
+            stream.write(said + f"token {uuid4().hex}\n".encode())
 
     def belongs(self, kind: Kind) -> bool:
         """Whether it carries the marker."""
@@ -129,12 +172,12 @@ def claimed(directory: str, kind: Kind, source: str) -> Iterator[Output]:
     try:
         output.files.create_dir(output.root, recursive=True)
         if not output.belongs(kind):
-            with output.files.open_output_stream(output.path(kind.marker)) as stream:
-                stream.write(SAYS.format(kind.command).encode())
+            output.sign(kind)
         lock = _lock(output, kind)
     except OSError as error:
         raise PipelineError(f"{directory} cannot be written to: {_why(error)}") from error
     try:
+        output.sign(kind)  # one that a killed process or an earlier version left without
         yield output
     finally:
         if lock >= 0:

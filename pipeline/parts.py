@@ -7,24 +7,24 @@
 A batch that is made again after a crash replaces its part, or is passed over if a sum holds it already.
 
 Only what we made is removed: parts that a sum holds, each with a state of ours in it, and .part-ID and
-.sum-ID, which are parts on their way in or out.
+.sum-ID with an ID that this output gave, which are parts on their way in or out.
 """
 
 import json
 import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
-from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.errors import PipelineError
-from pipeline.output import ID, Output
+from pipeline.output import ID, TABLE, Output
 from pipeline.spans import Ledger
 
 STATE: Final = "_state.json"
 CHECKPOINT: Final = "_checkpoint"
 HALF: Final = rf"\.(?:part|sum)-{ID}"
+HOLDS: Final = rf"_state\.json|{TABLE}"
 
 Numbered = tuple[str, int, str]  # kind, number and path of a part or a sum
 
@@ -93,15 +93,16 @@ class Parts:
         return len(self._current())
 
     def _put(self, sums: DataFrame, state: State, kind: str) -> None:
-        fresh = f"{self._root}/.{kind}-{uuid4().hex}"
+        fresh = self._output.path(self._output.fresh(f".{kind}"))
         sums.coalesce(1).write.parquet(self._output.url(fresh))
         with self._files.open_output_stream(f"{fresh}/{STATE}") as stream:
             stream.write(json.dumps(asdict(state)).encode())
         target = f"{self._root}/{kind}-{state.batch:012d}"
         if self._output.has(target) and not _discard(self._output, target):
+            there = self._output.strangers(target, HOLDS)[0]
             raise PipelineError(
-                f"{self._output.strangers(target)[0]} is in the way of a batch, and routerd did not put it "
-                "there: move it away, and start again"
+                f"{there} is in the way of a batch, and routerd did not put "
+                "it there: move it away, and start again"
             )
         self._files.move(fresh, target)
 
@@ -131,7 +132,7 @@ def prepare(output: Output) -> None:
         )
     for _, _, path in numbered:
         _own(output, path)
-    output.sweep(HALF)
+    output.sweep(HALF, HOLDS)
     current = _current(numbered)
     for one in numbered:
         if one not in current:
@@ -160,9 +161,9 @@ def _discard(output: Output, path: str) -> bool:
     """Remove a part, if nobody put something into it. It loses its name first: half of one would pass for a
     whole one."""
     _own(output, path)
-    if output.strangers(path):
+    if output.strangers(path, HOLDS):
         return False
-    going = output.path(f".part-{uuid4().hex}")
+    going = output.path(output.fresh(".part"))
     output.files.move(path, going)
-    output.remove(going)
+    output.remove(going, HOLDS)
     return True

@@ -142,13 +142,16 @@ def test_killed_before_any_step(tmp_path: Path) -> None:
 def test_what_others_put_beside_the_parts_is_left_alone(tmp_path: Path) -> None:
     """Hidden or not; it stops nothing. What is called like a part and is none is refused by name."""
     Mortal.left = 1000
-    half = ".part-0123456789abcdef0123456789abcdef"
-    for name in (".git", ".ssh", ".old", half):
+    half = Output(str(tmp_path)).fresh(".part")
+    (tmp_path / half).mkdir()
+    for name in (".git", ".ssh", ".old"):
         (tmp_path / name / "below").mkdir(parents=True)
     (tmp_path / ".hidden").touch()
     (tmp_path / ".link").symlink_to("nowhere")
     kept = {path.name for path in tmp_path.iterdir()} - {half}
     assert died(tmp_path, 1000) is False
+    alike = tmp_path / ".part-0123456789abcdef0123456789abcdef"
+    alike.mkdir()
     (tmp_path / "part-000000000000").mkdir()  # as if a sum held it
     for name in ("_state.json", "notes.txt"):
         (tmp_path / "part-000000000000" / name).touch()
@@ -156,6 +159,7 @@ def test_what_others_put_beside_the_parts_is_left_alone(tmp_path: Path) -> None:
     assert len(list((tmp_path / "part-000000000000").iterdir())) == 2
     assert kept < {path.name for path in tmp_path.iterdir()}
     assert not (tmp_path / half).exists()
+    assert alike.exists()
     (tmp_path / "part-000000000099" / "thesis").mkdir(parents=True)
     with pytest.raises(
         PipelineError, match=r"part-000000000099 has no _state\.json, so it is no part of a stream"

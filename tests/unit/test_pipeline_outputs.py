@@ -4,18 +4,16 @@ import os
 import shutil
 from pathlib import Path
 from typing import Any
-from uuid import NAMESPACE_OID, uuid5
 
 import pytest
+from output_bed import ID, claim, make, part, tree
 from pyarrow import fs
 
 from pipeline import generations
 from pipeline.errors import PipelineError
-from pipeline.generations import Generation, begin, current, read
+from pipeline.generations import begin, current, read
 from pipeline.output import RESULTS, STREAM, Kind, Output, claimed
 from pipeline.scratch import MARKER, scratch
-
-ID = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
@@ -25,38 +23,6 @@ def log(tmp_path: Path) -> Path:
     file.parent.mkdir(parents=True)
     file.write_text("records")
     return tmp_path / "data" / "flows"
-
-
-def tree(path: Path) -> dict[str, str]:
-    """Everything below a directory, with what is in it."""
-    return {
-        str(one.relative_to(path)): one.read_text() if one.is_file() else "/"
-        for one in sorted(path.rglob("*"))
-    }
-
-
-def claim(directory: Path | str, log: Path, kind: Kind = RESULTS) -> Output:
-    """For a moment: nothing else in these tests uses it at the same time."""
-    with claimed(str(directory), kind, str(log)) as output:
-        return output
-
-
-def part(name: str) -> str:
-    """What Spark calls the only file of a table; each run has another."""
-    return f"part-00000-{uuid5(NAMESPACE_OID, name)}-c000.zstd.parquet"
-
-
-def make(output: Output, name: str, names: tuple[str, ...] = ("traffic", "links")) -> Generation:
-    """Stands for a run: its tables have its name in them."""
-    made = begin(output)
-    for table in names:
-        path = Path(made.root, table)
-        path.mkdir()
-        (path / part(name)).write_text(name)
-        (path / f".{part(name)}.crc").touch()
-        (path / "_SUCCESS").touch()
-    made.publish({"made": name})
-    return made
 
 
 @pytest.mark.parametrize("kind", [RESULTS, STREAM])
@@ -173,9 +139,9 @@ def test_only_our_own_leftovers_go(tmp_path: Path, log: Path) -> None:
     (out / f"run-{ID}").symlink_to(foreign)
     (out / f"{former.name}.bak").mkdir()
     kept = tree(out)
-    (out / f"run-{ID[::-1]}").mkdir()
-    (out / f".report.html-{ID}").touch()
-    (out / f".current-{ID}").symlink_to("run-x")
+    (out / output.fresh("run")).mkdir()
+    (out / output.fresh(".report.html")).touch()
+    (out / output.fresh(".current")).symlink_to("run-x")
     gone = {name for name in kept if name.partition("/")[0] == former.name}
     fresh = begin(output)
     Path(fresh.root).rmdir()
