@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from pipeline import batch, capacity
+from pipeline import batch, capacity, generations
 from pipeline.capacity import Costs
 from pipeline.errors import PipelineError
 from pipeline.generate.scenario import FAULTS
@@ -23,6 +23,12 @@ from pipeline.survey import survey
 from pipeline.traffic import KEY
 
 SKEW = timedelta(minutes=16)  # a quarter of an hour, and how wrong clocks are
+
+
+def test_all_tables_of_a_run_are_known() -> None:
+    """A run leaves no table behind that nothing removes."""
+    anything: Any = None
+    assert sorted(generations.TABLES) == sorted(batch.tables(anything, anything, anything))
 
 
 def test_the_traffic_matrix_is_that_of_plain_python(results: Results, flows: Path) -> None:

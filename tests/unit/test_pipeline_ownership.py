@@ -3,14 +3,11 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from output_bed import ID, claim, make, part, tree
 from pyarrow import fs
 
-from pipeline import generations
-from pipeline.batch import tables
 from pipeline.errors import PipelineError
 from pipeline.generations import begin, current
 
@@ -65,12 +62,6 @@ def test_a_marker_that_routerd_did_not_write_is_refused(tmp_path: Path, log: Pat
     marker.write_text("")
     claim(tmp_path / "out", log)
     assert "token " in marker.read_text()
-
-
-def test_all_tables_of_a_run_are_known() -> None:
-    """Otherwise a run would hold what nobody removes."""
-    anything: Any = None
-    assert sorted(generations.TABLES) == sorted(tables(anything, anything, anything))
 
 
 def test_a_copy_that_followed_links_is_told(tmp_path: Path, log: Path) -> None:
