@@ -7,7 +7,7 @@
 #ifndef ROUTERD_CORE_EXCHANGE_H
 #define ROUTERD_CORE_EXCHANGE_H
 
-#include "content.h"
+#include "arena_read.h"
 #include "credit.h"
 #include "scan.h"
 #include "text.h"

@@ -1,6 +1,6 @@
 /* Reading what a worker wrote into its arena: the `to` of a message, a control payload.  Nothing there is trusted. */
-#ifndef ROUTERD_CORE_CONTENT_H
-#define ROUTERD_CORE_CONTENT_H
+#ifndef ROUTERD_CORE_ARENA_READ_H
+#define ROUTERD_CORE_ARENA_READ_H
 
 #include "table.h"
 
