@@ -50,6 +50,13 @@ cdef extern from "doorbell.h" nogil:
     void doorbell_wake(routerd_doorbell *)
     bint doorbell_should_ring(routerd_doorbell *)
 
+cdef extern from "sections.h" nogil:
+    ctypedef struct section_name:
+        uint8_t code
+        const char *text
+    const section_name section_names[]
+    const uint32_t SECTION_COUNT
+
 cdef extern from "stats.h" nogil:
     ctypedef struct stats_histogram:
         uint64_t sum

@@ -84,6 +84,7 @@ CONTENT_RECEIVING: Final[int]
 CONTENT_COMPLETE: Final[int]
 CONTENT_ABORTED: Final[int]
 BUCKET_FLOORS: Final[tuple[int, ...]]
+SECTIONS: Final[dict[str, int]]  # number by name
 
 def address(memory: Buffer) -> int: ...
 def control_bytes(workers: int) -> int: ...

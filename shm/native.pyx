@@ -23,7 +23,7 @@ CORE_ARENA_BYTES = LAYOUT_CORE_ARENA_BYTES
 VERSION = LAYOUT_VERSION
 PAGE_BYTES = STATS_PAGE_BYTES
 BUCKET_FLOORS = tuple([stats_bucket_floor(i) for i in range(STATS_BUCKETS)])
-
+SECTIONS = {section_names[i].text.decode(): section_names[i].code for i in range(SECTION_COUNT)}
 
 
 cdef class Mapped:

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "content.h"
+#include "sections.h"
 
 #define SCAN_ABSENT UINT32_MAX
 #define SCAN_ROUTERS_DESCRIPTOR 10u    /* bytes: numbers of router annotations have their long form only */
@@ -31,11 +32,7 @@ static const uint8_t scan_section_ours[SCAN_ROUTERS_DESCRIPTOR] = { 0x00, 0x80, 
 static const uint8_t scan_section_skupper[SCAN_ROUTERS_DESCRIPTOR] = { 0x00, 0x80, 'S', 'K', 'P', 'R', '-', '-', 'R', 'A' };
 
 enum scan_result { SCAN_DONE, SCAN_MORE, SCAN_BAD };
-enum scan_section {
-    SECTION_ROUTERS = 2,               /* no number of AMQP's: the name of router annotations */
-    SECTION_HEADER = 0x70, SECTION_DELIVERY_ANNOTATIONS = 0x71, SECTION_MESSAGE_ANNOTATIONS = 0x72, SECTION_PROPERTIES = 0x73,
-    SECTION_APPLICATION_PROPERTIES = 0x74, SECTION_DATA = 0x75, SECTION_SEQUENCE = 0x76, SECTION_VALUE = 0x77, SECTION_FOOTER = 0x78
-};
+enum { SECTION_ROUTERS = 2 };          /* no number of AMQP's: the name of router annotations */
 
 typedef struct {
     uint32_t delivery_annotations, message_annotations, properties, application_properties;   /* offsets, SCAN_ABSENT */
@@ -139,20 +136,16 @@ static inline enum scan_result scan_bad(scan_found *found, const char *why)
 /* The same of a symbol. */
 __attribute__((noinline, cold)) static uint8_t scan_name(const uint8_t *p, const uint8_t *end, uint32_t *length)
 {
-    static const struct { uint8_t code; const char *text; } names[] = {
-        { SECTION_HEADER, "amqp:header:list" }, { SECTION_DELIVERY_ANNOTATIONS, "amqp:delivery-annotations:map" },
-        { SECTION_MESSAGE_ANNOTATIONS, "amqp:message-annotations:map" }, { SECTION_PROPERTIES, "amqp:properties:list" },
-        { SECTION_APPLICATION_PROPERTIES, "amqp:application-properties:map" }, { SECTION_DATA, "amqp:data:binary" },
-        { SECTION_SEQUENCE, "amqp:amqp-sequence:list" }, { SECTION_VALUE, "amqp:amqp-value:*" }, { SECTION_FOOTER, "amqp:footer:map" },
-        { SECTION_ROUTERS, "skupper:router-annotations" } };
+    static const char routers[] = "skupper:router-annotations";
     uint32_t head = p[1] == 0xa3 ? 3 : 6;
     if (end - p < (ptrdiff_t) head) return 0;
     uint32_t size = head == 3 ? p[2] : scan_u32(p + 2);
     if (size > SCAN_NAME_MAX) return 1;
     if ((size_t) (end - p) < head + size) return 0;
     *length = head + size;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i].text) == size && !memcmp(p + head, names[i].text, size)) return names[i].code;
+    for (size_t i = 0; i < SECTION_COUNT; i++)
+        if (strlen(section_names[i].text) == size && !memcmp(p + head, section_names[i].text, size)) return section_names[i].code;
+    if (size == sizeof routers - 1 && !memcmp(p + head, routers, size)) return SECTION_ROUTERS;
     return 1;
 }
 
