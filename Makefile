@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How whatever is compiled here is: docs/security.md says what for.
 HARDENED := CFLAGS="$$(.ci/hardening cflags $(BIN)/python)" LDFLAGS="$$(.ci/hardening ldflags)"
 
-NATIVE := $(wildcard */*.pyx */*/*.pyx */*.pxd */*.pxi */*.h */*/*.h)
+NATIVE := $(shell find bench core shm workers -name '*.pyx' -o -name '*.p[xy][dix]' -o -name '*.h')
 SYSTEM := $(VENV)/.system
 TOOLS := $(VENV)/.tools
 PACKAGES := $(VENV)/.packages
@@ -61,7 +61,7 @@ $(TOOLS): $(SYSTEM) constraints.txt
 ENGINE := import cproton_ffi, proton, subprocess, sys; \
     sys.exit(not proton.SASL.extended() or not proton.SSL.present() or \
         subprocess.call([".ci/hardening", "check", cproton_ffi.__file__]))
-$(PACKAGES): $(TOOLS) constraints.txt pyproject.toml .ci/hardening
+$(PACKAGES): $(TOOLS) constraints.txt pyproject.toml setup.py .ci/hardening
 	$(HARDENED) $(PIP) install -q -c constraints.txt --no-build-isolation --config-settings editable_mode=compat -e '.[test]'
 	$(BIN)/python -c '$(ENGINE)' || \
 	    $(HARDENED) $(PIP) install -q -c constraints.txt --no-build-isolation --no-deps --no-cache-dir --force-reinstall \
@@ -71,7 +71,7 @@ $(PACKAGES): $(TOOLS) constraints.txt pyproject.toml .ci/hardening
 # Not what has just been compiled by being installed.
 $(COMPILED): $(PACKAGES) $(NATIVE)
 	@test -z "$$(find $(NATIVE) -newer $@ 2>&1)" || \
-	    $(HARDENED) $(BIN)/python -W ignore -c 'import setuptools; setuptools.setup()' -q build_ext --inplace
+	    $(HARDENED) $(BIN)/python -W ignore setup.py -q build_ext --inplace --parallel 2
 	@touch $@
 
 # What the data pipeline needs, without this project itself: its extensions would be compiled anew. PySpark comes

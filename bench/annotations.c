@@ -6,8 +6,8 @@
  */
 #include <stdio.h>
 
-#include "describe.h"
-#include "rewrite.h"
+#include "workers/describe.h"
+#include "workers/rewrite.h"
 
 enum { ROOM = 16384, TURNS = 20 };
 

@@ -42,7 +42,7 @@ def measure(rounds: int, routers: Sequence[int] = ROUTERS) -> list[Cost]:
     cases = [("none", 0), *((form, n) for form in list(FORMS)[1:] for n in routers)]
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "annotations"
-        include = [f"-I{ROOT / part}" for part in ("workers", "shm")]
+        include = [f"-I{ROOT}"]
         source = str(ROOT / "bench" / "annotations.c")
         subprocess.run(  # noqa: S603  every word is ours
             [compiler, *FLAGS, *include, source, "-o", str(program)], check=True

@@ -31,5 +31,5 @@ def _build(binary: Path, sources: list[Path]) -> None:
         raise BenchError("no C compiler (cc) is installed; the hand-made client needs one: apt install gcc")
     binary.parent.mkdir(exist_ok=True)
     subprocess.run(  # noqa: S603  every word is ours
-        [compiler, *FLAGS, str(sources[0]), "-o", str(binary)], check=True
+        [compiler, *FLAGS, f"-I{ROOT}", str(sources[0]), "-o", str(binary)], check=True
     )

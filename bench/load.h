@@ -13,7 +13,7 @@
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
 
-#include "roles.h"
+#include "bench/roles.h"
 
 /* ---- events ---- */
 

@@ -7,7 +7,7 @@ Import it through ``bench.client``, which loads the engine first.
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint64_t
 
-cdef extern from "load.h" nogil:
+cdef extern from "bench/load.h" nogil:
     cdef enum load_mode:
         LOAD_SEND
         LOAD_RECV

@@ -7,8 +7,8 @@
 
 #include <sys/epoll.h>
 
-#include "endpoint.h"
-#include "message.h"
+#include "bench/endpoint.h"
+#include "bench/message.h"
 
 enum load_mode { LOAD_SEND, LOAD_RECV, LOAD_PINGPONG, LOAD_ECHO };
 enum load_goal { LOAD_ATTACHED, LOAD_COMMAND, LOAD_DONE, LOAD_CLOSED };

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "wire_connection.h"
+#include "bench/wire_connection.h"
 
 enum goal { ATTACHED, COMMAND, DONE, CLOSED };
 enum { POLL_MAX = 256, CONNECTING_MAX = 32, KEY_LISTENER = -1, KEY_COMMAND = -2, QUIET_S = 3, CLOSE_S = 2 };

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "wire_frames.h"
+#include "bench/wire_frames.h"
 
 enum mode { SEND, RECV, PINGPONG, ECHO, IDLE, N_MODES };
 static const char *const MODES[] = {"send", "recv", "pingpong", "echo", "idle"};

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "message.h"
+#include "bench/message.h"
 
 enum {
     OPEN = 0x10, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE,

@@ -8,8 +8,8 @@
 #ifndef ROUTERD_CORE_ALIAS_H
 #define ROUTERD_CORE_ALIAS_H
 
-#include "hash.h"
-#include "table.h"
+#include "core/hash.h"
+#include "core/table.h"
 
 #define ALIAS_LIMIT 16384u
 #define ALIAS_PHASES 0xfffffff0u       /* scopes that stand for the phases 1 to 9 of an address, behind this one */

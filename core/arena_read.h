@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_ARENA_READ_H
 #define ROUTERD_CORE_ARENA_READ_H
 
-#include "table.h"
+#include "core/table.h"
 
 #define CONTENT_HOPS 4096u             /* blocks walked to find `to`: 2 MiB of annotations in small blocks */
 #define CONTENT_CONTROL_MAX (1u << 20) /* bytes of a control payload */

@@ -11,7 +11,7 @@
 #ifndef ROUTERD_CORE_BUSIEST_H
 #define ROUTERD_CORE_BUSIEST_H
 
-#include "table.h"
+#include "core/table.h"
 
 #define BUSIEST_ROWS 50u
 #define BUSIEST_CHUNK 1024u            /* addresses looked at in one step: about 50 us */

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_CHOOSE_H
 #define ROUTERD_CORE_CHOOSE_H
 
-#include "table.h"
+#include "core/table.h"
 
 /* Closest: the local links in turn, whatever their backlog. */
 static inline core_link *choose_closest(core_address *a)

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_COUNTS_H
 #define ROUTERD_CORE_COUNTS_H
 
-#include "table.h"
+#include "core/table.h"
 
 #define DELAYED_1 1000000000ull        /* nanoseconds from arrival to settlement */
 #define DELAYED_10 10000000000ull

@@ -10,7 +10,7 @@
 #ifndef ROUTERD_CORE_COUPLE_H
 #define ROUTERD_CORE_COUPLE_H
 
-#include "deliver.h"
+#include "core/deliver.h"
 
 static inline void deliver_coupled(core_router *c, core_link *l, const routerd_record *r)
 {

@@ -6,9 +6,9 @@
 #ifndef ROUTERD_CORE_DELIVER_H
 #define ROUTERD_CORE_DELIVER_H
 
-#include "alias.h"
-#include "transit.h"
-#include "utf8.h"
+#include "core/alias.h"
+#include "core/transit.h"
+#include "shm/utf8.h"
 
 static inline void *core_take(core_pool *p, uint32_t bytes)
 {

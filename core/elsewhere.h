@@ -2,8 +2,8 @@
 #ifndef ROUTERD_CORE_ELSEWHERE_H
 #define ROUTERD_CORE_ELSEWHERE_H
 
-#include "exchange.h"
-#include "forward.h"
+#include "core/exchange.h"
+#include "core/forward.h"
 
 static void address_elsewhere(core_router *c, core_address *a)
 {

@@ -7,10 +7,10 @@
 #ifndef ROUTERD_CORE_EXCHANGE_H
 #define ROUTERD_CORE_EXCHANGE_H
 
-#include "arena_read.h"
-#include "credit.h"
-#include "scan.h"
-#include "text.h"
+#include "core/arena_read.h"
+#include "core/credit.h"
+#include "shm/scan.h"
+#include "core/text.h"
 
 #define EXCHANGE_NONE UINT32_MAX
 #define EXCHANGE_SUBJECT 16384u        /* octets of a subject that are looked at; a longer one matches nothing */

@@ -10,9 +10,9 @@
 #ifndef ROUTERD_CORE_FLOW_H
 #define ROUTERD_CORE_FLOW_H
 
-#include "alias.h"
-#include "past.h"
-#include "telemetry.h"
+#include "core/alias.h"
+#include "core/past.h"
+#include "shm/telemetry.h"
 
 #define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
 #define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
@@ -390,6 +390,6 @@ static inline void flow_heard(core_flow *f, const routerd_record *r)
     f->starved = r->time && r->state != S_RECEIVED ? r->length : 0;
 }
 
-#include "flow_digest.h"
+#include "core/flow_digest.h"
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_FLOW_DIGEST_H
 #define ROUTERD_CORE_FLOW_DIGEST_H
 
-#include "flow.h"
+#include "core/flow.h"
 
 #define TRACEPARENT 55u                /* octets: 00-TRACE-SPAN-FLAGS */
 

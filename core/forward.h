@@ -6,8 +6,8 @@
 #ifndef ROUTERD_CORE_FORWARD_H
 #define ROUTERD_CORE_FORWARD_H
 
-#include "couple.h"
-#include "keyed.h"
+#include "core/couple.h"
+#include "core/keyed.h"
 
 static inline void count_stale(core_router *c) { stats_add(c->stats, STAT_STALE, 1); }
 static inline void count_bad(core_router *c) { stats_add(c->stats, STAT_BAD, 1); }

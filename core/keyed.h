@@ -12,9 +12,9 @@
 #ifndef ROUTERD_CORE_KEYED_H
 #define ROUTERD_CORE_KEYED_H
 
-#include "deliver.h"
-#include "rmr_key.h"
-#include "route_plane.h"
+#include "core/deliver.h"
+#include "shm/rmr_key.h"
+#include "core/route_plane.h"
 
 #define KEYED_RESERVED 100u            /* message types below are RMR's own (spec, Reserved Message Types) */
 #define KEYED_AHEAD 3u                 /* how many records ahead a slot is fetched */

@@ -8,7 +8,7 @@
 #ifndef ROUTERD_CORE_LOCAL_H
 #define ROUTERD_CORE_LOCAL_H
 
-#include "forward.h"
+#include "core/forward.h"
 
 /* The next work for the core itself; content of its own that everybody is done with is freed here.  False: none. */
 static bool local_take(core_router *c, routerd_record *r)

@@ -8,7 +8,7 @@ cdef extern from "semaphore.h" nogil:
     sem_t *SEM_FAILED
     sem_t *sem_open(const char *, int)
 
-cdef extern from "layout.h" nogil:
+cdef extern from "shm/layout.h" nogil:
     ctypedef struct arena_view:
         pass
     ctypedef struct arena_content:
@@ -26,7 +26,7 @@ cdef extern from "layout.h" nogil:
     size_t layout_control_bytes(uint32_t)
     size_t layout_rings_bytes(uint32_t)
 
-cdef extern from "setup.h" nogil:
+cdef extern from "core/setup.h" nogil:
     cdef enum:
         CORE_MAX_TEXT
         ARENA_LARGE_BYTES

@@ -8,9 +8,9 @@
 
 #include <unistd.h>
 
-#include "flow.h"
-#include "payload.h"
-#include "table.h"
+#include "core/flow.h"
+#include "core/payload.h"
+#include "core/table.h"
 
 static inline void queue_close(core_queue *q)
 {

@@ -6,7 +6,7 @@
 #ifndef ROUTERD_CORE_PAST_H
 #define ROUTERD_CORE_PAST_H
 
-#include "arena_read.h"
+#include "core/arena_read.h"
 
 #define PAST_BYTES 16384u              /* of ingress and trace that are looked at: the longest way there can be */
 #define PAST_MEMO 480u                 /* of these, how much a link remembers */

@@ -6,7 +6,7 @@
 #ifndef ROUTERD_CORE_PAYLOAD_H
 #define ROUTERD_CORE_PAYLOAD_H
 
-#include "table.h"
+#include "core/table.h"
 
 static inline uint32_t payload_home(const core_payload_table *t, uint8_t arena, uint32_t block)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record.h"
+#include "shm/record.h"
 
 #define POOL_CHUNK_SHIFT 9u
 #define POOL_CHUNK (1u << POOL_CHUNK_SHIFT)

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_RECOVER_H
 #define ROUTERD_CORE_RECOVER_H
 
-#include "topology.h"
+#include "core/topology.h"
 
 /* ---- links ---- */
 

@@ -8,8 +8,8 @@
 #ifndef ROUTERD_CORE_ROUTE_PLANE_H
 #define ROUTERD_CORE_ROUTE_PLANE_H
 
-#include "credit.h"
-#include "route_owners.h"
+#include "core/credit.h"
+#include "core/route_owners.h"
 
 #define ROUTES_PORTION 16384u          /* slots, or endpoints, of a former table that are looked at in one go */
 

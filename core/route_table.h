@@ -11,7 +11,7 @@
 #ifndef ROUTERD_CORE_ROUTE_TABLE_H
 #define ROUTERD_CORE_ROUTE_TABLE_H
 
-#include "alias.h"
+#include "core/alias.h"
 
 #define ROUTE_FREE UINT32_MAX          /* `target`: there is no entry in this slot */
 #define ROUTE_SPECIAL 0x80000000u      /* `target`: the rest is the number of a special */

@@ -12,9 +12,9 @@
 #ifndef ROUTERD_CORE_SETTLE_H
 #define ROUTERD_CORE_SETTLE_H
 
-#include "counts.h"
-#include "credit.h"
-#include "text.h"
+#include "core/counts.h"
+#include "core/credit.h"
+#include "core/text.h"
 
 /* On the way of each message it is handed on by its address: a copy of what was just written field by field stalls the CPU. */
 typedef struct {               /* a delivery state as it travels */

@@ -2,10 +2,10 @@
 #ifndef ROUTERD_CORE_SETUP_H
 #define ROUTERD_CORE_SETUP_H
 
-#include "layout.h"
-#include "local.h"
-#include "stall.h"
-#include "loop.h"
+#include "shm/layout.h"
+#include "core/local.h"
+#include "core/stall.h"
+#include "core/loop.h"
 
 /* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each with
  * its length in front as a native 32-bit number. */

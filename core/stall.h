@@ -3,7 +3,7 @@
 #ifndef ROUTERD_CORE_STALL_H
 #define ROUTERD_CORE_STALL_H
 
-#include "table.h"
+#include "core/table.h"
 
 #define STALL_NS 10000000000ull        /* on a link for longer: stuck; without credit for longer: blocked */
 #define STALL_LINKS 2048u              /* looked at in a step */

@@ -15,13 +15,13 @@
 
 #include <semaphore.h>
 
-#include "arena.h"
-#include "doorbell.h"
-#include "nodes.h"
-#include "pool.h"
-#include "record.h"
-#include "ring.h"
-#include "stats.h"
+#include "shm/arena.h"
+#include "shm/doorbell.h"
+#include "core/nodes.h"
+#include "core/pool.h"
+#include "shm/record.h"
+#include "shm/ring.h"
+#include "shm/stats.h"
 
 #define CORE_MAX_LINKS (1u << 20)      /* of one worker: bounds what a nonsense link index can make us allocate */
 #define CORE_MAX_TEXT 4096u            /* octets of `to` that are looked up */

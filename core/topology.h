@@ -5,7 +5,7 @@
 #ifndef ROUTERD_CORE_TOPOLOGY_H
 #define ROUTERD_CORE_TOPOLOGY_H
 
-#include "elsewhere.h"
+#include "core/elsewhere.h"
 
 static bool neighbour_has_link(const core_neighbour *k)
 {

@@ -13,9 +13,9 @@
 #ifndef ROUTERD_CORE_TRANSIT_H
 #define ROUTERD_CORE_TRANSIT_H
 
-#include "choose.h"
-#include "past.h"
-#include "stream.h"
+#include "core/choose.h"
+#include "core/past.h"
+#include "core/stream.h"
 
 /* The link on the way to a next hop; NULL: there is none. */
 static inline core_link *transit_link(core_router *c, uint32_t hop, bool control, uint8_t priority)

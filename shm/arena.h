@@ -26,8 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "content.h"
-#include "record.h"
+#include "shm/content.h"
+#include "shm/record.h"
 
 #define ARENA_MAGIC 0x726f7574657264ull
 #define ARENA_HEADER_BYTES 4096u

@@ -8,8 +8,8 @@
 #ifndef ROUTERD_SHM_FLOW_COLUMNS_H
 #define ROUTERD_SHM_FLOW_COLUMNS_H
 
-#include "record.h"
-#include "telemetry.h"
+#include "shm/record.h"
+#include "shm/telemetry.h"
 
 #define FLOW_ROWS 64u                  /* that are taken at a time: they stay in the nearest cache */
 #define FLOW_PLACES (1u << 16)         /* of ids */

@@ -20,13 +20,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "arena.h"
-#include "board.h"
-#include "doorbell.h"
-#include "record.h"
-#include "ring.h"
-#include "stats.h"
-#include "telemetry.h"
+#include "shm/arena.h"
+#include "shm/board.h"
+#include "shm/doorbell.h"
+#include "shm/record.h"
+#include "shm/ring.h"
+#include "shm/stats.h"
+#include "shm/telemetry.h"
 
 #define LAYOUT_MAGIC 0x31647265747565ull
 #define LAYOUT_VERSION 6u              /* grows with every change of the layout or of a record's meaning */

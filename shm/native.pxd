@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 
-cdef extern from "record.h" nogil:
+cdef extern from "shm/record.h" nogil:
     ctypedef struct routerd_record:
         uint8_t type, flags, priority, arena
         uint32_t link, link_gen, block
@@ -22,7 +22,7 @@ cdef extern from "record.h" nogil:
         C_CONNECTION_OPENED, C_CONNECTION_CLOSED, C_ATTACH, C_ATTACHED, C_DETACH, C_CLOSE, C_OPEN_LINK, C_LINK_REFUSED,
         C_LOOK, C_SEEN, C_DENIED, C_TRACE, C_CONNECTOR, C_COST, C_ENDPOINT, C_ROUTE_REACH, C_ROUTE_COUNTS, C_PRESENTED
 
-cdef extern from "ring.h" nogil:
+cdef extern from "shm/ring.h" nogil:
     ctypedef struct routerd_ring:
         uint64_t capacity
     ctypedef struct routerd_producer:
@@ -43,21 +43,21 @@ cdef extern from "ring.h" nogil:
     bint ring_pending(const routerd_consumer *)
     uint64_t ring_waiting(const routerd_ring *)
 
-cdef extern from "doorbell.h" nogil:
+cdef extern from "shm/doorbell.h" nogil:
     ctypedef struct routerd_doorbell:
         pass
     void doorbell_sleep(routerd_doorbell *)
     void doorbell_wake(routerd_doorbell *)
     bint doorbell_should_ring(routerd_doorbell *)
 
-cdef extern from "sections.h" nogil:
+cdef extern from "shm/sections.h" nogil:
     ctypedef struct section_name:
         uint8_t code
         const char *text
     const section_name section_names[]
     const uint32_t SECTION_COUNT
 
-cdef extern from "stats.h" nogil:
+cdef extern from "shm/stats.h" nogil:
     ctypedef struct stats_histogram:
         uint64_t sum
         uint64_t bucket[192]
@@ -73,14 +73,14 @@ cdef extern from "stats.h" nogil:
     void stats_observe(stats_page *, uint32_t, uint64_t)
     uint64_t stats_bucket_floor(uint32_t)
 
-cdef extern from "board.h" nogil:
+cdef extern from "shm/board.h" nogil:
     ctypedef struct shared_board:
         pass
     const uint32_t BOARD_BYTES
     void board_write(shared_board *, const uint8_t *, uint32_t)
     uint32_t board_read(const shared_board *, uint8_t *)
 
-cdef extern from "arena.h" nogil:
+cdef extern from "shm/arena.h" nogil:
     ctypedef struct arena_view:
         uint32_t small_count, large_count
     ctypedef struct arena_owner:
@@ -125,7 +125,7 @@ cdef extern from "arena.h" nogil:
     void arena_mark_none(const arena_view *)
     uint32_t arena_mark_chain(const arena_view *, uint32_t)
 
-cdef extern from "layout.h" nogil:
+cdef extern from "shm/layout.h" nogil:
     const uint32_t LAYOUT_RING_CAPACITY, LAYOUT_CORE_ARENA_BYTES, LAYOUT_VERSION
     size_t layout_core_doorbell()
     size_t layout_worker_doorbell(uint32_t)
@@ -152,7 +152,7 @@ cdef extern from "layout.h" nogil:
     const char *layout_check_rings(const void *, size_t, uint32_t)
     const char *layout_check_arena(void *, size_t)
 
-cdef extern from "telemetry.h" nogil:
+cdef extern from "shm/telemetry.h" nogil:
     cdef enum:
         TELEMETRY_RECORDS, TELEMETRY_TEXT
     ctypedef struct telemetry_message:
@@ -187,7 +187,7 @@ cdef extern from "telemetry.h" nogil:
     int telemetry_read_name(const telemetry_view *, uint32_t, uint8_t *)
     bint telemetry_read_link(const telemetry_view *, uint32_t, telemetry_link *)
 
-cdef extern from "flow_columns.h" nogil:
+cdef extern from "shm/flow_columns.h" nogil:
     cdef enum:
         FLOW_ROWS, FLOW_PLACES
     ctypedef struct flow_code:

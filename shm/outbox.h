@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "ring.h"
+#include "shm/ring.h"
 
 typedef struct {
     routerd_producer ring;

@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "record.h"
+#include "shm/record.h"
 
 #define RING_AHEAD 4u          /* how many records ahead a producer fetches the line that it will write */
 

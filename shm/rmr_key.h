@@ -11,8 +11,8 @@
 #ifndef ROUTERD_SHM_RMR_KEY_H
 #define ROUTERD_SHM_RMR_KEY_H
 
-#include "record.h"
-#include "scan.h"
+#include "shm/record.h"
+#include "shm/scan.h"
 
 #define RMR_RESERVED 100               /* message types below, from 0, are RMR's own */
 #define RMR_NO_SUBSCRIPTION (-1)

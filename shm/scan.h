@@ -20,8 +20,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "content.h"
-#include "sections.h"
+#include "shm/content.h"
+#include "shm/sections.h"
 
 #define SCAN_ABSENT UINT32_MAX
 #define SCAN_ROUTERS_DESCRIPTOR 10u    /* bytes: numbers of router annotations have their long form only */

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "content.h"
+#include "shm/content.h"
 
 #define ANNOTATIONS_ID_MAX 255u            /* bytes of a router's id, `area/id`: what str8 holds */
 #define ANNOTATIONS_TRACE_MAX 1024u        /* entries of a trace: eight times the routers a network can have */

@@ -10,9 +10,9 @@
 #ifndef ROUTERD_WORKERS_ANNOTATIONS_IN_H
 #define ROUTERD_WORKERS_ANNOTATIONS_IN_H
 
-#include "annotations.h"
-#include "scan.h"
-#include "utf8.h"
+#include "workers/annotations.h"
+#include "shm/scan.h"
+#include "shm/utf8.h"
 
 static const char annotations_invalid[] = "amqp:invalid-field", annotations_refused[] = "amqp:not-allowed";
 

@@ -9,8 +9,8 @@
 #ifndef ROUTERD_WORKERS_ANNOTATIONS_OUT_H
 #define ROUTERD_WORKERS_ANNOTATIONS_OUT_H
 
-#include "annotations.h"
-#include "annotations_put.h"
+#include "workers/annotations.h"
+#include "workers/annotations_put.h"
 
 typedef struct {                           /* what the message is to say from here on */
     uint8_t form;                          /* enum content_annotations */

@@ -2,8 +2,8 @@
 #ifndef ROUTERD_WORKERS_ANNOTATIONS_PUT_H
 #define ROUTERD_WORKERS_ANNOTATIONS_PUT_H
 
-#include "arena.h"
-#include "scan.h"
+#include "shm/arena.h"
+#include "shm/scan.h"
 
 #define ANNOTATIONS_AT_ONCE 512u           /* bytes given on together: what most messages need, in one piece */
 

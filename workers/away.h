@@ -13,7 +13,7 @@
 #ifndef ROUTERD_WORKERS_AWAY_H
 #define ROUTERD_WORKERS_AWAY_H
 
-#include "work.h"
+#include "workers/work.h"
 
 /* What its sender waits for is in doubt, unless it was told an outcome before.  The rest of a message that is still
  * arriving is read and forgotten, and its credit comes back from here. */

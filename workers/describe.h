@@ -2,11 +2,11 @@
 #ifndef ROUTERD_WORKERS_DESCRIBE_H
 #define ROUTERD_WORKERS_DESCRIBE_H
 
-#include "annotations_in.h"
-#include "pump.h"
-#include "rmr_key.h"
-#include "scan.h"
-#include "security.h"
+#include "workers/annotations_in.h"
+#include "workers/pump.h"
+#include "shm/rmr_key.h"
+#include "shm/scan.h"
+#include "workers/security.h"
 
 static inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)
 {

@@ -9,7 +9,7 @@
 #ifndef ROUTERD_WORKERS_DIAL_H
 #define ROUTERD_WORKERS_DIAL_H
 
-#include "sockets.h"
+#include "workers/sockets.h"
 
 /* Terms for connections that a connector makes; NULL: there is no place. */
 static inline wlistener *dial_place(pump *p)

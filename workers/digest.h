@@ -13,9 +13,9 @@
 #ifndef ROUTERD_WORKERS_DIGEST_H
 #define ROUTERD_WORKERS_DIGEST_H
 
-#include "content.h"
-#include "rmr_frame.h"
-#include "scan.h"
+#include "shm/content.h"
+#include "workers/rmr_frame.h"
+#include "shm/scan.h"
 
 #define DIGEST_TRACEPARENT 55u         /* octets: 00-TRACE-SPAN-FLAGS */
 

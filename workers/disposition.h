@@ -9,8 +9,8 @@
 #ifndef ROUTERD_WORKERS_DISPOSITION_H
 #define ROUTERD_WORKERS_DISPOSITION_H
 
-#include "sound.h"
-#include "pump.h"
+#include "workers/sound.h"
+#include "workers/pump.h"
 
 #define DETAIL_LIMIT 8192u             /* a longer detail is left out: the outcome itself always passes */
 

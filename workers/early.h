@@ -6,7 +6,7 @@
 #ifndef ROUTERD_WORKERS_EARLY_H
 #define ROUTERD_WORKERS_EARLY_H
 
-#include "disposition.h"
+#include "workers/disposition.h"
 
 static inline void early_drop(pump *p, wout *o)
 {

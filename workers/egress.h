@@ -11,12 +11,12 @@
 #ifndef ROUTERD_WORKERS_EGRESS_H
 #define ROUTERD_WORKERS_EGRESS_H
 
-#include "early.h"
-#include "message_log.h"
-#include "pump.h"
-#include "rewrite.h"
-#include "routed.h"
-#include "times.h"
+#include "workers/early.h"
+#include "workers/message_log.h"
+#include "workers/pump.h"
+#include "workers/rewrite.h"
+#include "workers/routed.h"
+#include "workers/times.h"
 
 enum serve_result { SERVE_EMPTY, SERVE_BLOCKED, SERVE_BUSY };
 

@@ -2,12 +2,12 @@
 #ifndef ROUTERD_WORKERS_INCOMING_H
 #define ROUTERD_WORKERS_INCOMING_H
 
-#include "describe.h"
-#include "digest.h"
-#include "disposition.h"
-#include "pump.h"
-#include "rmr_key.h"
-#include "security.h"
+#include "workers/describe.h"
+#include "workers/digest.h"
+#include "workers/disposition.h"
+#include "workers/pump.h"
+#include "shm/rmr_key.h"
+#include "workers/security.h"
 
 static inline void win_link(wlink *k, win *s)
 {

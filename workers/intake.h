@@ -12,11 +12,11 @@
 #ifndef ROUTERD_WORKERS_INTAKE_H
 #define ROUTERD_WORKERS_INTAKE_H
 
-#include "incoming.h"
-#include "message_log.h"
-#include "route_intake.h"
-#include "routed.h"
-#include "sockets.h"
+#include "workers/incoming.h"
+#include "workers/message_log.h"
+#include "workers/route_intake.h"
+#include "workers/routed.h"
+#include "workers/sockets.h"
 
 /* The short way.  False: it needs the long one (no single block is large enough). */
 static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)

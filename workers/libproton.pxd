@@ -1,6 +1,6 @@
 """The AMQP engine's functions that the glue calls; engine.h declares them for C."""
 
-cdef extern from "engine.h" nogil:
+cdef extern from "workers/engine.h" nogil:
     ctypedef struct pn_connection_t:
         pass
     ctypedef struct pn_transport_t:

@@ -3,7 +3,7 @@
 #ifndef ROUTERD_WORKERS_LOOK_H
 #define ROUTERD_WORKERS_LOOK_H
 
-#include "egress.h"
+#include "workers/egress.h"
 
 #define LOOK_BLOCKED_NS 10000000000ull /* without credit for longer: blocked */
 #define LOOK_GONE (-1)

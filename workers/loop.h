@@ -6,13 +6,13 @@
 #ifndef ROUTERD_WORKERS_LOOP_H
 #define ROUTERD_WORKERS_LOOP_H
 
-#include "sockets.h"
+#include "workers/sockets.h"
 
-#include "layout.h"
-#include "away.h"
-#include "look.h"
-#include "dial.h"
-#include "wait.h"
+#include "shm/layout.h"
+#include "workers/away.h"
+#include "workers/look.h"
+#include "workers/dial.h"
+#include "workers/wait.h"
 
 #define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */
 #define LONGEST_SLEEP_MS 1000

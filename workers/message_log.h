@@ -4,7 +4,7 @@
 #ifndef ROUTERD_WORKERS_MESSAGE_LOG_H
 #define ROUTERD_WORKERS_MESSAGE_LOG_H
 
-#include "pump.h"
+#include "workers/pump.h"
 
 #define MESSAGE_SEEN_BYTES 4096u       /* properties and application properties beyond are not told */
 

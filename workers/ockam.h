@@ -13,8 +13,8 @@
 #ifndef ROUTERD_WORKERS_OCKAM_H
 #define ROUTERD_WORKERS_OCKAM_H
 
-#include "ockam_frame.h"
-#include "plain.h"
+#include "workers/ockam_frame.h"
+#include "workers/plain.h"
 
 #define OCKAM_FRONT_BLOCKS 5u          /* large blocks that what stands in front of the rest may need */
 #define OCKAM_FIRST (2 * ARENA_LARGE_BYTES)    /* octets of the rest that are written with it */

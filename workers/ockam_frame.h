@@ -9,7 +9,7 @@
 #ifndef ROUTERD_WORKERS_OCKAM_FRAME_H
 #define ROUTERD_WORKERS_OCKAM_FRAME_H
 
-#include "route_take.h"
+#include "workers/route_take.h"
 
 #define OCKAM_VERSION 1u               /* what each side of a CBOR connection says first */
 

@@ -6,8 +6,8 @@
 #ifndef ROUTERD_WORKERS_OCKAM_OUT_H
 #define ROUTERD_WORKERS_OCKAM_OUT_H
 
-#include "ockam.h"
-#include "plain_out.h"
+#include "workers/ockam.h"
+#include "workers/plain_out.h"
 
 static struct {                        /* made last; one pump is in a process */
     route_run run;

@@ -10,8 +10,8 @@
 #ifndef ROUTERD_WORKERS_PLAIN_H
 #define ROUTERD_WORKERS_PLAIN_H
 
-#include "intake.h"
-#include "trace.h"
+#include "workers/intake.h"
+#include "workers/trace.h"
 
 #define PLAIN_BUFFER (64u << 10)       /* bytes read ahead of a connection, if its protocol needs no more of them at once */
 #define PLAIN_READ_MIN (16u << 10)     /* room that a read is worth making */

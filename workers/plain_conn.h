@@ -8,7 +8,7 @@
 
 #include <sys/uio.h>
 
-#include "plain_out.h"
+#include "workers/plain_out.h"
 
 #define PLAIN_CONNECT_MS 10000         /* until a connection that we make is there */
 

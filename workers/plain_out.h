@@ -11,8 +11,8 @@
 #ifndef ROUTERD_WORKERS_PLAIN_OUT_H
 #define ROUTERD_WORKERS_PLAIN_OUT_H
 
-#include "egress.h"
-#include "plain.h"
+#include "workers/egress.h"
+#include "workers/plain.h"
 
 #define PLAIN_BATCH 128u               /* frames of one system call */
 #define PLAIN_PIECES_MAX 288u          /* pieces of memory that they may consist of: a head and a payload, and some are in two blocks */

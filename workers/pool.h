@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "record.h"
+#include "shm/record.h"
 
 #define SLOT_USED (ROUTERD_NIL - 1)
 

@@ -17,16 +17,16 @@
 #include <semaphore.h>
 #include <time.h>
 
-#include "annotations.h"
-#include "arena.h"
-#include "doorbell.h"
-#include "engine.h"
-#include "outbox.h"
-#include "pool.h"
-#include "record.h"
-#include "ring.h"
-#include "route_take.h"
-#include "stats.h"
+#include "workers/annotations.h"
+#include "shm/arena.h"
+#include "shm/doorbell.h"
+#include "workers/engine.h"
+#include "shm/outbox.h"
+#include "workers/pool.h"
+#include "shm/record.h"
+#include "shm/ring.h"
+#include "workers/route_take.h"
+#include "shm/stats.h"
 
 #define MAX_CONNECTIONS (1u << 16)
 #define MAX_LINKS (1u << 20)

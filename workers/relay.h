@@ -18,7 +18,7 @@
 #ifndef ROUTERD_WORKERS_RELAY_H
 #define ROUTERD_WORKERS_RELAY_H
 
-#include "pump.h"
+#include "workers/pump.h"
 
 #include <strings.h>
 

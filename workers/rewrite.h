@@ -5,9 +5,9 @@
 #ifndef ROUTERD_WORKERS_REWRITE_H
 #define ROUTERD_WORKERS_REWRITE_H
 
-#include "annotations_in.h"
-#include "annotations_out.h"
-#include "pump.h"
+#include "workers/annotations_in.h"
+#include "workers/annotations_out.h"
+#include "workers/pump.h"
 
 static inline void rewrite_give(void *link, const uint8_t *bytes, size_t size) { pn_link_send((pn_link_t *) link, (const char *) bytes, size); }
 

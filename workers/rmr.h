@@ -6,8 +6,8 @@
 #ifndef ROUTERD_WORKERS_RMR_H
 #define ROUTERD_WORKERS_RMR_H
 
-#include "plain.h"
-#include "rmr_amqp.h"
+#include "workers/plain.h"
+#include "workers/rmr_amqp.h"
 
 #define RMR_SIDS 1024u                 /* of a connection's senders, that are kept until the reply comes */
 #define RMR_NUMBER 10u                 /* digits of a connection's number */

@@ -11,8 +11,8 @@
 #ifndef ROUTERD_WORKERS_RMR_AMQP_H
 #define ROUTERD_WORKERS_RMR_AMQP_H
 
-#include "rmr_ask.h"
-#include "rmr_key.h"
+#include "workers/rmr_ask.h"
+#include "shm/rmr_key.h"
 
 #define RMR_ADDRESS_MAX 1024u          /* octets of an address of ours: of a table, with what goes on there */
 #define RMR_FRONT_MAX (RMR_HEAD_MAX + 4 * RMR_ADDRESS_MAX + 1536u)     /* octets of a message in front of its payload */

@@ -9,8 +9,8 @@
 #ifndef ROUTERD_WORKERS_RMR_ASK_H
 #define ROUTERD_WORKERS_RMR_ASK_H
 
-#include "rmr_frame.h"
-#include "siphash.h"
+#include "workers/rmr_frame.h"
+#include "workers/siphash.h"
 
 #define RMR_ASKED_TEXT 1000u           /* octets of a reply-to */
 #define RMR_ASKED_ID 512u              /* octets of an id, as AMQP encodes it */

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "scan.h"
-#include "utf8.h"
+#include "shm/scan.h"
+#include "shm/utf8.h"
 
 #define RMR_TRANSPORT 50u
 #define RMR_HEADER 280u                /* as it is written: version 3 */

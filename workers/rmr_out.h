@@ -2,8 +2,8 @@
 #ifndef ROUTERD_WORKERS_RMR_OUT_H
 #define ROUTERD_WORKERS_RMR_OUT_H
 
-#include "plain_out.h"
-#include "rmr.h"
+#include "workers/plain_out.h"
+#include "workers/rmr.h"
 
 static inline const char *rmr_unfit_why(enum rmr_made made)
 {

@@ -7,7 +7,7 @@
 #ifndef ROUTERD_WORKERS_ROUTE_BODY_H
 #define ROUTERD_WORKERS_ROUTE_BODY_H
 
-#include "route_read.h"
+#include "workers/route_read.h"
 
 #define ROUTE_ANNOTATIONS_MOST 65536u  /* octets of a wrapped message's annotations; what the limits allow is a third of it */
 #define ROUTE_MAP_MOST 255u            /* entries of a payload's map */

@@ -2,9 +2,9 @@
 #ifndef ROUTERD_WORKERS_ROUTE_INTAKE_H
 #define ROUTERD_WORKERS_ROUTE_INTAKE_H
 
-#include "describe.h"
-#include "incoming.h"
-#include "pump.h"
+#include "workers/describe.h"
+#include "workers/incoming.h"
+#include "workers/pump.h"
 
 enum route_counter {                   /* shm/stats.py names them; tests compare the two */
     N_ROUTE_MESSAGES = 85, N_ROUTE_STEPS = 86, N_ROUTE_COPIES = 87, N_ROUTE_COPIES_LOST = 88, N_ROUTE_WRONG = 89, N_ROUTE_DECODE = 90,

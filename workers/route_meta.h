@@ -2,8 +2,8 @@
 #ifndef ROUTERD_WORKERS_ROUTE_META_H
 #define ROUTERD_WORKERS_ROUTE_META_H
 
-#include "route_run.h"
-#include "route_read.h"
+#include "workers/route_run.h"
+#include "workers/route_read.h"
 
 static inline void level_drop_meta(route_level *l, uint32_t at)
 {

@@ -6,8 +6,8 @@
 #ifndef ROUTERD_WORKERS_ROUTE_READ_H
 #define ROUTERD_WORKERS_ROUTE_READ_H
 
-#include "route_run.h"
-#include "utf8.h"
+#include "workers/route_run.h"
+#include "shm/utf8.h"
 
 #define ROUTE_VALUE_DEPTH 4            /* of values of metadata inside each other */
 

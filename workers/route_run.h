@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-#include "route_table.h"
-#include "scan.h"
+#include "workers/route_table.h"
+#include "shm/scan.h"
 
 #define ROUTE_STOPS 512u               /* twice what a limit can be: one route in front of another */
 #define ROUTE_DEPTH 16u                /* wrappers that one chain may put around each other, or take off */

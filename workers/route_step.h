@@ -8,8 +8,8 @@
 #ifndef ROUTERD_WORKERS_ROUTE_STEP_H
 #define ROUTERD_WORKERS_ROUTE_STEP_H
 
-#include "route_body.h"
-#include "route_meta.h"
+#include "workers/route_body.h"
+#include "workers/route_meta.h"
 
 static const route_stop route_marker = { (const uint8_t *) "_scope", 6, 0 };
 

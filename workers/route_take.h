@@ -7,8 +7,8 @@
 #ifndef ROUTERD_WORKERS_ROUTE_TAKE_H
 #define ROUTERD_WORKERS_ROUTE_TAKE_H
 
-#include "route_step.h"
-#include "route_write.h"
+#include "workers/route_step.h"
+#include "workers/route_write.h"
 
 typedef struct {                       /* what is known of an incoming link, found out once for each table */
     uint32_t epoch;                    /* of the table; 0: nothing yet */

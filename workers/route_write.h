@@ -8,8 +8,8 @@
 #ifndef ROUTERD_WORKERS_ROUTE_WRITE_H
 #define ROUTERD_WORKERS_ROUTE_WRITE_H
 
-#include "annotations_in.h"
-#include "route_meta.h"
+#include "workers/annotations_in.h"
+#include "workers/route_meta.h"
 
 typedef struct {                       /* grows to the front: what is written stands at the end of its room */
     uint8_t *bytes;

@@ -12,7 +12,7 @@
 #ifndef ROUTERD_WORKERS_ROUTED_H
 #define ROUTERD_WORKERS_ROUTED_H
 
-#include "incoming.h"
+#include "workers/incoming.h"
 
 #define ROUTED_FRONT 8u                /* bytes in front of tag and detail */
 #define ROUTED_TAG_MAX 32u             /* AMQP 2.8.7 */

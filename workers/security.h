@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pump.h"
-#include "scan.h"
+#include "workers/pump.h"
+#include "shm/scan.h"
 
 #define CERTIFICATES_MS 1000           /* files of certificates are looked at when somebody connects, at most this often */
 

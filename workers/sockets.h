@@ -13,10 +13,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "relay.h"
-#include "security.h"
-#include "trace.h"
-#include "websocket.h"
+#include "workers/relay.h"
+#include "workers/security.h"
+#include "workers/trace.h"
+#include "workers/websocket.h"
 
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
 #define ACCEPT_MEMORY (4u << 20)       /* far more than it needs: what others do meanwhile takes some, too */

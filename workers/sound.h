@@ -7,7 +7,7 @@
 #ifndef ROUTERD_WORKERS_SOUND_H
 #define ROUTERD_WORKERS_SOUND_H
 
-#include "engine.h"
+#include "workers/engine.h"
 
 enum { SOUND_DEPTH = 32, AMQP_DESCRIBED = 22, AMQP_ARRAY = 23, AMQP_LIST = 24, AMQP_MAP = 25 };
 

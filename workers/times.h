@@ -2,7 +2,7 @@
 #ifndef ROUTERD_WORKERS_TIMES_H
 #define ROUTERD_WORKERS_TIMES_H
 
-#include "pump.h"
+#include "workers/pump.h"
 
 /* How long a link with something to send has had no credit, up to now. */
 static inline uint64_t link_starved(const pump *p, const wlink *k) { return k->starved + (k->starved_since ? p->now_ns - k->starved_since : 0); }

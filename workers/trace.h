@@ -6,7 +6,7 @@
 #ifndef ROUTERD_WORKERS_TRACE_H
 #define ROUTERD_WORKERS_TRACE_H
 
-#include "pump.h"
+#include "workers/pump.h"
 
 enum trace_wish { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
 

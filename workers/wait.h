@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 
-#include "pump.h"
+#include "workers/pump.h"
 
 #define EPOLL_BATCH 64
 #define CROWD 16u              /* records since it last had nothing to do, in and out */

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "pump.h"
+#include "workers/pump.h"
 
 #define WEBSOCKET_READ 16384u
 #define WEBSOCKET_CONTROL 125u

@@ -2,11 +2,11 @@
 #ifndef ROUTERD_WORKERS_WORK_H
 #define ROUTERD_WORKERS_WORK_H
 
-#include "egress.h"
-#include "intake.h"
-#include "ockam_out.h"
-#include "plain_conn.h"
-#include "rmr_out.h"
+#include "workers/egress.h"
+#include "workers/intake.h"
+#include "workers/ockam_out.h"
+#include "workers/plain_conn.h"
+#include "workers/rmr_out.h"
 
 static inline void work_release(pump *p, uint32_t block)
 {

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 
-#include "setup.h"
+#include "core/setup.h"
 
 #define WORKERS 2u
 #define ARENA_BYTES (192u * 1024u)
@@ -28,7 +28,7 @@ static uint64_t any(void)
 
 static uint32_t below(uint32_t n) { return (uint32_t) (any() % n); }
 
-#include "routes.h"
+#include "tests/fuzz/routes.h"
 
 static void *segment(size_t bytes)
 {

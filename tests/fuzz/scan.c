@@ -1,6 +1,6 @@
 /* The scan, and what the flow log wants to know of a message, as functions that a test can call. */
-#include "digest.h"
-#include "scan.h"
+#include "workers/digest.h"
+#include "shm/scan.h"
 
 int scan(const uint8_t *bytes, size_t size, int complete, scan_found *found);
 

@@ -26,7 +26,7 @@ def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("fuzz") / "core_actions"
     source = Path(__file__).with_name("core_actions.c")
     command = ["gcc", "-std=gnu11", "-O1", "-g", "-pthread", *WARNINGS, *SANITIZERS]
-    command += [f"-I{ROOT / 'shm'}", f"-I{ROOT / 'core'}", str(source), "-o", str(program)]
+    command += [f"-I{ROOT}", str(source), "-o", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return program

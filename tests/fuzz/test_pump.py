@@ -30,7 +30,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         shutil.copy(module, package)
     library = package / f"pump{sysconfig.get_config_var('EXT_SUFFIX')}"
     command = ["gcc", "-shared", "-fPIC", "-O0", "-g1", "-std=gnu11", "-D_GNU_SOURCE", "-w", *SANITIZERS]
-    command += [f"-I{ROOT / 'shm'}", f"-I{ROOT / 'workers'}", f"-I{sysconfig.get_paths()['include']}"]
+    command += [f"-I{ROOT}", f"-I{sysconfig.get_paths()['include']}"]
     done = subprocess.run(
         [*command, str(ROOT / "workers" / "pump.c"), "-o", str(library)],
         capture_output=True,

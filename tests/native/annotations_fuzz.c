@@ -5,8 +5,8 @@
  *   - a content header that lies makes no sense to the sender, or it sends something; it never reads outside the arena
  * Inputs: messages with annotations of every form, the same with damaged bytes.  Arguments: seed, rounds.
  */
-#include "check.h"
-#include "hop.h"
+#include "tests/native/check.h"
+#include "tests/native/hop.h"
 
 #define LONGEST 6000u
 

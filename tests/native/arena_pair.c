@@ -3,14 +3,14 @@
  * The owner announces a message as soon as its head exists, publishes it in pieces and gives blocks back behind the
  * reader; the arena is far smaller than the longest messages.  The reader checks every byte.  Some messages are aborted,
  * some have a key block.  In the end every block is free again. */
-#include "broken.h"
+#include "tests/native/broken.h"
 
-#include "check.h"
+#include "tests/native/check.h"
 
 #include <sched.h>
 
-#include "arena.h"
-#include "ring.h"
+#include "shm/arena.h"
+#include "shm/ring.h"
 
 #ifndef MESSAGES
 #define MESSAGES 1500u

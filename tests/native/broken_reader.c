@@ -1,7 +1,7 @@
 /* A reader that trusts `next`: AddressSanitizer must object, or the damage tests prove nothing. */
-#include "check.h"
+#include "tests/native/check.h"
 
-#include "arena.h"
+#include "shm/arena.h"
 
 int main(void)
 {

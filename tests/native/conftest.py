@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-INCLUDE = [f"-I{HERE.parents[1] / package}" for package in ("", "shm", "workers")]
+INCLUDE = [f"-I{HERE.parents[1]}"]
 WARNINGS = [
     "-Wall",
     "-Wextra",

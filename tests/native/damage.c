@@ -4,9 +4,9 @@
  * reported.  Arguments: first seed, number of seeds. */
 #include <sys/time.h>
 
-#include "check.h"
+#include "tests/native/check.h"
 
-#include "layout.h"
+#include "shm/layout.h"
 
 enum { SMALL_BLOCKS = 24, LARGE_BLOCKS = 3, BLOCKS = SMALL_BLOCKS + LARGE_BLOCKS };
 

@@ -1,7 +1,7 @@
 /* What is posted to an outbox comes out of its ring: everything, once, in order, however seldom the consumer reads. */
-#include "check.h"
+#include "tests/native/check.h"
 
-#include "outbox.h"
+#include "shm/outbox.h"
 
 enum { CAPACITY = 8, ITEMS = 200000 };
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "check.h"
+#include "tests/native/check.h"
 #include "core/routes/records.h"
 
 #define LONGEST 4096u

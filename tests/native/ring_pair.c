@@ -3,16 +3,16 @@
  * The rings are tiny, so they wrap, run full and run empty all the time; batches have random sizes; a side with nothing
  * to do blocks (left on an eventfd as a worker does, right on a semaphore as the core does).  Every record carries its
  * number and a checksum; both sides keep a ledger. */
-#include "broken.h"
+#include "tests/native/broken.h"
 
-#include "check.h"
+#include "tests/native/check.h"
 
 #include <errno.h>
 #include <semaphore.h>
 #include <sys/eventfd.h>
 
-#include "doorbell.h"
-#include "ring.h"
+#include "shm/doorbell.h"
+#include "shm/ring.h"
 
 #ifndef ITEMS
 #define ITEMS 200000u

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "check.h"
-#include "rmr_key.h"
+#include "tests/native/check.h"
+#include "shm/rmr_key.h"
 
 #define LONGEST 600u
 

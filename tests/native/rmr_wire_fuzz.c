@@ -7,8 +7,8 @@
  *   - what is read at fixed places is what a scan finds there
  * Each input stands in an allocation of its own size, for AddressSanitizer.  Arguments: seed, rounds.
  */
-#include "check.h"
-#include "rmr_amqp.h"
+#include "tests/native/check.h"
+#include "workers/rmr_amqp.h"
 
 #define LONGEST 2000u
 

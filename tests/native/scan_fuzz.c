@@ -7,8 +7,8 @@
  *   - a message that is in order is never BAD: MORE up to some prefix, DONE from there on
  * Inputs: messages in order, the same with damaged bytes, and noise.  Arguments: seed, rounds.
  */
-#include "check.h"
-#include "scan.h"
+#include "tests/native/check.h"
+#include "shm/scan.h"
 
 #define LONGEST 1200u
 

@@ -1,5 +1,5 @@
 /* A hop as functions that a test can call. */
-#include "hop.h"
+#include "tests/native/hop.h"
 
 static hop *one;
 

@@ -82,7 +82,7 @@ def build(folder: Path) -> Hop:
     library = folder / "hop.so"
     command = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]
     command += ["-Wno-unused-function"]
-    command += [f"-I{ROOT / part}" for part in ("workers", "shm", "tests/native")]
+    command += [f"-I{ROOT}"]
     # -Bsymbolic: its own engine calls, also where other tests have loaded the engine for everybody
     command += ["-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", str(library)]
     command.append(str(Path(__file__).with_name("annotations.c")))

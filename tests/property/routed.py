@@ -162,7 +162,7 @@ def build(folder: Path) -> Router:
     library = folder / "routed.so"
     command = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
     command += ["-Wno-unused-function", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
-    command += [f"-I{ROOT / part}" for part in ("workers", "shm")]
+    command += [f"-I{ROOT}"]
     command += ["-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", str(library)]
     command.append(str(Path(__file__).with_name("routes.c")))
     done = subprocess.run(command, capture_output=True, text=True, check=False)

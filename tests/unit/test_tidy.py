@@ -4,7 +4,6 @@ import ast
 import importlib.metadata
 import re
 import subprocess
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -117,8 +116,8 @@ def headers(file: Path) -> Iterator[tuple[int, Path]]:
             r'\s*cdef extern from "([^"]+)"', line
         )
         if match:
-            near = [file.parent / match[1], ROOT / match[1], ROOT / "shm" / match[1]]
-            yield from ((number, path.resolve()) for path in near[:3] if path.is_file())
+            near = [file.parent / match[1], ROOT / match[1]]
+            yield from ((number, path.resolve()) for path in near if path.is_file())
 
 
 def place(file: Path, line: int) -> str:
@@ -194,47 +193,6 @@ def test_what_is_started_exists() -> None:
     """The list of started modules names no ghosts."""
     modules = {module(file) for file in sources(".py")}
     assert set(STARTED) <= modules
-
-
-def extensions() -> list[dict[str, list[str]]]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    return list(project["tool"]["setuptools"]["ext-modules"])
-
-
-def included(file: Path, seen: set[Path]) -> set[Path]:
-    """Everything that a source includes, directly or not."""
-    for _, header in headers(file):
-        if header not in seen:
-            seen.add(header)
-            included(header, seen)
-    return seen
-
-
-def test_every_cython_source_is_built() -> None:
-    """pyproject.toml names it."""
-    built = {source for extension in extensions() for source in extension["sources"]}
-    assert {str(file.relative_to(ROOT)) for file in sources(".pyx")} == built
-
-
-@pytest.mark.parametrize("extension", extensions(), ids=lambda extension: str(extension["name"]))
-def test_an_extension_depends_on_every_header_it_includes(extension: dict[str, list[str]]) -> None:
-    """Otherwise a changed header leaves an old extension behind, and a source distribution lacks it."""
-    source = ROOT / extension["sources"][0]
-    beside = [file for file in sources(".pxd", ".pxi") if file.parent == source.parent]
-    needed = {path for file in (source, *beside) for path in included(file, {file})} - {source}
-    missing = {str(path.relative_to(ROOT)) for path in needed} - set(extension["depends"])
-    assert not missing, f"add to depends of {extension['name']}: {sorted(missing)}"
-
-
-def test_every_package_is_installed() -> None:
-    """An editable installation has them all; one from a wheel has those that are listed."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    found = {
-        str(file.parent.relative_to(ROOT)).replace("/", ".")
-        for name in OURS
-        for file in (ROOT / name).rglob("__init__.py")
-    }
-    assert set(settings["packages"]) == found
 
 
 def test_no_other_distribution_provides_our_packages() -> None:

@@ -1,0 +1,43 @@
+"""The extensions: every Cython source there is; pyproject.toml says the rest."""
+
+from glob import glob
+from pathlib import Path
+
+from setuptools import Extension, find_packages, setup
+
+PACKAGES = ("bench", "core", "pipeline", "routerd", "shm", "workers")
+HARDENED = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
+COMPILE = ["-O2", "-g1", "-std=gnu11", "-Wno-unreachable-code", *HARDENED]
+# The loops on a message's way are short and branchy: vectorised copies only make them longer.
+HOT = {"core": ["-fno-tree-vectorize"], "workers": ["-fno-tree-vectorize"]}
+ALSO = {"bench": ["workers"]}  # whose headers it includes, beside its own and those of shm
+
+
+def native(package: str) -> list[str]:
+    """Return a package's headers, bodies and parts of Cython modules; not what Cython writes itself."""
+    ends = ("h", "c", "pxd", "pxi")
+    files = [file for end in ends for file in glob(f"{package}/**/*.{end}", recursive=True)]
+    return [file for file in files if not Path(file).with_suffix(".pyx").exists()]
+
+
+def extension(source: str) -> Extension:
+    """Return the extension of a Cython source. Any header that it may include compiles it anew."""
+    package = Path(source).parts[0]
+    near = {package, "shm", *ALSO.get(package, ())}
+    return Extension(
+        source.removesuffix(".pyx").replace("/", "."),
+        [source],
+        include_dirs=["."],
+        define_macros=[("_GNU_SOURCE", "1")],
+        depends=sorted(file for one in near for file in native(one)),
+        extra_compile_args=[*COMPILE, *HOT.get(package, ())],
+        extra_link_args=["-Wl,-z,relro,-z,now"],
+    )
+
+
+SOURCES = [source for name in PACKAGES for source in glob(f"{name}/**/*.pyx", recursive=True)]
+
+setup(
+    ext_modules=[extension(source) for source in sorted(SOURCES)],
+    packages=find_packages(include=[f"{package}*" for package in PACKAGES]),
+)
