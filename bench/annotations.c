@@ -6,8 +6,8 @@
  */
 #include <stdio.h>
 
-#include "workers/describe.h"
-#include "workers/rewrite.h"
+#include "workers/amqp/content_header.h"
+#include "workers/amqp/rewrite.h"
 
 enum { ROOM = 16384, TURNS = 20 };
 

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from bench.results import ClientResult, Latency
-from workers import engine
+from workers.loop import engine
 
 if TYPE_CHECKING:
     from bench.load import Load

@@ -19,8 +19,8 @@ from typing import Final
 import click
 import msgspec
 
-from core.addresses import TREATMENTS
-from core.forward import Forwarder, Routes, RouteTable, Telemetry
+from core.addresses.addresses import TREATMENTS
+from core.forwarder.forward import Forwarder, Routes, RouteTable, Telemetry
 from shm import native
 
 WORKERS: Final = 2

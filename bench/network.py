@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from bench.network_world import Link, Router, World
-from core.network import paths
+from core.interior import paths
 
 CLOSEST, BALANCED = 2, 3
 # Longer than a change takes when nothing is lost, or what is lost to be told again.

@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from core.addresses import Identity
-from core.network.message import addressee
-from core.network.network import Network
-from core.network.outlet import NetworkSettings
+from core.addresses.addresses import Identity
+from core.interior.message import addressee
+from core.interior.network import Network
+from core.interior.port import NetworkSettings
 
 TICK: Final = 1.0
 DELAYS: Final = (0.001, 0.005)

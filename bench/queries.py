@@ -24,7 +24,7 @@ from bench.clients import ClientSpec, transfer
 from bench.processes import processes
 from bench.results import Run
 from bench.targets import BenchError, Running
-from routerd import client as management
+from routerd.cli import client as management
 
 ATTACH_LIMIT_S = 60.0
 # Some milliseconds of work for each octet that comes in; then it goes out.

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "workers/rmr_amqp.h"
-#include "core/route_table.h"
+#include "workers/rmr/amqp.h"
+#include "core/rmr/table.h"
 
 #define MESSAGES 4096u                 /* different ones, of random keys */
 #define BATCH 128u

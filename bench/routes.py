@@ -9,7 +9,7 @@ import msgspec
 from bench.clients import ClientSpec, transfer
 from bench.results import Run
 from bench.targets import BenchError, Running
-from routerd import client as management
+from routerd.cli import client as management
 
 CHAINS = (0, 1, 3, 8)
 

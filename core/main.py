@@ -9,17 +9,18 @@ from typing import Final, Protocol
 
 import msgspec
 
-from core.addresses import Identity
-from core.display import Display
-from core.fabric import Fabric, Network
+from core.addresses.addresses import Identity
+from core.interior.network_adapter import Fabric, Network
 from core.management.service import Service
-from core.router import Core
-from core.routes.counted import Counted
-from core.routes.intake import Aside
-from core.routes.nowhere import Nowhere
-from core.stall import Stalls
-from shm import segment, shelf
-from shm.control import (
+from core.process.display import Display
+from core.process.router import Core
+from core.process.stall import Stalls
+from core.rmr.counted import Counted
+from core.rmr.intake import Aside
+from core.rmr.unroutable_log import Nowhere
+from shm import segment
+from shm import snapshot_store as shelf
+from shm.contract.control import (
     ChangeAddresses,
     ChangeManagement,
     ChangeReply,
@@ -37,8 +38,8 @@ from shm.control import (
     WorkerAdded,
     WorkerGone,
 )
-from shm.failures import failures
-from shm.flow_setup import SetFlow
+from shm.contract.failures import failures
+from shm.contract.flow_setup import SetFlow
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -85,7 +86,9 @@ def _shelf(segments: str) -> Callable[[str], str]:
 
 def _network(setup: Setup, fabric: Fabric) -> Network:
     """The router protocol, with the instance of this life of the router."""
-    from core.network import network, outlet, twins  # noqa: PLC0415  a router that stands alone does without
+    from core.interior import duplicate_id as twins  # noqa: PLC0415  a router that stands alone does without
+    from core.interior import network  # noqa: PLC0415  a router that stands alone does without
+    from core.interior import port as outlet  # noqa: PLC0415  a router that stands alone does without
 
     timers = setup.network
     settings = outlet.NetworkSettings(

@@ -25,7 +25,7 @@ from pyarrow import fs
 
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
-from shm.flow import COMPACT, RAW
+from shm.contract.flow import COMPACT, RAW
 
 ID: Final = "[0-9a-f]{32}"  # behind the names of what we make
 _FILE: Final = r"\.?(?:part-\d+-[0-9a-f-]{36}[\w.-]*\.parquet|_SUCCESS)(?:\.crc)?"

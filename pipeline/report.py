@@ -22,7 +22,7 @@ from pipeline.page import (
     table,
 )
 from pipeline.storage import Results
-from shm.flow import OUTCOMES
+from shm.contract.flow import OUTCOMES
 
 POINTS: Final = 240  # on a line
 BUSIEST: Final = 4  # addresses that have a line of their own

@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
 from pipeline.errors import PipelineError
-from shm.flow import COLUMNS
+from shm.contract.flow import COLUMNS
 
-# By the type of a column in shm.flow; dictionaries are plain strings here.
+# By the type of a column in shm.contract.flow; dictionaries are plain strings here.
 SPARK_TYPES: Final[dict[str, t.DataType]] = {
     "dictionary": t.StringType(),
     "timestamp": t.TimestampType(),

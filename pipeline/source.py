@@ -18,7 +18,7 @@ from pipeline.errors import PipelineError
 from pipeline.files import file_system
 from pipeline.schema import FLOW
 from pipeline.survey import survey
-from shm.flow import COLUMNS
+from shm.contract.flow import COLUMNS
 
 PER_PARTITION = 8  # files
 BATCH = 1 << 16  # records

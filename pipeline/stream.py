@@ -26,7 +26,7 @@ from pipeline.spans import Ledger, Range, add, meet, taken
 from pipeline.survey import Watch
 from pipeline.traffic import KEY as MATRIX
 from pipeline.traffic import keyed
-from shm.flow import OUTCOMES, RAW
+from shm.contract.flow import OUTCOMES, RAW
 
 SUMS: Final = ("records", "messages", "bytes", *OUTCOMES, "latency_n", "latency_sum")
 FOLD_AT: Final = 64  # parts, of which then one is made

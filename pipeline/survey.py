@@ -23,9 +23,9 @@ from pyarrow import fs
 from pipeline.errors import PipelineError
 from pipeline.files import file_system
 from pipeline.versions import NEWEST, known, version_of
-from shm.flow import COLUMNS, COMPACT, RAW
-from shm.flow_numbers import COLUMNS as KEY
-from shm.flow_numbers import Numbers, Range, joined, numbers
+from shm.contract.flow import COLUMNS, COMPACT, RAW
+from shm.contract.flow_numbers import COLUMNS as KEY
+from shm.contract.flow_numbers import Numbers, Range, joined, numbers
 
 READERS: Final = 8  # footers read at a time
 SCHEMA_KEY: Final = b"routerd.flow.schema"

@@ -7,7 +7,7 @@ from pyspark.sql import functions as f
 
 from pipeline.measures import beginning, gathered, messages, octets, origin, outcomes, packed, ranked
 from pipeline.schema import require
-from shm.flow import OUTCOMES
+from shm.contract.flow import OUTCOMES
 
 NEEDS: Final = (
     "ts", "router_id", "egress_kind", "path", "address", "mtype", "size_bytes", "n_deliveries",

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from shm.flow import VERSION
+from shm.contract.flow import VERSION
 
 NEWEST: Final = int(VERSION.rpartition(".v")[2])
 

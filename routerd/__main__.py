@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from routerd.asking import SECONDS, asks, bus, examples, place_of
+from routerd.cli.cli_options import SECONDS, asks, bus, examples, place_of
 from routerd.config import Config, ConfigError, default_config, load
 from routerd.config.source import closest
-from routerd.journald import for_stderr
+from routerd.log.journald import for_stderr
 
 STATUSES = "Exit status: 0; 1 when something is wrong, and standard error says what; 2 for the command line."
 
@@ -53,8 +53,8 @@ def run(file: Path | None) -> None:
         raise click.UsageError(f"{more[0]!r} is not understood; give a configuration as --config {more[0]}")
     config = _loaded(file) if file else default_config()
     _warn(config)
-    supervisor = import_module("routerd.supervisor")  # late: a check needs none of it
-    import_module("shm.failures").watch_process()
+    supervisor = import_module("routerd.supervise.supervisor")  # late: a check needs none of it
+    import_module("shm.contract.failures").watch_process()
     sys.exit(supervisor.run(config))
 
 
@@ -92,7 +92,7 @@ def restart(timeout: float, **which: Any) -> None:
     del which["rolling"]  # there is no other way here
     if sum(one is not None for one in which.values()) > 1:
         raise click.UsageError("--pid, --pid-file, --unit and --bus each say which router; give one of them")
-    sys.exit(import_module("routerd.restart").run(**which, timeout=timeout))
+    sys.exit(import_module("routerd.cli.restart").run(**which, timeout=timeout))
 
 
 @main.command(
@@ -127,7 +127,7 @@ def stat(
     **place: Any,
 ) -> None:
     """Show what a running router does."""
-    tool = import_module("routerd.stat")  # late: it needs the engine
+    tool = import_module("routerd.cli.stat")  # late: it needs the engine
     sys.exit(tool.run(place_of(place), tool.Options(view, json, watch, sort, reverse, limit)))
 
 
@@ -170,7 +170,7 @@ def manage(
     get-schema, get-json-schema  what there is to ask for
     get-mgmt-nodes              the agents of the network
     """
-    tool = import_module("routerd.manage")  # late: it needs the engine
+    tool = import_module("routerd.cli.manage")  # late: it needs the engine
     ask = tool.Ask(operation.lower(), arguments, type_, name, identity, limit)
     if ask.operation not in tool.OPERATIONS:
         guess = closest(operation, tool.OPERATIONS)
@@ -200,14 +200,14 @@ class _Late(click.Group):
 main.add_command(
     _Late(
         "table",
-        lambda: import_module("routerd.table").table,
+        lambda: import_module("routerd.cli.table").table,
         help="Route tables: in files, and of a running router.",
     )
 )
 main.add_command(
     _Late(
         "route",
-        lambda: import_module("routerd.route").route,
+        lambda: import_module("routerd.cli.route").route,
         help="Source routes: what becomes of a message.",
     )
 )

@@ -24,12 +24,12 @@ from typing import Protocol, cast
 
 import msgspec
 
-from routerd.calling import call
-from routerd.channel import Channel, ChannelClosedError, ChildEnd, of_child
-from routerd.log import LogError, configure, keep_in
-from routerd.policy import CRASHES, FULL_SECONDS
-from shm.control import Exit, Fatal, LogSetup, Setup, ToChild
-from shm.failures import start_thread, watch_process
+from routerd.log.log import LogError, configure, keep_in
+from routerd.supervise.channel import Channel, ChannelClosedError, ChildEnd, of_child
+from routerd.supervise.proctitle import call
+from routerd.supervise.restart_policy import CRASHES, FULL_SECONDS
+from shm.contract.control import Exit, Fatal, LogSetup, Setup, ToChild
+from shm.contract.failures import start_thread, watch_process
 from shm.journal import journal_of
 from shm.segment import DIRECTORY, Names
 

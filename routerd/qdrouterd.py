@@ -13,8 +13,8 @@ import click
 from routerd.__main__ import installed_version
 from routerd.config import ConfigError, load
 from routerd.config.schema import PREFIX, entity_type
-from routerd.daemon import Daemon, detach
-from routerd.journald import for_stderr
+from routerd.log.journald import for_stderr
+from routerd.supervise.daemon import Daemon, detach
 
 CONFIG = Path("/etc/qpid-dispatch/qdrouterd.conf")
 
@@ -95,7 +95,7 @@ def _run(file: Path, daemon: Daemon | None) -> int:
         return 1
     for warning in config.warnings:
         click.echo(for_stderr(str(warning), logging.WARNING), err=True)
-    supervisor = import_module("routerd.supervisor")  # late: a daemon forks first, and it needs many modules
+    supervisor = import_module("routerd.supervise.supervisor")  # late: a daemon forks first
     status: int = supervisor.run(config, announce=lambda _: daemon.serves() if daemon else None)
     return status
 

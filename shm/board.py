@@ -40,7 +40,7 @@ class ConnectionRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RouteWorkerRow(msgspec.Struct, array_like=True, frozen=True):
-    """A worker of source routes. ``refused``: by those reasons of shm/source_routes.py that there were."""
+    """A worker of source routes. ``refused``: by the reasons of shm/contract/source_routes.py."""
 
     address: str
     kind: str

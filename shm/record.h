@@ -89,7 +89,7 @@ enum routerd_record_flag {
 enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
     D_FAILED = 1,              /* modified: delivery-failed */
     D_UNDELIVERABLE = 2,       /* modified: undeliverable-here */
-    D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/disposition.h */
+    D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/amqp/disposition.h */
 };
 
 /* `state` of a keyed link's DELIVER: what its worker has found of the message's route key.
@@ -114,7 +114,7 @@ enum routerd_send_routed {     /* `state` of SEND */
     SEND_AFRESH = 32           /* ingress and trace start here */
 };
 
-enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the structs of shm/payloads.py */
+enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the structs of shm/contract/payloads.py */
     C_CONNECTION_OPENED = 1,   /* worker -> core */
     C_CONNECTION_CLOSED = 2,   /* worker -> core */
     C_ATTACH = 3,              /* worker -> core (first attach) */

@@ -22,7 +22,8 @@ from typing import Final, Self
 
 import posix_ipc  # type: ignore[import-not-found]  # an extension without type information
 
-from shm import native, shelf
+from shm import native
+from shm import snapshot_store as shelf
 from shm.space import DIRECTORY, MIB, SegmentError, check_space
 
 __all__ = [

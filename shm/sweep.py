@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from shm.segment import DIRECTORY, remove_file
-from shm.shelf import PATTERN
+from shm.snapshot_store import PATTERN
 
 _MEMBER: Final = re.compile(
     rf"(routerd-.*-\d+)-(?:control|rings|flow|arena-\d+|{PATTERN})|sem\.(routerd-.*-\d+)-core"

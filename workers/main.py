@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from shm import placement, segment
-from shm.control import (
+from shm.contract.control import (
     CloseConnections,
     Closed,
     CoreBack,
@@ -28,22 +28,22 @@ from shm.control import (
     StopAccepting,
     ToChild,
 )
-from shm.failures import failures
-from shm.flow_setup import FlowSetup, SetFlow
-from shm.payloads import C_PRESENTED, Presented
-from workers import engine
-from workers.connectors import Connectors
-from workers.couplings import Couplings
-from workers.guard import Guard
-from workers.handler import Handler
-from workers.listeners import Listeners
-from workers.logins import Logins
-from workers.message_log import MessageLog
-from workers.ockam import Ockam
-from workers.relays import Relays
-from workers.rmr import Rmr
-from workers.senders import Senders
-from workers.trace import Tracing
+from shm.contract.failures import failures
+from shm.contract.flow_setup import FlowSetup, SetFlow
+from shm.contract.payloads import C_PRESENTED, Presented
+from workers.control.connectors import Connectors
+from workers.control.guard import Guard
+from workers.control.handler import Handler
+from workers.control.link_requests import Couplings
+from workers.control.listeners import Listeners
+from workers.control.logins import Logins
+from workers.control.message_log import MessageLog
+from workers.control.relays import Relays
+from workers.control.trace import Tracing
+from workers.loop import engine
+from workers.ockam.connections import Ockam
+from workers.rmr.connections import Rmr
+from workers.source_routes.senders import Senders
 
 SERVER = logging.getLogger("SERVER")
 ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
@@ -67,7 +67,7 @@ class Worker:
 
     def __init__(self, setup: Setup, channel: Channel) -> None:
         engine.load()
-        from workers.pump import (  # noqa: PLC0415 - the engine must be loaded first
+        from workers.loop.pump import (  # noqa: PLC0415 - the engine must be loaded first
             Coupler,
             Dialler,
             OckamTransport,
@@ -253,7 +253,7 @@ def configure_sasl(setup: Setup) -> None:
     needed = [listener.sasl_mechanisms not in NO_CYRUS for listener in setup.listeners]
     if not any(needed) and not setup.connectors:
         return
-    from workers.pump import sasl_configure  # noqa: PLC0415 - the engine must be loaded first
+    from workers.loop.pump import sasl_configure  # noqa: PLC0415 - the engine must be loaded first
 
     sasl_configure(setup.sasl_config_dir, setup.sasl_config_name)
 
@@ -266,4 +266,4 @@ def run(setup: Setup, channel: Channel) -> None:
 def warm_up() -> None:
     """Load what a worker needs, long before there is one."""
     engine.load()
-    import workers.pump  # noqa: F401, PLC0415 - the engine must be loaded first
+    import workers.loop.pump  # noqa: F401, PLC0415 - the engine must be loaded first

@@ -7,19 +7,19 @@ from typing import Final
 
 import msgspec
 
-from core.addresses import Addresses, strip_spelling
-from core.complaints import Complaints
+from core.addresses.addresses import Addresses, strip_spelling
 from core.edge import words
 from core.edge.place import DOWNLINK, HEARTBEAT, LOOKUP, TRACKING, Key, Place, shared
-from core.forward import Forwarder
-from core.link import Link
-from core.linkroutes.routes import Routes
-from core.local import Local, RefusedError
-from core.network.message import BadMessageError
-from core.rights import Rights
-from core.streams import Streams
-from core.trunks import dialect
-from shm.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error, LinkRefused
+from core.forwarder.forward import Forwarder
+from core.interior.inter_router import dialect
+from core.interior.message import BadMessageError
+from core.link_routes.routes import Routes
+from core.links.link import Link
+from core.links.local import Local, RefusedError
+from core.links.rights import Rights
+from core.links.streams import Streams
+from core.process.complaints import Complaints
+from shm.contract.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error, LinkRefused
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 

@@ -13,13 +13,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from core.addresses import Identity
-from core.agent_address import is_own
+from core.addresses.addresses import Identity
 from core.edge import words
 from core.edge.place import LOOKUP, Complain
-from core.local import Local
-from core.network.message import BadMessageError
-from shm.payloads import Attach, ConnectionOpened, Detach
+from core.interior.message import BadMessageError
+from core.links.local import Local
+from core.management.agent_address import is_own
+from shm.contract.payloads import Attach, ConnectionOpened, Detach
 
 ASKED_AT: Final = f"_local/{LOOKUP}"
 ANSWERS: Final = "_$qd.edge_lookup_answers"

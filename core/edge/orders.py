@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from core.network import wire
-from core.network.message import BadMessageError, sections
+from core.amqp import codec as wire
+from core.interior.message import BadMessageError, sections
 
 _HEADER: Final = 0x70
 _PROPERTIES: Final = 0x73

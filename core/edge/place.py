@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from core.addresses import Address
+from core.addresses.addresses import Address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,12 +14,12 @@ from typing import Final
 
 import msgspec
 
-from core.addresses import Identity
+from core.addresses.addresses import Identity
 from core.edge import orders
 from core.edge.place import MANAGEMENT, Complain
-from core.linkroutes.routes import OUTWARD
-from core.local import Local
-from core.network.message import BadMessageError
+from core.interior.message import BadMessageError
+from core.link_routes.routes import OUTWARD
+from core.links.local import Local
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 

@@ -18,9 +18,9 @@ from typing import Final
 
 import msgspec
 
-from core.addresses import BEYOND, TREATMENTS, Address, Addresses, Identity
-from core.addresses import FALLBACK as FALLBACK_PHASE
-from core.complaints import Complaints
+from core.addresses.addresses import BEYOND, TREATMENTS, Address, Addresses, Identity
+from core.addresses.addresses import FALLBACK as FALLBACK_PHASE
+from core.addresses.names import Names
 from core.edge import words
 from core.edge.lookup import ASKED_AT, Decide, Lookup
 from core.edge.place import (
@@ -35,15 +35,15 @@ from core.edge.place import (
     shared,
 )
 from core.edge.route_proxies import ORDERED_AT, RouteProxies
-from core.forward import Forwarder
-from core.link import Link
-from core.local import Local
-from core.names import Names
-from core.network.message import BadMessageError
-from core.streams import Streams
-from core.terminus import MAX_CAPACITY
-from core.trunks import dialect
-from shm.payloads import (
+from core.forwarder.forward import Forwarder
+from core.interior.inter_router import dialect
+from core.interior.message import BadMessageError
+from core.links.link import Link
+from core.links.local import Local
+from core.links.streams import Streams
+from core.links.terminus import MAX_CAPACITY
+from core.process.complaints import Complaints
+from shm.contract.payloads import (
     C_CLOSE,
     C_DETACH,
     C_OPEN_LINK,

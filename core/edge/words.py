@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import msgspec
 
-from core.network import wire
-from core.network.message import BadMessageError, sections
-from core.network.skupper import from_skupper, to_skupper
+from core.amqp import codec as wire
+from core.interior.message import BadMessageError, sections
+from core.interior.skupper import from_skupper, to_skupper
 
 _HEADER: Final = 0x70
 _PROPERTIES: Final = 0x73

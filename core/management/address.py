@@ -2,9 +2,9 @@
 
 import msgspec
 
-from core.addresses import Address, Rule
-from core.linkroutes.routes import Route
-from core.management.noun import Column, Table, constant, type_column
+from core.addresses.addresses import Address, Rule
+from core.link_routes.routes import Route
+from core.management.entity_type import Column, Table, constant, type_column
 from core.management.view import View
 
 _MULTICAST = {"control": "multicast", "flood": "flood"}
@@ -12,7 +12,7 @@ _EGRESS = {"deliveries": 1, "to_core": -1, "transit": -1}
 
 
 class AddressRow(msgspec.Struct, frozen=True):
-    """An address and its counts (core.forward.Forwarder.address_info)."""
+    """An address and its counts (core.forwarder.forward.Forwarder.address_info)."""
 
     address: Address
     info: dict[str, int]

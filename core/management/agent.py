@@ -21,11 +21,12 @@ from core.management.configured import (
     Routing,
 )
 from core.management.connection import Connections
+from core.management.dummy import Scratch
+from core.management.entity_type import Noun
 from core.management.link import Links
 from core.management.link_route import ConnectionLinkRoutes, LinkRoutes
 from core.management.log import LogStats, Recent
 from core.management.node import Nodes
-from core.management.noun import Noun
 from core.management.policy import Policies
 from core.management.request import (
     BAD_REQUEST,
@@ -40,12 +41,11 @@ from core.management.request import (
 from core.management.route_managers import Applications, Managers
 from core.management.route_table import RouteTableEndpoints, RouteTableEntries, RouteTables
 from core.management.router import Router
-from core.management.scratch import Scratch
 from core.management.self_node import NAME, TYPES, SelfNode
 from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
-from shm.management import Management, Splice
+from shm.contract.management import Management, Splice
 
 LOGGER = logging.getLogger("AGENT")
 

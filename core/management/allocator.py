@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from core.forward import Pools
-from core.management.noun import Column, Table, constant, type_column
+from core.forwarder.forward import Pools
+from core.management.entity_type import Column, Table, constant, type_column
 from core.management.view import View
 from shm import native, stats
 

@@ -13,9 +13,9 @@ from uuid import UUID
 import msgspec
 from proton import Message, ProtonException, ulong
 
+from core.amqp import codec as wire
 from core.management.request import BAD_REQUEST, TEXTS, ManagementError, Request, Response, request_of
-from core.network import wire
-from shm.sections import section_code
+from shm.contract.sections import section_code
 
 MOST_VALUES: Final = 65_535  # of a request; an answer has no more, either
 

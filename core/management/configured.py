@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from core.management.noun import Noun
+from core.management.entity_type import Noun
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
-from shm.management import TypeSchema
+from shm.contract.management import TypeSchema
 
 MOST_VALUES = 10_000  # in the attributes of one request
 DEEPEST = 16

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from core.management.noun import Column, Table, constant, type_column
+from core.management.entity_type import Column, Table, constant, type_column
 from core.management.request import (
     BAD_REQUEST,
     FORBIDDEN,
@@ -14,8 +14,8 @@ from core.management.request import (
     Response,
 )
 from core.management.view import ConnectionRow, View
+from shm.contract.payloads import C_CLOSE, C_TRACE, Close, ConnectionOpened, Error, Trace
 from shm.journal import TRACE
-from shm.payloads import C_CLOSE, C_TRACE, Close, ConnectionOpened, Error, Trace
 
 LOGGER = logging.getLogger("AGENT")
 CLOSED = Error("amqp:connection:forced", "Connection forced-closed by management request")

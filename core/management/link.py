@@ -4,11 +4,11 @@ import logging
 
 import msgspec
 
-from core.link import Link
-from core.management.noun import Column, Table, constant, type_column
+from core.links.link import Link
+from core.management.entity_type import Column, Table, constant, type_column
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
-from shm.payloads import C_DETACH, Detach, Error
+from shm.contract.payloads import C_DETACH, Detach, Error
 
 LOGGER = logging.getLogger("AGENT")
 

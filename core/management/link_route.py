@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from core.agent_address import is_own
-from core.linkroutes.routes import Offer
+from core.link_routes.routes import Offer
+from core.management.agent_address import is_own
 from core.management.configured import Routing
-from core.management.noun import Column, Table, type_column
+from core.management.entity_type import Column, Table, type_column
 from core.management.request import (
     BAD_REQUEST,
     CREATED,
@@ -17,7 +17,7 @@ from core.management.request import (
     Response,
 )
 from core.management.view import View
-from shm.control import LinkRouteSetup
+from shm.contract.control import LinkRouteSetup
 
 DIRECTIONS = ("in", "out")
 LONGEST = 1000  # characters of a pattern: routes are searched token by token

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from core.management.noun import Column, Table, type_column
+from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
 from shm.journal import LEVELS, journals, merged
 

@@ -3,11 +3,11 @@
 import time
 from typing import TYPE_CHECKING
 
-from core.management.noun import Column, Table, type_column
+from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
 
 if TYPE_CHECKING:
-    from core.network.nodes import NodeView
+    from core.interior.nodes import NodeView
 
 
 def _next_hop(row: "NodeView") -> str | None:

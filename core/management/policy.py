@@ -9,7 +9,7 @@ from core.management.configured import Configured
 from core.management.request import Request, Response
 from core.management.view import View
 from shm import stats
-from shm.management import TypeSchema
+from shm.contract.management import TypeSchema
 
 _COUNTS = (
     "connectionsProcessed", "connectionsDenied", "connectionsCurrent", "linksDenied", "maxMessageSizeDenied",

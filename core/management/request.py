@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from shm.administering import ALL, READ, reads
-from shm.management import PREFIX
+from shm.contract.administering import ALL, READ, reads
+from shm.contract.management import PREFIX
 
 OK: Final = 200
 CREATED: Final = 201

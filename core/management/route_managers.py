@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from core.management.noun import Column, Table, type_column
+from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
-from core.routes.application import Application
-from core.routes.client import Client
+from core.rmr.application import Application
+from core.rmr.client import Client
 
 
 class ApplicationRow(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.management.configured import Configured
-from core.management.noun import Column, Table, type_column
+from core.management.entity_type import Column, Table, type_column
 from core.management.request import (
     BAD_REQUEST,
     FORBIDDEN,
@@ -19,13 +19,13 @@ from core.management.request import (
     Response,
 )
 from core.management.view import View
-from core.routes import border
-from core.routes.border import INT32
-from core.routes.compiled import encoded
-from core.routes.intake import Feed, Outcome
-from core.routes.lookup import Question, fate
-from core.routes.plane import Plan
-from core.routes.table import ANY_SUBSCRIPTION, Entry
+from core.rmr import border
+from core.rmr.border import INT32
+from core.rmr.compiled import encoded
+from core.rmr.intake import Feed, Outcome
+from core.rmr.lookup import Question, fate
+from core.rmr.route_tables import Plan
+from core.rmr.table import ANY_SUBSCRIPTION, Entry
 
 PUSH_SECONDS: Final = 30.0  # for a table of a million entries, on a machine that has much else to do
 PUSHES: Final = 16  # that may be under way at a time; the oldest gives way

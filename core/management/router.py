@@ -10,7 +10,7 @@ from core.management.processes import memory_usage
 from core.management.request import FORBIDDEN, ManagementError, Request, Response
 from core.management.view import View
 from shm import stats
-from shm.management import TypeSchema
+from shm.contract.management import TypeSchema
 
 # The counts of the core's statistics page by the attribute that tells them.
 _COUNTS = {

@@ -8,10 +8,10 @@ from io import StringIO
 from pstats import Stats
 from typing import Any
 
+from core.management.entity_type import Noun
 from core.management.log import Recent
-from core.management.noun import Noun
 from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError, Request, Response
-from shm.management import PREFIX, AttributeSchema, TypeSchema
+from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
 
 NAME = "self"
 PROFILED = 50  # functions that are told of

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
-from core.garbage import still
-from core.link import Link
+from core.links.link import Link
+from core.links.terminus import EDGE
 from core.management.agent import Agent
 from core.management.connection import ROLES_OF_ROUTERS
 from core.management.log import Recent
@@ -33,13 +33,13 @@ from core.management.request import (
     Response,
 )
 from core.management.view import View
-from core.router import Core
-from core.terminus import EDGE
-from shm.administering import READ
-from shm.control import ChangeReply, ChangeRequest, Setup
-from shm.failures import AGAIN_SECONDS, failures, start_thread
-from shm.management import Management, Splice
-from shm.payloads import C_LOOK, LOOK_LINK, SEEN_LINK, Look, Seen
+from core.process.garbage import still
+from core.process.router import Core
+from shm.contract.administering import READ
+from shm.contract.control import ChangeReply, ChangeRequest, Setup
+from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
+from shm.contract.management import Management, Splice
+from shm.contract.payloads import C_LOOK, LOOK_LINK, SEEN_LINK, Look, Seen
 from shm.segment import Segments
 from shm.stats import COUNTERS
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from core.admission import Guarded
-from core.management.noun import Column, Table, type_column
+from core.links.admission import Guarded
+from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
 
 

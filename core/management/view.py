@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from core.connections import Connections
-from core.link import Link
-from core.links import Links
+from core.links.connections import Connections
+from core.links.link import Link
+from core.links.links import Links
 from core.management.request import Requester
-from core.router import Core
-from shm.control import ChangeReply, Setup
-from shm.management import Management
-from shm.payloads import ConnectionOpened
+from core.process.router import Core
+from shm.contract.control import ChangeReply, Setup
+from shm.contract.management import Management
+from shm.contract.payloads import ConnectionOpened
 from shm.segment import Segments
 
 SECOND = 1_000_000_000

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from core.management.noun import Column, Table, type_column
+from core.management.entity_type import Column, Table, type_column
 from core.management.processes import figures
 from core.management.view import View
 from shm import native, placement, stats

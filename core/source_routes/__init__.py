@@ -1,1 +1,1 @@
-"""Source routes: a message carries the addresses still to visit and those that a reply would visit."""
+"""What the core knows of route workers."""

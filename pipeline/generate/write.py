@@ -22,7 +22,7 @@ from pipeline.generate.rows import (
     Rows,
 )
 from pipeline.generate.scenario import Scenario, Truth
-from shm.flow import COLUMNS, KINDS, LINK_KINDS, OUTCOMES, RAW, VERSION, Type, file_name, folder
+from shm.contract.flow import COLUMNS, KINDS, LINK_KINDS, OUTCOMES, RAW, VERSION, Type, file_name, folder
 
 TRUTH: Final = "_truth.json"
 ERRORS: Final = ["amqp:internal-error", "amqp:resource-limit-exceeded"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from routerd.config.check import Checked
 from routerd.config.source import Mistake, shown
 from routerd.config.transport import AuthServicePlugin, port_number
-from shm.hosts import is_loopback
+from shm.contract.hosts import is_loopback
 
 
 def check_auth_services(checked: list[Checked]) -> Iterator[Mistake]:

@@ -6,10 +6,10 @@ from routerd.config.check import Checked
 from routerd.config.policy import Policy, Vhost
 from routerd.config.source import Mistake
 from routerd.config.transport import Connector, Listener
-from routerd.security import mechanisms, user_groups
-from shm.administering import ALL
-from shm.hosts import is_loopback
-from workers.policy import CONNECTOR_GROUP
+from routerd.translate.security import mechanisms, user_groups
+from shm.contract.administering import ALL
+from shm.contract.hosts import is_loopback
+from workers.control.policy import CONNECTOR_GROUP
 
 PLAIN = {"PLAIN", "LOGIN", "OAUTHBEARER", "XOAUTH2"}  # mechanisms that send the secret itself
 NO_LOGIN = {"", "ANONYMOUS"}

@@ -7,8 +7,8 @@ from routerd.config.policy import Policy
 from routerd.config.source import Mistake, shown
 from routerd.config.transport import Listener
 from routerd.exporter.gate import ANY, is_allowed_host, origin_of
-from routerd.security import words
-from shm.hosts import is_loopback
+from routerd.translate.security import words
+from shm.contract.hosts import is_loopback
 
 
 def check_http(checked: list[Checked]) -> Iterator[Mistake]:

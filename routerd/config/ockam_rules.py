@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from core.source_routes.address import parse_address
-from core.source_routes.refusal import RefusedError
 from routerd.config.check import Checked
 from routerd.config.source import Mistake
 from routerd.config.transport import Connector, Listener
-from shm.ockam import OckamSetup
-from shm.source_routes import Stop
+from routerd.source_routes.address import parse_address
+from routerd.source_routes.refusal import RefusedError
+from shm.contract.ockam import OckamSetup
+from shm.contract.source_routes import Stop
 
 _OWN = ("framing", "routeAddress", "reach", "maxMessageSize")
 _OF_AMQP = {

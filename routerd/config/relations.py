@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from core.agent_address import is_own
+from core.management.agent_address import is_own
 from routerd.config.attribute import Entity
 from routerd.config.check import Checked
 from routerd.config.exchanges import check_exchanges
@@ -17,10 +17,10 @@ from routerd.config.routing import Address, AutoLink, Binding, Exchange, LinkRou
 from routerd.config.source import Mistake, closest, shown
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile, port_number
 from routerd.config.values import usable_cpus
-from routerd.output import READ_ONLY_ADVICE
-from routerd.pinning import ranges
-from routerd.security import words
-from workers.message_log import COMPONENTS, components
+from routerd.log.output import READ_ONLY_ADVICE
+from routerd.supervise.pinning import ranges
+from routerd.translate.security import words
+from workers.control.message_log import COMPONENTS, components
 
 MAX_ID_BYTES = 127
 _PLACE = {"host", "port", "socketAddressFamily"}

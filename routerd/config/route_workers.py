@@ -4,20 +4,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from core.source_routes import workers
-from core.source_routes.access import KINDS, LOCAL, Access
-from core.source_routes.address import Address, Route, parse_address, parse_route
-from core.source_routes.explain import Place
-from core.source_routes.message import Limits
-from core.source_routes.metadata import Classes, MetaClass, Unwrapped, Wrapped
-from core.source_routes.refusal import RefusedError
-from core.source_routes.rules import Rules
-from core.source_routes.workers import TRAILING_DIGITS, Strip, Worker
 from routerd.config.attribute import Entity
 from routerd.config.check import Checked
 from routerd.config.source import Mistake, closest, shown
 from routerd.config.source_routes import RouteWorker, SourceRoutes
 from routerd.config.transport import Connector, Listener
+from routerd.source_routes import workers
+from routerd.source_routes.access import KINDS, LOCAL, Access
+from routerd.source_routes.address import Address, Route, parse_address, parse_route
+from routerd.source_routes.explain import Place
+from routerd.source_routes.message import Limits
+from routerd.source_routes.metadata import Classes, MetaClass, Unwrapped, Wrapped
+from routerd.source_routes.refusal import RefusedError
+from routerd.source_routes.rules import Rules
+from routerd.source_routes.workers import TRAILING_DIGITS, Strip, Worker
 
 
 class _Takes(NamedTuple):
@@ -45,7 +45,7 @@ _TAKES: dict[str, _Takes] = {
         ("route",), ("inner", "innerAllow", "uplinks", "mode", "format", "metadata", *_STRIP)
     ),
 }
-MOST_SOURCES = 256  # that can be told apart (workers/route_table.h)
+MOST_SOURCES = 256  # that can be told apart (workers/source_routes/table.h)
 _ALL = ("name", "kind", "address", "scopeChange", "allow", "sendTo")
 _USE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 

@@ -11,11 +11,18 @@ from routerd.config.policy import Policy, Vhost
 from routerd.config.router import Router
 from routerd.config.source import Mistake, closest, shown
 from routerd.config.transport import AuthServicePlugin, Connector, Listener, SslProfile
-from routerd.security import mechanisms, profile_setup, user_groups, words
-from workers import engine
-from workers.lookup import is_address
-from workers.policy import USER
-from workers.tls import PROTOCOLS, PasswordError, explain, is_uid_format, password_of, unknown_protocols
+from routerd.translate.security import mechanisms, profile_setup, user_groups, words
+from workers.control.lookup import is_address
+from workers.control.policy import USER
+from workers.control.tls import (
+    PROTOCOLS,
+    PasswordError,
+    explain,
+    is_uid_format,
+    password_of,
+    unknown_protocols,
+)
+from workers.loop import engine
 
 # Mechanisms of the IANA registry that Cyrus SASL has plugins for.
 MECHANISMS = (

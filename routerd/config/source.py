@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from routerd.log import printable
+from routerd.log.log import printable
 
 
 class Setting(Struct, frozen=True):

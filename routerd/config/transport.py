@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from routerd.config.attribute import Entity, about
-from shm.security import MODERN_TLS
+from shm.contract.security import MODERN_TLS
 
 Family = Literal["IPv4", "IPv6"]
 Role = Literal["normal", "inter-router", "route-container", "edge"]

@@ -8,11 +8,11 @@ import os
 import re
 from collections.abc import Callable
 
-from routerd.allowance import cpu_limit
 from routerd.config.attribute import Attribute, Kind
 from routerd.config.source import Array, Block, Value, closest, plain, shown
 from routerd.config.transport import SERVICE_PORTS, port_number
-from routerd.log import LEVELS, parse_enable
+from routerd.log.log import LEVELS, parse_enable
+from routerd.supervise.allowance import cpu_limit
 
 TRUE = ("yes", "true", "on")
 FALSE = ("no", "false", "off")

@@ -21,9 +21,9 @@ from routerd.exporter import catalogue
 from routerd.exporter.catalogue import Metric, number
 from routerd.exporter.observer import Observer, State
 from shm.board import AddressRow
-from shm.failures import failures
+from shm.contract.failures import failures
 from shm.native import BUCKET_FLOORS, RING_CAPACITY, arena_split
-from shm.onlooker import Histogram, Page
+from shm.observer import Histogram, Page
 from shm.stats import COUNTERS
 
 OTHER: Final = "(other)"

@@ -15,7 +15,7 @@ from routerd.exporter.observer import TICK_SECONDS, Observer
 from routerd.exporter.server import Door, Server
 from routerd.exporter.site import Pages
 from routerd.exporter.tls import Secured
-from shm.control import (
+from shm.contract.control import (
     Alive,
     Exit,
     FromChild,
@@ -26,7 +26,7 @@ from shm.control import (
     StopAccepting,
     ToChild,
 )
-from shm.onlooker import Onlooker
+from shm.observer import Onlooker
 from shm.segment import SegmentError
 
 LOGGER = logging.getLogger("HTTP")

@@ -15,7 +15,7 @@ import msgspec
 import psutil
 
 from shm.board import Board
-from shm.onlooker import Onlooker, Page
+from shm.observer import Onlooker, Page
 
 TICK_SECONDS: Final = 1.0
 HUNG_SECONDS: Final = 5.0  # a loop turns every second even when there is nothing to do

@@ -27,8 +27,8 @@ import msgspec
 from routerd.exporter import websocket
 from routerd.exporter.gate import Gate, ShutError
 from routerd.exporter.tls import TLS_RECORD, Secured
-from shm.complaints import Complaints
-from shm.failures import failures
+from shm.contract.complaints import Complaints
+from shm.contract.failures import failures
 
 LOGGER = logging.getLogger("HTTP")
 

@@ -8,8 +8,8 @@ import ssl
 import warnings
 from typing import Final
 
-from shm.security import TlsSetup
-from workers.tls import PROTOCOLS, CertificateError, explain, password_of
+from shm.contract.security import TlsSetup
+from workers.control.tls import PROTOCOLS, CertificateError, explain, password_of
 
 LOGGER = logging.getLogger("HTTP")
 

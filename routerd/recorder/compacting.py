@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from routerd.recorder.files import FORMAT, publish
 from routerd.recorder.rows import ROOM, SCHEMA
-from shm.flow import COLUMNS, VERSION
-from shm.flow_numbers import Numbers, Ranges, numbers
-from shm.numbers import whole
+from shm.contract.flow import COLUMNS, VERSION
+from shm.contract.flow_numbers import Numbers, Ranges, numbers
+from shm.contract.numbers import whole
 
 LOGGER = logging.getLogger("ROUTER")
 

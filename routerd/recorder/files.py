@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow.parquet as pq
 
 from routerd.recorder.rows import ROOM, SCHEMA
-from shm.flow import COLUMNS, VERSION, file_name, folder
+from shm.contract.flow import COLUMNS, VERSION, file_name, folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

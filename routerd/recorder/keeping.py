@@ -21,8 +21,8 @@ from routerd.recorder import clock
 from routerd.recorder.compacting import put_together, sources_of
 from routerd.recorder.files import publish
 from routerd.recorder.recovery import recover
-from shm.flow import ALL_WORKERS, COMPACT, RAW, VERSION, clock_name, file_name, manifest_name
-from shm.flow_setup import FlowSetup
+from shm.contract.flow import ALL_WORKERS, COMPACT, RAW, VERSION, clock_name, file_name, manifest_name
+from shm.contract.flow_setup import FlowSetup
 
 LOGGER = logging.getLogger("ROUTER")
 

@@ -13,9 +13,9 @@ from typing import Final, Protocol
 from routerd.recorder.keeping import Keeper
 from routerd.recorder.record import Recorder
 from shm import segment, stats
-from shm.control import Exit, FromChild, Ready, Setup, StopAccepting, ToChild
-from shm.failures import failures, start_thread
-from shm.flow_setup import FlowSetup, SetFlow
+from shm.contract.control import Exit, FromChild, Ready, Setup, StopAccepting, ToChild
+from shm.contract.failures import failures, start_thread
+from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.native import FlowReader, StatsPage
 from shm.stats import COUNTERS
 

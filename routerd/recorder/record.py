@@ -19,8 +19,8 @@ from routerd.recorder.files import File, next_number, path_of, remove_unfinished
 from routerd.recorder.recovery import last_place
 from routerd.recorder.rows import ROOM, Rows
 from routerd.recorder.spool import ENOUGH, Head, Noting, Spool
-from shm.flow import RAW, folder
-from shm.flow_setup import FlowSetup
+from shm.contract.flow import RAW, folder
+from shm.contract.flow_setup import FlowSetup
 from shm.native import FlowReader, StatsPage
 from shm.stats import COUNTERS
 

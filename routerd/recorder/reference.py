@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from shm.flow import COLUMNS, METADATA, TYPES
+from shm.contract.flow import COLUMNS, METADATA, TYPES
 
 BEGIN = "<!-- columns: begin -->"
 END = "<!-- columns: end -->"

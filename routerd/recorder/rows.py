@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shm.flow import ADDRESS_CLASSES, COLUMNS, KINDS, LINK_KINDS, OUTCOMES
+from shm.contract.flow import ADDRESS_CLASSES, COLUMNS, KINDS, LINK_KINDS, OUTCOMES
 from shm.native import OWNER_KNOWN, TRACE_KNOWN, TRANSACTION_KNOWN, FlowColumns
 
 ROOM: Final = 1 << 16  # rows of a row group; while it is written the ring fills, which has twice the room

@@ -7,7 +7,7 @@ import signal
 import psutil
 from running import RunningRouter, roles, until
 
-from routerd.spares import SPARES
+from routerd.supervise.spares import SPARES
 from shm.segment import DIRECTORY
 
 

@@ -16,8 +16,8 @@ from rmr import Application, Link
 from rmr_stage import changed
 from running import LONG, Configuration, address_of, until
 
-from core.routes.frames import CALL, Frame
-from routerd.client import Client, Place
+from core.rmr.frames import CALL, Frame
+from routerd.cli.client import Client, Place
 
 KILLS = 4
 WORKERS = 2

@@ -10,7 +10,7 @@ from peer import ACCEPTED, MODIFIED, RELEASED, Net, Peer
 from proton import Message, Receiver, Sender
 from running import Configuration, address_of, until
 
-from routerd.client import Client, Place, long_type
+from routerd.cli.client import Client, Place, long_type
 from shm.segment import DIRECTORY
 
 SEED = "newrt|start|seed\nmse|1000|-1|app0:1,app1:1\nnewrt|end|1\n"

@@ -27,7 +27,7 @@ class Limited(HurtRouter):
     """A router whose processes get less than they want; its log is a file."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = folder / "routerd.log"
+        self.file = folder / "routerd.log.log"
         log = f"log {{\n module: DEFAULT\n outputFile: {self.file}\n}}\n"
         super().__init__(folder, Configuration(router="workers: 1\n arenaSize: 32", sections=HTTP + log))
         until(lambda: "exporter serves" in self.log, "exporter")
@@ -106,7 +106,7 @@ def test_a_moved_log_is_made_anew_by_all_processes(router: Limited) -> None:
 
 def test_a_log_that_cannot_be_written_at_the_start(tmp_path: Path) -> None:
     """The router serves, a dead worker is replaced; when there is a place for the log it is there."""
-    file = tmp_path / "none" / "routerd.log"
+    file = tmp_path / "none" / "routerd.log.log"
     log = f"log {{\n module: DEFAULT\n outputFile: {file}\n}}\n"
     router = HurtRouter(tmp_path, Configuration(router="workers: 1\n arenaSize: 8", sections=log))
     try:

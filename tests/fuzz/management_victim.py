@@ -16,15 +16,15 @@ from proton import Message, symbol
 
 from core.management.request import Requester
 from core.management.service import Service
-from core.router import Core
+from core.process.router import Core
 from routerd.config import default_config
-from routerd.identities import Identities
-from routerd.management import management
+from routerd.reload.identities import Identities
+from routerd.translate.management import management
 from shm import segment
-from shm.administering import READ
-from shm.control import Setup
-from shm.management import PREFIX
-from shm.sections import SECTIONS
+from shm.contract.administering import READ
+from shm.contract.control import Setup
+from shm.contract.management import PREFIX
+from shm.contract.sections import SECTIONS
 
 FAR = "_topo/0/far/$management"
 AT_ONCE = 100

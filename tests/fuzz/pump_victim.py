@@ -23,7 +23,7 @@ import msgspec
 
 sys.path.append(str(Path(__file__).parents[1] / "system"))
 
-from workers import engine
+from workers.loop import engine
 
 engine.load()
 from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, Peer
@@ -31,13 +31,13 @@ from proton import Condition, Endpoint, Message
 
 from shm import native as n
 from shm import segment, stats
-from shm.control import ListenerSetup, Setup
-from shm.payloads import PAYLOADS, Attach, Attached, Detach, Error
-from workers.couplings import Couplings
-from workers.guard import Guard
-from workers.handler import Handler
-from workers.pump import Coupler, Dialler, Pump, Routes, Security
-from workers.senders import Senders
+from shm.contract.control import ListenerSetup, Setup
+from shm.contract.payloads import PAYLOADS, Attach, Attached, Detach, Error
+from workers.control.guard import Guard
+from workers.control.handler import Handler
+from workers.control.link_requests import Couplings
+from workers.loop.pump import Coupler, Dialler, Pump, Routes, Security
+from workers.source_routes.senders import Senders
 
 TYPES = [n.W_SEND] * 4 + [n.W_UPDATE] * 4 + list(range(11)) + [n.W_CONTROL, 255]
 STATES = (0, 0x23, 0x24, 0x25, 0x26, 0x27, 0x33, 0x34, 77)

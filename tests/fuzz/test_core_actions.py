@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.router import Core
+from core.process.router import Core
 from shm import native as n
-from shm.control import Setup, WorkerGone
-from shm.payloads import C_ATTACH, PAYLOADS
+from shm.contract.control import Setup, WorkerGone
+from shm.contract.payloads import C_ATTACH, PAYLOADS
 
 ROOT = Path(__file__).parents[2]
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]

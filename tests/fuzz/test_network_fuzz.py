@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from control_values import encoded
 
-from core.addresses import Identity
-from core.network.advertisement import Advertisement
-from core.network.hello import greeting
-from core.network.linkstate import LinkStateRequest, LinkStateUpdate
-from core.network.message import ALL_MOBILE, decode, encode
-from core.network.mobile import MobileRequest, MobileUpdate
-from core.network.network import Network
-from core.network.outlet import NetworkSettings
+from core.addresses.addresses import Identity
+from core.interior.advertisement import Advertisement
+from core.interior.hello import greeting
+from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
+from core.interior.message import ALL_MOBILE, decode, encode
+from core.interior.mobile import MobileRequest, MobileUpdate
+from core.interior.network import Network
+from core.interior.port import NetworkSettings
 
 HONEST, LIAR = 1, 2
 ROUNDS = 1500

@@ -25,14 +25,12 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which the pump is one that was built with sanitizers."""
     folder = tmp_path_factory.mktemp("sanitized")
     package = folder / "workers"
-    package.mkdir()
-    for module in (ROOT / "workers").glob("*.py"):
-        shutil.copy(module, package)
-    library = package / f"pump{sysconfig.get_config_var('EXT_SUFFIX')}"
+    shutil.copytree(ROOT / "workers", package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    library = package / f"loop/pump{sysconfig.get_config_var('EXT_SUFFIX')}"
     command = ["gcc", "-shared", "-fPIC", "-O0", "-g1", "-std=gnu11", "-D_GNU_SOURCE", "-w", *SANITIZERS]
     command += [f"-I{ROOT}", f"-I{sysconfig.get_paths()['include']}"]
     done = subprocess.run(
-        [*command, str(ROOT / "workers" / "pump.c"), "-o", str(library)],
+        [*command, str(ROOT / "workers/loop/pump.c"), "-o", str(library)],
         capture_output=True,
         text=True,
         check=False,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proton import Message, symbol
 from spelled import SPELLINGS, spelled
 
-from shm.sections import SECTIONS
+from shm.contract.sections import SECTIONS
 
 ROOT = Path(__file__).parents[2]
 ABSENT = 2**32 - 1

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from source_routing import VECTORS, m
 
-from core.source_routes import bare, cbor, wrapped
-from core.source_routes.annotations import from_annotations
-from core.source_routes.framing import BEFORE, TODAY, Framing, Unframer, frame
-from core.source_routes.message import DEFAULT_LIMITS, Message, check_limits, new_message
-from core.source_routes.refusal import RefusedError
+from routerd.source_routes import bare, cbor, wrapped
+from routerd.source_routes.annotations import from_annotations
+from routerd.source_routes.framing import BEFORE, TODAY, Framing, Unframer, frame
+from routerd.source_routes.message import DEFAULT_LIMITS, Message, check_limits, new_message
+from routerd.source_routes.refusal import RefusedError
 
 Decode = Callable[[bytes], Message]
 DECODERS: dict[str, Decode] = {

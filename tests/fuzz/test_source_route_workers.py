@@ -11,9 +11,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "property"))
 
 from routed import setup_of
 
-from core.source_routes.address import local, parse_route
-from core.source_routes.explain import Place
-from core.source_routes.workers import (
+from routerd.source_routes.address import local, parse_route
+from routerd.source_routes.explain import Place
+from routerd.source_routes.workers import (
     Collapse,
     Discovery,
     Extend,
@@ -28,7 +28,7 @@ from core.source_routes.workers import (
     Worker,
     Wrap,
 )
-from workers.route_table import Sources, compiled
+from workers.source_routes.table import Sources, compiled
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 20_000

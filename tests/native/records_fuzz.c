@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/native/check.h"
-#include "core/routes/records.h"
+#include "core/rmr/records.h"
 
 #define LONGEST 4096u
 

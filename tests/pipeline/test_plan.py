@@ -11,14 +11,14 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.routes.parser import Parser
-from core.routes.table import MeidMap, Table
+from core.rmr.parser import Parser
+from core.rmr.table import MeidMap, Table
 from pipeline import batch
 from pipeline.balance import balance
 from pipeline.errors import PipelineError
 from pipeline.plan import Wishes, groups_of, make_plan, table_text
 from pipeline.storage import Results
-from routerd.table import table as table_command
+from routerd.cli.table import table as table_command
 
 LOADS = st.dictionaries(st.sampled_from([f"e{n}" for n in range(12)]), st.integers(0, 100), min_size=1)
 OWNERS = st.fixed_dictionaries({f"e{n}": st.sampled_from(["a", "b", "c", "gone"]) for n in range(12)})

@@ -1,14 +1,14 @@
-"""The worker processes' way with source routes as a Python function (workers/route_take.h)."""
+"""The worker processes' way with source routes as a Python function (workers/source_routes/take.h)."""
 
 import ctypes
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.source_routes.explain import Place
-from routerd.source_routes import worker_setups
-from shm.source_routes import REASONS, SourceRoutesSetup
-from workers.route_table import Sources, compiled, entries
+from routerd.source_routes.explain import Place
+from routerd.translate.source_routes import worker_setups
+from shm.contract.source_routes import REASONS, SourceRoutesSetup
+from workers.source_routes.table import Sources, compiled, entries
 
 ROOT = Path(__file__).parents[2]
 PASS, DONE, MORE, REFUSED = range(4)  # enum route_result

@@ -4,8 +4,8 @@ from typing import Any
 
 from proton import Message, symbol, ubyte
 
-from core.source_routes.address import Address, local, show_route
-from core.source_routes.message import Message as Model
+from routerd.source_routes.address import Address, local, show_route
+from routerd.source_routes.message import Message as Model
 
 BODY = b"\x00Su\xa0\x04ping"  # the bare message of every message
 

@@ -6,14 +6,14 @@ from typing import Any
 from hypothesis import strategies as st
 from routed_model import BODY
 
-from core.source_routes.access import Access
-from core.source_routes.address import Address, local
-from core.source_routes.explain import Place
-from core.source_routes.message import Limits, State
-from core.source_routes.message import Message as Model
-from core.source_routes.metadata import Classes, MetaClass
-from core.source_routes.rules import Rules
-from core.source_routes.workers import (
+from routerd.source_routes.access import Access
+from routerd.source_routes.address import Address, local
+from routerd.source_routes.explain import Place
+from routerd.source_routes.message import Limits, State
+from routerd.source_routes.message import Message as Model
+from routerd.source_routes.metadata import Classes, MetaClass
+from routerd.source_routes.rules import Rules
+from routerd.source_routes.workers import (
     Collapse,
     Count,
     Discovery,

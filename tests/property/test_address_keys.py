@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.addresses import Identity, Rules, address_key, strip_spelling
-from shm.control import AddressSetup
+from core.addresses.addresses import Identity, Rules, address_key, strip_spelling
+from shm.contract.control import AddressSetup
 
 ME = Identity("me")
 TOKENS = st.sampled_from(["a", "b", "c", "*", "#"])

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from proton import Data
 from spelled import SPELLINGS, spelled
 
-from core.network import wire
-from core.network.advertisement import Advertisement
-from core.network.hello import Hello, greeting
-from core.network.linkstate import LARGEST_COST, LinkStateUpdate
-from core.network.message import BadMessageError, Fields, decode, is_router
-from core.network.mobile import MobileUpdate
-from core.network.skupper import to_skupper
+from core.amqp import codec as wire
+from core.interior.advertisement import Advertisement
+from core.interior.hello import Hello, greeting
+from core.interior.linkstate import LARGEST_COST, LinkStateUpdate
+from core.interior.message import BadMessageError, Fields, decode, is_router
+from core.interior.mobile import MobileUpdate
+from core.interior.skupper import to_skupper
 
 ROUTERS = st.text(min_size=1, max_size=40).filter(is_router)
 NUMBERS = st.integers(0, 2**63 - 1)

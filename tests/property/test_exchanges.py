@@ -6,9 +6,9 @@ import struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.addresses import TREATMENTS
-from core.forward import NOTHING, Exchanges, Forwarder
-from core.keys import SEPARATORS, compile_keys
+from core.addresses.addresses import TREATMENTS
+from core.addresses.keys import SEPARATORS, compile_keys
+from core.forwarder.forward import NOTHING, Exchanges, Forwarder
 from shm import native as n
 
 ARENA = 128 * 1024

@@ -17,8 +17,8 @@ from pipeline.survey import LogFile, survey
 from routerd.recorder.files import File
 from routerd.recorder.keeping import Keeper
 from routerd.recorder.rows import SCHEMA
-from shm.flow_numbers import Range, joined
-from shm.flow_setup import FlowSetup
+from shm.contract.flow_numbers import Range, joined
+from shm.contract.flow_setup import FlowSetup
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 Key = tuple[str, int, int]

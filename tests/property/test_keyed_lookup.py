@@ -1,4 +1,4 @@
-"""The forwarder's route tables against the plain rules of core.routes.lookup."""
+"""The forwarder's route tables against the plain rules of core.rmr.lookup."""
 
 import sys
 from collections import defaultdict
@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.routes.lookup import Question, explain
-from core.routes.parser import Parser
-from core.routes.table import MeidMap, Table
+from core.rmr.lookup import Question, explain
+from core.rmr.parser import Parser
+from core.rmr.table import MeidMap, Table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 

@@ -17,10 +17,10 @@ from core.management.agent import Agent
 from core.management.log import Recent
 from core.management.request import Request
 from core.management.view import View
-from core.router import Core
+from core.process.router import Core
 from routerd.config import default_config
 from shm import segment
-from shm.control import Setup
+from shm.contract.control import Setup
 
 WORDS = (
     "QUERY", "READ", "CREATE", "UPDATE", "DELETE", "GET-LOG", "GET-SCHEMA", "GET-TYPES", "self", "name",

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.network.paths import Graph, routes, valid_origins
+from core.interior.paths import Graph, routes, valid_origins
 
 States = dict[str, dict[str, int]]
 Costs = dict[tuple[str, str], int]

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stream_bed import Bed
 
-from core.routes.border import octets_of
-from core.routes.stream import Stream
-from core.routes.words import Heard
+from core.rmr.border import octets_of
+from core.rmr.stream import Stream
+from core.rmr.words import Heard
 
 RECORDS = st.sampled_from(
     [

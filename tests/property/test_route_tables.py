@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.routes.border import lossless
-from core.routes.building import OpenTable
-from core.routes.oddity import BadTableError
-from core.routes.parser import Parser
-from core.routes.table import MeidMap, Table
+from core.rmr.border import lossless
+from core.rmr.building import OpenTable
+from core.rmr.parser import Parser
+from core.rmr.table import MeidMap, Table
+from core.rmr.warning import BadTableError
 
 WORDS = [
     "newrt",

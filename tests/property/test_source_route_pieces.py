@@ -5,11 +5,11 @@ from proton import Message, symbol
 from routed import DONE, MORE, PASS, RefusedError, Router, setup_of
 from routed_model import BODY, encoded, said
 
-from core.source_routes.address import local
-from core.source_routes.explain import Place
-from core.source_routes.message import new_message
-from core.source_routes.workers import Forward, Unwrap, Worker, Wrap
-from workers.route_table import Sources, compiled
+from routerd.source_routes.address import local
+from routerd.source_routes.explain import Place
+from routerd.source_routes.message import new_message
+from routerd.source_routes.workers import Forward, Unwrap, Worker, Wrap
+from workers.source_routes.table import Sources, compiled
 
 LONG = bytes(range(256)) * 20
 

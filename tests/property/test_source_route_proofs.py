@@ -12,12 +12,14 @@ from routed_model import BODY, encoded, said
 from routed_worlds import POOL, RULES, SOURCES, messages, routers, ways, workers
 from source_routing import VECTORS
 
-from core.source_routes.access import Access
-from core.source_routes.address import Route, local, show_route
-from core.source_routes.explain import Place, explain
-from core.source_routes.message import Message as Model
-from core.source_routes.message import new_message
-from core.source_routes.workers import (
+from routerd.config import parse
+from routerd.reload.identities import Identities
+from routerd.source_routes.access import Access
+from routerd.source_routes.address import Route, local, show_route
+from routerd.source_routes.explain import Place, explain
+from routerd.source_routes.message import Message as Model
+from routerd.source_routes.message import new_message
+from routerd.source_routes.workers import (
     Count,
     Discovery,
     Forward,
@@ -28,10 +30,8 @@ from core.source_routes.workers import (
     Worker,
     Wrap,
 )
-from routerd.config import parse
-from routerd.identities import Identities
-from routerd.source_routes import source_routes
-from shm.source_routes import SourceRoutesSetup
+from routerd.translate.source_routes import source_routes
+from shm.contract.source_routes import SourceRoutesSetup
 
 
 def outcome(router: Router, octets: bytes, source: str = "user:x") -> Answer | str:

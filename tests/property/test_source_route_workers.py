@@ -13,12 +13,12 @@ from routed import DONE, Answer, RefusedError, Router, setup_of
 from routed_model import BODY, address_of, encoded, plain, said, shown
 from routed_worlds import RULES, messages, routers
 
-from core.source_routes.access import Access
-from core.source_routes.address import local
-from core.source_routes.explain import Place, Step, explain
-from core.source_routes.message import Message as Model
-from core.source_routes.message import new_message
-from core.source_routes.workers import (
+from routerd.source_routes.access import Access
+from routerd.source_routes.address import local
+from routerd.source_routes.explain import Place, Step, explain
+from routerd.source_routes.message import Message as Model
+from routerd.source_routes.message import new_message
+from routerd.source_routes.workers import (
     Forward,
     Tee,
     Unwrap,

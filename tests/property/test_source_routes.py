@@ -5,11 +5,11 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.source_routes import bare, cbor, wrapped
-from core.source_routes.address import Address, Route, local, parse_route, show_route
-from core.source_routes.annotations import from_annotations, to_annotations
-from core.source_routes.framing import BEFORE, TODAY, Framing, Unframer, frame
-from core.source_routes.message import (
+from routerd.source_routes import bare, cbor, wrapped
+from routerd.source_routes.address import Address, Route, local, parse_route, show_route
+from routerd.source_routes.annotations import from_annotations, to_annotations
+from routerd.source_routes.framing import BEFORE, TODAY, Framing, Unframer, frame
+from routerd.source_routes.message import (
     DEFAULT_LIMITS,
     Limits,
     Message,
@@ -18,9 +18,9 @@ from core.source_routes.message import (
     new_message,
     reply_to,
 )
-from core.source_routes.refusal import Reason, RefusedError
-from core.source_routes.rules import step
-from core.source_routes.workers import (
+from routerd.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.rules import step
+from routerd.source_routes.workers import (
     Count,
     Discovery,
     Forward,

@@ -5,8 +5,8 @@ import mmap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.addresses import TREATMENTS
-from core.forward import NOTHING, Forwarder
+from core.addresses.addresses import TREATMENTS
+from core.forwarder.forward import NOTHING, Forwarder
 from shm import native as n
 
 ARENA = 128 * 1024

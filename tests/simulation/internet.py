@@ -3,7 +3,7 @@
 from sites import SECTION, Site
 
 from shm import native as n
-from shm.payloads import (
+from shm.contract.payloads import (
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
     C_DETACH,

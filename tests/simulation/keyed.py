@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 from sites import Packet, Site, SiteLink
 
-from core.routes.intake import Outcome
-from core.routes.plane import Plan
+from core.rmr.intake import Outcome
+from core.rmr.route_tables import Plan
 from shm import native as n
-from shm.control import WorkerGone
-from shm.payloads import C_ATTACHED, C_DETACH, C_ENDPOINT, Attached, Detach, Endpoint
-from shm.tables import TableSetup
+from shm.contract.control import WorkerGone
+from shm.contract.payloads import C_ATTACHED, C_DETACH, C_ENDPOINT, Attached, Detach, Endpoint
+from shm.contract.tables import TableSetup
 
 
 class KeyedSite(Site):

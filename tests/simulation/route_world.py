@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from table_use import Use
 
-from core.routes import application as a
-from core.routes.client import AWAY, Client
-from core.routes.lookup import winner
-from core.routes.parser import Parser
-from core.routes.server import Event, Server
-from core.routes.stream import Stream
-from core.routes.table import MeidMap, Table
-from core.routes.words import STATE, TABLE, Heard, Said
+from core.rmr import application as a
+from core.rmr.client import AWAY, Client
+from core.rmr.lookup import winner
+from core.rmr.parser import Parser
+from core.rmr.server import Event, Server
+from core.rmr.stream import Stream
+from core.rmr.table import MeidMap, Table
+from core.rmr.words import STATE, TABLE, Heard, Said
 
 S = 1_000_000_000
 KEYS = [(mt, sid) for mt in range(3) for sid in (-1, 0)]

@@ -7,11 +7,11 @@ each router knows one thing: link routes to the connection that asks for them.
 import msgspec
 from sites import Site, SiteLink
 
-from core.network import wire
-from core.network.message import sections
-from core.router import Core
-from shm.control import LinkRouteSetup
-from shm.payloads import (
+from core.amqp import codec as wire
+from core.interior.message import sections
+from core.process.router import Core
+from shm.contract.control import LinkRouteSetup
+from shm.contract.payloads import (
     C_ATTACH,
     C_ATTACHED,
     C_CONNECTION_CLOSED,

@@ -11,14 +11,14 @@ from typing import Any, Final
 import msgspec
 from memory import CONTENT, Memory
 
-from core.fabric import Fabric
-from core.network.message import sections
-from core.network.network import Network
-from core.network.outlet import NetworkSettings
-from core.router import Core
+from core.interior.message import sections
+from core.interior.network import Network
+from core.interior.network_adapter import Fabric
+from core.interior.port import NetworkSettings
+from core.process.router import Core
 from shm import native as n
-from shm.control import AddressSetup, Setup
-from shm.payloads import (
+from shm.contract.control import AddressSetup, Setup
+from shm.contract.payloads import (
     C_ATTACH,
     C_ATTACHED,
     C_CLOSE,

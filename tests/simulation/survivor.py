@@ -3,7 +3,7 @@
 from worker import Worker
 
 from shm import native as n
-from shm.payloads import C_CONNECTION_OPENED, C_PRESENTED, ConnectionOpened, Presented
+from shm.contract.payloads import C_CONNECTION_OPENED, C_PRESENTED, ConnectionOpened, Presented
 
 
 def leave(worker: Worker) -> None:

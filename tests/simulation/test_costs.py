@@ -7,9 +7,9 @@ from internet import join
 from sites import Packet
 from test_internet import check_rest, line, receiver, sender, sent
 
-from core.trunks import told_cost
+from core.interior.inter_router import told_cost
 from shm import native as n
-from shm.payloads import C_COST, ConnectionOpened, Cost
+from shm.contract.payloads import C_COST, ConnectionOpened, Cost
 from shm.stats import COUNTERS
 
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyed import KeyedSite
 
-from core.routes.compiled import compile_table
-from core.routes.counted import Counted
-from core.routes.parser import Parser
-from core.routes.table import Table
+from core.rmr.compiled import compile_table
+from core.rmr.counted import Counted
+from core.rmr.parser import Parser
+from core.rmr.table import Table
 from shm.board import RouteEndpointRow, RouteEntryRow
 
 ROWS = 50

@@ -6,8 +6,8 @@ import pytest
 from internet import Internet, cut, join
 from sites import Packet, Site, SiteLink
 
+from core.amqp import codec as wire
 from core.edge import words
-from core.network import wire
 from shm import native as n
 
 SENDERS = [True, False]  # with a target, or without one

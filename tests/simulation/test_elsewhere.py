@@ -8,7 +8,7 @@ from test_edge import at_rest, star
 from test_internet import check_rest, line, numbers, receiver, sender, sent
 
 from shm import native as n
-from shm.routing import BindingSetup, ExchangeSetup, Routing
+from shm.contract.routing import BindingSetup, ExchangeSetup, Routing
 
 
 def waypoint(net: Internet, site: str, address: str) -> tuple[SiteLink, SiteLink]:

@@ -10,7 +10,7 @@ from worker import Worker
 from world import World
 
 from shm import native as n
-from shm.flow import OUTCOMES
+from shm.contract.flow import OUTCOMES
 from shm.stats import COUNTERS
 
 MOVES = 150

@@ -8,9 +8,9 @@ import pytest
 from internet import Internet, cut, join
 from sites import Packet, Site, SiteLink
 
-from core.network.message import decode
+from core.interior.message import decode
 from shm import native as n
-from shm.payloads import C_ATTACH, Attach
+from shm.contract.payloads import C_ATTACH, Attach
 
 NEWS = 3  # seconds until everybody knows of a new receiver
 

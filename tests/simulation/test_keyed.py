@@ -5,9 +5,9 @@ import logging
 import pytest
 from keyed import KeyedSite, got
 
-from core.routes.nowhere import Nowhere
+from core.rmr.unroutable_log import Nowhere
 from shm import native as n
-from shm.tables import TableSetup
+from shm.contract.tables import TableSetup
 
 FIGURE_3 = """newrt | start | rt-0928
 rte | 2000 | logger:30311

@@ -9,9 +9,9 @@ from sites import SiteLink
 
 from core.edge import words
 from core.edge.uplink import Uplink
-from core.network.message import BadMessageError
-from shm.control import LinkRouteSetup
-from shm.payloads import C_ATTACH, C_CONNECTION_OPENED, ConnectionOpened
+from core.interior.message import BadMessageError
+from shm.contract.control import LinkRouteSetup
+from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, ConnectionOpened
 
 ROLE = "edge"
 

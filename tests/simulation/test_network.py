@@ -4,7 +4,7 @@ import pytest
 
 from bench.network import phases, wrong
 from bench.network_world import Message, Router, World
-from core.network.message import Fields, decode
+from core.interior.message import Fields, decode
 
 
 def test_many_routers_agree_after_flaps_partitions_and_restarts() -> None:

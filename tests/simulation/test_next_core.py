@@ -6,10 +6,10 @@ from tally import Ledger, Message
 from worker import Worker
 from world import setup
 
-from core.recovery import PATIENCE_NS
-from core.router import Core
-from shm.control import WorkerGone
-from shm.payloads import C_PRESENTED, Presented
+from core.process.recovery import PATIENCE_NS
+from core.process.router import Core
+from shm.contract.control import WorkerGone
+from shm.contract.payloads import C_PRESENTED, Presented
 
 
 class Site:

@@ -7,9 +7,9 @@ from memory import Memory
 from test_simulation import MOVES, schedule
 from world import core_seed, setup
 
-from core.router import Core
+from core.process.router import Core
 from shm import native as n
-from shm.control import WorkerGone
+from shm.contract.control import WorkerGone
 
 
 def replay(log: list[tuple[Any, ...]], memory: Memory, seed: int) -> list[tuple[int, bytes]]:

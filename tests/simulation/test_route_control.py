@@ -8,16 +8,16 @@ from typing import Any
 
 import msgspec
 
-from core.network.wire import mapping, section, symbol
-from core.router import Core
-from core.routes import application as a
-from core.routes import frames
-from core.routes.envelope import ANNOTATION, opened
-from core.routes.stream import NO_BASE
-from core.routes.words import REQUEST, STATE, TABLE, Heard
+from core.amqp.codec import mapping, section, symbol
+from core.process.router import Core
+from core.rmr import application as a
+from core.rmr import frames
+from core.rmr.envelope import ANNOTATION, opened
+from core.rmr.stream import NO_BASE
+from core.rmr.words import REQUEST, STATE, TABLE, Heard
 from shm import native as n
-from shm.control import Setup, WorkerGone
-from shm.payloads import (
+from shm.contract.control import Setup, WorkerGone
+from shm.contract.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
@@ -29,7 +29,7 @@ from shm.payloads import (
     Detach,
     Endpoint,
 )
-from shm.tables import TableSetup
+from shm.contract.tables import TableSetup
 
 ARENA = 16 * 1024 * 1024
 S = 1_000_000_000

@@ -5,7 +5,7 @@ import os
 import pytest
 from route_world import World
 
-from core.routes import application as a
+from core.rmr import application as a
 
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "1000")) // 10
 

@@ -5,7 +5,7 @@ from speaker import Incoming, Link, Outgoing, Speaker
 from tally import Message
 
 from shm import native as n
-from shm.payloads import (
+from shm.contract.payloads import (
     C_ATTACH,
     C_ATTACHED,
     C_CONNECTION_CLOSED,

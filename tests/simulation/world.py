@@ -10,9 +10,9 @@ from survivor import come_back, leave
 from tally import Ledger
 from worker import Worker
 
-from core.router import Core
+from core.process.router import Core
 from shm import native as n
-from shm.control import AddressSetup, Setup, WorkerGone
+from shm.contract.control import AddressSetup, Setup, WorkerGone
 
 RULES: Final = [
     AddressSetup(prefix="c", distribution="closest"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from running import Configuration, RunningRouter, address_of, until
 
-from routerd.client import Client, Place
+from routerd.cli.client import Client, Place
 
 LISTENERS = "listener {\n host: 127.0.0.1\n port: 0\n role: inter-router\n}\n"
 ADDRESSES = "".join(

@@ -8,9 +8,9 @@ from typing import Self
 
 from running import LONG
 
-from core.source_routes.address import parse_route, show_route
-from core.source_routes.framing import Framing, Unframer, frame
-from core.source_routes.message import Message, new_message
+from routerd.source_routes.address import parse_route, show_route
+from routerd.source_routes.framing import Framing, Unframer, frame
+from routerd.source_routes.message import Message, new_message
 
 
 class Node:

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from running import LONG
 
-from core.routes import frames
-from core.routes.frames import Frame
+from core.rmr import frames
+from core.rmr.frames import Frame
 
 
 class Link:

@@ -5,7 +5,7 @@ import time
 from rmr import Application, Link
 from running import RunningRouter, address_of
 
-from core.routes.frames import Frame
+from core.rmr.frames import Frame
 
 MODES = ("proxied", "transparent", "sameConnection")
 LISTENERS = (*MODES, "split", "split")  # their tables, in order; the last one is for replies

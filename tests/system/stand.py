@@ -11,13 +11,13 @@ from peer import Net
 
 from shm import native as n
 from shm import segment
-from shm.control import ConnectorSetup, Setup
-from shm.payloads import PAYLOADS
-from workers.connectors import Connectors
-from workers.couplings import Couplings
-from workers.guard import Guard
-from workers.handler import Handler
-from workers.senders import Senders
+from shm.contract.control import ConnectorSetup, Setup
+from shm.contract.payloads import PAYLOADS
+from workers.control.connectors import Connectors
+from workers.control.guard import Guard
+from workers.control.handler import Handler
+from workers.control.link_requests import Couplings
+from workers.source_routes.senders import Senders
 
 ctypes.CDLL(cproton_ffi.__file__, ctypes.RTLD_GLOBAL)  # the tests' clients have loaded it for themselves only
 
@@ -28,7 +28,7 @@ class Stand(Net):
     """A net whose turns are the pump's, too. ``heard`` is what the worker has told its core, oldest first."""
 
     def __init__(self, name: str, **limits: int) -> None:
-        from workers.pump import Coupler, Dialler, Pump, Routes, Security  # noqa: PLC0415 - the engine must be loaded first
+        from workers.loop.pump import Coupler, Dialler, Pump, Routes, Security  # noqa: PLC0415 - the engine must be loaded first
 
         super().__init__(("127.0.0.1", 0))
         self.heard: list[Any] = []

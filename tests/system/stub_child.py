@@ -7,9 +7,9 @@ from pathlib import Path
 from select import select
 
 from routerd import process
-from routerd.channel import Channel
+from routerd.supervise.channel import Channel
 from shm import segment
-from shm.control import (
+from shm.contract.control import (
     CloseConnections,
     Closed,
     CoreGone,

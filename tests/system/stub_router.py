@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from routerd.child import command
 from routerd.config import load
-from routerd.supervisor import run
+from routerd.supervise.child import command
+from routerd.supervise.supervisor import run
 
 
 def launch(role: str, index: int) -> list[str]:

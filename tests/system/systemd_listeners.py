@@ -14,8 +14,8 @@ from proton import Message, SSLDomain
 from proton.utils import BlockingConnection
 from rmr import Link
 
-from core.routes.frames import Frame
-from core.source_routes.framing import TODAY
+from core.rmr.frames import Frame
+from routerd.source_routes.framing import TODAY
 
 FOLDER = Path("/etc/routerd")
 GIVEN = Path("/opt/given")

@@ -14,7 +14,7 @@ from proton.reactor import AtMostOnce
 from proton.utils import BlockingConnection, LinkDetached
 from running import LONG
 
-from shm.management import PREFIX
+from shm.contract.management import PREFIX
 
 LISTENERS = "".join(
     f"listener {{\n host: 127.0.0.1\n port: 0\n management: {right}\n}}\n" for right in ("read", "none")

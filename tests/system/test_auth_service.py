@@ -29,7 +29,7 @@ from proton import Message, symbol
 from running import LONG, Configuration, RunningRouter, address_of, free_port, until
 from secured import Credentials, Outcome, attempt
 
-from routerd.client import Client, Place
+from routerd.cli.client import Client, Place
 
 MANY = [f"X-MECHANISM-{number}" for number in range(40)]
 MOST = 30  # that are passed on

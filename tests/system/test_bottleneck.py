@@ -12,10 +12,10 @@ import pytest
 from peer import Net, Peer
 from running import LONG, Configuration, RunningRouter, roles, until
 
-from routerd.client import Client as Manager
-from routerd.client import Place
-from routerd.stat import with_rates
-from routerd.views import remark
+from routerd.cli.client import Client as Manager
+from routerd.cli.client import Place
+from routerd.cli.stat import with_rates
+from routerd.cli.views import remark
 from shm import native
 
 WAITING = native.RING_CAPACITY * 5 // 8  # records for the worker that does not read them

@@ -18,7 +18,7 @@ from certificates import Authority
 from peer import Net
 from running import LONG, Configuration, RunningRouter, address_of, roles, until
 
-from routerd.client import Client, Place
+from routerd.cli.client import Client, Place
 
 CONNECTION = ("dir", "role", "container", "host", "properties", "worker")
 PASSWORD = "open sesame"  # noqa: S105 - of this test

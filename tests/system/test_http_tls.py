@@ -15,7 +15,7 @@ from routerd.exporter.folder import file_answer
 from routerd.exporter.gate import Gate
 from routerd.exporter.server import Answer, Door, Server
 from routerd.exporter.tls import Secured
-from shm.security import TlsSetup
+from shm.contract.security import TlsSetup
 
 SECRET = "of the key".replace(" ", "-")
 pytestmark = pytest.mark.skipif(

@@ -14,7 +14,7 @@ from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, Peer
 from proton import Message
 from running import address_of, until
 
-from routerd.client import Client, Place
+from routerd.cli.client import Client, Place
 
 MIB = 1 << 20
 

@@ -16,7 +16,7 @@ from proton.utils import BlockingConnection
 from running import LONG, Configuration, RunningRouter, until
 from secured import Credentials, attempt
 
-from routerd.client import Client, Place, RefusedError
+from routerd.cli.client import Client, Place, RefusedError
 
 LOG = "log"
 

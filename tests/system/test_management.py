@@ -22,7 +22,7 @@ from proton import ConnectionException, Message
 from proton.utils import BlockingConnection
 from running import LONG, Configuration, RunningRouter, until
 
-from routerd.client import NODE, Client, Place, RefusedError
+from routerd.cli.client import NODE, Client, Place, RefusedError
 
 NAMES = ("$management", "_local/$management", "amqp:/_local/$management")
 

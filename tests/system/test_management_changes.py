@@ -17,7 +17,7 @@ from proton.reactor import AtMostOnce
 from proton.utils import BlockingConnection, LinkDetached
 from running import LONG, Configuration, RunningRouter, free_port, until
 
-from routerd.client import Client, Place, RefusedError
+from routerd.cli.client import Client, Place, RefusedError
 
 HIDDEN = "kept-to-itself"
 

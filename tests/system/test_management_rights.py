@@ -8,7 +8,7 @@ from proton.reactor import AtMostOnce
 from proton.utils import BlockingConnection, LinkDetached
 from running import LONG, Configuration, RunningRouter
 
-from routerd.client import Client, Place, RefusedError
+from routerd.cli.client import Client, Place, RefusedError
 
 # Clients say in OPEN whom they connect to: by that name the policy tells them apart.
 POLICY = """

@@ -13,7 +13,7 @@ from peer import ACCEPTED, REJECTED, Net, error_of
 from proton import Message, symbol
 from running import LONG, Configuration, RunningRouter, address_of, until
 
-from core.source_routes.framing import BEFORE, TODAY, Framing
+from routerd.source_routes.framing import BEFORE, TODAY, Framing
 
 ONWARD, RETURN, TRACING = (symbol(f"x-opt-route.{name}") for name in ("onward", "return", "tracing"))
 FRAMINGS = {"today": TODAY, "before": BEFORE}

@@ -10,7 +10,7 @@ from proton.reactor import Container
 from proton.utils import BlockingConnection
 from running import LONG, Configuration, RunningRouter
 
-from routerd.client import Client, Place
+from routerd.cli.client import Client, Place
 
 ADDED: dict[str, Any] = {
     "text": "x",

@@ -11,8 +11,8 @@ from stand import Stand
 
 from shm import native as n
 from shm import stats
-from shm.failures import failures
-from shm.payloads import (
+from shm.contract.failures import failures
+from shm.contract.payloads import (
     C_DETACH,
     C_OPEN_LINK,
     C_PRESENTED,

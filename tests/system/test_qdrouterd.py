@@ -20,7 +20,7 @@ def qdrouterd(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]
 
 def can_run(user: str) -> bool:
     """Whether the router's interpreter works for this user."""
-    command = [sys.executable, "-c", "import proton, routerd.supervisor"]
+    command = [sys.executable, "-c", "import proton, routerd.supervise.supervisor"]
     try:
         return subprocess.run(command, user=user, cwd="/", capture_output=True, check=False).returncode == 0
     except PermissionError:

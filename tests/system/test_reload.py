@@ -13,7 +13,7 @@ from proton import Delivery, Message
 from proton.utils import BlockingConnection
 from running import LONG, Configuration, RunningRouter, free_port, until
 
-from routerd.client import Client, Place
+from routerd.cli.client import Client, Place
 
 NUMBERS = count()
 CLIENTS = "name: clients\n host: 127.0.0.1\n port: 0"

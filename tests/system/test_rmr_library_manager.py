@@ -11,8 +11,8 @@ import pytest
 from rmr import Link
 from running import Configuration, RunningRouter, address_of, free_port, until
 
-from core.routes.frames import Frame
-from routerd.client import Client, Place
+from core.rmr.frames import Frame
+from routerd.cli.client import Client, Place
 
 LIBRARY = os.environ.get("ROUTERD_TEST_RMR") or ctypes.util.find_library("rmr_si")
 pytestmark = pytest.mark.skipif(

@@ -11,8 +11,8 @@ from rmr import Application, Link
 from rmr_stage import LISTENERS, MODES, Pair, Stage, changed
 from running import Configuration, RunningRouter, until
 
-from core.routes import frames
-from core.routes.frames import CALL, Frame
+from core.rmr import frames
+from core.rmr.frames import CALL, Frame
 
 TABLE = """newrt|start|t1
 mse|1000|-1|{b}

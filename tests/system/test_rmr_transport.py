@@ -10,10 +10,10 @@ from proton.utils import BlockingConnection
 from rmr import Link
 from running import LONG, Configuration, RunningRouter, address_of, until
 
-from core.routes import frames
-from core.routes.frames import Frame
-from routerd.client import Client, Place
-from shm.tables import connections
+from core.rmr import frames
+from core.rmr.frames import Frame
+from routerd.cli.client import Client, Place
+from shm.contract.tables import connections
 
 MOST = 1 << 20  # maxFrameSize of the table
 

@@ -11,10 +11,10 @@ import pytest
 from rmr import Application, Link
 from running import Configuration, RunningRouter, address_of, free_port, roles, until
 
-from core.routes import border
-from core.routes.frames import CALL, Frame
-from core.routes.words import REQUEST, STATE, TABLE
-from routerd.client import Client, Place
+from core.rmr import border
+from core.rmr.frames import CALL, Frame
+from core.rmr.words import REQUEST, STATE, TABLE
+from routerd.cli.client import Client, Place
 
 GOOD = b"newrt|start|%s\nmse|1000|-1|127.0.0.1:9\nnewrt|end|1\n"
 

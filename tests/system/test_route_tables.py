@@ -15,7 +15,7 @@ from proton import Delivery, Message, symbol
 from proton.utils import BlockingConnection, BlockingReceiver, LinkDetached, SendException
 from running import LONG, Configuration, RunningRouter, until
 
-from routerd.client import Client, Place, RefusedError, long_type
+from routerd.cli.client import Client, Place, RefusedError, long_type
 
 SEED = """newrt | start | rt-0928
 rte | 2000 | logger:30311

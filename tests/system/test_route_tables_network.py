@@ -11,7 +11,7 @@ from rmr import Application, Link
 from rmr_stage import changed
 from running import Configuration, RunningRouter, address_of
 
-from core.routes.frames import CALL
+from core.rmr.frames import CALL
 
 TABLE = """newrt|start|net
 mse|1000|-1|near:1

@@ -18,8 +18,8 @@ from proton import symbol
 from running import LONG, Configuration, RunningRouter, Since, address_of
 from secured import Credentials, attempt
 
-from routerd.reaching import ClientError, Place, connect
-from workers.logins import FAILED_PER_HOST
+from routerd.cli.connection_options import ClientError, Place, connect
+from workers.control.logins import FAILED_PER_HOST
 
 MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
 

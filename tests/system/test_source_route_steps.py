@@ -20,7 +20,7 @@ from proton import Endpoint, Message, symbol, ubyte
 from routed_messages import message, routes
 from running import Configuration, RunningRouter, address_of, until
 
-from routerd.client import Client, Place
+from routerd.cli.client import Client, Place
 
 FILE = Path(__file__).parents[1] / "unit" / "source_route_vectors.json"
 VECTORS: dict[str, Any] = json.loads(FILE.read_text())

@@ -14,7 +14,7 @@ from route_ways import WAYS, WORKERS, section, sent, told
 from routed_messages import RETURN, bare, message, passed, refused, routes
 from running import Configuration, RunningRouter, until
 
-from routerd.client import Client, Place
+from routerd.cli.client import Client, Place
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from proton import ProtonException
 from proton.utils import BlockingConnection, ConnectionClosed
 from running import LONG, own_lines, until
 
-from routerd.spares import SPARES
+from routerd.supervise.spares import SPARES
 from shm.segment import DIRECTORY
 
 STUB = Path(__file__).with_name("stub_router.py")

@@ -5,7 +5,7 @@ from peer import ACCEPTED, Net, Peer
 from proton import Message
 from running import Configuration, RunningRouter, address_of
 
-from routerd.client import Client, Place
+from routerd.cli.client import Client, Place
 
 
 @pytest.fixture(scope="module")

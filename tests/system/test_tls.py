@@ -17,8 +17,8 @@ from certificates import Authority, Certificate
 from running import LONG, Configuration, RunningRouter, Since, address_of, until
 from secured import Credentials, attempt, urls_of
 
-from routerd.client import Client, Place
-from routerd.reaching import ClientError, connect
+from routerd.cli.client import Client, Place
+from routerd.cli.connection_options import ClientError, connect
 
 PASSWORD = "top secret"  # noqa: S105 - of this test
 SUBJECT = "/C=DE/ST=Bayern/L=Muenchen/O=Here/OU=Dev/CN=alice"

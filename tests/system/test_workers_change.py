@@ -10,8 +10,8 @@ from knocker import Knocker
 from proton.utils import BlockingConnection
 from running import LONG, Configuration, RunningRouter, until
 
-from routerd.client import Client as Manager
-from routerd.client import Place, RefusedError
+from routerd.cli.client import Client as Manager
+from routerd.cli.client import Place, RefusedError
 
 
 @pytest.fixture

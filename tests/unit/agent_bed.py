@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 from keeper import Keeper
 
-from core.link import Link
+from core.links.link import Link
 from core.management.agent import Agent
 from core.management.log import Recent
 from core.management.request import request_of
 from core.management.view import View
-from core.router import Core
+from core.process.router import Core
 from routerd.config import parse
 from shm import native, segment
-from shm.control import AddressSetup, Setup
-from shm.payloads import (
+from shm.contract.control import AddressSetup, Setup
+from shm.contract.payloads import (
     C_ATTACH,
     C_CONNECTION_OPENED,
     Attach,

@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from household import FakeChild, Home
 
-from routerd import family as family_module
-from routerd import spares as spares_module
+from routerd.supervise import children as family_module
+from routerd.supervise import spares as spares_module
 
 
 @pytest.fixture

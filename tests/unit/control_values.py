@@ -1,8 +1,8 @@
-"""Values of control messages between routers, by the composer of core.network."""
+"""Values of control messages between routers, by the composer of core.interior."""
 
 from typing import Any
 
-from core.network import wire
+from core.amqp import codec as wire
 
 
 def encoded(value: Any) -> bytes:

@@ -2,7 +2,7 @@
 
 import mmap
 
-from core.forward import Forwarder, Telemetry
+from core.forwarder.forward import Forwarder, Telemetry
 from shm import native as n
 
 ARENA = 1 << 20

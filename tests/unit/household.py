@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from routerd import family as family_module
-from routerd.child import Death
 from routerd.config import Address, Log, Router
-from routerd.family import Family
-from routerd.listeners import Listening
-from routerd.pinning import Pinning
-from routerd.setup import Blueprint
-from shm.control import Ready, Setup
+from routerd.supervise import children as family_module
+from routerd.supervise.child import Death
+from routerd.supervise.children import Family
+from routerd.supervise.listeners import Listening
+from routerd.supervise.pinning import Pinning
+from routerd.translate.setup import Blueprint
+from shm.contract.control import Ready, Setup
 
 
 class FakeChild:

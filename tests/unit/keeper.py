@@ -3,13 +3,13 @@
 from typing import Any
 
 from core.management.agent import Agent
-from routerd.changes import ChangeError, changed
 from routerd.config import Config
-from routerd.identities import Identities
-from routerd.management import management
-from routerd.splices import splices
-from shm.control import ChangeReply, ChangeRequest
-from shm.management import Management
+from routerd.reload.changes import ChangeError, changed
+from routerd.reload.delta import splices
+from routerd.reload.identities import Identities
+from routerd.translate.management import management
+from shm.contract.control import ChangeReply, ChangeRequest
+from shm.contract.management import Management
 
 
 class Keeper:

@@ -1,12 +1,12 @@
 """One router and what is around it: the forwarder it tells, neighbours, a clock that is a number."""
 
-from core.addresses import Identity
-from core.network.advertisement import Advertisement
-from core.network.hello import greeting
-from core.network.linkstate import LinkStateUpdate
-from core.network.message import Control, Fields, decode
-from core.network.network import Network
-from core.network.outlet import NetworkSettings
+from core.addresses.addresses import Identity
+from core.interior.advertisement import Advertisement
+from core.interior.hello import greeting
+from core.interior.linkstate import LinkStateUpdate
+from core.interior.message import Control, Fields, decode
+from core.interior.network import Network
+from core.interior.port import NetworkSettings
 
 ME = 1_700_000_000
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from flow_bed import Bed
 
 from routerd.recorder.record import Recorder
-from shm.flow_setup import FlowSetup
+from shm.contract.flow_setup import FlowSetup
 from shm.stats import COUNTERS
 
 NOON = datetime(2026, 1, 2, 12, 30, tzinfo=UTC)

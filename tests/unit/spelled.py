@@ -5,7 +5,7 @@ from itertools import cycle
 
 from proton import Data
 
-from shm.sections import SECTIONS
+from shm.contract.sections import SECTIONS
 
 NUMBER, LONG_NUMBER, NAME, LONG_NAME = 0x53, 0x80, 0xA3, 0xB3  # constructors of a descriptor
 SPELLINGS = (NUMBER, LONG_NUMBER, NAME, LONG_NAME)

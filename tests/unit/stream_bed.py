@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from table_use import Use
 
-from core.routes.border import LOSSLESS
-from core.routes.stream import Stream
-from core.routes.table import MeidMap, Table
-from core.routes.words import TABLE, Heard, Said
+from core.rmr.border import LOSSLESS
+from core.rmr.stream import Stream
+from core.rmr.table import MeidMap, Table
+from core.rmr.words import TABLE, Heard, Said
 
 
 class Bed:

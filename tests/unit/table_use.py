@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from core.routes.compiled import updated
-from core.routes.state import Installed
-from core.routes.table import MeidMap, Table
+from core.rmr.compiled import updated
+from core.rmr.state import Installed
+from core.rmr.table import MeidMap, Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from core.agent_address import is_agent, is_foreign, is_own
-from core.linkroutes.routes import Routes, route_key
-from core.linkroutes.termini import address_of
+from core.link_routes.routes import Routes, route_key
+from core.link_routes.termini import address_of
+from core.links.rights import AddressRights
+from core.management.agent_address import is_agent, is_foreign, is_own
 from core.management.request import ManagementError, Requester
-from core.rights import AddressRights
 from routerd.config import ConfigError, parse
-from shm.administering import granted
-from shm.payloads import Attach
+from shm.contract.administering import granted
+from shm.contract.payloads import Attach
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from routerd.allowance import cpu_limit, memory_limit, too_little
 from routerd.config import values
+from routerd.supervise.allowance import cpu_limit, memory_limit, too_little
 
 MIB = 1024 * 1024
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from proton import ConnectionException, Timeout
 
 from routerd.__main__ import main
-from routerd.reaching import ClientError, Place, connect, unreachable
+from routerd.cli.connection_options import ClientError, Place, connect, unreachable
 
 
 def commands(group: click.Group, name: str = "routerd") -> Iterator[tuple[str, click.Command]]:

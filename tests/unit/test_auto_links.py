@@ -3,8 +3,8 @@
 import msgspec
 from test_core_control import Bed
 
-from core.auto_links import FIRST_RETRY_NS, RETRY_NS
-from shm.payloads import (
+from core.links.auto_links import FIRST_RETRY_NS, RETRY_NS
+from shm.contract.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,
@@ -19,7 +19,7 @@ from shm.payloads import (
     LinkRefused,
     OpenLink,
 )
-from shm.routing import AutoLinkSetup, Routing
+from shm.contract.routing import AutoLinkSetup, Routing
 
 OUT = AutoLinkSetup("1", "queue", False, 0, connection="broker")
 IN = AutoLinkSetup("2", "queue", True, 1, container="b", external="ext")

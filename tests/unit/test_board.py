@@ -9,7 +9,7 @@ import pytest
 
 from shm import board, native, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow
-from shm.onlooker import Onlooker
+from shm.observer import Onlooker
 
 ODD = 1
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from routerd.certificates import LOOK_SECONDS, SOON_SECONDS, TELL_SECONDS, Certificates, expiry
 from routerd.config.transport import SslProfile
+from routerd.supervise.certificates import LOOK_SECONDS, SOON_SECONDS, TELL_SECONDS, Certificates, expiry
 
 DAY = 86400
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from routerd.changes import ChangeError, changed, kept, named
 from routerd.config import Config, parse
-from routerd.difference import difference
-from routerd.identities import Identities
-from shm.control import ChangeRequest
+from routerd.reload.changes import ChangeError, changed, kept, named
+from routerd.reload.difference import difference
+from routerd.reload.identities import Identities
+from shm.contract.control import ChangeRequest
 
 FILE = """
 router {

@@ -61,7 +61,7 @@ def test_run_hands_the_configuration_to_the_supervisor(
             given.append(config)
             return 7
 
-    monkeypatch.setitem(sys.modules, "routerd.supervisor", Supervisor)
+    monkeypatch.setitem(sys.modules, "routerd.supervise.supervisor", Supervisor)
     file = tmp_path / "router.toml"
     file.write_text('[router]\nid = "A"\nworkerThreads = 3\n[[listener]]\nport = 5673\n')
     done = CliRunner().invoke(main, ["run", "-c", str(file)])

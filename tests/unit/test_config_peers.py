@@ -4,9 +4,9 @@ import pytest
 
 from routerd.config import ConfigError, parse
 from routerd.config.peers import failover_places
-from routerd.listeners import Listening
-from routerd.setup import MAX_SESSIONS, Blueprint
-from shm.control import ListenerSetup
+from routerd.supervise.listeners import Listening
+from routerd.translate.setup import MAX_SESSIONS, Blueprint
+from shm.contract.control import ListenerSetup
 
 
 def told(text: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from routerd.config import ConfigError, parse
 from routerd.config.transport import Listener
-from routerd.tables import advertised
+from routerd.translate.tables import advertised
 
 TABLE = "routeTable {\n name: ric\n}\n"
 

@@ -7,10 +7,10 @@ import pytest
 
 from routerd.config import ConfigError, parse
 from routerd.config.transport import SslProfile
-from routerd.security import policy_setup, profile_setup, words
-from shm.security import TlsSetup
-from workers import engine
-from workers.tls import PasswordError, explain, is_uid_format, password_of
+from routerd.translate.security import policy_setup, profile_setup, words
+from shm.contract.security import TlsSetup
+from workers.control.tls import PasswordError, explain, is_uid_format, password_of
+from workers.loop import engine
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from routerd.config import Config, ConfigError, parse
 from routerd.config.attribute import Entity
 from routerd.config.policy import Vhost
-from routerd.security import user_groups
+from routerd.translate.security import user_groups
 
 CONF = """\
 # Router for two applications, as qdrouterd reads it

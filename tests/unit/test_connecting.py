@@ -3,8 +3,8 @@
 from household import Home
 
 from routerd.config.transport import Connector
-from routerd.connecting import Connecting, assign, connector_setup, taken_over
-from routerd.policy import Life
+from routerd.supervise.connecting import Connecting, assign, connector_setup, taken_over
+from routerd.supervise.restart_policy import Life
 
 
 def connector(name: str | None, **attributes: object) -> Connector:

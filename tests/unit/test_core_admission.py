@@ -5,12 +5,12 @@ import logging
 import pytest
 from msgspec.structs import replace
 
-from core.addresses import Identity, strip_spelling
-from core.admission import Admissions
-from core.network import wire
-from core.rights import MOST_TOLD, AddressRights, Rights, Scopes
-from shm.payloads import Attach, ConnectionOpened, Termini, Terminus
-from shm.security import Admission
+from core.addresses.addresses import Identity, strip_spelling
+from core.amqp import codec as wire
+from core.links.admission import Admissions
+from core.links.rights import MOST_TOLD, AddressRights, Rights, Scopes
+from shm.contract.payloads import Attach, ConnectionOpened, Termini, Terminus
+from shm.contract.security import Admission
 
 
 def admission(**more: object) -> Admission:

@@ -10,16 +10,16 @@ import msgspec
 import posix_ipc
 import pytest
 
-from core.addresses import Identity
+from core.addresses.addresses import Identity
+from core.addresses.names import Names
+from core.links.terminus import decide
 from core.main import run, serve
-from core.names import Names
-from core.router import Core
-from core.stall import PERIOD_NS, Stalls
-from core.terminus import decide
+from core.process.router import Core
+from core.process.stall import PERIOD_NS, Stalls
 from shm import native as n
 from shm import segment
-from shm.control import AddressSetup, Exit, Ready, Setup, ToChild, WorkerGone, WorkerReclaimed
-from shm.payloads import (
+from shm.contract.control import AddressSetup, Exit, Ready, Setup, ToChild, WorkerGone, WorkerReclaimed
+from shm.contract.payloads import (
     C_ATTACH,
     C_ATTACHED,
     C_CONNECTION_OPENED,
@@ -285,7 +285,7 @@ def test_payloads_beyond_the_arena_wait_in_order(bed: Bed) -> None:
 
 def test_spellings_are_bounded(bed: Bed) -> None:
     """A client that sends to ever new addresses does not make the core grow."""
-    from core.forward import ALIASES  # noqa: PLC0415 - the bound of this test alone
+    from core.forwarder.forward import ALIASES  # noqa: PLC0415 - the bound of this test alone
 
     for i in range(ALIASES + 500):
         bed.core.addresses.learn(b"nobody.%d" % i)

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.addresses import Addresses, Identity, Rules
-from core.admission import Admissions
-from core.connections import Connections
-from core.display import PERIOD_NS, Display, spelling
-from core.forward import Forwarder
+from core.addresses.addresses import Addresses, Identity, Rules
+from core.forwarder.forward import Forwarder
+from core.links.admission import Admissions
+from core.links.connections import Connections
+from core.process.display import PERIOD_NS, Display, spelling
 from shm import board
 from shm import native as n
-from shm.payloads import ConnectionOpened
+from shm.contract.payloads import ConnectionOpened
 
 SENDER = 0
 

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from core.addresses import TREATMENTS
-from core.forward import NOTHING, UNKNOWN, Couples, Forwarder
+from core.addresses.addresses import TREATMENTS
+from core.forwarder.forward import NOTHING, UNKNOWN, Couples, Forwarder
 from shm import native as n
 
 ARENA = 256 * 1024

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from core.local import LENT_TO_ONE, MESSAGE_LIMIT, WAITING_BYTES
-from core.router import Core
-from core.terminus import OURS, barred
+from core.links.local import LENT_TO_ONE, MESSAGE_LIMIT, WAITING_BYTES
+from core.links.terminus import OURS, barred
+from core.process.router import Core
 from shm import native as n
-from shm.control import Setup
-from shm.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened
+from shm.contract.control import Setup
+from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened
 
 ARENA = 8 * 1024 * 1024
 HANDLE = 1 << 32

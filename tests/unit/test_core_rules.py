@@ -2,9 +2,9 @@
 
 import random
 
-from core.addresses import TREATMENTS, Addresses, Identity, Rule, Rules
-from routerd.splices import changes
-from shm.control import AddressSetup
+from core.addresses.addresses import TREATMENTS, Addresses, Identity, Rule, Rules
+from routerd.reload.delta import changes
+from shm.contract.control import AddressSetup
 
 
 class Tables:

@@ -2,7 +2,7 @@
 
 from test_core_forwarding import RECEIVER, SENDER, Bed
 
-from core.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Nodes, StreamLinks
+from core.forwarder.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Nodes, StreamLinks
 from shm import native as n
 
 FAR, PLACE = 1, 0  # the bit of the other router, and the place of the connection to it

@@ -1,9 +1,9 @@
-"""Links that the core wants, while another one has their name (workers.couplings)."""
+"""Links that the core wants, while another one has their name (workers.control.link_requests)."""
 
 from typing import Any
 
-from shm.payloads import OpenLink, Termini, Terminus
-from workers.couplings import GONE, LOOK_SECONDS, Couplings
+from shm.contract.payloads import OpenLink, Termini, Terminus
+from workers.control.link_requests import GONE, LOOK_SECONDS, Couplings
 
 
 class Peer:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from routerd import process
-from routerd.policy import CRASHES
+from routerd.supervise.restart_policy import CRASHES
 
 Begun = list[Callable[[], None]]
 

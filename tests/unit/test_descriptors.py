@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from routerd.descriptors import LEAST, TooFewError, raise_limit
+from routerd.supervise.descriptors import LEAST, TooFewError, raise_limit
 
 
 @pytest.mark.parametrize("hard", [64, LEAST - 1])

@@ -3,7 +3,7 @@
 import pytest
 
 from routerd.config import Config, parse
-from routerd.difference import difference
+from routerd.reload.difference import difference
 
 FILE = """
 router {{

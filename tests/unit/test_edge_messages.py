@@ -8,7 +8,7 @@ import pytest
 from proton import Message
 
 from core.edge import orders, words
-from core.network.message import BadMessageError
+from core.interior.message import BadMessageError
 
 HEADER = "00 53 70 c0 02 01 42"
 REPLY = "a1 01 72"  # "r"

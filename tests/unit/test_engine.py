@@ -9,7 +9,7 @@ from pathlib import Path
 import cproton_ffi
 import pytest
 
-HEADER = (Path(__file__).resolve().parents[2] / "workers" / "engine.h").read_text(encoding="ascii")
+HEADER = (Path(__file__).resolve().parents[2] / "workers/state/engine.h").read_text(encoding="ascii")
 RETURNS = r"^(?P<returns>[a-z_0-9 ]+[ *]+)"
 PROTOTYPE = re.compile(RETURNS + r"(?P<name>pnx?_\w+)\((?P<takes>[^)]*)\);$", re.MULTILINE)
 CONSTANT = re.compile(r"\b(PN_\w+) = (0x[0-9a-f]+|\d+)")

@@ -13,7 +13,7 @@ from routerd.exporter.server import Answer, Request
 from routerd.exporter.site import Pages
 from shm import board, native, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow
-from shm.onlooker import Onlooker
+from shm.observer import Onlooker
 
 ME = Identity("me", "1.2", "3.11")
 WORKING = ("worker-0", "worker-1", "core")

@@ -19,7 +19,7 @@ from routerd.exporter.server import Answer, Request
 from routerd.exporter.site import Pages
 from shm import board, native, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
-from shm.onlooker import Histogram, Onlooker
+from shm.observer import Histogram, Onlooker
 from shm.stats import COUNTERS
 
 ROOT = Path(__file__).parents[2]

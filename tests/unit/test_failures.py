@@ -19,15 +19,15 @@ from test_core_local import Bed
 from test_worker_logins import Home
 
 from core.management.service import Service
-from core.routes.intake import Aside, Feed, Values
+from core.rmr.intake import Aside, Feed, Values
 from routerd.exporter.server import Connection, Server
 from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
-from shm import failures as module
 from shm import native as n
-from shm.failures import Failures, failures, start_thread, watch_process
-from shm.flow_setup import FlowSetup
-from shm.payloads import (
+from shm.contract import failures as module
+from shm.contract.failures import Failures, failures, start_thread, watch_process
+from shm.contract.flow_setup import FlowSetup
+from shm.contract.payloads import (
     C_ATTACH,
     C_CLOSE,
     C_CONNECTION_OPENED,
@@ -37,8 +37,8 @@ from shm.payloads import (
     ConnectionOpened,
     Detach,
 )
-from workers.cyrus import Said
-from workers.lookup import Lookup
+from workers.control.cyrus import Said
+from workers.control.lookup import Lookup
 
 ROOT = Path(__file__).parents[2]
 LONG = 30.0
@@ -166,10 +166,10 @@ def stacks(monkeypatch: pytest.MonkeyPatch, _: Path) -> Callable[[], bool]:
 
 
 PLANTED = {
-    ("workers/logins.py", "logins"): logins,
-    ("core/routes/intake.py", "tables"): tables,
+    ("workers/control/logins.py", "logins"): logins,
+    ("core/rmr/intake.py", "tables"): tables,
     ("core/management/service.py", "management"): management,
-    ("workers/lookup.py", "lookup"): lookup,
+    ("workers/control/lookup.py", "lookup"): lookup,
     ("routerd/recorder/main.py", "flow log"): flow_log,
     ("routerd/process.py", "stacks"): stacks,
 }
@@ -197,7 +197,7 @@ def calls() -> Iterator[tuple[str, str, ast.Call]]:
 def test_every_thread_begins_in_one_place_and_has_an_exception_planted() -> None:
     """Whoever adds one reads here what it needs: `start_thread`, and a case in PLANTED."""
     begun = {(file, name) for file, name, _ in calls() if name in BEGINNINGS}
-    assert begun == {("shm/failures.py", "Thread"), *ASKED.items()}, "use shm.failures.start_thread"
+    assert begun == {("shm/contract/failures.py", "Thread"), *ASKED.items()}, "use failures.start_thread"
     ours = {
         (file, node.args[0].value)
         for file, name, node in calls()

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from routerd.recorder.reference import insert
-from shm import flow
+from shm.contract import flow
 
 
 def test_columns_keep_the_rules() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shm.hosts import address_of, host_of, is_loopback
+from shm.contract.hosts import address_of, host_of, is_loopback
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from routerd import log, output
 from routerd.config.relations import unusable_log
+from routerd.log import log, output
 
 
 class Setup(Struct, frozen=True):
@@ -195,7 +195,7 @@ def test_a_full_disk_stops_nobody() -> None:
 
 WRITER = """
 import logging, sys
-from routerd import log
+from routerd.log import log
 class Setup:
     module, enable, include_timestamp, include_source, output_file = "DEFAULT", None, False, None, sys.argv[1]
     format = None
@@ -221,7 +221,8 @@ def test_lines_of_several_processes_never_mix(tmp_path: Path) -> None:
 def test_import_is_light() -> None:
     """Children import the log; they must not pay for the command line or the configuration."""
     code = (
-        "import sys, routerd.log; print({'click', 'rich', 'msgspec', 'routerd.config'} & sys.modules.keys())"
+        "import sys, routerd.log.log; "
+        "print({'click', 'rich', 'msgspec', 'routerd.config'} & sys.modules.keys())"
     )
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)

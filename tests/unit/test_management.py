@@ -13,8 +13,8 @@ from proton import Message, symbol, ulong
 from core.management import codec
 from core.management.request import ManagementError, Request
 from shm import segment
-from shm.management import PREFIX
-from shm.payloads import C_CONNECTION_OPENED, ConnectionOpened
+from shm.contract.management import PREFIX
+from shm.contract.payloads import C_CONNECTION_OPENED, ConnectionOpened
 
 COLUMNS = {
     "connection": 25,
@@ -341,7 +341,7 @@ def test_scratch_entities(bed: Bed) -> None:
 
 def test_scratch_entities_are_bounded(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody fills the router's memory with them."""
-    monkeypatch.setattr("core.management.scratch.MOST", 1)
+    monkeypatch.setattr("core.management.dummy.MOST", 1)
     assert bed.crud("CREATE", {}, type="dummy")[0] == 201
     assert bed.crud("CREATE", {}, type="dummy")[0] == 400
 

@@ -11,8 +11,8 @@ from agent_bed import Bed
 
 from core.management.request import Requester, request_of
 from shm import native, segment
-from shm.management import PREFIX
-from shm.payloads import (
+from shm.contract.management import PREFIX
+from shm.contract.payloads import (
     C_ATTACH,
     C_CLOSE,
     C_CONNECTION_OPENED,

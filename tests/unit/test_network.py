@@ -5,11 +5,11 @@ import logging
 import pytest
 from neighbourhood import ME, Alone, body
 
-from core.network.advertisement import Advertisement
-from core.network.hello import Hello, greeting
-from core.network.linkstate import LinkStateRequest, LinkStateUpdate
-from core.network.message import ALL_MOBILE
-from core.network.mobile import MobileRequest, MobileUpdate
+from core.interior.advertisement import Advertisement
+from core.interior.hello import Hello, greeting
+from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
+from core.interior.message import ALL_MOBILE
+from core.interior.mobile import MobileRequest, MobileUpdate
 
 
 def test_every_neighbour_is_greeted_on_its_own_link_every_interval() -> None:

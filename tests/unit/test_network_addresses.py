@@ -3,9 +3,9 @@
 import pytest
 from neighbourhood import Alone, body
 
-from core.network.advertisement import Advertisement
-from core.network.message import ALL_MOBILE
-from core.network.mobile import MobileRequest, MobileUpdate
+from core.interior.advertisement import Advertisement
+from core.interior.message import ALL_MOBILE
+from core.interior.mobile import MobileRequest, MobileUpdate
 
 
 def test_changes_are_told_once_per_second_before_the_advertisement() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from core.network.hello import Hello
-from core.network.linkstate import LinkStateRequest, LinkStateUpdate
-from core.network.message import Fields, addressee, decode
-from core.network.mobile import MobileRequest, MobileUpdate
+from core.interior.hello import Hello
+from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
+from core.interior.message import Fields, addressee, decode
+from core.interior.mobile import MobileRequest, MobileUpdate
 
 CAPTURED = {
     "skupper HELLO": (

@@ -3,11 +3,11 @@
 import pytest
 from proton import Message
 
-from core.network import wire
-from core.network.advertisement import Advertisement
-from core.network.hello import Hello, greeting
-from core.network.linkstate import LinkStateRequest, LinkStateUpdate
-from core.network.message import (
+from core.amqp import codec as wire
+from core.interior.advertisement import Advertisement
+from core.interior.hello import Hello, greeting
+from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
+from core.interior.message import (
     ALL_MOBILE,
     BadMessageError,
     Fields,
@@ -17,7 +17,7 @@ from core.network.message import (
     is_router,
     texts,
 )
-from core.network.mobile import MobileRequest, MobileUpdate
+from core.interior.mobile import MobileRequest, MobileUpdate
 
 
 def compound(code: str, *parts: str) -> str:

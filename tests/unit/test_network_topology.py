@@ -5,11 +5,11 @@ import logging
 import pytest
 from neighbourhood import ME, Alone, body
 
-from core.network.advertisement import Advertisement
-from core.network.linkstate import LinkStateRequest, LinkStateUpdate
-from core.network.message import ALL_MOBILE
-from core.network.mobile import MobileUpdate
-from core.network.outlet import NetworkSettings
+from core.interior.advertisement import Advertisement
+from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
+from core.interior.message import ALL_MOBILE
+from core.interior.mobile import MobileUpdate
+from core.interior.port import NetworkSettings
 
 
 def test_a_new_neighbour_is_asked_for_its_links() -> None:

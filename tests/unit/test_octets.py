@@ -19,29 +19,31 @@ from agent_bed import Bed
 from click.testing import CliRunner
 from proton import Message
 
+from core.amqp import codec as wire
 from core.management import codec
 from core.management.request import Response
-from core.network import wire
-from core.routes import stash
-from core.routes.border import BorderError, lossless
-from core.routes.frames import FrameError, parse
-from core.routes.remembered import Remembered
-from core.routes.words import refusal, requester, state, state_of
-from core.source_routes import address as route_address
-from core.source_routes.refusal import RefusedError
-from routerd import restart, systemd, tables
+from core.rmr import snapshot as stash
+from core.rmr.border import BorderError, lossless
+from core.rmr.frames import FrameError, parse
+from core.rmr.remembered import Remembered
+from core.rmr.words import refusal, requester, state, state_of
 from routerd.__main__ import main
-from routerd.certificates import expiry
-from routerd.client import Client, ClientError
+from routerd.cli import restart
+from routerd.cli.client import Client, ClientError
+from routerd.cli.manage import attributes
 from routerd.config import ConfigError, load
 from routerd.config import parse as parse_configuration
 from routerd.exporter.gate import Gate
 from routerd.exporter.server import Connection, Server
-from routerd.manage import attributes
 from routerd.recorder import compacting
+from routerd.source_routes import address as route_address
+from routerd.source_routes.refusal import RefusedError
+from routerd.supervise import systemd
+from routerd.supervise.certificates import expiry
+from routerd.translate import tables
 from shm import board, segment
-from shm.failures import failures
-from shm.numbers import whole
+from shm.contract.failures import failures
+from shm.contract.numbers import whole
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = {
@@ -254,20 +256,23 @@ ENTRIES: dict[str, tuple[Entry, str]] = {
     "configuration .conf": (configuration(".conf"), "routerd/config/"),
     "configuration .json": (configuration(".json"), "routerd/config/"),
     "configuration .toml": (configuration(".toml"), "routerd/config/"),
-    "environment: tables": (environment_of_tables, "routerd/tables.py"),
-    "environment: systemd": (environment_of_systemd, "routerd/systemd.py"),
-    "command line": (arguments, "routerd/manage.py routerd/client.py routerd/__main__.py"),
+    "environment: tables": (environment_of_tables, "routerd/translate/tables.py"),
+    "environment: systemd": (environment_of_systemd, "routerd/supervise/systemd.py"),
+    "command line": (arguments, "routerd/cli/manage.py routerd/cli/client.py routerd/__main__.py"),
     "management request": (a_management_request, "core/management/"),
-    "address": (an_address, "core/addresses.py core/keys.py shm/board.py core/flow.py"),
-    "between routers": (a_value_between_routers, "core/network/ core/edge/"),
-    "RMR": (rmr_words, "core/routes/"),
-    "source route": (a_source_route, "core/source_routes/"),
+    "address": (
+        an_address,
+        "core/addresses/addresses.py core/addresses/keys.py shm/board.py core/flow_log/names.py",
+    ),
+    "between routers": (a_value_between_routers, "core/interior/ core/edge/ core/amqp/"),
+    "RMR": (rmr_words, "core/rmr/"),
+    "source route": (a_source_route, "routerd/source_routes/"),
     "HTTP": (http, "routerd/exporter/"),
-    "snapshot": (a_snapshot, "core/routes/stash.py"),
-    "applications": (applications, "core/routes/remembered.py"),
-    "process id": (a_process_id, "routerd/restart.py"),
-    "certificate": (a_certificate, "routerd/certificates.py"),
-    "footer": (a_footer, "routerd/recorder/ shm/numbers.py"),
+    "snapshot": (a_snapshot, "core/rmr/snapshot.py"),
+    "applications": (applications, "core/rmr/remembered.py"),
+    "process id": (a_process_id, "routerd/cli/restart.py"),
+    "certificate": (a_certificate, "routerd/supervise/certificates.py"),
+    "footer": (a_footer, "routerd/recorder/ shm/contract/numbers.py"),
 }
 
 
@@ -281,48 +286,48 @@ def test_an_entry_takes_any_octets_or_refuses_them(entry: str, what: str, tmp_pa
 
 # Where octets or digits become Python's, and what proves that any may come, or who alone writes them.
 ELSEWHERE = {
-    "core/administration.py": "a message's `to`, decoded without loss as core/addresses.py does",
-    "shm/hosts.py": "asks whether it is an address",
-    "core/exchanges.py": "encodes what was decoded without loss",
-    "core/fabric.py": "the same",
-    "core/streams.py": "the same",
-    "core/terminus.py": "the same",
-    "core/forward.pyx": "texts of its own C code",
-    "core/router.py": "msgpack of workers; what makes no sense is dropped (test_core_control)",
+    "core/links/administration.py": "a message's `to`, decoded without loss as in addresses.py",
+    "shm/contract/hosts.py": "asks whether it is an address",
+    "core/addresses/exchanges.py": "encodes what was decoded without loss",
+    "core/interior/network_adapter.py": "the same",
+    "core/links/streams.py": "the same",
+    "core/links/terminus.py": "the same",
+    "core/forwarder/forward.pyx": "texts of its own C code",
+    "core/process/router.py": "msgpack of workers; what makes no sense is dropped (test_core_control)",
     "shm/native.pyx": "texts of its own C code",
     "shm/journal.py": "JSON of its own writer",
-    "shm/onlooker.py": "msgpack of the core's own board",
-    "shm/sections.py": "a number that the engine has decoded",
+    "shm/observer.py": "msgpack of the core's own board",
+    "shm/contract/sections.py": "a number that the engine has decoded",
     "shm/placement.py": "numbers of the kernel",
-    "workers/cyrus.py": "names of clients, whose other octets are replaced (test_worker_logins)",
-    "workers/dial.pxi": "encodes what was decoded without loss",
-    "workers/handler.py": "msgpack of the core; what makes no sense is dropped (test_worker_handler)",
-    "workers/logins.py": "an address of the socket's own",
-    "workers/lookup.py": "asks whether it is an address",
-    "workers/message_log.py": "any AMQP values (test_worker_message_log)",
-    "workers/policy.py": "addresses that the configuration has checked",
-    "workers/retry.py": "a peer's failover list: five digits at most (test_worker_retry)",
-    "workers/rmr.py": "encodes what the configuration has checked",
-    "workers/rmr.pxi": "the same",
-    "workers/route_table.py": "the same",
-    "workers/senders.py": "targets, three digits at most (test_source_route_senders)",
-    "workers/termini.pxi": "encodes what was decoded without loss",
-    "workers/tls.py": "a file of the configuration's (test_tls)",
-    "workers/values.pxi": "AMQP values of peers: what is no UTF-8 is replaced (fuzz/test_pump)",
-    "routerd/allowance.py": "numbers of the kernel",
-    "routerd/calling.py": "the same",
-    "routerd/family.py": "a truth as a number",
-    "routerd/memory.py": "the same",
-    "routerd/routing.py": "the same",
-    "routerd/channel.py": "msgpack of its own processes",
-    "routerd/following.py": "of a message that the command line has asked for, with text checked by proton",
-    "routerd/log.py": "encodes what may be anything, with escapes (test_log)",
+    "workers/control/cyrus.py": "names of clients, whose other octets are replaced (test_worker_logins)",
+    "workers/loop/dial.pxi": "encodes what was decoded without loss",
+    "workers/control/handler.py": "msgpack of the core; what makes no sense is dropped (test_worker_handler)",
+    "workers/control/logins.py": "an address of the socket's own",
+    "workers/control/lookup.py": "asks whether it is an address",
+    "workers/control/message_log.py": "any AMQP values (test_worker_message_log)",
+    "workers/control/policy.py": "addresses that the configuration has checked",
+    "workers/control/retry.py": "a peer's failover list: five digits at most (test_worker_retry)",
+    "workers/rmr/connections.py": "encodes what the configuration has checked",
+    "workers/rmr/rmr.pxi": "the same",
+    "workers/source_routes/table.py": "the same",
+    "workers/source_routes/senders.py": "targets, three digits at most (test_source_route_senders)",
+    "workers/amqp/termini.pxi": "encodes what was decoded without loss",
+    "workers/control/tls.py": "a file of the configuration's (test_tls)",
+    "workers/amqp/values.pxi": "AMQP values of peers: what is no UTF-8 is replaced (fuzz/test_pump)",
+    "routerd/supervise/allowance.py": "numbers of the kernel",
+    "routerd/supervise/proctitle.py": "the same",
+    "routerd/supervise/children.py": "a truth as a number",
+    "routerd/supervise/memory.py": "the same",
+    "routerd/translate/routing.py": "the same",
+    "routerd/supervise/channel.py": "msgpack of its own processes",
+    "routerd/cli/route_trace.py": "of a message that the command line asked for; proton checks its text",
+    "routerd/log/log.py": "encodes what may be anything, with escapes (test_log)",
     "routerd/process.py": "arguments of its own supervisor",
-    "routerd/pinning.py": "numbers of the kernel",
-    "routerd/stat.py": "of the router's answer",
-    "routerd/views.py": "the same",
-    "routerd/live_table.py": "decoded without loss (test_routes_border)",
-    "routerd/table.py": "the same (property/test_route_tables)",
+    "routerd/supervise/pinning.py": "numbers of the kernel",
+    "routerd/cli/stat.py": "of the router's answer",
+    "routerd/cli/views.py": "the same",
+    "routerd/cli/live_table.py": "decoded without loss (test_routes_border)",
+    "routerd/cli/table.py": "the same (property/test_route_tables)",
 }
 BECOMES = re.compile(
     r"\.decode\(|json\.loads|raw_decode|Decoder\(|(?<![\w.])int\((?!time|1e9)[a-z_]|(?<![\w.])float\([a-z_]|surrogateescape"

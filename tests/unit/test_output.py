@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from routerd import log, output
-from routerd.output import Output
+from routerd.log import log, output
+from routerd.log.output import Output
 
 LINE = "SERVER (info) {} process=core"
 

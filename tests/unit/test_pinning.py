@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routerd.pinning import Pinning, UnknownCpuError, plan, ranges
+from routerd.supervise.pinning import Pinning, UnknownCpuError, plan, ranges
 
 
 @given(st.integers(1, 64), st.sets(st.integers(0, 100), min_size=1))

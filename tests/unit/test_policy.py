@@ -1,4 +1,4 @@
-"""Restart back-off: the promises of routerd.policy."""
+"""Restart back-off: the promises of routerd.supervise.restart_policy."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routerd.policy import (
+from routerd.supervise.restart_policy import (
     FORGIVEN_AFTER,
     LONGEST_DELAY,
     LONGEST_OF_SERVING,

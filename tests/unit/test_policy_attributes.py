@@ -6,8 +6,8 @@ import pytest
 from routerd.config import parse
 from routerd.config.attribute import Entity
 from routerd.config.policy import UserGroup, Vhost
-from routerd.security import policy_setup
-from workers.policy import DeniedError, Grant, Policy
+from routerd.translate.security import policy_setup
+from workers.control.policy import DeniedError, Grant, Policy
 
 # What stands in the group, and what follows for alice at 10.0.0.1: fields of her grant, or of its admission.
 GROUP: dict[str, tuple[str, dict[str, object]]] = {

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from routerd.changes import ChangeError, changed
 from routerd.config import ConfigError, load
 from routerd.config.schema import ENTITY_TYPES
-from routerd.identities import Identities
-from routerd.reach import SERVED, WRITTEN
-from shm.control import ChangeRequest
+from routerd.reload.changes import ChangeError, changed
+from routerd.reload.identities import Identities
+from routerd.reload.reach import SERVED, WRITTEN
+from shm.contract.control import ChangeRequest
 
 FORBIDDEN = 403
 

@@ -18,9 +18,9 @@ from routerd.recorder.files import File
 from routerd.recorder.keeping import Keeper
 from routerd.recorder.main import Keeping
 from routerd.recorder.record import Recorder
-from shm import flow
 from shm import native as n
-from shm.flow_setup import FlowSetup
+from shm.contract import flow
+from shm.contract.flow_setup import FlowSetup
 from shm.stats import COUNTERS
 
 

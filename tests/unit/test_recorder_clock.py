@@ -9,8 +9,8 @@ import pytest
 from recorder_desk import NOON, Desk
 
 from routerd.recorder.keeping import SPARED, Keeper
-from shm.flow import RAW, clock_name, file_name, folder
-from shm.flow_setup import FlowSetup
+from shm.contract.flow import RAW, clock_name, file_name, folder
+from shm.contract.flow_setup import FlowSetup
 
 KEPT = 60  # hours
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from recorder_desk import Desk
 
 from routerd.recorder.rows import trimmed
-from shm import flow
 from shm import native as n
+from shm.contract import flow
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from typing import cast
 
 import pytest
 
-from core.forward import Forwarder
-from core.refusals import Refusals
-from shm.payloads import Attach, ConnectionOpened, Error
+from core.forwarder.forward import Forwarder
+from core.links.refusals import Refusals
+from shm.contract.payloads import Attach, ConnectionOpened, Error
 from shm.stats import COUNTERS
 
 

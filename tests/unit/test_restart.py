@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from routerd import restart
-from routerd.restart import PATIENCE_SECONDS, Follower, Found, RestartError, find
-from shm.onlooker import Page
+from routerd.cli import restart
+from routerd.cli.restart import PATIENCE_SECONDS, Follower, Found, RestartError, find
+from shm.observer import Page
 
 
 class Router:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from routerd.child import LAST_FILE_SECONDS, Place
-from routerd.rolling import REPLACED, Rolling
-from routerd.stopping import CLOSE_SECONDS, EXIT_SECONDS, Phase
-from shm.control import Exit, StopAccepting
+from routerd.supervise.child import LAST_FILE_SECONDS, Place
+from routerd.supervise.rolling import REPLACED, Rolling
+from routerd.supervise.stopping import CLOSE_SECONDS, EXIT_SECONDS, Phase
+from shm.contract.control import Exit, StopAccepting
 
 
 class FakeChild:

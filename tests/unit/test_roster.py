@@ -3,12 +3,12 @@
 import pytest
 from household import FakeChild, Home, blueprint
 
-from routerd import family as family_module
-from routerd import spares as spares_module
-from routerd.pinning import Pinning
-from routerd.roster import PAUSE, RECLAIM_SECONDS, REMOVED
-from routerd.stopping import EXIT_SECONDS
-from shm.control import (
+from routerd.supervise import children as family_module
+from routerd.supervise import spares as spares_module
+from routerd.supervise.pinning import Pinning
+from routerd.supervise.stopping import EXIT_SECONDS
+from routerd.supervise.worker_slots import PAUSE, RECLAIM_SECONDS, REMOVED
+from shm.contract.control import (
     Closed,
     CoreGone,
     Drained,

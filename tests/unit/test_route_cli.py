@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from core.source_routes import workers
-from core.source_routes.address import parse_address as a
-from core.source_routes.metadata import MetaClass
 from routerd.__main__ import main
 from routerd.config import ConfigError, parse
 from routerd.config.route_workers import place_of
-from routerd.management import management
+from routerd.source_routes import workers
+from routerd.source_routes.address import parse_address as a
+from routerd.source_routes.metadata import MetaClass
+from routerd.translate.management import management
 
 KINDS = {
     "forward": "",

@@ -2,10 +2,10 @@
 
 import pytest
 
-from core.linkroutes.routes import Route
-from core.linkroutes.termini import changed, inward, node_address, outward, placed, unplaced
-from core.network import wire
-from shm.payloads import Attach, Termini, Terminus
+from core.amqp import codec as wire
+from core.link_routes.routes import Route
+from core.link_routes.termini import changed, inward, node_address, outward, placed, unplaced
+from shm.contract.payloads import Attach, Termini, Terminus
 
 
 def termini(outgoing: bool, **fields: object) -> Termini:

@@ -8,14 +8,14 @@ from stream_bed import Bed
 from table_use import Use
 from test_routes_liaison import GOOD, World, content
 
-from core.routes import border
-from core.routes.frames import Frame, header
-from core.routes.intake import Aside, Feed, Made, Values
-from core.routes.parser import Parser
-from core.routes.remembered import Remembered
-from core.routes.stash import Kept, read
-from core.routes.stash import Use as Stashed
-from core.routes.words import REQUEST, STATE, TABLE, requester, state_of
+from core.rmr import border
+from core.rmr.frames import Frame, header
+from core.rmr.intake import Aside, Feed, Made, Values
+from core.rmr.parser import Parser
+from core.rmr.remembered import Remembered
+from core.rmr.snapshot import Kept, read
+from core.rmr.snapshot import Use as Stashed
+from core.rmr.words import REQUEST, STATE, TABLE, requester, state_of
 
 LONG = b"9" * 5000
 BAD = {

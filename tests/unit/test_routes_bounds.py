@@ -2,8 +2,8 @@
 
 from test_routes_server import APP, CONTROL, Bed
 
-from core.routes.server import Limits, Server
-from core.routes.words import REQUEST, Heard, request
+from core.rmr.server import Limits, Server
+from core.rmr.words import REQUEST, Heard, request
 
 
 def test_a_host_and_all_hosts_together_have_so_many_applications() -> None:

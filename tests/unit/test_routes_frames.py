@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from core.routes import frames
-from core.routes.frames import Frame
+from core.rmr import frames
+from core.rmr.frames import Frame
 
 TRACE = b"1795230186\0"
 PAYLOAD = b"23 57|co" + bytes(range(59))

@@ -10,11 +10,11 @@ import hashlib
 import pytest
 from table_use import Use
 
-from core.routes.lookup import Question, explain
-from core.routes.oddity import BadTableError
-from core.routes.parser import Parser
-from core.routes.table import MeidMap, Table
-from core.routes.words import REQUEST, STATE, TABLE
+from core.rmr.lookup import Question, explain
+from core.rmr.parser import Parser
+from core.rmr.table import MeidMap, Table
+from core.rmr.warning import BadTableError
+from core.rmr.words import REQUEST, STATE, TABLE
 
 FIGURE_6 = """newrt|start | id-64306
 mse|0|-1| %meid

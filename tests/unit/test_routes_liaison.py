@@ -5,15 +5,15 @@ from collections.abc import Callable
 import pytest
 from table_use import Use
 
-from core.network.wire import mapping, section, string, symbol
-from core.routes import application as a
-from core.routes import frames
-from core.routes.border import octets_of, stray
-from core.routes.envelope import ANNOTATION, EnvelopeError, opened, sealed
-from core.routes.liaison import NOT_ALLOWED, Liaison, Peer, Settings
-from core.routes.parser import Parser
-from core.routes.table import MeidMap, Table
-from core.routes.words import REQUEST, STATE, TABLE, Said
+from core.amqp.codec import mapping, section, string, symbol
+from core.rmr import application as a
+from core.rmr import frames
+from core.rmr.border import octets_of, stray
+from core.rmr.envelope import ANNOTATION, EnvelopeError, opened, sealed
+from core.rmr.manager_session import NOT_ALLOWED, Liaison, Peer, Settings
+from core.rmr.parser import Parser
+from core.rmr.table import MeidMap, Table
+from core.rmr.words import REQUEST, STATE, TABLE, Said
 
 S = 1_000_000_000
 GOOD = b"newrt|start|t1\nmse|1|-1|a:1\nnewrt|end|1\n"

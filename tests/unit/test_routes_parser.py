@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from core.routes.compiled import compile_table
-from core.routes.fields import Groups
-from core.routes.lookup import Question, explain
-from core.routes.oddity import BadTableError
-from core.routes.parser import Parser
-from core.routes.table import MeidMap, Table
+from core.rmr.compiled import compile_table
+from core.rmr.fields import Groups
+from core.rmr.lookup import Question, explain
+from core.rmr.parser import Parser
+from core.rmr.table import MeidMap, Table
+from core.rmr.warning import BadTableError
 
 BASIC = """newrt | start | rt-0928
 rte   | 2000  | logger:30311

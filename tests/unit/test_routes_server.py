@@ -2,11 +2,11 @@
 
 from table_use import Use
 
-from core.routes import application as a
-from core.routes.parser import Parser
-from core.routes.server import FORGOTTEN, MOST_CHANGES, Event, Server
-from core.routes.table import MeidMap, Table
-from core.routes.words import REQUEST, STATE, TABLE, Heard, Said, request, state
+from core.rmr import application as a
+from core.rmr.parser import Parser
+from core.rmr.server import FORGOTTEN, MOST_CHANGES, Event, Server
+from core.rmr.table import MeidMap, Table
+from core.rmr.words import REQUEST, STATE, TABLE, Heard, Said, request, state
 
 S = 1_000_000_000
 APP, CONTROL = "app:4560", "app:4561"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from core.routes.remembered import LONGEST, Remembered
+from core.rmr.remembered import LONGEST, Remembered
 from routerd.config import ConfigError, parse
-from routerd.tables import asked_manager, interval, source_name, tables
-from shm.tables import TableSetup
+from routerd.translate.tables import asked_manager, interval, source_name, tables
+from shm.contract.tables import TableSetup
 
 TABLE = """
 router {

@@ -5,12 +5,12 @@ import random
 import pytest
 from table_use import Use
 
-from core.routes.compiled import compacted, updated
-from core.routes.lookup import winner
-from core.routes.parser import Parser, Result
-from core.routes.state import in_force
-from core.routes.table import MeidMap, Table
-from core.routes.writing import (
+from core.rmr.compiled import compacted, updated
+from core.rmr.lookup import winner
+from core.rmr.parser import Parser, Result
+from core.rmr.state import in_force
+from core.rmr.table import MeidMap, Table
+from core.rmr.writing import (
     LONGEST_UPDATE,
     PAUSE,
     Text,

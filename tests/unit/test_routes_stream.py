@@ -5,9 +5,9 @@ import time
 import pytest
 from stream_bed import Bed
 
-from core.routes.client import ACCEPTED, ASKING, AWAY, REFUSED, Client
-from core.routes.stream import CUT, NO_BASE, SLICE
-from core.routes.words import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
+from core.rmr.client import ACCEPTED, ASKING, AWAY, REFUSED, Client
+from core.rmr.stream import CUT, NO_BASE, SLICE
+from core.rmr.words import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
 
 S = 1_000_000_000
 GOOD = "newrt|start|t1\nmse|1|-1|a:1\nnewrt|end|1\n"

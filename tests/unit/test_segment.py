@@ -14,7 +14,8 @@ from pathlib import Path
 import posix_ipc
 import pytest
 
-from shm import native, payloads, segment
+from shm import native, segment
+from shm.contract import payloads
 from shm.sweep import sweep
 
 SHM = Path("/dev/shm")

@@ -3,8 +3,8 @@
 import pytest
 from source_routing import a
 
-from core.source_routes.access import Access, of_worker
-from core.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.access import Access, of_worker
+from routerd.source_routes.refusal import Reason, RefusedError
 
 F = a("F")
 

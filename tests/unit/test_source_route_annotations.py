@@ -5,11 +5,19 @@ from proton import Array, Data, symbol, ubyte
 from proton import Message as AmqpMessage
 from source_routing import m, r
 
-from core.source_routes import wrapped
-from core.source_routes.address import Address
-from core.source_routes.annotations import HOPS, META, ONWARD, RETURN, STATE, from_annotations, to_annotations
-from core.source_routes.message import DEFAULT_LIMITS, State
-from core.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes import wrapped
+from routerd.source_routes.address import Address
+from routerd.source_routes.annotations import (
+    HOPS,
+    META,
+    ONWARD,
+    RETURN,
+    STATE,
+    from_annotations,
+    to_annotations,
+)
+from routerd.source_routes.message import DEFAULT_LIMITS, State
+from routerd.source_routes.refusal import Reason, RefusedError
 
 AMQP_EXAMPLE = bytes.fromhex(
     "00537045005372d10000005e00000006a312782d6f70742d726f7574652e6f6e77617264d00000000c00000002a1024431"

@@ -3,10 +3,10 @@
 import pytest
 from source_routing import VECTORS, a, m, r
 
-from core.source_routes import bare, cbor
-from core.source_routes.framing import BEFORE, TODAY, Framing, Unframer, frame
-from core.source_routes.message import Limits, Message, new_message
-from core.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes import bare, cbor
+from routerd.source_routes.framing import BEFORE, TODAY, Framing, Unframer, frame
+from routerd.source_routes.message import Limits, Message, new_message
+from routerd.source_routes.refusal import Reason, RefusedError
 
 HELLO = m("B1", "A1", b"hello")
 TCP = new_message(r("1#127.0.0.1:4000 printer"), r("1#127.0.0.1:3000"), b"hello")

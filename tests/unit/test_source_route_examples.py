@@ -6,9 +6,9 @@ Rows are those of `source_route_vectors.json`, by case and number.
 import pytest
 from source_routing import VECTORS, a, m, r, shown
 
-from core.source_routes.message import Message, State, reply_to
-from core.source_routes.rules import step
-from core.source_routes.workers import (
+from routerd.source_routes.message import Message, State, reply_to
+from routerd.source_routes.rules import step
+from routerd.source_routes.workers import (
     Collapse,
     Count,
     Discovery,

@@ -3,10 +3,10 @@
 import pytest
 from source_routing import a, m, r
 
-from core.source_routes import bare
-from core.source_routes.metadata import Classes, MetaClass, overhead
-from core.source_routes.rules import Rules, step
-from core.source_routes.workers import Forward, Unwrap, Wrap
+from routerd.source_routes import bare
+from routerd.source_routes.metadata import Classes, MetaClass, overhead
+from routerd.source_routes.rules import Rules, step
+from routerd.source_routes.workers import Forward, Unwrap, Wrap
 
 F = a("F")
 

@@ -5,12 +5,12 @@ from collections import deque
 import pytest
 from source_routing import a, m, r, shown
 
-from core.source_routes import bare, wrapped
-from core.source_routes.address import parse_address, parse_route, show_route
-from core.source_routes.message import Limits, Message, State, new_message, reply_to
-from core.source_routes.refusal import Reason, RefusedError
-from core.source_routes.rules import DEFAULT_RULES, Rules, step
-from core.source_routes.workers import (
+from routerd.source_routes import bare, wrapped
+from routerd.source_routes.address import parse_address, parse_route, show_route
+from routerd.source_routes.message import Limits, Message, State, new_message, reply_to
+from routerd.source_routes.refusal import Reason, RefusedError
+from routerd.source_routes.rules import DEFAULT_RULES, Rules, step
+from routerd.source_routes.workers import (
     Collapse,
     Count,
     Discovery,

@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.link import Link
-from core.stations import Count, Stations
-from shm.control import ConnectorSetup, ListenerSetup
-from shm.payloads import C_ROUTE_COUNTS, C_ROUTE_REACH, RouteCounts, RouteReach
-from shm.source_routes import REASONS, RouteWorkerSetup, SourceRoutesSetup, Stop
-from workers.guard import Passed
-from workers.route_table import MOST_SOURCES, Sources, entries
-from workers.senders import Senders
+from core.links.link import Link
+from core.source_routes.route_workers import Count, Stations
+from shm.contract.control import ConnectorSetup, ListenerSetup
+from shm.contract.payloads import C_ROUTE_COUNTS, C_ROUTE_REACH, RouteCounts, RouteReach
+from shm.contract.source_routes import REASONS, RouteWorkerSetup, SourceRoutesSetup, Stop
+from workers.control.guard import Passed
+from workers.source_routes.senders import Senders
+from workers.source_routes.table import MOST_SOURCES, Sources, entries
 
 
 def stop(text: str) -> Stop:

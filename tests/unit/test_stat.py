@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from core.management.worker import _pinned_by
-from routerd.client import ClientError, Place, RefusedError, long_type
-from routerd.manage import attributes
-from routerd.stat import Options, frames, show, with_rates
-from routerd.views import VIEWS, duration, remark, short_bytes, short_number
+from routerd.cli.client import ClientError, Place, RefusedError, long_type
+from routerd.cli.manage import attributes
+from routerd.cli.stat import Options, frames, show, with_rates
+from routerd.cli.views import VIEWS, duration, remark, short_bytes, short_number
 
 BIG = 123_456_789
 CONNECTION = {
@@ -234,7 +234,7 @@ def test_the_first_of_all_that_are_sorted(
     """What is cut off is what comes last, not what the router tells last."""
     rows = [{"identity": number, "host": host} for number, host in (("1", "b"), ("2", "c"), ("3", "a"))]
     Flaky.answers = [rows]
-    monkeypatch.setattr("routerd.stat.Client", Flaky)
+    monkeypatch.setattr("routerd.cli.stat.Client", Flaky)
     frame = next(frames(Place(), VIEWS["connections"], options))
     assert [row["identity"] for row in frame.rows] == ids
 
@@ -242,8 +242,8 @@ def test_the_first_of_all_that_are_sorted(
 def test_watching_goes_on_over_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker that had the first is replaced: what was seen stays, with the trouble, until it is back."""
     Flaky.made, Flaky.answers = 0, [[{"a": 1}], ClientError("lost"), ClientError("still"), [{"a": 2}]]
-    monkeypatch.setattr("routerd.stat.Client", Flaky)
-    monkeypatch.setattr("routerd.stat.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("routerd.cli.stat.Client", Flaky)
+    monkeypatch.setattr("routerd.cli.stat.time.sleep", lambda seconds: None)
     found = list(islice(frames(Place(), VIEWS["links"], Options(watch=1.0)), 4))
     assert found == [([{"a": 1}], ""), ([{"a": 1}], "lost"), ([{"a": 1}], "still"), ([{"a": 2}], "")]
     assert Flaky.made == 3
@@ -252,7 +252,7 @@ def test_watching_goes_on_over_another_connection(monkeypatch: pytest.MonkeyPatc
 def test_watching_ends_when_the_router_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another attempt would be refused as well."""
     Flaky.answers = [RefusedError(403, "no")]
-    monkeypatch.setattr("routerd.stat.Client", Flaky)
+    monkeypatch.setattr("routerd.cli.stat.Client", Flaky)
     with pytest.raises(RefusedError):
         next(frames(Place(), VIEWS["links"], Options(watch=1.0)))
 

@@ -10,10 +10,10 @@ from typing import get_args
 import msgspec
 import pytest
 
-from routerd import channel
-from routerd.channel import FRAGMENT, Channel, ChannelClosedError, ChildEnd, of_child, pair
-from shm import control
-from shm.control import AddressSetup, Exit, FromChild, LogSetup, Ready, SetLogs, Setup, ToChild
+from routerd.supervise import channel
+from routerd.supervise.channel import FRAGMENT, Channel, ChannelClosedError, ChildEnd, of_child, pair
+from shm.contract import control
+from shm.contract.control import AddressSetup, Exit, FromChild, LogSetup, Ready, SetLogs, Setup, ToChild
 
 Ends = tuple[Channel[FromChild], Channel[ToChild]]
 

@@ -3,8 +3,8 @@
 import pytest
 from household import Home
 
-from routerd.family import QUIESCE_SECONDS
-from shm.control import (
+from routerd.supervise.children import QUIESCE_SECONDS
+from shm.contract.control import (
     CloseConnections,
     CoreBack,
     CoreGone,

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pytest
 
-from routerd import family as family_module
-from routerd import spares as spares_module
-from routerd.child import Death
-from routerd.condition import condition
 from routerd.config import Listener, Router
-from routerd.family import Family
-from routerd.listeners import Listening
-from routerd.pinning import Pinning
-from routerd.policy import Life
 from routerd.process import reason
-from routerd.setup import Blueprint
-from routerd.spares import FIRST_AFTER
-from shm.control import Closed, Exit, Ready, SetListeners, Setup, StopAccepting
+from routerd.supervise import children as family_module
+from routerd.supervise import spares as spares_module
+from routerd.supervise.child import Death
+from routerd.supervise.children import Family
+from routerd.supervise.condition import condition
+from routerd.supervise.listeners import Listening
+from routerd.supervise.pinning import Pinning
+from routerd.supervise.restart_policy import Life
+from routerd.supervise.spares import FIRST_AFTER
+from routerd.translate.setup import Blueprint
+from shm.contract.control import Closed, Exit, Ready, SetListeners, Setup, StopAccepting
 
 
 class FakeChild:

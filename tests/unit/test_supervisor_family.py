@@ -6,12 +6,12 @@ import socket
 import pytest
 from household import FakeChild, Home, blueprint
 
-from routerd import family as family_module
-from routerd.child import Death
 from routerd.config import Address, Listener, Log
-from routerd.family import RECLAIM_SECONDS
-from routerd.listeners import Listening
-from shm.control import (
+from routerd.supervise import children as family_module
+from routerd.supervise.child import Death
+from routerd.supervise.children import RECLAIM_SECONDS
+from routerd.supervise.listeners import Listening
+from shm.contract.control import (
     AddressSetup,
     ChangeAddresses,
     CloseConnections,

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from routerd.config import Listener
-from routerd.listeners import ListenError, Listening, close_all, listen_all
+from routerd.supervise.listeners import ListenError, Listening, close_all, listen_all
 
 
 def addresses(listening: list[Listening]) -> set[str]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from routerd import memory as memory_module
-from routerd.memory import SharedMemory
+from routerd.supervise import memory as memory_module
+from routerd.supervise.memory import SharedMemory
 from shm import native
 from shm.segment import DIRECTORY, attach
 from shm.stats import COUNTERS

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from household import FakeChild, Home, blueprint
 
-from routerd.child import Place
 from routerd.process import with_descriptors
-from routerd.spares import FIRST_AFTER, SECOND_AFTER, SPARE_AFTER, SPARES
-from shm.control import Exit, ListenerSetup, Quiesced, Setup, WorkerReclaimed
+from routerd.supervise.child import Place
+from routerd.supervise.spares import FIRST_AFTER, SECOND_AFTER, SPARE_AFTER, SPARES
+from shm.contract.control import Exit, ListenerSetup, Quiesced, Setup, WorkerReclaimed
 
 ROOT = Path(__file__).parents[2]
 
@@ -156,7 +156,7 @@ def test_sockets_and_doorbells_come_with_the_set_up() -> None:
 
 SPARE = ["spare", "--until-needed", "--control-fd", "7"]
 RENAMED = (
-    "from pathlib import Path; from routerd.calling import call; "
+    "from pathlib import Path; from routerd.supervise.proctitle import call; "
     "call({!r}, 'spare'); print(Path('/proc/self/cmdline').read_bytes())"
 )
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routerd.stopping import Phase, Stopping
+from routerd.supervise.stopping import Phase, Stopping
 
 
 def phases(stop: Stopping, now: float) -> list[Phase]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from routerd.config import Listener
-from routerd.listeners import ListenError, close_all, listen_all
-from routerd.reload import exchange, retire
-from routerd.systemd import Manager, Passed, passed_sockets
+from routerd.reload.reload import exchange, retire
+from routerd.supervise.listeners import ListenError, close_all, listen_all
+from routerd.supervise.systemd import Manager, Passed, passed_sockets
 
 Ear = tuple[str, socket.socket]
 
@@ -218,7 +218,7 @@ def test_what_does_not_listen_is_not_taken() -> None:
 def test_descriptors_are_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """From 3 on, with their names; children do not inherit them."""
     with server(socket.AF_INET, "127.0.0.1") as sock:
-        monkeypatch.setattr("routerd.systemd.FIRST_FD", os.dup(sock.fileno()))
+        monkeypatch.setattr("routerd.supervise.systemd.FIRST_FD", os.dup(sock.fileno()))
         passed = passed_sockets({"LISTEN_PID": "1", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "amqp"}, 1)
         taken = passed.take("amqp", socket.AF_INET, ("127.0.0.1", 0))
         assert taken is not None

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from core.routes.oddity import BadTableError
-from core.routes.parser import Parser
-from core.routes.words import records
-from routerd.table import table
+from core.rmr.parser import Parser
+from core.rmr.warning import BadTableError
+from core.rmr.words import records
+from routerd.cli.table import table
 
 LONG = "9" * 5000
 ARABIC = "\u0661\u0660\u0660"  # the digits 1, 0, 0

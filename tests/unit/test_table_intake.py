@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.routes.intake import SWITCH_SECONDS, Aside, Outcome
+from core.rmr.intake import SWITCH_SECONDS, Aside, Outcome
 from shm import native as n
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from test_core_control import Bed
 
-from core.trunks import FORBIDDEN, SET_UP_NS
+from core.interior.inter_router import FORBIDDEN, SET_UP_NS
 from shm import native as n
-from shm.payloads import (
+from shm.contract.payloads import (
     C_ATTACH,
     C_CLOSE,
     C_CONNECTION_OPENED,

@@ -5,7 +5,7 @@ import secrets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.network.twins import DRAWN, instance
+from core.interior.duplicate_id import DRAWN, instance
 
 
 def test_routers_that_start_in_the_same_second_have_other_instances() -> None:

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from routerd.child import Place
-from routerd.watch import HUNG_SECONDS, LOOK_SECONDS, Watch, process_state
+from routerd.supervise.child import Place
+from routerd.supervise.watch import HUNG_SECONDS, LOOK_SECONDS, Watch, process_state
 
 
 class FakeChild:

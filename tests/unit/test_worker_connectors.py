@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from shm.control import ConnectorSetup
-from shm.payloads import ConnectorState
-from shm.security import TlsSetup
-from workers.connectors import Connectors
-from workers.lookup import Lookup
-from workers.tls import CertificateError
+from shm.contract.control import ConnectorSetup
+from shm.contract.payloads import ConnectorState
+from shm.contract.security import TlsSetup
+from workers.control.connectors import Connectors
+from workers.control.lookup import Lookup
+from workers.control.tls import CertificateError
 
 
 class Found:
@@ -56,7 +56,7 @@ class World:
         self.connectors.change(attributes)
         self.connectors.step()
 
-    # workers.pump.Dialler
+    # workers.loop.pump.Dialler
 
     def add_place(self, *_: Any) -> int:
         return 3
@@ -74,7 +74,7 @@ class World:
     def end_round(self) -> None:
         pass
 
-    # workers.handler.Handler
+    # workers.control.handler.Handler
 
     def dialled(self, name: tuple[int, int], connector: ConnectorSetup, host: str) -> int:
         return 40 + name[0]
@@ -88,7 +88,7 @@ class World:
     def connector_state(self, state: ConnectorState) -> None:
         self.said.append(state)
 
-    # workers.guard.Guard
+    # workers.control.guard.Guard
 
     def protect(self, _: int, __: ConnectorSetup) -> None:
         if self.broken_certificate:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from shm import stats
-from shm.complaints import Complaints
-from shm.control import ConnectorSetup, ListenerSetup
-from shm.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
-from workers.guard import LINE_BURST, TELL_SECONDS, Guard
-from workers.policy import DeniedError
-from workers.tls import CertificateError
+from shm.contract.complaints import Complaints
+from shm.contract.control import ConnectorSetup, ListenerSetup
+from shm.contract.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
+from workers.control.guard import LINE_BURST, TELL_SECONDS, Guard
+from workers.control.policy import DeniedError
+from workers.control.tls import CertificateError
 
 ROOT = Path(__file__).parents[2]
 SERVICE = ServiceSetup("s", "h", "5671")
@@ -254,7 +254,7 @@ def test_connections_that_were_not_opened_are_few_lines(caplog: pytest.LogCaptur
 
 def test_the_native_counters_have_the_places_that_statistics_name() -> None:
     """Those that the pump writes itself."""
-    header = (ROOT / "workers" / "security.h").read_text()
+    header = (ROOT / "workers/transport/security.h").read_text()
     written = {
         name.lower(): int(index) for name, index in re.findall(r"\bN_((?:REFUSED|CERT)\w+) = (\d+)", header)
     }

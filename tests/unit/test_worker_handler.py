@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shm.control import ListenerSetup, Setup
-from shm.payloads import (
+from shm.contract.control import ListenerSetup, Setup
+from shm.contract.payloads import (
     C_ATTACH,
     C_ATTACHED,
     C_CLOSE,
@@ -19,9 +19,9 @@ from shm.payloads import (
     Detach,
     Error,
 )
-from workers.guard import Passed
-from workers.handler import Handler
-from workers.policy import DENIED, DeniedError
+from workers.control.guard import Passed
+from workers.control.handler import Handler
+from workers.control.policy import DENIED, DeniedError
 
 SETUP = Setup("worker", 1, 1, "/none", "me", "1.0", 3, [-1], listeners=[ListenerSetup("l", [])])
 

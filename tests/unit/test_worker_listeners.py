@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from shm.control import ListenerSetup
-from workers.listeners import Listeners, Terms, terms
+from shm.contract.control import ListenerSetup
+from workers.control.listeners import Listeners, Terms, terms
 
 
 class FakePump:

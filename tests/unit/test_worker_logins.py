@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from shm.control import ListenerSetup
-from shm.security import ServiceSetup
-from workers import logins as subject
-from workers.cyrus import CyrusError, Said
-from workers.logins import DELAY_SECONDS, FAILED_PER_HOST, MOST, PER_HOST, Asked, Login, Logins, Queue
+from shm.contract.control import ListenerSetup
+from shm.contract.security import ServiceSetup
+from workers.control import logins as subject
+from workers.control.cyrus import CyrusError, Said
+from workers.control.logins import DELAY_SECONDS, FAILED_PER_HOST, MOST, PER_HOST, Asked, Login, Logins, Queue
 
 QUESTION = Said(1, b"what?", "")
 

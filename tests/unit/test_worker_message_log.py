@@ -7,7 +7,7 @@ from proton import Message, symbol
 from spelled import SPELLINGS, spelled
 
 from routerd.config import ConfigError, parse
-from workers.message_log import COMPONENTS, LONGEST, MessageLog, components, described
+from workers.control.message_log import COMPONENTS, LONGEST, MessageLog, components, described
 
 MESSAGE = Message(
     id="123455",

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shm import native, payloads, stats
+from shm import native, stats
+from shm.contract import payloads
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +42,7 @@ def enum(header: str, name: str) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("header", "name", "names", "first"),
-    [("workers/pump.h", "counter", WORKER, 8), ("core/table.h", "core_stat", CORE, 40)],
+    [("workers/state/pump.h", "counter", WORKER, 8), ("core/forwarder/tables.h", "core_stat", CORE, 40)],
 )
 def test_counters_have_the_places_that_statistics_name(
     header: str, name: str, names: dict[str, str], first: int

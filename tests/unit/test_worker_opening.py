@@ -2,8 +2,8 @@
 
 import pytest
 
-from shm.control import ConnectorSetup, ListenerSetup
-from workers.opening import MAP, NONE, SECTION, SKUPPER, Form, form_of, open_properties
+from shm.contract.control import ConnectorSetup, ListenerSetup
+from workers.control.opening import MAP, NONE, SECTION, SKUPPER, Form, form_of, open_properties
 
 
 def connector(**attributes: object) -> ConnectorSetup:

@@ -6,9 +6,9 @@ import pytest
 
 from routerd.config.policy import Policy as Configured
 from routerd.config.policy import Vhost
-from routerd.security import host_ranges, policy_setup
-from shm.security import GroupSetup, PolicySetup, VhostSetup
-from workers.policy import DeniedError, Policy, best_pattern, personal
+from routerd.translate.security import host_ranges, policy_setup
+from shm.contract.security import GroupSetup, PolicySetup, VhostSetup
+from workers.control.policy import DeniedError, Policy, best_pattern, personal
 
 DEFAULT = GroupSetup("$default", targets=["all_${user}"])
 ADMINS = GroupSetup("admins", users=["alice", "bob"], allow_user_id_proxy=True, max_message_size=5)

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from shm.control import ConnectorSetup, ListenerSetup
-from shm.security import Admission, PolicySetup, ServiceSetup, TlsSetup
-from workers.listeners import Terms
-from workers.policy import Grant, Policy, Rights, told
-from workers.relays import SERVICE_SECONDS, Relays, WordError, identity, permissions
-from workers.tls import CertificateError
+from shm.contract.control import ConnectorSetup, ListenerSetup
+from shm.contract.security import Admission, PolicySetup, ServiceSetup, TlsSetup
+from workers.control.listeners import Terms
+from workers.control.policy import Grant, Policy, Rights, told
+from workers.control.relays import SERVICE_SECONDS, Relays, WordError, identity, permissions
+from workers.control.tls import CertificateError
 
 CLIENT = (3, 1)
 BOTH = ["send", "recv"]

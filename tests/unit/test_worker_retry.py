@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.retry import Schedule, failover_hosts, split
+from workers.control.retry import Schedule, failover_hosts, split
 
 
 def test_the_first_attempt_is_at_once() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shm.control import ListenerSetup
-from shm.payloads import (
+from shm.contract.control import ListenerSetup
+from shm.contract.payloads import (
     Attach,
     Attached,
     Close,
@@ -19,10 +19,10 @@ from shm.payloads import (
     Error,
     Trace,
 )
-from shm.tables import TableSetup
-from workers import endpoints
-from workers.lookup import Lookup
-from workers.rmr import Rmr, tokens
+from shm.contract.tables import TableSetup
+from workers.control.lookup import Lookup
+from workers.rmr import endpoints
+from workers.rmr.connections import Rmr, tokens
 
 
 class World:

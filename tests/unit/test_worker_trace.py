@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from shm.journal import TRACE
-from workers.message_log import MessageLog
-from workers.trace import PROTOCOL, Tracing, hidden, line
+from workers.control.message_log import MessageLog
+from workers.control.trace import PROTOCOL, Tracing, hidden, line
 
 
 class Frames:

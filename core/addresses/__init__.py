@@ -1,0 +1,1 @@
+"""Addresses: spellings, keys, patterns, phases, exchanges."""

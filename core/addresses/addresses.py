@@ -1,0 +1,388 @@
+"""Addresses: how clients spell them, which key they mean, how messages to them are distributed.
+
+A spelling is normalised to a key whose first letter is its class (M mobile, L local to this router, T every
+router, R another router, A another area, H an edge router), as qdrouterd's tables and tools have it.
+Configured prefixes and patterns give mobile addresses their treatment.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from core.addresses.patterns import WILD, Patterns
+from core.forwarder.forward import PHASES
+from core.management.agent_address import is_agent
+from shm.contract.control import AddressSetup
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+# Indices: table.h, core_treatment. The last two are for what routers tell each other.
+TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable", "control", "flood")
+_SEPARATORS: Final = re.compile(r"[./]")
+_ANY_AREA: Final = "all"
+BEYOND: Final = "L_edge"  # of an edge router: every other router
+_MANAGEMENT: Final = ("M0$management", "L$management")
+# What other rules may cost while messages wait, in looks at an address in use: less than half a millisecond.
+EFFORT: Final = 400
+_SEARCH_EFFORT: Final = 20  # to find the rule of one
+# Generated names come and go with their clients: each would be a new series wherever metrics are kept.
+_TEMPORARY: Final = ("Ltemp.", "M0_$temp.")
+FALLBACK: Final = "F"  # the phase of fallback destinations
+_WITH_FALLBACK: Final = ("0", FALLBACK)
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who this router is in the network."""
+
+    router_id: str
+    area: str = "0"
+    edge: bool = False
+
+
+def strip_spelling(text: str) -> str:
+    """An address without the scheme, authority or slash in front and without one trailing separator."""
+    if text.startswith("amqp://"):
+        text = text[len("amqp://") :].partition("/")[2]
+    elif text.startswith("amqp:/"):
+        text = text[len("amqp:/") :]
+    else:
+        text = text.removeprefix("/")
+    return text[:-1] if text.endswith((".", "/")) else text
+
+
+def address_key(text: str, me: Identity, phase: int = 0) -> str:
+    """The key of an address as a client spells it; mobile ones have a phase."""
+    text = strip_spelling(text)
+    head, _, rest = text.partition("/")
+    if head == "_local" and rest:
+        return _local_key(rest)
+    if head == "_topo":
+        return _topological_key(rest, me) or f"M{phase}{text}"
+    if head == "_edge":
+        router, slash, local = rest.partition("/")
+        if slash:
+            if router == me.router_id:
+                return _local_key(local)
+            return BEYOND if me.edge else f"H{router}"
+    return f"M{phase}{text}"
+
+
+def _topological_key(rest: str, me: Identity) -> str | None:
+    area, slash, rest = rest.partition("/")
+    router, second, local = rest.partition("/")
+    if not slash:
+        return None
+    if area not in (me.area, _ANY_AREA):
+        return BEYOND if me.edge else f"A{area}"
+    if not second:
+        return None
+    if router == _ANY_AREA:
+        return f"T{local}"
+    if router == me.router_id:
+        return _local_key(local)
+    return BEYOND if me.edge else f"R{router}"
+
+
+def _local_key(rest: str) -> str:
+    """`agent` is what the management agent is called in Dispatch's address mapping."""
+    return "L$management" if rest == "agent" else f"L{rest}"
+
+
+def in_space(text: str, tenant: str, me: Identity) -> str:
+    """What a tenant's client means by an address: mobile ones lie below the tenant's name (facts 4)."""
+    if not tenant:
+        return text
+    key = address_key(text, me)
+    return f"{tenant}/{mobile_text(key)}" if lies_in_a_space(key) else text
+
+
+def lies_in_a_space(key: str) -> bool:
+    """Whether an address is a tenant's own for its clients; others mean the same to everybody."""
+    return key.startswith("M") and not key.startswith("M0_$temp.")
+
+
+def mobile_text(key: str) -> str:
+    """The address in a mobile key (class and phase taken off)."""
+    return key[2:]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """How messages to an address are distributed; ``priority`` None: by the message's own."""
+
+    distribution: str
+    priority: int | None = None
+    ingress: int = 0  # phase in which senders send
+    egress: int = 0
+    fallback: bool = False  # what finds no receiver goes to the fallback destination
+    max_senders: int = 0  # of clients of this router, to one address; 0: any number
+    max_receivers: int = 0
+    capacity: int = 0  # credit of each of those senders; 0: as their listener says
+
+    @property
+    def treatment(self) -> int:
+        return TREATMENTS.index(self.distribution)
+
+
+class Rules:
+    """Configured prefixes and patterns of addresses."""
+
+    def __init__(self, setups: Iterable[AddressSetup], default: str) -> None:
+        self.default = Rule(default)
+        self._patterns: Patterns[Rule] = Patterns()
+        for setup in setups:
+            self.insert(setup)
+
+    def insert(self, setup: AddressSetup) -> None:
+        """Treat addresses by this, too."""
+        self._patterns.insert(tokens(_pattern(setup)), _rule(setup))
+
+    def remove(self, setup: AddressSetup) -> None:
+        """Not by this any more, if it was there."""
+        self._patterns.remove(tokens(_pattern(setup)))
+
+    def find(self, text: str) -> Rule:
+        """The rule of a mobile address."""
+        return self._patterns.find(tokens(text)) or self.default
+
+
+def _pattern(setup: AddressSetup) -> str:
+    return setup.pattern if setup.pattern is not None else f"{setup.prefix}.#"
+
+
+def _head(setup: AddressSetup) -> str:
+    """What the addresses that a rule may be about begin with, between dots."""
+    found = tokens(_pattern(setup))
+    literal = next((i for i, token in enumerate(found) if token in WILD), len(found))
+    return ".".join(found[:literal])
+
+
+def _rule(setup: AddressSetup) -> Rule:
+    phases = setup.ingress_phase, setup.egress_phase
+    limits = setup.max_senders, setup.max_receivers, setup.link_capacity
+    return Rule(setup.distribution, setup.priority, *phases, setup.fallback, *limits)
+
+
+def tokens(text: str) -> list[str]:
+    """What stands between the separators of an address or a pattern."""
+    return _SEPARATORS.split(strip_spelling(text))
+
+
+def _begins(key: str, heads: tuple[str, ...]) -> bool:
+    """Whether rules with these heads may be about an address."""
+    return key[0] == "M" and strip_spelling(mobile_text(key)).replace("/", ".").startswith(heads)
+
+
+class Address(msgspec.Struct):
+    """An address in the forwarder's table. ``ours``: the core itself receives from it."""
+
+    key: str
+    handle: int
+    rule: Rule
+    ours: bool = False
+
+
+class Scopes(Protocol):
+    """What is known of anonymous senders by the number that stands for them."""
+
+    def allow(self, number: int, address: str) -> bool: ...
+    def tenant(self, number: int) -> str: ...
+
+
+class Watcher(Protocol):
+    """Who keeps step with the addresses."""
+
+    def made(self, address: Address) -> None: ...
+    def forgotten(self, address: Address) -> None: ...
+
+
+class Tables(Protocol):
+    """The part of the forwarder that addresses need."""
+
+    def add_address(self, treatment: int, priority: int = -1, listed: bool = True, phase: int = 0) -> int: ...
+    def remove_address(self, handle: int) -> bool: ...
+    def set_treatment(self, handle: int, treatment: int, priority: int = -1) -> None: ...
+    def set_fallback(self, handle: int, fallback: int = 0) -> None: ...
+    def add_alias(self, text: bytes, handle: int, scope: int = 0, agent: bool = False) -> int: ...
+
+
+class Addresses:
+    """All addresses in use. One without links and spellings is forgotten."""
+
+    def __init__(self, forwarder: Tables, me: Identity, rules: Rules) -> None:
+        self._forwarder = forwarder
+        self._me = me
+        self._rules = rules
+        self._by_key: dict[str, Address] = {}
+        self._by_handle: dict[int, Address] = {}
+        self._fixed: dict[str, Rule] = {}
+        self._kept: set[str] = set()
+        self.watcher: Watcher | None = None
+        self._unsure: list[Address] = []  # rules may say something else of these than what they have
+        self._heads: tuple[str, ...] = ()  # if they begin so
+        self.tables: set[str] = set()  # keys of those that are route tables'
+        self.watch: Callable[[Address, bool], None] = lambda _, there: None  # one has come, or goes
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def rule(self, key: str) -> Rule:
+        """How messages to a key are distributed: mobile ones as configured, but not the agent's."""
+        if key in _MANAGEMENT:
+            return Rule("closest")
+        if key in self._fixed:
+            return self._fixed[key]
+        match key[0]:
+            case "M" if not key.startswith("M0_$temp."):
+                return self._rules.find(mobile_text(key))
+            case "T":
+                return Rule("multicast")
+            case "R":
+                return Rule("closest")
+            case _:
+                return Rule("balanced")
+
+    def set_rules(self, rules: Rules) -> None:
+        """Distribute messages by other rules from now on; to addresses in use, when ``settle`` is through."""
+        self._rules = rules
+        self._doubt(("",))
+
+    def change_rules(self, gone: Iterable[AddressSetup], new: Iterable[AddressSetup]) -> None:
+        """As ``set_rules``, where most rules stay as they are; only what these name is looked up again."""
+        heads: set[str] = set()
+        for setup in gone:
+            self._rules.remove(setup)
+            heads.add(_head(setup))
+        for setup in new:
+            self._rules.insert(setup)
+            heads.add(_head(setup))
+        self._doubt(tuple(heads))
+
+    def _doubt(self, heads: tuple[str, ...]) -> None:
+        self._heads = (*self._heads, *heads) if self._unsure else heads
+        self._unsure = self.entries()
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether addresses in use may still be treated by former rules."""
+        return bool(self._unsure)
+
+    def settle(self, effort: int = EFFORT) -> None:
+        """Treat some of the addresses in use by the rules there are now."""
+        while effort > 0 and self._unsure:
+            address = self._unsure.pop()
+            effort -= 1
+            if _begins(address.key, self._heads) and self._by_key.get(address.key) is address:
+                effort -= _SEARCH_EFFORT
+                self._follow_rules(address)
+
+    def _follow_rules(self, address: Address) -> None:
+        rule = self.rule(address.key)
+        if rule != address.rule:
+            permitted, address.rule = address.rule.fallback, rule
+            priority = -1 if rule.priority is None else rule.priority
+            self._forwarder.set_treatment(address.handle, rule.treatment, priority)
+            LOGGER.debug("address %s is %s now", address.key, rule.distribution)
+            if rule.fallback != permitted:
+                self._link_fallback(address.key)
+
+    def fix(self, text: str, rule: Rule) -> None:
+        """Distribute messages to an address of our own by a rule, whatever is configured."""
+        self._fixed[address_key(text, self._me)] = rule
+
+    def resolve(self, text: str, tenant: str = "", phase: int = 0) -> Address:
+        """The address a client means; made if it is new."""
+        return self.of_key(address_key(in_space(text, tenant, self._me), self._me, phase))
+
+    def terminus(self, text: str, tenant: str = "", *, outgoing: bool, phase: str | None = None) -> Address:
+        """The address of a link; ``phase`` is what the link asks for, None: as configured."""
+        key = address_key(in_space(text, tenant, self._me), self._me)
+        if key[0] != "M" or key.startswith(_TEMPORARY):
+            return self.of_key(key)
+        if phase is None:
+            rule = self.rule(key)
+            phase = str(rule.egress if outgoing else rule.ingress)
+        return self.of_key(f"M{phase}{mobile_text(key)}")
+
+    def _link_fallback(self, key: str) -> None:
+        """An address and its fallback destination, whichever came last, find each other."""
+        if key[0] != "M" or key[1] not in _WITH_FALLBACK:
+            return
+        one, other = (self._by_key.get(f"M{phase}{mobile_text(key)}") for phase in _WITH_FALLBACK)
+        if one is not None and one.rule.fallback and other is not None:
+            self._forwarder.set_fallback(one.handle, other.handle)
+        elif one is not None:
+            self._forwarder.set_fallback(one.handle)
+
+    def of_key(self, key: str, hint: Rule | None = None) -> Address:
+        """The address with a key; made if it is new: as ``hint`` says if nothing is configured for it."""
+        known = self._by_key.get(key)
+        if known is not None:
+            return known
+        rule = self.rule(key)
+        if hint is not None and rule is self._rules.default:
+            rule = hint
+        priority = -1 if rule.priority is None else rule.priority
+        phase = int(key[1]) if key[0] == "M" and key[1:2].isdecimal() else 0
+        handle = self._forwarder.add_address(rule.treatment, priority, not key.startswith(_TEMPORARY), phase)
+        address = self._by_key[key] = self._by_handle[handle] = Address(key, handle, rule)
+        if rule.fallback:
+            self._link_fallback(key)
+        if self.watcher is not None:
+            self.watcher.made(address)
+        LOGGER.debug("address %s added, %s", key, rule.distribution)
+        self.watch(address, True)
+        return address
+
+    def of_handle(self, handle: int) -> Address | None:
+        """The address that the forwarder calls so."""
+        return self._by_handle.get(handle)
+
+    def find(self, text: str) -> Address | None:
+        """The address a client means, if it is in use."""
+        return self.known(address_key(text, self._me))
+
+    def known(self, key: str) -> Address | None:
+        """The address with a key, if it is in use."""
+        return self._by_key.get(key)
+
+    def entries(self) -> list[Address]:
+        """All addresses as they are now, oldest first."""
+        return list(self._by_key.values())
+
+    def learn(self, spelling: bytes, scope: int = 0, scopes: Scopes | None = None) -> None:
+        """Let anonymous messages to this spelling find their address, or their refusal, without us."""
+        text = spelling.decode("utf-8", "surrogateescape")
+        handle = 0
+        if scope > PHASES:
+            handle = self.resolve(text, phase=scope - PHASES).handle
+        elif scopes is None:
+            handle = self.resolve(text).handle
+        elif scopes.allow(scope, text):
+            handle = self.resolve(text, scopes.tenant(scope)).handle
+        agent = is_agent(in_space(text, "" if scopes is None else scopes.tenant(scope), self._me))
+        evicted = self._forwarder.add_alias(spelling, handle, scope, agent)
+        if evicted:
+            self.forget_idle(self._by_handle[evicted])
+
+    def keep(self, address: Address) -> None:
+        """Never forget an address."""
+        self._kept.add(address.key)
+
+    def release(self, address: Address) -> None:
+        """It may be forgotten like any other again."""
+        self._kept.discard(address.key)
+        self.forget_idle(address)
+
+    def forget_idle(self, address: Address) -> None:
+        """Forget an address unless something uses it, or it is forgotten already."""
+        if address.key in self._kept:
+            return
+        if self._by_key.get(address.key) is address and self._forwarder.remove_address(address.handle):
+            del self._by_key[address.key], self._by_handle[address.handle]
+            if self.watcher is not None:
+                self.watcher.forgotten(address)
+            LOGGER.debug("address %s removed", address.key)
+            self.watch(address, False)

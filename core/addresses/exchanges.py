@@ -1,0 +1,117 @@
+"""Exchanges: addresses whose messages go on to other addresses, by their subject and the bindings' keys."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import Address, Addresses, mobile_text
+from core.addresses.keys import SEPARATORS, compile_keys
+from core.forwarder.forward import Exchanges as Table
+from core.forwarder.forward import Forwarder
+from shm.contract.routing import ExchangeSetup
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+Hop = tuple[str, int]  # address and phase
+NO_COUNTS: Final[tuple[int, int, int, int, list[int]]] = (0, 0, 0, 0, [])
+
+
+class Exchange(msgspec.Struct):
+    """An exchange that is there."""
+
+    setup: ExchangeSetup
+    address: Address
+    hops: list[Address]
+
+
+class Exchanges:
+    """All exchanges of this router. ``served`` is told which addresses have come (1) and
+    gone (-1), and which are sent to."""
+
+    def __init__(
+        self, forwarder: Forwarder, addresses: Addresses, served: Callable[[Address, int, bool], None]
+    ) -> None:
+        self._table = Table(forwarder)
+        self._addresses = addresses
+        self._served = served
+        self._exchanges: dict[str, Exchange] = {}  # by identity
+
+    def configure(self, setups: Iterable[ExchangeSetup]) -> None:
+        """These there are from now on; those that stay go on counting."""
+        wanted = {one.identity: one for one in setups}
+        for identity, exchange in list(self._exchanges.items()):
+            if identity not in wanted:
+                self._remove(identity, exchange)
+        for identity, setup in wanted.items():
+            known = self._exchanges.get(identity)
+            if known is None or known.setup != setup:
+                self._put(identity, setup, known)
+
+    def counts(self, identity: str) -> tuple[int, int, int, int, list[int]]:
+        """Messages received, sent on, diverted and dropped, and matched by each binding."""
+        exchange = self._exchanges.get(identity)
+        try:
+            return NO_COUNTS if exchange is None else self._table.counts(exchange.address.handle)
+        except KeyError:
+            return NO_COUNTS  # gone while the agent's thread asks
+
+    def matched(self) -> dict[str, int]:
+        """Messages that each binding has matched, by identity."""
+        found: dict[str, int] = {}
+        for identity, exchange in list(self._exchanges.items()):
+            told = zip(exchange.setup.bindings, self.counts(identity)[4], strict=False)
+            found.update((binding.identity, count) for binding, count in told)
+        return found
+
+    def _put(self, identity: str, setup: ExchangeSetup, known: Exchange | None) -> None:
+        """Make it, or change its bindings: what else is changed makes another identity."""
+        matched = {}
+        if known is not None:
+            counted = self.counts(identity)[4]
+            matched = dict(zip((one.identity for one in known.setup.bindings), counted, strict=True))
+        hops = dict.fromkeys((one.next_hop, one.phase) for one in setup.bindings)
+        if setup.alternate:
+            hops[setup.alternate, setup.alternate_phase] = None
+        numbers = {hop: number for number, hop in enumerate(hops)}
+        nodes, ends = compile_keys((one.key for one in setup.bindings), setup.method)
+        address = self._addresses.resolve(setup.address, phase=setup.phase)
+        targets = [self._addresses.resolve(text, phase=phase) for text, phase in hops]
+        self._table.put(
+            address.handle,
+            SEPARATORS[setup.method],
+            nodes,
+            [
+                (end, numbers[one.next_hop, one.phase], matched.get(one.identity, 0))
+                for end, one in zip(ends, setup.bindings, strict=True)
+            ],
+            [(target.handle, _told(target, text)) for target, (text, _) in zip(targets, hops, strict=True)],
+            numbers[setup.alternate, setup.alternate_phase] if setup.alternate else None,
+        )
+        self._exchanges[identity] = Exchange(setup, address, targets)
+        for target in targets:
+            self._served(target, 1, True)
+        if known is None:
+            self._served(address, 1, False)
+            LOGGER.debug("exchange %s with %d bindings", setup.address, len(setup.bindings))
+        else:
+            self._leave(known.hops)
+
+    def _remove(self, identity: str, exchange: Exchange) -> None:
+        del self._exchanges[identity]
+        self._table.remove(exchange.address.handle)
+        self._served(exchange.address, -1, False)
+        self._leave(exchange.hops)
+        self._addresses.forget_idle(exchange.address)
+
+    def _leave(self, hops: list[Address]) -> None:
+        for hop in hops:
+            self._served(hop, -1, True)
+            self._addresses.forget_idle(hop)
+
+
+def _told(address: Address, text: str) -> bytes:
+    """What other routers are told of an address."""
+    told = mobile_text(address.key) if address.key[0] == "M" else text
+    return told.encode("utf-8", "surrogateescape")

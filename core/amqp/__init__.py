@@ -1,0 +1,1 @@
+"""AMQP encoding and decoding in Python."""

@@ -1,0 +1,1 @@
+"""What the core tells the flow log."""

@@ -1,0 +1,395 @@
+/* The flow log's records (shm/telemetry.h), made as deliveries end.
+ *
+ *   a message has come  --flow_note--> what its record will say of it, if it is among those recorded
+ *   a copy is over      --flow_copy--> a record
+ *   it went to nobody   --flow_drop--> a record
+ *
+ * While the flow log is off there is no core_flow, and that is all anybody looks at.  What came before it was switched on is
+ * not recorded.  Texts are interned: a record holds their numbers (names, `pins`: who must keep one).
+ */
+#ifndef ROUTERD_CORE_FLOW_H
+#define ROUTERD_CORE_FLOW_H
+
+#include "core/forwarder/alias.h"
+#include "core/forwarder/provenance.h"
+#include "shm/telemetry.h"
+
+#define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
+#define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
+#define FLOW_AHEAD 3u                  /* how many records ahead a message's digest is fetched */
+#define FLOW_LATER 6u                  /* and how many behind this one the place of one to be written */
+
+typedef struct core_note {     /* of a delivery that came, beside its core_in */
+    telemetry_message of;      /* `delivery` is the handle of the core_in; another one: it is not recorded.  `kind`: a drop has been recorded */
+    telemetry_more more;       /* of this what `known` says */
+} core_note;
+
+typedef struct {               /* of a place for a name */
+    uint64_t hash;
+    uint32_t next, pins;       /* next: with the same bucket, plus 1 */
+} core_name;
+
+typedef struct core_flow {
+    telemetry_view view;
+    telemetry_producer ring;
+    uint32_t every, generation;    /* one of `every` deliveries is recorded */
+    uint32_t asked;            /* the same while the recorder keeps up */
+    core_note *note;           /* by the index of the core_in */
+    uint32_t note_room;
+    uint64_t number[ROUTERD_MAX_WORKERS + 1];
+    uint64_t heard;            /* the copy that a worker has spoken of last */
+    bool done, dropped;        /* and said that it is done with it; it was not sent */
+    uint64_t sent, writing, starved;   /* and when it was, how long that took, how long there had been no credit */
+    uint32_t me;               /* name of this router: the path of what came from a client */
+    uint32_t local;            /* a link for all that are the core's own */
+    uint8_t id[256];
+    uint32_t id_length;
+    uint64_t seed;
+    core_name name[TELEMETRY_NAMES];
+    uint32_t bucket[FLOW_BUCKETS];     /* place of the first one, plus 1 */
+    uint32_t name_turn, link_turn;
+    bool link_taken[TELEMETRY_LINKS];
+} core_flow;
+
+/* ---- names ---- */
+
+static inline uint32_t flow_place(uint32_t id) { return id & 0xffffu; }
+
+/* The id of a place that is used once more; never 0. */
+static inline uint32_t flow_next_id(uint32_t place, uint32_t before)
+{
+    uint32_t uses = ((before >> 16) + 1) & 0xffffu;
+    return place | (uses ? uses : 1) << 16;
+}
+
+static void flow_unchain(core_flow *f, uint32_t place)
+{
+    core_name *n = &f->name[place];
+    for (uint32_t *at = &f->bucket[n->hash & (FLOW_BUCKETS - 1)]; *at; at = &f->name[*at - 1].next) {
+        if (*at - 1 != place) continue;
+        *at = n->next;
+        return;
+    }
+}
+
+/* The number of a text; 0: there is no place, all of them are pinned. */
+static uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
+{
+    uint64_t hash = alias_hash(f->seed, text, length);
+    uint8_t cut[TELEMETRY_TEXT];
+    if (__builtin_expect(length > TELEMETRY_TEXT, 0)) {
+        memcpy(cut, text, TELEMETRY_TEXT - 17);
+        cut[TELEMETRY_TEXT - 17] = '~';
+        for (uint32_t i = 0; i < 16; i++) cut[TELEMETRY_TEXT - 16 + i] = (uint8_t) "0123456789abcdef"[alias_hash(0, text, length) >> (60 - 4 * i) & 15];
+        text = cut;
+        length = TELEMETRY_TEXT;
+    }
+    uint32_t *bucket = &f->bucket[hash & (FLOW_BUCKETS - 1)];
+    for (uint32_t at = *bucket; at; at = f->name[at - 1].next) {
+        telemetry_name *known = &f->view.name[at - 1];
+        if (f->name[at - 1].hash == hash && known->length == length && !memcmp(known->text, text, length))
+            return atomic_load_explicit(&known->id, memory_order_relaxed);
+    }
+    uint32_t place = f->name_turn, tries = TELEMETRY_NAMES;
+    while (tries && f->name[place].pins) {
+        place = (place + 1) & (TELEMETRY_NAMES - 1);
+        tries--;
+    }
+    if (!tries) return 0;
+    f->name_turn = (place + 1) & (TELEMETRY_NAMES - 1);
+    flow_unchain(f, place);
+    f->name[place].hash = hash;
+    f->name[place].next = *bucket;
+    *bucket = place + 1;
+    telemetry_name *n = &f->view.name[place];
+    uint32_t id = flow_next_id(place, atomic_load_explicit(&n->id, memory_order_relaxed));
+    telemetry_write_name(n, id, text, length);
+    return id;
+}
+
+static inline void flow_pin(core_flow *f, uint32_t id, int by) { if (id) f->name[flow_place(id)].pins += (uint32_t) by; }
+
+/* A number for a link; 0: all are taken. */
+static uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint8_t kind)
+{
+    uint32_t place = f->link_turn, tries = TELEMETRY_LINKS;
+    while (tries && f->link_taken[place]) {
+        place = (place + 1) & (TELEMETRY_LINKS - 1);
+        tries--;
+    }
+    if (!tries) return 0;
+    f->link_turn = (place + 1) & (TELEMETRY_LINKS - 1);
+    f->link_taken[place] = true;
+    telemetry_link *l = &f->view.link[place];
+    uint32_t id = flow_next_id(place, atomic_load_explicit(&l->id, memory_order_relaxed));
+    telemetry_write_link(l, id, connection, number, container, kind);
+    return id;
+}
+
+static inline void flow_drop_link(core_flow *f, uint32_t id) { if (id) f->link_taken[flow_place(id)] = false; }
+
+/* ---- made and removed ---- */
+
+static void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation, uint64_t seed)
+{
+    f->view = telemetry_at(base);
+    f->generation = generation;
+    f->seed = seed;
+    f->every = f->asked = 1;
+    telemetry_produce(&f->ring, &f->view);
+    atomic_store_explicit(&f->view.header->dropped, 0, memory_order_relaxed);
+    f->name_turn = (generation * (TELEMETRY_NAMES / 4)) & (TELEMETRY_NAMES - 1);    /* not at once over what records of the core before name */
+    f->link_turn = (generation * (TELEMETRY_LINKS / 4)) & (TELEMETRY_LINKS - 1);
+    f->id_length = length < sizeof f->id ? length : (uint32_t) sizeof f->id;
+    memcpy(f->id, router, f->id_length);
+    f->me = flow_name(f, f->id, f->id_length);
+    flow_pin(f, f->me, 1);
+    f->local = flow_link(f, 0, 0, 0, FLOW_LOCAL);
+}
+
+/* The recorder may see what has been recorded.  The less room it leaves, the fewer are recorded, each of which stands for more. */
+static inline void flow_publish(core_flow *f)
+{
+    telemetry_publish(&f->ring);
+    uint64_t eighths = telemetry_behind(&f->ring) / (TELEMETRY_RECORDS / 8);
+    f->every = f->asked << (eighths < 4 ? 0 : eighths < 6 ? 2 : eighths < 7 ? 4 : 6);
+}
+
+static inline void flow_close(core_flow *f)
+{
+    free(f->note);
+    free(f);
+}
+
+/* ---- what a record will say ---- */
+
+static inline uint8_t flow_class(const core_link *l, const core_address *a)
+{
+    static const uint8_t classes[] = {[T_CLOSEST] = FLOW_ANYCAST, [T_BALANCED] = FLOW_BALANCED, [T_MULTICAST] = FLOW_MC};
+    if (l->kind == LINK_ROUTED) return FLOW_LINK;
+    return a && a->treatment <= T_MULTICAST ? classes[a->treatment] : FLOW_NO_CLASS;
+}
+
+static inline void flow_note_begin(const core_flow *f, core_note *note, uint64_t handle, uint32_t address, const core_link *l, uint8_t priority)
+{
+    note->of = (telemetry_message) {
+        .delivery = handle, .from_link = l->flow, .address = address, .path = f->me, .generation = f->generation, .weight = f->every,
+        .mtype = -1, .sub_id = -1, .pieces = 1, .worker = l->worker, .priority = priority,
+    };
+}
+
+/* What a later message of this worker says of itself stands in memory that its worker has just written. */
+static inline void flow_ahead(const core_router *c, const core_link *l)
+{
+    const routerd_consumer *k = &c->worker[l->worker].actions;
+    uint64_t at = k->next + FLOW_AHEAD;
+    if (!k->ring || at >= k->head_seen) return;
+    const routerd_record *r = &k->ring->slot[at & (k->capacity - 1)];
+    if (r->type != A_DELIVER || !(r->flags & F_DIGEST)) return;
+    const arena_content *content = arena_content_of(&c->arena[l->worker], r->block);
+    if (content) __builtin_prefetch(&content->digest);
+}
+
+static bool flow_note_room(core_router *c, core_flow *f)
+{
+    uint32_t room = pool_size(&c->ins);
+    core_note *grown = (core_note *) aligned_alloc(sizeof f->note->of, room * sizeof *grown);
+    if (!grown) return false;
+    if (f->note) memcpy(grown, f->note, f->note_room * sizeof *grown);
+    memset(grown + f->note_room, 0, (room - f->note_room) * sizeof *grown);
+    free(f->note);
+    f->note = grown;
+    f->note_room = room;
+    return true;
+}
+
+/* The routers in a message's trace, and this one: `R1>R2>R3`. */
+__attribute__((noinline)) static void flow_path(core_router *c, core_flow *f, const core_in *in, core_note *note)
+{
+    const arena_content *content = arena_content_of(&c->arena[in->arena], in->block);
+    if (!content || content->annotations == ANNOTATIONS_NONE || !content->trace_length) return;
+    uint8_t bytes[FLOW_PATH], path[FLOW_PATH + sizeof f->id];
+    uint32_t size = content->trace_length, length = 0;
+    note->of.path = 0;
+    note->of.hops = content->trace_count < 255 ? (uint8_t) content->trace_count : 255;
+    if (size > FLOW_PATH || !content_copy(&c->arena[in->arena], in->block, content->trace, bytes, size, CONTENT_HOPS)) return;
+    const uint8_t *text;
+    for (uint32_t at = 0, n; past_string(bytes, size, &at, &text, &n);) {
+        if (n > 2 && text[0] == '0' && text[1] == '/') text += 2, n -= 2;     /* the area */
+        memcpy(path + length, text, n);        /* each is shorter than what stands in `bytes`, its head included */
+        length += n;
+        path[length++] = '>';
+    }
+    memcpy(path + length, f->id, f->id_length);
+    note->of.path = flow_name(f, path, length + f->id_length);
+}
+
+/* A message to a route table: its key.  `where`: where the text of its MEID stands in the message | its length << 32. */
+__attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, const core_in *in, core_note *note, int32_t mtype, int32_t sub_id, uint64_t where)
+{
+    uint8_t meid[TELEMETRY_TEXT];
+    uint32_t length = (uint32_t) (where >> 32);
+    note->of.treatment = FLOW_UC;
+    note->of.mtype = mtype;
+    note->of.sub_id = sub_id;
+    if (!length || length > sizeof meid || !content_copy(&c->arena[in->arena], in->block, (uint32_t) where, meid, length, CONTENT_HOPS)) return;
+    note->of.meid = flow_name(f, meid, length);
+}
+
+static inline void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r);
+
+/* A message has come.  `a`: where it is sent to, NULL: nobody knows. */
+__attribute__((noinline)) static void flow_note(core_router *c, const core_link *l, const core_in *in, const core_address *a, uint8_t priority, const routerd_record *r)
+{
+    core_flow *f = c->flow;
+    if (in->node.index >= f->note_room && !flow_note_room(c, f)) return;
+    core_note *note = &f->note[in->node.index];
+    uint64_t handle = pool_handle(in), hash = (handle ^ pool_handle(l)) * 0x9e3779b97f4a7c15ull >> 32;
+    bool told = l->kind != LINK_CONTROL && l->worker != c->workers, taken = told && !(hash * f->every >> 32);
+    note->of.delivery = taken ? handle : 0;
+    if (!taken) {
+        if (__builtin_expect(f->every != f->asked, 0) && told && !(hash * f->asked >> 32)) stats_add(c->stats, STAT_FLOW_THINNED, 1);
+        return;
+    }
+    flow_note_begin(f, note, handle, a ? a->flow : l->flow_address, l, priority);
+    note->of.treatment = flow_class(l, a);
+    flow_ahead(c, l);
+    flow_told(c, f, in, note, r);
+    if (l->annotated) flow_path(c, f, in, note);
+    if (r->state == KEY_FOUND) flow_key(c, f, in, note, (int32_t) r->delivery, (int32_t) (r->delivery >> 32), r->extra);
+}
+
+static inline core_note *flow_noted(const core_flow *f, const core_in *in)
+{
+    core_note *note = in->node.index < f->note_room ? &f->note[in->node.index] : NULL;
+    return note && note->of.delivery == pool_handle(in) ? note : NULL;
+}
+
+/* More has come of a message. */
+__attribute__((noinline)) static void flow_piece(core_flow *f, const core_in *in)
+{
+    core_note *note = flow_noted(f, in);
+    if (note && note->of.pieces < UINT16_MAX) note->of.pieces++;
+}
+
+/* A route table says who gets copies of it: by the owner of its managed entity, or not.  Its worker may not have told its key. */
+__attribute__((noinline)) static void flow_by_table(core_router *c, const core_in *in, int32_t mtype, int32_t sub_id, uint64_t meid, bool owner)
+{
+    core_note *note = flow_noted(c->flow, in);
+    if (!note) return;
+    if (note->of.mtype < 0) flow_key(c, c->flow, in, note, mtype, sub_id, meid);
+    if (owner) note->of.known |= KNOWN_OWNER;
+}
+
+/* ---- records ---- */
+
+/* The next record, filled in as far as it is about the message; NULL: there is no room for it. */
+static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note *note, const core_in *in, uint8_t kind)
+{
+    uint64_t number = ++f->number[note->of.worker];
+    telemetry_record *place = telemetry_slot(&f->ring);
+    if (__builtin_expect(!place, 0)) {
+        stats_add(c->stats, STAT_FLOW_DROPPED, 1);
+        atomic_fetch_add_explicit(&f->view.header->dropped, 1, memory_order_relaxed);
+        return NULL;
+    }
+    stats_add(c->stats, STAT_FLOW_RECORDS, 1);
+    f->ring.next++;
+    const telemetry_record *later = &f->ring.record[(f->ring.next + FLOW_LATER) & (TELEMETRY_RECORDS - 1)];
+    ring_fetch(&later->said);                  /* the ring is larger than the caches: a line to write comes from far away */
+    ring_fetch(&later->said.number);
+    if (__builtin_expect(note->of.known & KNOWN_MORE, 0)) place->more = note->more;
+    telemetry_said *r = &place->said;
+    r->of = note->of;
+    r->of.kind = kind;
+    r->of.presettled = (in->flags & IN_PRESETTLED) != 0;
+    r->number = number;        /* each by itself: a whole line of zeros before that takes longer than all else here */
+    r->arrived = in->arrived;
+    r->bytes = in->length;
+    r->settled = r->sent = r->queued = r->starved = 0;
+    r->condition = 0;
+    return r;
+}
+
+/* The condition of a rejection: the first text of its payload (workers/amqp/disposition.h). */
+__attribute__((noinline, cold)) static uint32_t flow_condition(core_router *c, core_flow *f, uint8_t arena, uint32_t block)
+{
+    uint8_t text[TELEMETRY_TEXT];
+    uint32_t length;
+    const arena_view *v = &c->arena[arena];
+    if (block == ROUTERD_NIL || !content_copy(v, block, 0, (uint8_t *) &length, sizeof length, CONTENT_HOPS)) return 0;
+    if (!length || length > sizeof text || !content_copy(v, block, sizeof length, text, length, CONTENT_HOPS)) return 0;
+    return flow_name(f, text, length);
+}
+
+static inline uint8_t flow_outcome(const core_out *out, uint32_t state, bool done, bool dropped)
+{
+    const core_in *in = out->in;
+    bool presettled = in->flags & IN_PRESETTLED, asked = out->link->settles && !presettled;
+    if (in->flags & IN_ABORTED && !out->state) return FLOW_ABORTED;
+    if (done && dropped) return asked ? FLOW_RELEASED : FLOW_DROPPED;
+    if (done) return asked ? FLOW_ACCEPTED : FLOW_PRESETTLED;
+    if (presettled) return FLOW_DROPPED;
+    switch (state) {
+    case S_REJECTED: return FLOW_REJECTED;
+    case S_RELEASED: return FLOW_RELEASED;
+    case S_MODIFIED: return FLOW_MODIFIED;
+    case S_NONE: return FLOW_PRESETTLED;
+    default: return FLOW_ACCEPTED;
+    }
+}
+
+/* Each process looks at the clock once a turn, so what came later may seem to have come before. */
+static inline uint64_t flow_later(uint64_t time, uint64_t than) { return time > than ? time : than; }
+
+/* A copy is over. */
+__attribute__((noinline)) static void flow_copy(core_router *c, const core_out *out, uint32_t state, uint8_t arena, uint32_t detail)
+{
+    core_flow *f = c->flow;
+    const core_in *in = out->in;
+    const core_note *note = flow_noted(f, in);
+    telemetry_said *r = note ? flow_record(c, f, note, in, FLOW_DELIVERY) : NULL;
+    if (!r) return;
+    r->to_link = out->link->worker == c->workers ? f->local : out->link->flow;
+    bool heard = f->heard == pool_handle(out);
+    uint64_t sent = heard && f->sent ? flow_later(f->sent, in->arrived) : 0;
+    uint8_t outcome = flow_outcome(out, state, heard && f->done, f->dropped);
+    r->of.outcome = outcome;
+    r->of.presettled |= out->link->settles;
+    r->sent = sent;
+    if (outcome <= FLOW_MODIFIED) r->settled = flow_later(c->now, sent > in->arrived ? sent : in->arrived);
+    if (outcome == FLOW_REJECTED && detail != ROUTERD_NIL) r->condition = flow_condition(c, f, arena, detail);
+    if (!heard) return;
+    if (f->sent > in->arrived + f->writing) r->queued = f->sent - in->arrived - f->writing;
+    r->starved = f->starved;
+}
+
+/* It goes to nobody; `to`: a receiver that is too far behind, NULL: there is none. */
+__attribute__((noinline, cold)) static void flow_drop(core_router *c, const core_in *in, const core_link *to, uint8_t outcome, uint32_t detail)
+{
+    core_flow *f = c->flow;
+    core_note *note = flow_noted(f, in);
+    if (!note || (note->of.kind == FLOW_DROP && !to)) return;
+    note->of.kind = FLOW_DROP;
+    telemetry_said *r = flow_record(c, f, note, in, FLOW_DROP);
+    if (!r) return;
+    r->to_link = to ? to->flow : 0;
+    r->of.outcome = outcome;
+    if (!(in->flags & IN_PRESETTLED)) r->settled = flow_later(c->now, in->arrived);
+    if (detail != ROUTERD_NIL) r->condition = flow_condition(c, f, (uint8_t) c->workers, detail);
+}
+
+/* What a worker tells with its last word on a copy. */
+static inline void flow_heard(core_flow *f, const routerd_record *r)
+{
+    f->heard = r->delivery;
+    f->done = r->type == A_DONE;
+    f->dropped = r->flags & F_DROPPED;
+    f->sent = r->time;
+    f->writing = (uint64_t) r->credit * 1000;
+    f->starved = r->time && r->state != S_RECEIVED ? r->length : 0;
+}
+
+#include "core/flow_log/extract.h"
+
+#endif

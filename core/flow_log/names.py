@@ -1,0 +1,95 @@
+"""Names for the flow log: what its records say by number, in step with links and addresses while it is on."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from core.addresses.addresses import Address, Addresses
+from core.addresses.names import Names
+from core.forwarder.forward import Forwarder, Telemetry
+from core.links.connections import Connections
+from core.links.link import Link
+from core.process.display import spelling
+from shm.contract.control import Setup
+from shm.contract.flow import LINK_KINDS
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_KINDS: Final = {
+    role: LINK_KINDS.index(role.replace("-", "_")) for role in ("inter-router", "edge", "route-container")
+}
+
+
+class FlowLog:
+    """As set up, until ``configure`` says otherwise. ``memory`` is the segment that the recorder reads."""
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        connections: Connections,
+        memory: "WriteableBuffer",
+        setup: Setup,
+        names: Names,
+    ) -> None:
+        self._telemetry = Telemetry(
+            forwarder, memory, setup.router_id.encode(), setup.generation, names.hash_seed()
+        )
+        self._addresses = addresses
+        self._connections = connections
+        self._every = 0
+        self._links: dict[int, tuple[int, list[int]]] = {}  # by identity: number, and names to forget
+        self._named: dict[str, int] = {}  # addresses, by key
+        self.configure(setup.flow.sampling, [])
+
+    def configure(self, every: int, links: Sequence[Link]) -> None:
+        """Record one of so many deliveries from now on; 0: none. ``links`` are all that there are."""
+        before, self._every = self._every, every
+        if every and not before:
+            for address in self._addresses.entries():
+                self.made(address)
+            for link in links:
+                self.attached(link)
+        self._telemetry.record(every)
+
+    def publish(self) -> None:
+        """Let the recorder see what has been recorded."""
+        self._telemetry.publish()
+
+    def attached(self, link: Link) -> None:
+        """There is a link."""
+        if not self._every or link.identity in self._links:
+            return
+        connection = self._connections.find(link.worker, link.connection)
+        names = [self._name(text) for text in (connection.container if connection else "", link.routed)]
+        number = self._telemetry.add_link(
+            link.worker,
+            link.link,
+            link.generation,
+            connection.number if connection else 0,
+            link.identity,
+            names[0],
+            _KINDS.get(connection.role, 0) if connection else 0,
+            names[1],
+        )
+        self._links[link.identity] = number, names
+
+    def detached(self, link: Link) -> None:
+        """A link is gone."""
+        number, names = self._links.pop(link.identity, (0, []))
+        self._telemetry.drop_link(number)
+        for name in names:
+            self._telemetry.forget(name)
+
+    def made(self, address: Address) -> None:
+        """There is an address."""
+        if self._every and address.key not in self._named:
+            name = self._named[address.key] = self._name(spelling(address.key))
+            self._telemetry.name_address(address.handle, name)
+
+    def forgotten(self, address: Address) -> None:
+        """An address is gone."""
+        self._telemetry.forget(self._named.pop(address.key, 0))
+
+    def _name(self, text: str) -> int:
+        return self._telemetry.name(text.encode("utf-8", "surrogateescape")) if text else 0

@@ -1,0 +1,1 @@
+"""The native forwarder: tables, deliveries, credit, settlement."""

@@ -1,0 +1,255 @@
+/* Exchanges: which addresses a message goes to, by the subject in its properties.
+ *
+ * The keys of an exchange's bindings are a tree of tokens: itself, any one token, or any number of them.  A subject is read
+ * token by token, with all places of the tree that it may have got to so far: the time is bounded by tokens times places,
+ * however keys are made, and nothing is allocated.
+ */
+#ifndef ROUTERD_CORE_EXCHANGE_H
+#define ROUTERD_CORE_EXCHANGE_H
+
+#include "core/forwarder/arena_read.h"
+#include "core/forwarder/credit.h"
+#include "shm/scan.h"
+#include "core/forwarder/text.h"
+
+#define EXCHANGE_NONE UINT32_MAX
+#define EXCHANGE_SUBJECT 16384u        /* octets of a subject that are looked at; a longer one matches nothing */
+
+enum exchange_token { TOKEN_ITSELF = 0, TOKEN_ONE = 1, TOKEN_ANY = 2 };
+
+typedef struct {               /* a place in the tree; number 0 is its root */
+    uint32_t parent, token, token_length;      /* token: offset into `tokens` */
+    uint32_t one, any;         /* children for one token, and for any number; EXCHANGE_NONE: there is none */
+    uint32_t bindings;         /* the first one with this key; EXCHANGE_NONE */
+    uint32_t next_slot;        /* children with the same hash */
+    bool stays;                /* reached by any number of tokens, so one more changes nothing */
+    uint64_t mark;             /* the last step that got here */
+} core_exchange_node;
+
+typedef struct {
+    uint32_t next;             /* with the same key */
+    uint32_t hop;
+    uint64_t matched;
+} core_binding;
+
+typedef struct {               /* an address that messages go on to; several bindings may have the same */
+    core_address *address;
+    core_text *text;           /* what other routers are told of it */
+    uint64_t mark;             /* the last message that goes there */
+} core_hop;
+
+typedef struct core_exchange {
+    uint8_t separator;
+    bool busy;                 /* a message is on its way through it: it does not come through twice */
+    uint32_t node_count, binding_count, hop_count;
+    uint32_t alternate;        /* hop for what goes nowhere else; EXCHANGE_NONE */
+    core_exchange_node *node;
+    uint32_t *slot, slot_mask; /* children by hash of parent and token */
+    uint32_t *active[2];
+    uint8_t *tokens;
+    core_binding *binding;
+    core_hop *hop;
+    uint64_t step, message;
+    uint64_t received, forwarded, diverted, dropped;
+} core_exchange;
+
+/* ---- made and removed: slow ---- */
+
+static void exchange_free(core_router *c, core_exchange *x)
+{
+    for (uint32_t i = 0; i < x->hop_count; i++) {
+        if (x->hop[i].address) x->hop[i].address->holds--;
+        text_disown(c, x->hop[i].text);
+    }
+    free(x->node);
+    free(x->slot);
+    free(x->active[0]);
+    free(x->active[1]);
+    free(x->tokens);
+    free(x->binding);
+    free(x->hop);
+    free(x);
+}
+
+/* Room for so many of each; NULL: memory is used up. */
+static core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nodes, uint32_t bindings, uint32_t hops, uint32_t token_bytes)
+{
+    core_exchange *x = (core_exchange *) calloc(1, sizeof *x);
+    if (!x) return NULL;
+    uint32_t room = 16;
+    while (room < nodes * 2) room *= 2;
+    x->separator = separator;
+    x->alternate = EXCHANGE_NONE;
+    x->slot_mask = room - 1;
+    x->node = (core_exchange_node *) calloc(nodes + 1, sizeof *x->node);
+    x->slot = (uint32_t *) malloc(room * sizeof *x->slot);
+    for (int i = 0; i < 2; i++) x->active[i] = (uint32_t *) malloc((nodes + 1) * sizeof *x->active[i]);
+    x->tokens = (uint8_t *) malloc(token_bytes + 1);
+    x->binding = (core_binding *) calloc(bindings + 1, sizeof *x->binding);
+    x->hop = (core_hop *) calloc(hops + 1, sizeof *x->hop);
+    if (!x->node || !x->slot || !x->active[0] || !x->active[1] || !x->tokens || !x->binding || !x->hop) {
+        exchange_free(c, x);
+        return NULL;
+    }
+    memset(x->slot, 0xff, room * sizeof *x->slot);
+    return x;
+}
+
+static inline uint32_t exchange_slot(const core_exchange *x, uint32_t parent, const uint8_t *token, uint32_t length)
+{
+    uint64_t h = parent * 0x9e3779b97f4a7c15ull ^ length;
+    for (uint32_t i = 0; i < length; i++) h = (h ^ token[i]) * 0x100000001b3ull;
+    return (uint32_t) (h ^ h >> 32) & x->slot_mask;
+}
+
+/* Nodes come in order, parents first; the root is the first one.  `token` is copied to `at` in `tokens`. */
+static void exchange_add_node(core_exchange *x, uint32_t parent, enum exchange_token kind, const uint8_t *token, uint32_t length, uint32_t at)
+{
+    uint32_t number = x->node_count++;
+    core_exchange_node *n = &x->node[number];
+    n->parent = parent;
+    n->one = n->any = n->bindings = n->next_slot = EXCHANGE_NONE;
+    n->stays = kind == TOKEN_ANY;
+    if (!number) return;
+    if (kind == TOKEN_ONE) x->node[parent].one = number;
+    else if (kind == TOKEN_ANY) x->node[parent].any = number;
+    if (kind != TOKEN_ITSELF) return;
+    memcpy(x->tokens + at, token, length);
+    n->token = at;
+    n->token_length = length;
+    uint32_t slot = exchange_slot(x, parent, token, length);
+    n->next_slot = x->slot[slot];
+    x->slot[slot] = number;
+}
+
+static void exchange_add_binding(core_exchange *x, uint32_t node, uint32_t hop, uint64_t matched)
+{
+    uint32_t number = x->binding_count++;
+    x->binding[number] = (core_binding) {.next = x->node[node].bindings, .hop = hop, .matched = matched};
+    x->node[node].bindings = number;
+}
+
+static void exchange_add_hop(core_exchange *x, core_address *address, const uint8_t *text, uint32_t length)
+{
+    x->hop[x->hop_count++] = (core_hop) {.address = address, .text = length ? text_new(text, length) : NULL};
+    address->holds++;
+}
+
+/* An exchange that is changed goes on counting. */
+static void exchange_take_counts(core_exchange *x, const core_address *a)
+{
+    if (!a->exchange) return;
+    x->received = a->exchange->received;
+    x->forwarded = a->exchange->forwarded;
+    x->diverted = a->exchange->diverted;
+    x->dropped = a->exchange->dropped;
+}
+
+/* ---- matching ---- */
+
+static inline uint32_t exchange_reach(core_exchange *x, uint32_t *active, uint32_t count, uint32_t node)
+{
+    for (; node != EXCHANGE_NONE && x->node[node].mark != x->step; node = x->node[node].any) {   /* any number: also none at all */
+        x->node[node].mark = x->step;
+        active[count++] = node;
+    }
+    return count;
+}
+
+static inline uint32_t exchange_child(const core_exchange *x, uint32_t parent, const uint8_t *token, uint32_t length)
+{
+    for (uint32_t i = x->slot[exchange_slot(x, parent, token, length)]; i != EXCHANGE_NONE; i = x->node[i].next_slot) {
+        const core_exchange_node *n = &x->node[i];
+        if (n->parent == parent && n->token_length == length && !memcmp(x->tokens + n->token, token, length)) return i;
+    }
+    return EXCHANGE_NONE;
+}
+
+/* Marks the hops of all bindings whose key matches with x->message; false: none does.  No subject is one without tokens. */
+static bool exchange_match(core_exchange *x, const uint8_t *subject, uint32_t length)
+{
+    uint32_t *now = x->active[0], *then = x->active[1];
+    x->step++;
+    uint32_t count = exchange_reach(x, now, 0, 0);
+    for (uint32_t at = 0; length && at <= length && count;) {
+        const uint8_t *token = subject + at, *end = (const uint8_t *) memchr(token, x->separator, length - at);
+        uint32_t size = end ? (uint32_t) (end - token) : length - at, next = 0;
+        x->step++;
+        for (uint32_t i = 0; i < count; i++) {
+            const core_exchange_node *n = &x->node[now[i]];
+            if (n->stays) next = exchange_reach(x, then, next, now[i]);
+            next = exchange_reach(x, then, next, exchange_child(x, now[i], token, size));
+            next = exchange_reach(x, then, next, n->one);
+        }
+        uint32_t *swap = now;
+        now = then;
+        then = swap;
+        count = next;
+        at += size + 1;
+    }
+    x->message++;
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t b = x->node[now[i]].bindings; b != EXCHANGE_NONE; b = x->binding[b].next) {
+            x->binding[b].matched++;
+            x->hop[x->binding[b].hop].mark = x->message;
+            found = true;
+        }
+    return found;
+}
+
+/* ---- the subject ---- */
+
+/* Octets of an encoded value behind its constructor's first one, and where its text begins; false: it is none we know. */
+static inline bool exchange_value(const uint8_t *head, uint64_t *skip, uint64_t *size)
+{
+    static const uint8_t fixed[16] = {[5] = 1, [6] = 2, [7] = 4, [8] = 8, [9] = 16};
+    uint8_t code = head[0] >> 4;
+    *skip = 1;
+    *size = fixed[code];
+    if (code >= 4 && code <= 9) return true;
+    if (code == 0xa || code == 0xc || code == 0xe) {
+        *skip = 2;
+        *size = head[1];
+    } else if (code == 0xb || code == 0xd || code == 0xf) {
+        *skip = 5;
+        *size = (uint64_t) head[1] << 24 | (uint64_t) head[2] << 16 | (uint64_t) head[3] << 8 | head[4];
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* At most 10 octets from `offset` on, zeros behind the end of what there is. */
+static bool exchange_peek(const arena_view *v, uint32_t head, uint64_t offset, uint8_t *bytes)
+{
+    uint64_t length = chain_length(arena_content_of(v, head));
+    if (offset >= length) return false;
+    memset(bytes, 0, 10);
+    return content_copy(v, head, offset, bytes, length - offset < 10 ? (uint32_t) (length - offset) : 10, CONTENT_HOPS);
+}
+
+/* The subject in a message's properties (AMQP 3.2.4: the fourth field), copied; its length, 0: there is none, or too much of
+ * it.  The worker has checked the section; what it points at is not trusted. */
+static uint32_t exchange_subject(const arena_view *v, uint32_t head, uint8_t *subject)
+{
+    const arena_content *content = arena_content_of(v, head);
+    uint64_t at = content->properties, skip, size;
+    uint8_t bytes[10];
+    if (content->properties == ARENA_NO_OFFSET || !exchange_peek(v, head, at, bytes) || bytes[0] != 0x00) return 0;
+    at += (uint64_t) (scan_value(bytes) - bytes);
+    if (!exchange_peek(v, head, at, bytes) || (bytes[0] != 0xc0 && bytes[0] != 0xd0)) return 0;
+    bool wide = bytes[0] == 0xd0;
+    uint32_t count = wide ? (uint32_t) bytes[5] << 24 | (uint32_t) bytes[6] << 16 | (uint32_t) bytes[7] << 8 | bytes[8] : bytes[2];
+    if (count < 4) return 0;
+    at += wide ? 9 : 3;
+    for (int field = 0;; field++) {
+        if (!exchange_peek(v, head, at, bytes) || !exchange_value(bytes, &skip, &size)) return 0;
+        if (field == 3) break;
+        at += skip + size;
+    }
+    if ((bytes[0] != 0xa1 && bytes[0] != 0xb1) || size > EXCHANGE_SUBJECT) return 0;
+    return content_copy(v, head, at + skip, subject, (uint32_t) size, CONTENT_HOPS) ? (uint32_t) size : 0;
+}
+
+#endif

@@ -1,0 +1,399 @@
+# cython: language_level=3
+"""The forwarder as the control plane sees it: the tables it fills and the loop it runs.
+
+Per-message work is in the C headers beside this file; Python is entered for control records, for addresses nobody has
+resolved yet, and for ticks.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from core.forwarder.machine cimport *
+
+NOTHING = STOP_NOTHING
+CONTROL = STOP_CONTROL
+UNKNOWN = STOP_UNKNOWN
+LOCAL = STOP_LOCAL
+ALIASES = ALIAS_LIMIT
+PHASES = <uint32_t> ALIAS_PHASES   # the scope of an address's phase is this plus the phase
+CONTROL_LINK = LINK_CONTROL
+DATA_LINK = LINK_DATA
+STREAM_LINK = LINK_STREAM
+ROUTED_LINK = LINK_ROUTED
+
+
+cdef class Forwarder:
+    """The tables of one core and the native loop on them."""
+
+    cdef core_router *core
+    cdef Py_buffer held[67]        # control, rings, and an arena for each worker and the core: mapped while we live
+    cdef int holds
+    cdef uint32_t own_reserve      # large blocks of the core's arena that its own messages leave free
+
+    def __cinit__(self, uint32_t workers, control, rings, arenas, doorbells, semaphore=None, uint64_t seed=0, uint32_t active=0):
+        if not 1 <= workers <= ROUTERD_MAX_WORKERS or len(arenas) != workers + 1 or len(doorbells) != workers:
+            raise ValueError(f"{workers} workers need as many doorbells and one arena more, 1 to {ROUTERD_MAX_WORKERS}")
+        self.core = <core_router *> calloc(1, sizeof(core_router))
+        if self.core is NULL:
+            raise MemoryError()
+        cdef uint8_t *control_base = self.take(control, layout_control_bytes(workers))
+        cdef uint8_t *rings_base = self.take(rings, layout_rings_bytes(workers))
+        cdef uint32_t i
+        cdef const char *wrong = NULL
+        self.core.active = active if 0 < active <= workers else workers
+        for i in range(workers + 1):
+            base = <uintptr_t> self.take(arenas[i], 0)
+            if not arena_attach(&self.core.arena[i], <void *> <uintptr_t> base, self.held[self.holds - 1].len):
+                raise ValueError(f"segment of arena {i}: it is no arena of its size")
+        for i in range(workers):
+            wrong = setup_worker(self.core, i, control_base, rings_base, doorbells[i])
+            if wrong is not NULL:
+                raise ValueError(f"rings of worker {i}: {wrong.decode()}")
+        wrong = core_open(self.core, workers, control_base, seed)
+        if wrong is not NULL:
+            raise ValueError(wrong.decode())
+        self.own_reserve = self.core.own.free_count[1] // 2
+        if semaphore is not None:
+            name = semaphore.encode()
+            self.core.sem = sem_open(name, 0)
+            if self.core.sem == SEM_FAILED:
+                self.core.sem = NULL
+                raise ValueError(f"semaphore {semaphore} cannot be opened: is the supervisor alive?")
+
+    def __dealloc__(self):
+        cdef int i
+        if self.core is not NULL:
+            core_close(self.core)
+            free(self.core)
+        for i in range(self.holds):
+            PyBuffer_Release(&self.held[i])
+
+    cdef uint8_t *take(self, memory, size_t least) except NULL:
+        cdef Py_buffer *b = &self.held[self.holds]
+        PyObject_GetBuffer(memory, b, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        self.holds += 1
+        if <size_t> b.len < least or <uintptr_t> b.buf % 64:
+            raise ValueError(f"a segment of {least} bytes at a multiple of 64 is needed, not of {b.len}")
+        return <uint8_t *> b.buf
+
+    cdef int worker_known(self, uint32_t worker) except -1:
+        if worker >= self.core.workers:
+            raise ValueError(f"there is no worker {worker}")
+        return 0
+
+    cdef int place_known(self, uint32_t place) except -1:
+        if place > self.core.workers:
+            raise ValueError(f"there is no worker {place}")
+        return 0
+
+    cdef core_address *address(self, uint64_t handle) except NULL:
+        cdef core_address *a = <core_address *> pool_find(&self.core.addresses, handle)
+        if a is NULL:
+            raise KeyError(f"no address has the handle {handle:#x}")
+        return a
+
+    # ---- the loop ----
+
+    def step(self, uint64_t now) -> int:
+        """Handle all actions there are, at time ``now`` (ns). NOTHING, or why Python is needed: CONTROL, UNKNOWN, LOCAL."""
+        cdef int stop
+        with nogil:
+            stop = core_step(self.core, now)
+        return stop
+
+    def run(self, uint64_t timeout, uint64_t busy=0) -> int:
+        """Forward and sleep for at most ``timeout`` ns, polling ``busy`` ns before each sleep. As ``step``; NOTHING
+        also when the semaphore was posted by somebody else."""
+        if self.core.sem is NULL:
+            raise ValueError("without a semaphore there is nothing to sleep on: use step")
+        cdef int stop
+        with nogil:
+            core_publish(self.core)
+            stop = core_run(self.core, clock_now() + timeout, busy)
+        return stop
+
+    def drain(self, uint32_t worker, uint64_t now) -> int:
+        """Handle all actions of one worker. As ``step``."""
+        self.worker_known(worker)
+        cdef uint32_t handled = 0
+        cdef int stop
+        self.core.now = now
+        with nogil:
+            stop = core_batch(self.core, worker, 0xffffffff, &handled)
+        return stop
+
+    def publish(self) -> None:
+        """Make what Python posted visible now, not at the next step."""
+        core_publish(self.core)
+
+    def control(self) -> tuple[int, int, bytes | None]:
+        """After CONTROL: worker, kind and payload (None: it makes no sense). The worker's block is given back."""
+        cdef core_router *c = self.core
+        cdef uint32_t w = c.stop_worker
+        cdef arena_content *content = NULL
+        if c.control.arena == w:
+            content = arena_content_of(&c.arena[w], c.control.block)
+        if content is NULL:
+            count_bad(c)
+            return w, c.control.state, None
+        cdef uint64_t length = chain_length(content)
+        payload = None
+        if length <= CONTENT_CONTROL_MAX:
+            payload = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> length)
+            if not content_copy(&c.arena[w], c.control.block, 0, <uint8_t *> PyBytes_AS_STRING(payload), <uint32_t> length,
+                                CONTENT_HOPS):
+                payload = None
+        if payload is None:
+            count_bad(c)
+        core_release(c, <uint8_t> w, c.control.block, NULL, 0)
+        return w, c.control.state, payload
+
+    def unknown(self) -> tuple[bytes, int]:
+        """After UNKNOWN: the `to` of a message, and its link's scope; it waits until ``add_alias`` was called for both."""
+        return PyBytes_FromStringAndSize(<char *> self.core.text, self.core.text_length), self.core.text_scope
+
+    # ---- addresses ----
+
+    def add_address(self, uint8_t treatment, int priority=-1, bint listed=True, uint8_t phase=0) -> int:
+        """A new address; its handle. ``treatment``: index into core.addresses.TREATMENTS; ``priority``: -1 for the
+        message's; ``listed``: it may be shown among the busiest."""
+        if treatment > T_FLOOD or not -1 <= priority <= 9 or phase > 9:
+            raise ValueError(f"no treatment {treatment}, no priority {priority} or no phase {phase}")
+        cdef core_address *a = <core_address *> pool_take(&self.core.addresses)
+        if a is NULL:
+            raise MemoryError()
+        a.treatment = treatment
+        a.priority = <int8_t> priority
+        a.unlisted = not listed
+        a.phase = phase
+        return pool_handle(a)
+
+    def set_text(self, uint64_t handle, bytes text not None) -> None:
+        """What other routers are told of an address where a message does not say it itself."""
+        cdef core_address *a = self.address(handle)
+        text_disown(self.core, a.text)
+        a.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
+
+    def set_treatment(self, uint64_t handle, uint8_t treatment, int priority=-1) -> None:
+        """Treat an address otherwise from the next message on; arguments as of ``add_address``."""
+        if treatment > T_FLOOD or not -1 <= priority <= 9:
+            raise ValueError(f"no treatment {treatment} or no priority {priority}")
+        cdef core_address *a = self.address(handle)
+        a.treatment = treatment
+        a.priority = <int8_t> priority
+
+    def set_fallback(self, uint64_t handle, uint64_t fallback=0) -> None:
+        """What finds no receiver at an address goes to another one; 0: to none."""
+        cdef core_address *a = self.address(handle)
+        address_set_fallback(self.core, a, self.address(fallback) if fallback else NULL)
+
+    def remove_address(self, uint64_t handle) -> bool:
+        """Forget an address; False: links or aliases still use it."""
+        cdef core_address *a = self.address(handle)
+        if not address_idle(a): return False
+        address_free(self.core, a)
+        return True
+
+    def add_alias(self, bytes text not None, uint64_t handle, uint32_t scope=0, bint agent=False) -> int:
+        """Let messages of a scope's links to ``text`` go to an address; 0: reject them, unauthorized. ``agent``: a router's management
+        agent is called so. Returns the handle of an address that this made idle, or 0."""
+        cdef core_address *evicted = NULL
+        if not alias_insert(self.core, scope, <const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text),
+                            self.address(handle) if handle else NULL, agent, &evicted):
+            raise MemoryError()
+        return 0 if evicted is NULL else pool_handle(evicted)
+
+    @property
+    def now(self) -> int:
+        """The time of the present turn, nanoseconds."""
+        return self.core.now
+
+    def address_used(self, uint64_t handle) -> bool:
+        """Is it more than the text of somebody's messages?"""
+        return address_used(self.address(handle))
+
+    def address_info(self, uint64_t handle) -> dict[str, int]:
+        """Its counts, for inspection."""
+        cdef core_address *a = self.address(handle)
+        cdef uint32_t i, own = sum([a.out[i].worker == self.core.workers for i in range(a.out_count)])
+        return {"treatment": a.treatment, "priority": a.priority, "outgoing": a.out_count, "own": own, "incoming": a.in_count,
+                "deliveries": a.deliveries, "ingress": a.ingress, "to_core": a.to_core, "from_core": a.from_core,
+                "transit": a.transit, "reached": int(a.reached), "elsewhere": int(a.elsewhere), "redirected": a.redirected,
+                "to_containers": a.to_containers, "from_containers": a.from_containers}
+
+    def set_exit(self, uint64_t handle) -> None:
+        """Of an edge router: messages of senders without a target go here when there is no way for them. Must stay."""
+        self.core.exit = self.address(handle)
+
+    # ---- links ----
+
+    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
+                 uint32_t capacity, bint settles=False, int64_t granted=0, uint32_t scope=0, bint annotated=False, text=None,
+                 uint32_t edge=0, bint through=False, bint fallback=False, bint container=False, bint keyed=False) -> bool:
+        """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous, with the
+        rights of ``scope``; ``granted``: credit its sender has already; ``annotated``: its messages may say where they go
+        and have been; ``text``: what other routers are told of its address; ``edge``: of which edge router's connection;
+        ``through``: its peer asks messages where they go; ``fallback``: its messages come from a fallback destination and go to
+        none; ``container``: a broker's; ``keyed``: its worker tells keys for a route table. False: its index is taken or absurd."""
+        self.place_known(worker)
+        cdef core_address *a = NULL
+        if address:
+            a = self.address(address)
+        cdef core_link *l = link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted, edge, fallback)
+        if l is not NULL:
+            l.scope = scope
+            l.annotated = annotated
+            l.keyed = keyed and a is not NULL and a.routes is not NULL and not outgoing
+            l.through = through
+            l.container = container
+            if text is not None:
+                l.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
+        return l is not NULL
+
+    def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:
+        """Settle what is on it and forget it; False: unknown."""
+        self.place_known(worker)
+        cdef core_link *l = link_find(self.core, worker, link, generation)
+        if l is NULL:
+            return False
+        link_remove(self.core, l, failed)
+        return True
+
+    def move_link(self, uint32_t worker, uint32_t link, uint32_t generation, uint64_t address) -> bool:
+        """Let an outgoing link receive from another address from now on; False: it is unknown."""
+        self.place_known(worker)
+        cdef core_link *l = link_find(self.core, worker, link, generation)
+        if l is NULL or not l.outgoing or l.address is NULL:
+            return False
+        if not link_move(self.core, l, self.address(address)):
+            raise MemoryError()
+        return True
+
+    def link_last(self, uint32_t worker, uint32_t link, uint32_t generation) -> int:
+        """When its last delivery came, nanoseconds; 0: none has, or it is unknown."""
+        self.place_known(worker)
+        cdef core_link *l = link_find(self.core, worker, link, generation)
+        return 0 if l is NULL else l.counts.last
+
+    def link_info(self, uint32_t worker, uint32_t link, uint32_t generation) -> dict[str, int] | None:
+        """Its counts, for inspection; None: unknown."""
+        self.place_known(worker)
+        cdef core_link *l = link_find(self.core, worker, link, generation)
+        if l is NULL:
+            return None
+        return {"outgoing": int(l.outgoing), "count": l.count, "granted": l.granted, "withheld": l.withheld,
+                "draining": int(l.draining), "deliveries": l.deliveries, "capacity": l.capacity,
+                "accepted": l.counts.outcome[0], "rejected": l.counts.outcome[1], "released": l.counts.outcome[2],
+                "modified": l.counts.outcome[3], "presettled": l.counts.presettled, "dropped": l.counts.dropped,
+                "stuck": l.stuck, "dry_since": l.dry_since, "delayed_1": l.counts.delayed_1, "delayed_10": l.counts.delayed_10, "last": l.counts.last,
+                "rate": link_rate(&l.counts, self.core.now >> RATE_SHIFT)}
+
+    # ---- the core's own links ----
+
+    def own_work(self) -> tuple[int, int, int, int, int, int, int, int, tuple[int, int, int] | None] | None:
+        """After LOCAL: type, flags, link, peer, arena and block of the next work for the core itself, the place of the router
+        that sent it (-1: none), how many bytes in front are for routers only, and worker, index and generation of the link that
+        it came on (None: nobody can tell); None: that was all."""
+        cdef routerd_record r
+        if not local_take(self.core, &r):
+            return None
+        if r.type != W_SEND:
+            return r.type, r.flags, r.link, r.peer, r.arena, r.block, -1, 0, None
+        source = (r.length - 1, r.delivery & 0xffffffff, r.delivery >> 32) if r.length else None
+        return r.type, r.flags, r.link, r.peer, r.arena, r.block, <int> r.credit - 1, r.time, source
+
+    def own_action(self, uint8_t type, uint8_t flags, uint64_t delivery, uint32_t state=0, uint64_t length=0) -> None:
+        """What the core says of a delivery it receives: A_UPDATE, A_DONE or A_PROGRESS, as a worker would."""
+        cdef routerd_record r
+        memset(&r, 0, sizeof(r))
+        r.type = type
+        r.flags = flags
+        r.delivery = delivery
+        r.state = state
+        r.length = length
+        core_action(self.core, self.core.workers, &r)
+
+    def own_send(self, uint32_t link, uint64_t address, bytes content not None, bint control=False) -> int | None:
+        """Send a message from a link of the core to an address that leads somewhere; the block that comes back with W_RELEASE
+        when all is done. ``control``: to other routers only, over their control links. None: there is no room in the core's
+        arena, of which a half stays for control payloads."""
+        cdef core_router *c = self.core
+        cdef core_address *a = self.address(address)
+        cdef core_link *l = link_find(c, c.workers, link, 1)
+        if l is NULL or not address_has_way(a):
+            raise KeyError(f"the core has no link {link}, or nobody receives from {address:#x}")
+        if not self.own_room(PyBytes_GET_SIZE(content)):
+            return None
+        cdef uint32_t block = local_send(c, l, a, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> PyBytes_GET_SIZE(content), control)
+        return None if block == ROUTERD_NIL else block
+
+    cdef bint own_room(self, Py_ssize_t size):
+        return size <= CONTENT_CONTROL_MAX and size // (ARENA_LARGE_BYTES - 128) + 1 + self.own_reserve <= self.core.own.free_count[1]
+
+    # ---- links that get nowhere ----
+
+    def look(self) -> bool:
+        """Look at some links; True when all have been seen once more, and ``counts`` are new."""
+        return stall_step(self.core)
+
+    # ---- workers ----
+
+    def post_control(self, uint32_t worker, uint32_t kind, bytes payload not None) -> None:
+        """A W_CONTROL record; a payload that finds no room waits, and everything behind it."""
+        self.worker_known(worker)
+        if not core_post_control(self.core, worker, kind, <const uint8_t *> PyBytes_AS_STRING(payload),
+                                 <uint32_t> PyBytes_GET_SIZE(payload)):
+            raise MemoryError()
+
+    def reclaim(self, uint32_t worker) -> None:
+        """Take back what a dead worker held. Its actions must have been handled (``drain``)."""
+        self.worker_known(worker)
+        core_reclaim(self.core, worker)
+        stats_add(self.core.stats, STAT_RECLAIMED, 1)
+
+    def empty_place(self, uint32_t worker) -> None:
+        """As ``reclaim``, of a worker that will have no successor."""
+        self.worker_known(worker)
+        place_empty(self.core, worker)
+
+    def fill_place(self, uint32_t worker) -> None:
+        """A worker will be started in an empty place."""
+        self.worker_known(worker)
+        place_fill(self.core, worker)
+
+    def count(self, uint32_t which, uint64_t more=1) -> None:
+        """One more, or several, in a counter of shm/stats.py."""
+        stats_add(self.core.stats, which, more)
+
+    def gauge(self, uint32_t which, uint64_t value) -> None:
+        """Set a gauge of shm/stats.py."""
+        stats_set(self.core.stats, which, value)
+
+    def bad(self) -> None:
+        """Count a control record that made no sense."""
+        count_bad(self.core)
+
+    def stale(self) -> None:
+        """Count a control record about something gone."""
+        count_stale(self.core)
+
+    def counts(self) -> dict[str, int]:
+        """How full the tables are: all but the addresses of configuration are 0 when nothing is connected."""
+        cdef core_router *c = self.core
+        return {"incoming": c.ins.live, "outgoing": c.outs.live, "links": c.links.live, "addresses": c.addresses.live,
+                "aliases": c.aliases.count, "payloads": c.payloads.count, "overflow": core_overflow(c),
+                "free_small": c.own.free_count[0], "free_large": c.own.free_count[1], "stuck": c.stall.stuck, "blocked": c.stall.blocked, "to_core": c.to_core, "from_core": c.from_core,
+                "redirected": c.redirected, "to_containers": c.to_containers, "from_containers": c.from_containers, "to_routers": c.network.transit, "from_routers": c.network.arrived}
+
+
+include "agents.pxi"
+include "busiest.pxi"
+include "nodes.pxi"
+include "exchanges.pxi"
+include "link_route_pairs.pxi"
+include "../rmr/tables.pxi"
+include "pools.pxi"
+include "../flow_log/flow_log.pxi"

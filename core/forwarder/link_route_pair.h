@@ -1,0 +1,63 @@
+/* Links that are routed through: two links coupled, without an address.
+ *
+ *   a delivery on the incoming one    goes to the outgoing one, as it is
+ *   credit of the outgoing one        goes to the incoming one's sender, neither more nor less; so does a drain
+ *   what a drain gave back            goes to the outgoing one's receiver
+ *   a state or settlement             as of every delivery with one copy (settle.h)
+ *
+ * An end whose other one is gone releases what comes, until its peer has learnt that.
+ */
+#ifndef ROUTERD_CORE_COUPLE_H
+#define ROUTERD_CORE_COUPLE_H
+
+#include "core/forwarder/deliver.h"
+
+static inline void deliver_coupled(core_router *c, core_link *l, const routerd_record *r)
+{
+    core_in *in = deliver_in(c, l, r);
+    if (__builtin_expect(c->flow != NULL, 0)) flow_note(c, l, in, NULL, deliver_priority(NULL, r->priority), r);
+    stats_add(c->stats, STAT_RECEIVED, 1);
+    stats_add(c->stats, STAT_PRESETTLED, (r->flags & F_SETTLED) != 0);
+    if (!l->coupled) {
+        if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, FLOW_UNDELIVERABLE, ROUTERD_NIL);
+        in_settle(c, in, &outcome_released);
+        return;
+    }
+    c->network.transit += l->coupled->far;
+    deliver_copy(c, in, l->coupled, deliver_priority(NULL, r->priority), 0, NULL);
+    stats_add(c->stats, STAT_FORWARDED, 1);
+    if ((in->flags & IN_COMPLETE) || !in->peer) return;
+    routerd_record *s = core_post_link(c, l, W_ACCEPTED);
+    s->delivery = in->peer;
+    s->peer = pool_handle(in);
+}
+
+/* The receiver of an outgoing end gives credit, or wants it used up; 0: it takes back that it wanted that. */
+static inline void couple_credit(core_router *c, const core_link *out, uint32_t credit)
+{
+    core_link *in = out->coupled;
+    if (!in) return;
+    in->granted += credit;
+    core_post_link(c, in, W_FLOW)->credit = credit;
+}
+
+static inline void couple_drain(core_router *c, const core_link *out)
+{
+    if (out->coupled) core_post_link(c, out->coupled, W_DRAIN);
+}
+
+static inline void couple_drained(core_router *c, core_link *in, uint32_t credit)
+{
+    in->granted -= credit;
+    if (in->coupled) core_post_link(c, in->coupled, W_DRAINED)->credit = credit;
+}
+
+/* The other end goes on alone. */
+static inline void couple_part(core_link *l)
+{
+    if (!l->coupled) return;
+    l->coupled->coupled = NULL;
+    l->coupled = NULL;
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* The core as one end of a message: what it receives itself, and what it says.
+ *
+ * In the tables the core has a worker's place, number `workers` (as its arena has): its links stand there, and nothing
+ * that forwards a message has to know.  Work for it waits in that place's queue; a turn that finds some stops with
+ * STOP_LOCAL, and Python takes it.  What the core says as a receiver are actions like a worker's, handled at once.
+ * Messages it sends are presettled and complete; their content stands in its own arena until the last copy is done.
+ */
+#ifndef ROUTERD_CORE_LOCAL_H
+#define ROUTERD_CORE_LOCAL_H
+
+#include "core/forwarder/forward.h"
+
+/* The next work for the core itself; content of its own that everybody is done with is freed here.  False: none. */
+static bool local_take(core_router *c, routerd_record *r)
+{
+    core_queue *q = &c->worker[c->workers].overflow;
+    if (!q->count) return false;
+    *r = q->slot[q->head & (q->room - 1)];
+    q->head++;
+    q->count--;
+    if ((r->type == W_RELEASE || r->flags & F_RELEASE) && r->block != ROUTERD_NIL && !arena_free_chain(&c->own, r->block)) count_bad(c);
+    return true;
+}
+
+/* Where a message's header ends: annotations for the next router go in there. */
+static inline uint32_t local_header_end(const uint8_t *bytes, uint32_t size)
+{
+    if (size < 4 || bytes[0] != 0 || bytes[1] != 0x53 || bytes[2] != 0x70) return 0;
+    if (bytes[3] == 0x45) return 4;
+    if (bytes[3] == 0xc0 && size >= 5 && size - 5 >= bytes[4]) return 5u + bytes[4];
+    if (bytes[3] != 0xd0 || size < 8) return 0;
+    uint64_t end = 8 + ((uint64_t) bytes[4] << 24 | (uint64_t) bytes[5] << 16 | (uint64_t) bytes[6] << 8 | bytes[7]);
+    return end <= size ? (uint32_t) end : 0;
+}
+
+/* A message of our own, which has no annotations of its own either; ROUTERD_NIL: the arena has no room for it. */
+static uint32_t local_content(core_router *c, const uint8_t *bytes, uint32_t size)
+{
+    uint32_t block = payload_write(c, bytes, size);
+    if (block == ROUTERD_NIL) return block;
+    arena_content *content = arena_content_of(&c->own.view, block);
+    content->annotations = ANNOTATIONS_NONE;
+    content->phase = content->routed = 0;
+    content->properties = ARENA_NO_OFFSET;
+    content->section_end = content->user_from = content->user_to = content->user_count = 0;
+    content->ingress_length = content->trace_length = content->trace_count = content->tail_length = content->tail_count = 0;
+    content->annotations_end = local_header_end(bytes, size);
+    return block;
+}
+
+/* Sends to an address that has receivers, from the link that the core has for it.  `control`: to other routers only, over
+ * their control links.  The block of the content, which comes back in a W_RELEASE; ROUTERD_NIL: the arena has no room for it. */
+static uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size, bool control)
+{
+    uint32_t block = local_content(c, bytes, size);
+    if (block == ROUTERD_NIL) return block;
+    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = 4, .arena = (uint8_t) c->workers, .block = block,
+                        .length = size, .time = c->now};
+    to->from_core++;
+    c->from_core++;
+    core_past past = PAST_NONE;
+    past.control = control;
+    past.own = control;
+    deliver_routed(c, from, &r, ROUTE_FOUND, to, &past);
+    return block;
+}
+
+/* Tells a neighbour something, over its control link.  As local_send(). */
+static uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, const uint8_t *bytes, uint32_t size)
+{
+    core_link *to = c->network.neighbour[neighbour].control;
+    uint32_t block = to ? local_content(c, bytes, size) : ROUTERD_NIL;
+    if (block == ROUTERD_NIL) return block;
+    routerd_record r = {.type = A_DELIVER, .flags = F_SETTLED | F_COMPLETE, .priority = ROUTERD_PRIORITIES - 1, .arena = (uint8_t) c->workers,
+                        .block = block, .length = size, .time = c->now};
+    core_in *in = deliver_in(c, from, &r);
+    if (deliver_copy(c, in, to, r.priority, 0, NULL)) in_forwarded(c, in);
+    else in_settle(c, in, &outcome_released);
+    return block;
+}
+
+#endif

@@ -1,0 +1,260 @@
+"""The forwarder's C11 headers, as far as the glue needs them."""
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cdef extern from "semaphore.h" nogil:
+    ctypedef struct sem_t:
+        pass
+    sem_t *SEM_FAILED
+    sem_t *sem_open(const char *, int)
+
+cdef extern from "shm/layout.h" nogil:
+    ctypedef struct arena_view:
+        pass
+    ctypedef struct arena_content:
+        pass
+    bint arena_attach(arena_view *, void *, size_t)
+    arena_content *arena_content_of(const arena_view *, uint32_t)
+    uint64_t chain_length(const arena_content *)
+    ctypedef struct arena_owner:
+        uint32_t free_count[2]
+    ctypedef struct routerd_record:
+        uint8_t type, flags, arena
+        uint32_t link, link_gen, state, block, credit
+        uint64_t delivery, peer, length, time
+    const uint32_t ROUTERD_NIL, ROUTERD_MAX_WORKERS
+    size_t layout_control_bytes(uint32_t)
+    size_t layout_rings_bytes(uint32_t)
+
+cdef extern from "core/forwarder/setup.h" nogil:
+    cdef enum:
+        CORE_MAX_TEXT
+        ARENA_LARGE_BYTES
+        W_SEND
+        STOP_NOTHING, STOP_CONTROL, STOP_UNKNOWN, STOP_LOCAL
+        RATE_SHIFT, STAT_RECLAIMED
+        T_UNAVAILABLE, T_FLOOD
+        LINK_ENDPOINT, LINK_CONTROL, LINK_DATA, LINK_STREAM, LINK_ROUTED
+        NODES, NEIGHBOURS, NODE_TEXT, ROUTERD_PRIORITIES
+        CONTENT_CONTROL_MAX, CONTENT_HOPS, ALIAS_LIMIT, ALIAS_PHASES
+    ctypedef struct core_pool:
+        uint32_t live, entry_bytes
+    ctypedef struct core_alias_table:
+        uint32_t count
+        uint64_t seed
+    uint64_t alias_hash(uint64_t, const uint8_t *, uint32_t)
+    ctypedef struct core_payload_table:
+        uint32_t count
+    ctypedef struct core_mask:
+        uint64_t word[2]
+    bint mask_has(const core_mask *, uint32_t)
+    void mask_set(core_mask *, uint32_t)
+    bint mask_any(const core_mask *)
+    ctypedef struct core_text:
+        pass
+    core_text *text_new(const uint8_t *, uint32_t)
+    void text_disown(core_router *, core_text *)
+    ctypedef struct core_binding:
+        uint64_t matched
+    ctypedef struct core_exchange:
+        uint32_t binding_count, alternate
+        core_binding *binding
+        uint64_t received, forwarded, diverted, dropped
+    const uint32_t ROUTE_NONE, ROUTE_GONE, ROUTE_SPECIAL
+    ctypedef struct route_slot:
+        uint32_t target
+    ctypedef struct route_special:
+        uint32_t senders, sender_count, next
+        uint64_t turn
+    ctypedef struct route_endpoint:
+        uint64_t hash, sent, missed
+        core_address *address
+        uint32_t name, length
+    ctypedef struct route_endpoints:
+        route_endpoint *at
+        uint32_t count
+        const uint8_t *names
+    ctypedef struct route_table:
+        uint32_t entries
+        route_special *special
+        const uint64_t *sender
+        route_endpoints endpoints
+    ctypedef struct route_columns:
+        const int32_t *type
+        const int32_t *subscription
+        const uint32_t *target
+        uint32_t rows, sender_rows
+        const uint32_t *place
+        const uint32_t *word
+        const uint32_t *sender_row
+        const uint32_t *sender_start
+        const uint64_t *sender
+    ctypedef struct route_owners:
+        route_endpoints endpoints
+    const int ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER
+    ctypedef struct core_nowhere:
+        int32_t type, subscription
+    ctypedef struct core_routes:
+        core_address *address
+        const route_table *former
+        bint skip_dead, closed
+        uint64_t routed, no_entry, no_endpoint, no_owner, refused
+        core_nowhere *nowhere
+    route_table *route_build(const route_columns *, uint32_t)
+    void route_table_free(route_table *)
+    route_slot *route_slot_of(const route_table *, int32_t, int32_t)
+    uint64_t route_slot_turns(const route_table *, const route_slot *)
+    uint32_t route_find_target(route_table *, int32_t, int32_t, uint64_t, uint64_t *)
+    void route_prefetch(const route_table *, int32_t, int32_t)
+    route_owners *route_owners_build(uint64_t, const uint8_t *, const uint32_t *, const uint32_t *, uint32_t, uint32_t)
+    void route_owners_free(route_owners *)
+    void routes_use_table(core_routes *, route_table *, const uint32_t *)
+    void routes_use_owners(core_routes *, route_owners *, const uint32_t *)
+    bint routes_settle(core_routes *)
+    void address_set_routes(core_router *, core_address *, core_routes *)
+    ctypedef struct core_address:
+        uint8_t treatment, phase
+        int8_t priority
+        bint unlisted, reached, elsewhere
+        core_exchange *exchange
+        core_routes *routes
+        uint64_t redirected, to_containers, from_containers
+        uint32_t flow
+        core_link **out
+        uint32_t out_count, in_count
+        uint32_t *outstanding
+        uint64_t deliveries, ingress, to_core, from_core, transit
+        core_mask remotes
+        core_text *text
+    ctypedef struct core_node:
+        bint known
+        uint32_t length
+    ctypedef struct core_neighbour:
+        bint taken
+        core_link *control
+    ctypedef struct core_streams:
+        core_link *idle
+        core_link *waiting
+        uint32_t idle_count, count
+    ctypedef struct core_network:
+        core_node *node
+        core_neighbour *neighbour
+        uint32_t radius
+        bint thirsty
+        core_address *border
+        uint64_t transit, arrived
+    ctypedef struct core_link_counts:
+        uint64_t outcome[4]
+        uint64_t presettled, dropped, delayed_1, delayed_10, last
+    ctypedef struct core_link:
+        bint outgoing, draining, annotated, bounded, leaving, through, container, keyed
+        core_link *next
+        core_address *address
+        core_link *coupled
+        uint8_t worker, kind
+        core_text *text
+        uint32_t scope, count, withheld, capacity, edge
+        uint64_t streams
+        int64_t granted
+        uint64_t deliveries, dry_since
+        uint64_t *origins
+        uint32_t link, link_gen, stuck, flow, flow_address
+        core_link_counts counts
+    ctypedef struct core_stall:
+        uint32_t stuck, blocked
+    ctypedef struct core_worker:
+        pass
+    ctypedef struct stats_page:
+        pass
+    ctypedef struct telemetry_producer:
+        pass
+    ctypedef struct core_flow:
+        telemetry_producer ring
+        uint32_t every, asked
+    ctypedef struct core_router:
+        uint32_t workers, active, stop_worker, text_length, text_scope
+        stats_page *stats
+        core_flow *flow
+        uint64_t now, to_core, from_core, redirected, to_containers, from_containers
+        core_stall stall
+        core_address *agent
+        arena_view *arena
+        arena_owner own
+        core_pool ins, outs, links, addresses, streams
+        core_alias_table aliases
+        core_payload_table payloads
+        sem_t *sem
+        routerd_record control
+        uint8_t *text
+        core_address *exit
+        core_network network
+    void address_set_fallback(core_router *, core_address *, core_address *)
+    void address_set_exchange(core_router *, core_address *, core_exchange *)
+    core_exchange *exchange_new(core_router *, uint8_t, uint32_t, uint32_t, uint32_t, uint32_t)
+    void exchange_add_node(core_exchange *, uint32_t, int, const uint8_t *, uint32_t, uint32_t)
+    void exchange_add_binding(core_exchange *, uint32_t, uint32_t, uint64_t)
+    void exchange_add_hop(core_exchange *, core_address *, const uint8_t *, uint32_t)
+    void exchange_take_counts(core_exchange *, const core_address *)
+    const char *core_open(core_router *, uint32_t, uint8_t *, uint64_t)
+    const char *setup_worker(core_router *, uint32_t, uint8_t *, uint8_t *, int)
+    void core_close(core_router *)
+    int core_step(core_router *, uint64_t)
+    int core_run(core_router *, uint64_t, uint64_t)
+    int core_batch(core_router *, uint32_t, uint32_t, uint32_t *)
+    core_link *link_add_routed(core_router *, uint32_t, uint32_t, uint32_t, bint, bint)
+    void core_publish(core_router *)
+    void core_reclaim(core_router *, uint32_t)
+    void place_fill(core_router *, uint32_t)
+    void place_empty(core_router *, uint32_t)
+    uint64_t core_overflow(const core_router *)
+    uint64_t clock_now()
+    void *pool_take(core_pool *)
+    uint32_t pool_size(const core_pool *)
+    void *pool_find(const core_pool *, uint64_t)
+    uint64_t pool_handle(const void *)
+    bint address_idle(const core_address *)
+    bint address_used(const core_address *)
+    void address_free(core_router *, core_address *)
+    bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, bint, core_address **)
+    uint32_t content_to(const arena_view *, uint32_t, uint8_t *)
+    core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
+    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint, int64_t, uint32_t, bint)
+    bint link_move(core_router *, core_link *, core_address *)
+    void link_remove(core_router *, core_link *, bint)
+    bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)
+    void core_release(core_router *, uint8_t, uint32_t, const core_link *, uint32_t)
+    int core_action(core_router *, uint32_t, const routerd_record *)
+    bint local_take(core_router *, routerd_record *)
+    bint stall_step(core_router *)
+    uint32_t local_send(core_router *, core_link *, core_address *, const uint8_t *, uint32_t, bint)
+    uint32_t local_tell(core_router *, core_link *, uint32_t, const uint8_t *, uint32_t)
+    bint address_has_way(const core_address *)
+    core_link *link_place(core_router *, uint32_t, uint32_t, uint32_t, bint, uint32_t)
+    void link_credit(core_router *, core_link *, int64_t)
+    void network_add(core_router *, uint32_t, const uint8_t *, uint32_t)
+    void network_remove(core_router *, uint32_t)
+    void network_path(core_router *, uint32_t, int, uint32_t, core_mask)
+    void network_neighbour(core_router *, uint32_t, int)
+    bint address_add_remote(core_router *, core_address *, uint32_t)
+    void address_drop_remote(core_router *, core_address *, uint32_t)
+    int neighbour_take(core_router *, uint64_t, bint)
+    core_streams *stream_open(core_router *)
+    void stream_close(core_router *, core_streams *)
+    void stream_add_link(core_router *, core_link *, uint64_t)
+    void neighbour_give(core_router *, uint32_t)
+    void neighbour_add_link(core_router *, core_link *, uint32_t, uint32_t)
+    uint64_t link_rate(const core_link_counts *, uint64_t)
+    bint content_copy(const arena_view *, uint32_t, uint64_t, uint8_t *, uint32_t, uint32_t)
+    void count_bad(core_router *)
+    void stats_add(stats_page *, uint32_t, uint64_t)
+    void stats_set(stats_page *, uint32_t, uint64_t)
+    void count_stale(core_router *)
+    int FLOW_LOCAL
+    const char *telemetry_check(const void *, size_t)
+    void flow_publish(core_flow *)
+    void flow_open(core_flow *, void *, const uint8_t *, uint32_t, uint32_t, uint64_t)
+    void flow_close(core_flow *)
+    uint32_t flow_name(core_flow *, const uint8_t *, uint32_t)
+    void flow_pin(core_flow *, uint32_t, int)
+    uint32_t flow_link(core_flow *, uint32_t, uint64_t, uint32_t, uint8_t)
+    void flow_drop_link(core_flow *, uint32_t)

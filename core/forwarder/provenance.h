@@ -1,0 +1,102 @@
+/* Where a message has been: what routers on its way wrote into it, as bits of the node table.
+ *
+ * Nothing of it is trusted: it is text that a peer sent and a worker pointed at.  A link remembers what its last message
+ * said, since the next one usually says the same.
+ */
+#ifndef ROUTERD_CORE_PAST_H
+#define ROUTERD_CORE_PAST_H
+
+#include "core/forwarder/arena_read.h"
+
+#define PAST_BYTES 16384u              /* of ingress and trace that are looked at: the longest way there can be */
+#define PAST_MEMO 480u                 /* of these, how much a link remembers */
+
+typedef struct core_memo {
+    uint32_t epoch, ingress_length, trace_length;
+    int origin;
+    core_mask trace;
+    uint8_t bytes[PAST_MEMO];
+} core_memo;
+
+typedef struct {
+    bool control;              /* it came over a control link, or is the router protocol's own */
+    bool own;                  /* from this process: its own receivers know it already */
+    bool overridden;           /* its address was not its link's, nor `to` */
+    bool streaming;            /* marked so by another router */
+    bool known;                /* origin and trace have been read */
+    int origin;                /* bit of the router where it came in: 0: here; -1: one that is not known */
+    core_mask trace;           /* routers it has passed */
+    const arena_content *content;      /* NULL: it says nothing of routers */
+    uint32_t block;
+    struct core_text *text;    /* what the next router is told of its address, whatever else there is; NULL: see transit_text() */
+} core_past;
+
+static const core_past PAST_NONE = {.known = true};
+
+/* One string of a list, as AMQP encodes it; false: there is none. */
+static inline bool past_string(const uint8_t *bytes, uint32_t size, uint32_t *at, const uint8_t **text, uint32_t *length)
+{
+    if (size - *at < 2) return false;
+    uint32_t head = 2;
+    if (bytes[*at] == 0xa1) {
+        *length = bytes[*at + 1];
+    } else if (bytes[*at] == 0xb1 && size - *at >= 5) {
+        head = 5;
+        *length = (uint32_t) bytes[*at + 1] << 24 | (uint32_t) bytes[*at + 2] << 16 | (uint32_t) bytes[*at + 3] << 8 | bytes[*at + 4];
+    } else {
+        return false;
+    }
+    if (size - *at - head < *length) return false;
+    *text = bytes + *at + head;
+    *at += head + *length;
+    return true;
+}
+
+static void past_parse(const core_network *n, const uint8_t *bytes, uint32_t ingress, uint32_t trace, core_past *past)
+{
+    past->origin = ingress ? network_find(n, bytes, ingress) : 0;
+    bytes += ingress;
+    const uint8_t *text;
+    for (uint32_t at = 0, length; past_string(bytes, trace, &at, &text, &length);) {
+        int bit = network_find(n, text, length);
+        if (bit >= 0) mask_set(&past->trace, (uint32_t) bit);
+    }
+}
+
+/* Reads origin and trace of a message that came over a link. */
+static void past_read(core_router *c, core_link *l, core_past *past)
+{
+    if (past->known) return;
+    past->known = true;
+    past->origin = -1;
+    uint32_t from[2] = {past->content->ingress, past->content->trace};
+    uint32_t size[2] = {past->content->ingress_length, past->content->trace_length};
+    if (size[0] > PAST_BYTES || size[1] > PAST_BYTES - size[0]) return;
+    uint8_t *bytes = c->past;
+    for (int i = 0; i < 2; i++) {
+        if (size[i] && !content_copy(&c->arena[l->worker], past->block, from[i], bytes, size[i], CONTENT_HOPS)) return;
+        bytes += size[i];
+    }
+    core_memo *m = l->memo;
+    uint32_t all = size[0] + size[1];
+    if (m && m->epoch == c->network.epoch && m->ingress_length == size[0] && m->trace_length == size[1] && all <= PAST_MEMO && !memcmp(m->bytes, c->past, all)) {
+        past->origin = m->origin;
+        past->trace = m->trace;
+        return;
+    }
+    past_parse(&c->network, c->past, size[0], size[1], past);
+    if (all > PAST_MEMO || !(m || (m = l->memo = (core_memo *) malloc(sizeof *m)))) return;
+    *m = (core_memo) {.epoch = c->network.epoch, .ingress_length = size[0], .trace_length = size[1], .origin = past->origin, .trace = past->trace};
+    memcpy(m->bytes, c->past, all);
+}
+
+/* Management is told where a receiver's deliveries came in. */
+__attribute__((noinline)) static void past_count(core_router *c, core_link *from, core_link *to, const core_past *past)
+{
+    core_past read = *past;
+    past_read(c, from, &read);
+    if (read.origin <= 0 || !(to->origins || (to->origins = (uint64_t *) calloc(NODES, sizeof *to->origins)))) return;
+    to->origins[read.origin]++;
+}
+
+#endif

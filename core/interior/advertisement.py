@@ -1,0 +1,78 @@
+"""RA: the numbers of a router's newest link state and newest list of addresses, told to all routers.
+
+Sent at intervals, shorter ones while the network is in flux, and at once when a number changed.
+"""
+
+from typing import Final, Self
+
+import msgspec
+
+from core.amqp import codec as wire
+from core.interior.message import ALL_ROUTERS, AREA, Fields, encode, texts
+
+OPCODE: Final = "RA"
+VERSION: Final = 1
+FLUX_INTERVALS: Final = 2
+# A router far away may not know yet where to send it on: news is told once more when it should.
+ECHO: Final = 1.0
+
+
+class Advertisement(msgspec.Struct, frozen=True):
+    """What a router says about itself."""
+
+    router: str
+    instance: int
+    ls_seq: int
+    mobile_seq: int
+    version: int = VERSION
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """From a body. Raises BadMessageError."""
+        return cls(
+            fields.router(),
+            fields.number("instance", 0),
+            fields.number("ls_seq"),
+            fields.number("mobile_seq"),
+            fields.number("pv", 0),
+        )
+
+    def encode(self, to: str = ALL_ROUTERS) -> bytes:
+        """The message to all routers, or to one."""
+        body = texts(
+            (
+                ("id", wire.string(self.router)),
+                ("pv", wire.long(self.version)),
+                ("area", wire.string(AREA)),
+                ("instance", wire.long(self.instance)),
+                ("ls_seq", wire.long(self.ls_seq)),
+                ("mobile_seq", wire.long(self.mobile_seq)),
+            )
+        )
+        return encode(to, OPCODE, body)
+
+
+class Schedule:
+    """When to advertise."""
+
+    def __init__(self, stable: float, flux: float) -> None:
+        self._stable = stable
+        self._flux = flux
+        self._last = float("-inf")
+        self._changed = float("-inf")
+        self._echo = float("inf")
+
+    def topology_changed(self, now: float) -> None:
+        """The network is in flux from now on, for twice the shorter interval."""
+        self._changed = now
+
+    def in_flux(self, now: float) -> bool:
+        return now - self._changed <= FLUX_INTERVALS * self._flux
+
+    def due(self, now: float) -> bool:
+        return now >= self._echo or now - self._last >= (self._flux if self.in_flux(now) else self._stable)
+
+    def sent(self, now: float, news: bool) -> None:
+        """It was; ``news``: with numbers that were not told before."""
+        self._last = now
+        self._echo = now + ECHO if news else float("inf")

@@ -1,0 +1,108 @@
+"""HELLO: who is at the other end of each control link, and does it hear us?
+
+A router greets every neighbour each interval with the names of those it has heard lately. A neighbour is up
+only while it says that it hears us.
+"""
+
+from typing import Final, Self
+
+import msgspec
+
+from core.amqp import codec as wire
+from core.interior.linkstate import LARGEST_COST
+from core.interior.message import (
+    AREA,
+    HELLO_ADDRESS,
+    BadMessageError,
+    Fields,
+    encode,
+    is_router,
+    texts,
+)
+
+OPCODE: Final = "HELLO"
+VERSION: Final = 1
+MOST_SEEN: Final = 1024
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """A greeting."""
+
+    router: str
+    instance: int
+    seen: frozenset[str]
+    version: int = VERSION
+    cost: int = 0  # of the connection, by the configuration at its end; 0: it does not say
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """From a body. Raises BadMessageError."""
+        seen = fields.sequence("seen", MOST_SEEN)
+        cost = fields.number("cost", 0)
+        if cost > LARGEST_COST:
+            raise BadMessageError("its cost is too large")
+        return cls(
+            fields.router(),
+            fields.number("instance", 0),
+            frozenset(router for router in seen if is_router(router)),
+            fields.number("pv", 0),
+            cost,
+        )
+
+
+def greeting(me: str, instance: int, seen: list[str], cost: int = 0) -> bytes:
+    """The message; ``cost`` only to those of our kind, which others do not know: 0."""
+    fields = [
+        ("id", wire.string(me)),
+        ("pv", wire.long(VERSION)),
+        ("area", wire.string(AREA)),
+        ("instance", wire.long(instance)),
+        ("seen", wire.sequence(map(wire.string, seen))),
+    ]
+    if cost:
+        fields.append(("cost", wire.long(cost)))
+    return encode(HELLO_ADDRESS, OPCODE, texts(fields))
+
+
+class Greeter:
+    """Whom we have heard lately, and when the next greeting is due."""
+
+    def __init__(self, me: str, instance: int, interval: float, max_age: float) -> None:
+        self._me = me
+        self._instance = instance
+        self._interval = interval
+        self._max_age = max_age
+        self._heard: dict[str, float] = {}
+        self._seen: list[str] = []
+        self._said: dict[int, bytes] = {}  # by cost, as long as we hear the same ones
+        self._due = float("-inf")
+
+    def heard(self, router: str, now: float) -> None:
+        """A greeting came from this router."""
+        self._heard[router] = now
+
+    def forget(self, router: str) -> None:
+        """Its control link is gone: it is told so as soon as there is another."""
+        self._heard.pop(router, None)
+
+    def message(self, cost: int) -> bytes:
+        """What to say now over a connection of this cost; 0: nothing about it."""
+        seen = sorted(self._heard)
+        if self._seen != seen:
+            self._seen, self._said = seen, {}
+        if cost not in self._said:
+            self._said[cost] = greeting(self._me, self._instance, seen, cost)
+        return self._said[cost]
+
+    def expire(self, now: float) -> None:
+        """Forget who has been silent for too long."""
+        for router in [router for router, at in self._heard.items() if now - at > self._max_age]:
+            del self._heard[router]
+
+    def due(self, now: float) -> bool:
+        """Whether to greet now; asked once per tick."""
+        if now < self._due:
+            return False
+        # Ticks come a little early or late: what is due is counted from when it was, unless that is long ago.
+        self._due = max(self._due + self._interval, now + self._interval / 2)
+        return True

@@ -1,0 +1,101 @@
+"""LSR and LSU: asking a router for its neighbours and their costs, and telling one's own."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import msgspec
+
+from core.amqp import codec as wire
+from core.interior.message import AREA, BadMessageError, Fields, encode, is_router, router_address, texts
+
+REQUEST: Final = "LSR"
+UPDATE: Final = "LSU"
+VERSION: Final = 1
+# A router has at most as many neighbours as there are other routers.
+MOST_PEERS: Final = 127
+LARGEST_COST: Final = 2**31 - 1
+
+
+class LinkStateRequest(msgspec.Struct, frozen=True):
+    """Somebody asks for our link state."""
+
+    router: str
+    version: int = VERSION
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """From a body. Raises BadMessageError."""
+        return cls(fields.router(), fields.number("pv", 0))
+
+    def encode(self, to: str) -> bytes:
+        """The message to the router asked."""
+        body = texts(
+            (
+                ("id", wire.string(self.router)),
+                ("pv", wire.long(self.version)),
+                ("area", wire.string(AREA)),
+            )
+        )
+        return encode(router_address(to), REQUEST, body)
+
+
+class LinkStateUpdate(msgspec.Struct, frozen=True):
+    """A router's neighbours with the costs of the links to them."""
+
+    router: str
+    instance: int
+    ls_seq: int
+    peers: dict[str, int]
+    version: int = VERSION
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """From a body. Raises BadMessageError."""
+        router = fields.router()
+        state = Fields(fields.mapping("ls"))
+        if state.router() != router:
+            raise BadMessageError("its link state is another router's")
+        return cls(
+            router,
+            fields.number("instance", 0),
+            state.number("ls_seq"),
+            _peers(state.mapping("peers"), router),
+            fields.number("pv", 0),
+        )
+
+    def encode(self, to: str) -> bytes:
+        """The message to an address."""
+        state = texts(
+            (
+                ("id", wire.string(self.router)),
+                ("area", wire.string(AREA)),
+                ("ls_seq", wire.long(self.ls_seq)),
+                ("peers", _encoded_peers(self.peers)),
+            )
+        )
+        body = texts(
+            (
+                ("id", wire.string(self.router)),
+                ("pv", wire.long(self.version)),
+                ("area", wire.string(AREA)),
+                ("instance", wire.long(self.instance)),
+                ("ls_seq", wire.long(self.ls_seq)),
+                ("ls", state),
+            )
+        )
+        return encode(to, UPDATE, body)
+
+
+def _encoded_peers(peers: Mapping[str, int]) -> bytes:
+    return texts((peer, wire.long(cost)) for peer, cost in peers.items())
+
+
+def _peers(peers: dict[Any, Any], router: str) -> dict[str, int]:
+    if len(peers) > MOST_PEERS:
+        raise BadMessageError(f"it has more than {MOST_PEERS} peers")
+    for peer, cost in peers.items():
+        if not is_router(peer) or peer == router:
+            raise BadMessageError("one of its peers is no other router's name")
+        if type(cost) is not int or not 0 < cost <= LARGEST_COST:
+            raise BadMessageError("the cost of one of its peers is no number from 1")
+    return peers

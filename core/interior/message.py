@@ -1,0 +1,164 @@
+"""The envelope of all control messages, and how their fields are read.
+
+header {durable=false}, properties {to}, application-properties {opcode}, and a map as amqp-value.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from core.amqp import codec as wire
+from shm.contract.sections import section_code
+
+AREA: Final = "0"
+LONGEST_ID: Final = 127
+_LARGEST: Final = 2**63 - 1
+
+HELLO_ADDRESS: Final = "amqp:/_local/qdhello"
+ALL_ROUTERS: Final = "amqp:/_topo/0/all/qdrouter"
+NEXT_ROUTER: Final = "amqp:/_local/qdrouter"
+ALL_MOBILE: Final = "amqp:/_topo/0/all/qdrouter.ma"
+MOBILE_SUFFIX: Final = ".ma"
+
+_HEADER, _DELIVERY, _ANNOTATIONS, _PROPERTIES, _APPLICATION, _VALUE, _FOOTER = (
+    0x70,
+    0x71,
+    0x72,
+    0x73,
+    0x74,
+    0x77,
+    0x78,
+)
+_TO: Final = 2
+_MANDATORY: Final = object()
+
+
+class BadMessageError(Exception):
+    """A control message that its sender should not have sent. The text says why, and has no numbers of
+    its own: it is also the kind by which complaints are counted.
+    """
+
+
+class Control(msgspec.Struct, frozen=True):
+    """A control message as it came."""
+
+    to: str
+    opcode: str
+    body: dict[Any, Any]
+
+
+def router_address(router: str) -> str:
+    """Where one router takes LSR and LSU."""
+    return f"amqp:/_topo/{AREA}/{router}/qdrouter"
+
+
+def mobile_address(router: str) -> str:
+    """Where one router takes MAR and MAU."""
+    return f"amqp:/_topo/{AREA}/{router}/qdrouter{MOBILE_SUFFIX}"
+
+
+def addressee(to: str) -> str:
+    """The router's name in an address like those above; empty in others."""
+    parts = to.removeprefix("amqp:").removeprefix("/").split("/")
+    return parts[2] if len(parts) == 4 and parts[0] == "_topo" else ""
+
+
+def encode(to: str, opcode: str, body: bytes) -> bytes:
+    """A message from its address, opcode and encoded body."""
+    return b"".join(
+        (
+            wire.section(_HEADER, wire.sequence([wire.FALSE])),
+            wire.section(_PROPERTIES, wire.sequence([wire.NULL, wire.NULL, wire.string(to)])),
+            wire.section(_APPLICATION, wire.mapping([(wire.string("opcode"), wire.string(opcode))])),
+            wire.section(_VALUE, body),
+        )
+    )
+
+
+def texts(pairs: Iterable[tuple[str, bytes]]) -> bytes:
+    """A body whose keys are strings."""
+    return wire.mapping((wire.string(key), value) for key, value in pairs)
+
+
+def symbols(pairs: Iterable[tuple[str, bytes]]) -> bytes:
+    """A body whose keys are symbols."""
+    return wire.mapping((wire.symbol(key), value) for key, value in pairs)
+
+
+def decode(content: bytes) -> Control:
+    """A control message from its bytes. Raises BadMessageError."""
+    try:
+        parts = sections(content)
+    except wire.WireError as error:
+        raise BadMessageError(str(error)) from error
+    properties = parts.get(_PROPERTIES)
+    to = properties[_TO] if isinstance(properties, list) and len(properties) > _TO else None
+    application = parts.get(_APPLICATION)
+    opcode = application.get("opcode") if isinstance(application, dict) else None
+    if not isinstance(to, str) or not isinstance(opcode, str):
+        raise BadMessageError("it has no address or no opcode")
+    body = parts.get(_VALUE)
+    if not isinstance(body, dict):
+        raise BadMessageError("its body is not a map")
+    return Control(to, opcode, body)
+
+
+def sections(content: bytes) -> dict[int, Any]:
+    """The values of the sections, which must come in their order and once each."""
+    parser = wire.Parser(content)
+    found: dict[int, Any] = {}
+    last = 0
+    while not parser.finished:
+        value = parser.value()
+        code = section_code(value.descriptor) if isinstance(value, wire.Described) else None
+        if code is None or not _HEADER <= code <= _FOOTER or code <= last:
+            raise BadMessageError("its sections are not those of a message")
+        last = code
+        found[code] = value.value
+    return found
+
+
+class Fields:
+    """The fields of a body, each of the type it must have."""
+
+    def __init__(self, body: dict[Any, Any]) -> None:
+        self._body = body
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._body
+
+    def router(self, name: str = "id") -> str:
+        """A router's name."""
+        value = self._body.get(name)
+        if not is_router(value):
+            raise BadMessageError(f"its {name} is no router's name")
+        return str(value)
+
+    def number(self, name: str, default: object = _MANDATORY) -> int:
+        """A whole number that is not negative."""
+        value = self._body.get(name, default)
+        if type(value) is not int or not 0 <= value <= _LARGEST:
+            raise BadMessageError(f"its {name} is no number from 0")
+        return value
+
+    def sequence(self, name: str, most: int) -> list[Any]:
+        """A list of at most so many values."""
+        value = self._body.get(name)
+        if not isinstance(value, list):
+            raise BadMessageError(f"its {name} is no list")
+        if len(value) > most:
+            raise BadMessageError(f"its {name} has more than {most} entries")
+        return value
+
+    def mapping(self, name: str) -> dict[Any, Any]:
+        """A map."""
+        value = self._body.get(name)
+        if not isinstance(value, dict):
+            raise BadMessageError(f"its {name} is no map")
+        return value
+
+
+def is_router(value: object) -> bool:
+    """Whether this can be the name of a router."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and "/" not in value

@@ -1,0 +1,400 @@
+"""The protocol of one interior router: takes messages and time, gives messages and tables.
+
+Each message goes to the file that knows it; what every message has in common (its envelope, versions,
+complaints about peers that lie) is in here, and so is the order in which things are said: addresses
+before the advertisement of their number.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import Identity
+from core.interior import advertisement, dispatch, hello, linkstate, mobile, skupper
+from core.interior.advertisement import Advertisement, Schedule
+from core.interior.duplicate_id import Twins
+from core.interior.hello import Greeter, Hello
+from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
+from core.interior.message import (
+    ALL_MOBILE,
+    ALL_ROUTERS,
+    HELLO_ADDRESS,
+    NEXT_ROUTER,
+    BadMessageError,
+    Control,
+    Fields,
+    addressee,
+    decode,
+    mobile_address,
+    router_address,
+)
+from core.interior.mobile import MobileRequest, MobileUpdate
+from core.interior.neighbours import Neighbour, Neighbours
+from core.interior.nodes import Node, NodeView
+from core.interior.port import NetworkSettings, Outlet
+from core.interior.sync import Answer, MobileSync
+from core.interior.topology import Topology
+from core.interior.view import views
+from core.process.complaints import Complaints
+
+HELLO_LOG = logging.getLogger("ROUTER_HELLO")
+LS_LOG = logging.getLogger("ROUTER_LS")
+MA_LOG = logging.getLogger("ROUTER_MA")
+
+# How long a router that was asked for its link state may take.
+PATIENCE: Final = 2.0
+# A neighbour of another make must have heard of our instance before it is told addresses: who reads addresses
+# there is not who reads advertisements, and what comes before news of a restart may get lost with it.
+INTRODUCTION: Final = 1.0
+
+_VERSIONS: Final = {
+    hello.OPCODE: hello.VERSION,
+    advertisement.OPCODE: advertisement.VERSION,
+    linkstate.REQUEST: linkstate.VERSION,
+    linkstate.UPDATE: linkstate.VERSION,
+    mobile.REQUEST: dispatch.VERSION,
+    mobile.UPDATE: dispatch.VERSION,
+}
+_LOGS: Final = {hello.OPCODE: HELLO_LOG, mobile.REQUEST: MA_LOG, mobile.UPDATE: MA_LOG}
+
+
+class Network:
+    """This router among the others.
+
+    ``instance`` tells this life of the router from earlier ones (``twins.instance``).
+    Call `tick` once per second, and after everything else that was called.
+    """
+
+    def __init__(self, me: Identity, instance: int, settings: NetworkSettings, outlet: Outlet) -> None:
+        self._me = me.router_id
+        self._instance = instance
+        self._settings = settings
+        self._outlet = outlet
+        self._complaints = Complaints()
+        self._twins = Twins(self._me, instance, self._complaints)
+        self._neighbours = Neighbours()
+        self._topology = Topology(self._me, settings, outlet, self._complaints)
+        self._sync = MobileSync(self._me, outlet)
+        self._topology.on_flush = self._sync.flush
+        self._greeter = Greeter(self._me, instance, settings.hello_interval, settings.hello_max_age)
+        self._schedule = Schedule(settings.ra_interval, settings.ra_interval_flux)
+        self._handlers: dict[str, Callable[[Neighbour, Fields, float], None]] = {
+            hello.OPCODE: self._hello,
+            advertisement.OPCODE: self._advertisement,
+            linkstate.REQUEST: self._link_state_request,
+            linkstate.UPDATE: self._link_state_update,
+            mobile.REQUEST: self._mobile_request,
+            mobile.UPDATE: self._mobile_update,
+        }
+
+    # -- what happens to this router ---------------------------------------------------------------------
+
+    def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int = 0) -> None:
+        """The control links of a connection to another router are open. ``cost`` is that of our end,
+        ``told`` what the peer's OPEN says; 0: nothing."""
+        known = Neighbour(neighbour, cost, dialect, told)
+        self._neighbours.add(known)
+        self._greet(known)
+
+    def neighbour_cost(self, neighbour: int, cost: int) -> None:
+        """Our end's cost of a connection is another one now: its peer is told at once."""
+        known = self._neighbours.get(neighbour)
+        if known is not None:
+            known.own_cost = cost
+            self._greet(known)
+            self._choose_link(known.router)
+
+    def _greet(self, one: Neighbour) -> None:
+        self._outlet.send(HELLO_ADDRESS, self._greeter.message(one.own_cost if one.ours else 0), one.number)
+
+    def neighbour_lost(self, neighbour: int) -> None:
+        """A connection to another router, or its control link, is gone."""
+        known = self._neighbours.pop(neighbour)
+        if known is None or not known.router:
+            return
+        LS_LOG.info("the link to %s is lost", known.name)
+        if not any(other.router == known.router for other in self._neighbours):
+            self._greeter.forget(known.router)
+        self._choose_link(known.router)
+
+    def local_address(self, key: str, treatment: int) -> None:
+        """This router has receivers of an address; again when its treatment changes."""
+        self._sync.local_address(key, treatment)
+
+    def local_address_gone(self, key: str) -> None:
+        """The last receiver of an address is gone."""
+        self._sync.local_address_gone(key)
+
+    def _choose_link(self, router: str) -> None:
+        node = self._topology.nodes.get(router)
+        if node is not None:
+            self._topology.set_link(node, self._neighbours.best(router))
+
+    # -- messages ----------------------------------------------------------------------------------------
+
+    def received(self, neighbour: int, content: bytes, now: float) -> None:
+        """A control message from a neighbour's control link: to `qdhello`, `qdrouter` or `qdrouter.ma`.
+
+        Also one to another router's `qdrouter.ma` whose next hop is on the other side of a border between
+        dialects. A message that its sender should not have sent is dropped, and that is said.
+        """
+        known = self._neighbours.get(neighbour)
+        if known is None:
+            return
+        what, log = "a control message", LS_LOG
+        try:
+            control = decode(content)
+            handler = self._handlers.get(control.opcode)
+            if handler is None:
+                raise BadMessageError("its opcode is none that there is")
+            what = control.opcode
+            log = _LOGS.get(what, LS_LOG)
+            fields = Fields(control.body)
+            if fields.number("pv", 0) > self._newest(what, known):
+                raise BadMessageError("its protocol version is newer than this router's")
+            if addressee(control.to) in ("", "all", self._me):
+                handler(known, fields, now)
+            else:
+                self._across(known, control, fields, content)
+        except BadMessageError as error:
+            self._complaints.say(
+                log, logging.WARNING, known.name, f"sent {what} that is ignored: {error}", now
+            )
+
+    @staticmethod
+    def _newest(what: str, neighbour: Neighbour) -> int:
+        """The newest version of a message on a neighbour's side of the border."""
+        theirs = neighbour.skupper and what in (mobile.REQUEST, mobile.UPDATE)
+        return skupper.VERSION if theirs else _VERSIONS[what]
+
+    def _hello(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
+        message = Hello.read(fields)
+        if message.router == self._me:
+            where = f"the neighbour on connection {neighbour.number}"
+            self._twins.of_this(HELLO_LOG, message.instance, now, where)
+            return
+        if neighbour.router not in ("", message.router):
+            raise BadMessageError("it has another name than before")
+        if self._twins.of_neighbour(self._neighbours, neighbour, message, now):
+            return
+        first = not neighbour.router
+        neighbour.router, neighbour.instance = message.router, message.instance
+        if neighbour.ours and message.cost:
+            neighbour.told_cost = message.cost
+        self._greeter.heard(message.router, now)
+        if first:
+            # Not to let it wait a whole interval for the news that we hear it.
+            self._greet(neighbour)
+        if self._me not in message.seen:
+            return
+        node = self._topology.learn(message.router, now)
+        if node is None:
+            return
+        node.version = message.version
+        self._topology.restarted(node, message.instance, now)
+        new = not neighbour.up
+        if new:
+            neighbour.since = now
+        neighbour.confirmed = now
+        self._choose_link(message.router)
+        if new and neighbour.ours:
+            for update in self._topology.states(self._instance):
+                self._outlet.send(NEXT_ROUTER, update.encode(NEXT_ROUTER), neighbour.number)
+
+    def _advertisement(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
+        message = Advertisement.read(fields)
+        node = self._speaker(message.router, message.instance, message.version, now)
+        if node is None:
+            return
+        node.seen = now
+        if message.ls_seq > node.ls_seq:
+            self._topology.wanted.add(node.router)
+            if message.ls_seq > node.ls_asked:
+                node.ls_asked = message.ls_seq
+                node.asked = float("-inf")
+        self._sync.advertised(node, message.mobile_seq)
+
+    def _speaker(self, router: str, instance: int, version: int, now: float) -> Node | None:
+        """The node that a flooded message is from, if it is to be believed."""
+        if router == self._me:
+            self._twins.of_this(LS_LOG, instance, now, "one somewhere in the network")
+            return None
+        node = self._topology.learn(router, now)
+        if node is None or self._twins.disbelieved(node, instance, now):
+            return None
+        node.version = version
+        self._topology.restarted(node, instance, now)
+        return node
+
+    def _link_state_request(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
+        message = LinkStateRequest.read(fields)
+        if message.router == self._me:
+            return
+        node = self._topology.learn(message.router, now)
+        # One that asks before we know a way to it is reached by the way that it asked by.
+        way = None if node is not None and node.reachable else neighbour.number
+        to = router_address(message.router)
+        self._outlet.send(to, self._topology.own_state(self._instance).encode(to), way)
+        if self._sync.seq:
+            # Who has no links of ours has no addresses either, and need not wait for the next advertisement.
+            self._outlet.send(to, self._numbers().encode(to), way)
+
+    def _link_state_update(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
+        message = LinkStateUpdate.read(fields)
+        known = self._topology.nodes.get(message.router)
+        if known is not None and message.instance < (known.instance or 0):
+            # Somebody has not heard yet that it restarted.
+            return
+        node = self._speaker(message.router, message.instance, message.version, now)
+        if node is None:
+            return
+        if message.ls_seq >= node.ls_asked:
+            self._topology.wanted.discard(node.router)
+        if message.ls_seq > node.ls_seq:
+            self._topology.set_state(node, message.ls_seq, message.peers, now)
+            self._relay(message, neighbour)
+
+    def _relay(self, update: LinkStateUpdate, source: Neighbour | None) -> None:
+        """Newer links are told to every neighbour of our kind, which needs no tables and so works while they
+        are wrong; others ask when they see the number in an advertisement.
+        """
+        content = update.encode(NEXT_ROUTER)
+        for neighbour in self._neighbours:
+            if neighbour.ours and neighbour.up and neighbour is not source:
+                self._outlet.send(NEXT_ROUTER, content, neighbour.number)
+
+    def _mobile_request(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
+        message = MobileRequest.read(fields)
+        node = self._topology.nodes.get(message.router)
+        update = self._sync.asked(message)
+        if update is not None and node is not None:
+            way = None if node.reachable else neighbour.number
+            self._answer(Answer(mobile_address(message.router), update, way))
+
+    def _mobile_update(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
+        message = MobileUpdate.read(fields)
+        if message.router == self._me:
+            return
+        node = self._topology.nodes.get(message.router)
+        if node is None:
+            # Without its instance there is no telling which life it is from; the advertisement brings it.
+            return
+        before = self._sync.seq_of(node.router)
+        for answer in self._sync.updated(node, message):
+            self._answer(answer)
+        if not message.absolute and self._sync.seq_of(node.router) != before:
+            self._translate(message, neighbour)
+
+    def _translate(self, update: MobileUpdate, source: Neighbour) -> None:
+        """What changed on one side of the border is told to all on the other, who so learn of it in the order
+        of the way to them: one that knows an address may send at once, and those between have to know it.
+        """
+        version = dispatch.VERSION if source.skupper else skupper.VERSION
+        other = MobileUpdate(update.router, update.mobile_seq, update.present, update.gone, version=version)
+        content = None
+        for link in self._next_hop_links():
+            if link.skupper != source.skupper:
+                content = content or other.encode(ALL_MOBILE)
+                self._outlet.send(ALL_MOBILE, content, link.number)
+
+    def _across(self, neighbour: Neighbour, control: Control, fields: Fields, content: bytes) -> None:
+        """A message for a router on the other side of the border. Only requests need an answer in another
+        dialect: an answer is already in that of who asked.
+        """
+        node = self._topology.nodes.get(addressee(control.to))
+        if control.opcode != mobile.REQUEST:
+            self._outlet.send(control.to, content, None)
+            return
+        request = MobileRequest.read(fields)
+        if node is not None and self._topology.nodes.get(request.router) is not None:
+            for answer in self._sync.asked_for(node, request, neighbour.number):
+                self._answer(answer)
+
+    def _answer(self, answer: Answer) -> None:
+        self._outlet.send(answer.to, answer.update.encode(answer.to), answer.neighbour)
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Let time and everything that was called since the last one have their effects."""
+        self._greeter.expire(now)
+        for neighbour in self._neighbours.expire(now - self._settings.hello_max_age):
+            HELLO_LOG.info("%s is silent: it has not said for too long that it hears us", neighbour.name)
+            self._choose_link(neighbour.router)
+        own_changed = self._topology.tick(now)
+        if own_changed:
+            self._relay(self._topology.own_state(self._instance), None)
+        if self._topology.changed_at == now:
+            self._schedule.topology_changed(now)
+        if self._greeter.due(now):
+            for neighbour in self._neighbours:
+                self._greet(neighbour)
+        self._ask(now)
+        news = None if self._introducing(now) else self._sync.news(now)
+        if news is not None:
+            self._flood(news)
+        changed = own_changed or news is not None
+        if changed or (self._neighbours and self._schedule.due(now)):
+            self._advertise(now, changed)
+
+    def _introducing(self, now: float) -> bool:
+        """A neighbour of another make has only just met us."""
+        return any(
+            neighbour.up and not neighbour.ours and now - neighbour.since < INTRODUCTION
+            for neighbour in self._neighbours
+        )
+
+    def _ask(self, now: float) -> None:
+        nodes = self._topology.nodes
+        for router in sorted(self._topology.wanted):
+            node = nodes.get(router)
+            if node is not None and node.reachable and now - node.asked >= PATIENCE:
+                node.asked = now
+                request = LinkStateRequest(self._me).encode(node.router)
+                self._outlet.send(router_address(node.router), request, None)
+        for node, have_seq in self._sync.requests(nodes, now):
+            version = skupper.VERSION if self._by_skupper(node) else dispatch.VERSION
+            request_ = MobileRequest(self._me, have_seq, version)
+            self._outlet.send(mobile_address(node.router), request_.encode(node.router), None)
+
+    def _by_skupper(self, node: Node) -> bool:
+        hop = self._topology.nodes.get(node.next_hop)
+        return hop is not None and hop.link is not None and hop.link.skupper
+
+    def _flood(self, update: MobileUpdate) -> None:
+        """To all routers; where a skupper router is a neighbour, in each one's dialect."""
+        links = self._next_hop_links()
+        if not links:
+            return
+        if not any(link.skupper for link in links):
+            self._outlet.send(ALL_MOBILE, update.encode(ALL_MOBILE), None)
+            return
+        other = msgspec.structs.replace(update, version=skupper.VERSION)
+        plain, translated = update.encode(ALL_MOBILE), other.encode(ALL_MOBILE)
+        for link in links:
+            self._outlet.send(ALL_MOBILE, translated if link.skupper else plain, link.number)
+
+    def _next_hop_links(self) -> list[Neighbour]:
+        nodes = self._topology.nodes
+        hops = {node.next_hop for node in nodes if node.reachable}
+        return [hop.link for name in sorted(hops) if (hop := nodes.get(name)) and hop.link]
+
+    def _advertise(self, now: float, news: bool) -> None:
+        self._schedule.sent(now, news)
+        self._outlet.send(ALL_ROUTERS, self._numbers().encode(), None)
+
+    def _numbers(self) -> Advertisement:
+        return Advertisement(self._me, self._instance, self._topology.ls_seq, self._sync.seq)
+
+    # -- for management --------------------------------------------------------------------------------------
+
+    @property
+    def last_change(self) -> int:
+        """When the network changed last, seconds of the clock that `tick` is told; 0: never."""
+        return self._topology.last_change
+
+    def nodes(self) -> list[NodeView]:
+        """All routers, this one first."""
+        return views(self._me, self._instance, self._topology)

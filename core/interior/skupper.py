@@ -1,0 +1,84 @@
+"""MAU as skupper-router has it (version 2): entries are lists, keys have no phase, and there are no link
+routes.
+
+Entries: `[key, treatment, count of senders]`, in ``del`` `[key]`. Its treatments lack linkBalanced.
+Addresses that one side has no words for (link routes, phases; other networks) are not told to it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from core.amqp import codec as wire
+from core.interior.message import BadMessageError, Fields
+
+VERSION: Final = 2
+
+# By our numbers, which are qpid-dispatch's; what is not here is left to the receiver's configuration.
+_TREATMENTS: Final = {0: 0, 1: 1, 2: 2, 3: 3, 5: 4}
+_OURS: Final = {theirs: ours for ours, theirs in _TREATMENTS.items()}
+_UNKNOWN: Final = -1
+_NO_SENDERS: Final = 0
+
+
+def to_skupper(key: str) -> str | None:
+    """A key as skupper-router spells it, if it has such addresses."""
+    if key.startswith("M0"):
+        return f"M{key[2:]}"
+    return key if key.startswith("H") else None
+
+
+def from_skupper(key: str) -> str | None:
+    """A key as it is spelled everywhere else, if others have such addresses."""
+    if key.startswith("M") and len(key) > 1:
+        return f"M0{key[1:]}"
+    return key if key.startswith("H") and len(key) > 1 else None
+
+
+def present(fields: Fields, name: str, most: int) -> dict[str, int]:
+    """The entries of ``add`` or ``exist``. Raises BadMessageError."""
+    result: dict[str, int] = {}
+    for entry in _entries(fields, name, most):
+        key = from_skupper(entry[0])
+        if key is not None:
+            hint = entry[1] if len(entry) > 1 else _UNKNOWN
+            result[key] = _OURS.get(hint, _UNKNOWN) if type(hint) is int else _UNKNOWN
+    return result
+
+
+def gone(fields: Fields, most: int) -> tuple[str, ...]:
+    """The entries of ``del``. Raises BadMessageError."""
+    keys = (from_skupper(entry[0]) for entry in _entries(fields, "del", most))
+    return tuple(key for key in keys if key is not None)
+
+
+def _entries(fields: Fields, name: str, most: int) -> list[list[Any]]:
+    entries = fields.sequence(name, most)
+    if not all(isinstance(entry, list) and entry and isinstance(entry[0], str) for entry in entries):
+        raise BadMessageError(f"its {name} has what is no address")
+    return entries
+
+
+def all_of(addresses: Mapping[str, int]) -> Iterable[tuple[str, bytes]]:
+    return (("exist", _with_treatments(addresses)),)
+
+
+def changes(added: Mapping[str, int], removed: Iterable[str]) -> Iterable[tuple[str, bytes]]:
+    keys = (key for key in map(to_skupper, removed) if key is not None)
+    return (
+        ("add", _with_treatments(added)),
+        ("del", wire.sequence(wire.sequence([wire.string(key)]) for key in keys)),
+    )
+
+
+def _with_treatments(addresses: Mapping[str, int]) -> bytes:
+    return wire.sequence(
+        wire.sequence(
+            (
+                wire.string(key),
+                wire.integer(_TREATMENTS.get(treatment, _UNKNOWN)),
+                wire.integer(_NO_SENDERS),
+            )
+        )
+        for ours, treatment in addresses.items()
+        if (key := to_skupper(ours)) is not None
+    )

@@ -1,0 +1,202 @@
+"""Addresses with receivers: ours told to the other routers, theirs mapped to them.
+
+Changes are told once per second, all together, with the next sequence number (MAU). Who misses one, or
+sees a higher number in an advertisement, asks (MAR) and is told everything. A request that must not cross
+to the side of the other dialect is answered here on behalf of the router it is for, with what that router
+has told us.
+"""
+
+import logging
+from typing import Final
+
+import msgspec
+
+from core.interior.message import mobile_address
+from core.interior.mobile import MobileRequest, MobileUpdate
+from core.interior.nodes import Node, Nodes
+from core.interior.port import Outlet
+
+LOGGER = logging.getLogger("ROUTER_MA")
+
+INTERVAL: Final = 1.0
+# How long an answer may take before the question is asked again.
+PATIENCE: Final = 2.0
+_NEVER: Final = float("-inf")
+
+
+class Remote:
+    """What a router has told us of its addresses."""
+
+    __slots__ = ("addresses", "asked", "seq", "waiting")
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.addresses: dict[str, int] = {}
+        self.asked = _NEVER
+        # Who asked us, by name, for more than we have ourselves, and over which connection.
+        self.waiting: dict[str, tuple[MobileRequest, int]] = {}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A message to one router; over a connection, or by the way to that router."""
+
+    to: str
+    update: MobileUpdate
+    neighbour: int | None
+
+
+class MobileSync:
+    """The addresses of all routers."""
+
+    def __init__(self, me: str, outlet: Outlet) -> None:
+        self._me = me
+        self._outlet = outlet
+        self._told: dict[str, int] = {}
+        self._changes: dict[str, int | None] = {}
+        self._told_at = _NEVER
+        self._remotes: dict[str, Remote] = {}
+        # Those that have told others more than us.
+        self._behind: set[str] = set()
+        self.seq = 0
+
+    # -- ours ----------------------------------------------------------------------------------------------
+
+    def local_address(self, key: str, treatment: int) -> None:
+        """There are receivers of an address here, or its treatment is another one now."""
+        self._change(key, treatment)
+
+    def local_address_gone(self, key: str) -> None:
+        """The last receiver is gone."""
+        self._change(key, None)
+
+    def _change(self, key: str, treatment: int | None) -> None:
+        if self._told.get(key) == treatment:
+            self._changes.pop(key, None)
+        else:
+            self._changes[key] = treatment
+
+    def news(self, now: float) -> MobileUpdate | None:
+        """What changed since it was last told, at most once per second."""
+        if not self._changes or now - self._told_at < INTERVAL:
+            return None
+        self._told_at = now
+        self.seq += 1
+        added = {key: treatment for key, treatment in self._changes.items() if treatment is not None}
+        gone = tuple(key for key, treatment in self._changes.items() if treatment is None)
+        for key in gone:
+            del self._told[key]
+        self._told.update(added)
+        self._changes.clear()
+        LOGGER.debug("addresses %d: %d added, %d gone", self.seq, len(added), len(gone))
+        return MobileUpdate(self._me, self.seq, added, gone)
+
+    def asked(self, request: MobileRequest) -> MobileUpdate | None:
+        """The answer to a router that asks for our addresses; none if it has the newest."""
+        if request.have_seq >= self.seq:
+            return None
+        return MobileUpdate(self._me, self.seq, self._told, absolute=True, version=request.version)
+
+    # -- theirs --------------------------------------------------------------------------------------------
+
+    def _remote(self, router: str) -> Remote:
+        return self._remotes.setdefault(router, Remote())
+
+    def seq_of(self, router: str) -> int:
+        remote = self._remotes.get(router)
+        return 0 if remote is None else remote.seq
+
+    def advertised(self, node: Node, seq: int) -> None:
+        """A router has addresses of this number. One that counts backwards has begun anew: so do we."""
+        if seq == 0:
+            self.flush(node)
+        known = self.seq_of(node.router)
+        if seq == known:
+            return
+        remote = self._remote(node.router)
+        if seq < known:
+            remote.seq = 0
+        self._behind.add(node.router)
+
+    def requests(self, nodes: Nodes, now: float) -> list[tuple[Node, int]]:
+        """Whom to ask now, and what we have of them."""
+        due = []
+        for router in sorted(self._behind):
+            remote = self._remote(router)
+            node = nodes.get(router)
+            if node is not None and node.reachable and now - remote.asked >= PATIENCE:
+                remote.asked = now
+                due.append((node, remote.seq))
+        return due
+
+    def updated(self, node: Node, update: MobileUpdate) -> list[Answer]:
+        """A router's addresses, or what changed among them. Returns what others were waiting for."""
+        remote = self._remote(node.router)
+        if update.absolute:
+            self._replace(node, remote, update)
+        elif update.mobile_seq == remote.seq + 1:
+            self._apply(node, remote, update)
+        else:
+            # An old one is another copy of what we have.
+            if update.mobile_seq > remote.seq:
+                self._behind.add(node.router)
+            return []
+        remote.seq = update.mobile_seq
+        remote.asked = _NEVER
+        self._behind.discard(node.router)
+        LOGGER.debug("router %s has %d addresses at %d", node.router, len(remote.addresses), remote.seq)
+        return self._waiting_for(node.router, remote)
+
+    def _replace(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
+        for key in [key for key in remote.addresses if key not in update.present]:
+            self._unmap(node, remote, key)
+        self._map(node, remote, update)
+
+    def _apply(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
+        for key in update.gone:
+            if key in remote.addresses:
+                self._unmap(node, remote, key)
+        self._map(node, remote, update)
+
+    def _map(self, node: Node, remote: Remote, update: MobileUpdate) -> None:
+        for key, treatment in update.present.items():
+            if remote.addresses.get(key) != treatment:
+                remote.addresses[key] = treatment
+                self._outlet.map_destination(key, node.bit, treatment)
+
+    def _unmap(self, node: Node, remote: Remote, key: str) -> None:
+        del remote.addresses[key]
+        self._outlet.unmap_destination(key, node.bit)
+
+    def flush(self, node: Node) -> None:
+        """A router's addresses are not to be trusted any more: it restarted, or cannot be reached."""
+        for other in self._remotes.values():
+            other.waiting.pop(node.router, None)
+        self._behind.discard(node.router)
+        remote = self._remotes.pop(node.router, None)
+        if remote is None:
+            return
+        for key in remote.addresses:
+            self._outlet.unmap_destination(key, node.bit)
+        if remote.addresses:
+            LOGGER.info("%d addresses of router %s are gone with it", len(remote.addresses), node.router)
+
+    # -- on behalf of others -------------------------------------------------------------------------------
+
+    def asked_for(self, node: Node, request: MobileRequest, neighbour: int) -> list[Answer]:
+        """A router asks one on the other side of the border for its addresses: answered as soon as we
+        know.
+        """
+        remote = self._remote(node.router)
+        remote.waiting[request.router] = (request, neighbour)
+        return self._waiting_for(node.router, remote)
+
+    def _waiting_for(self, router: str, remote: Remote) -> list[Answer]:
+        answers = []
+        for asker, (request, neighbour) in list(remote.waiting.items()):
+            if remote.seq > request.have_seq:
+                del remote.waiting[asker]
+                update = MobileUpdate(
+                    router, remote.seq, remote.addresses, absolute=True, version=request.version
+                )
+                answers.append(Answer(mobile_address(asker), update, neighbour))
+        return answers

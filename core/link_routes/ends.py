@@ -1,0 +1,283 @@
+"""Links that are routed through: an attach goes on to a broker, or to the next router, which answers it.
+
+    first end attached    ask for the far end (OpenLink)
+    far end answered      couple both in the forwarder; answer the first one as the far one was
+    far end refused       refuse the first one as the far one was
+    either end gone       detach the other one: as its peer has said, or because the way to it is lost
+
+An end that was open when an earlier core died is closed: what was on its way between the two is not known.
+"""
+
+import zlib
+from typing import Final, Protocol
+
+import msgspec
+
+from core.forwarder.forward import Couples, Forwarder
+from core.link_routes.routes import COORDINATOR, Host, Route, Routes
+from core.link_routes.termini import address_of, changed, inward, node_address, outward, placed, unplaced
+from core.links.refusals import Refusals
+from shm.contract.payloads import (
+    C_ATTACHED,
+    C_DETACH,
+    C_OPEN_LINK,
+    Attach,
+    Attached,
+    ConnectionOpened,
+    Detach,
+    Error,
+    LinkRefused,
+    OpenLink,
+)
+
+ROUTERS: Final = "inter-router"  # role of a connection
+NEVER: Final = 3  # pn_expiry_policy_t
+FIRST_REQUEST: Final = 1 << 31  # requests of others are below
+ROUTED_SESSIONS: Final = 1 << 30  # numbers of a connection's sessions, from here on for links routed there
+
+NO_ROUTE: Final = Error("qd:no-route-to-dest", "No route to the destination node")
+LOST: Final = Error("qd:routed-link-lost", "Connectivity to the peer container was lost")
+EXPIRATION: Final = Error("qd:link-expiration", "Requested link expiration not allowed")
+NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
+
+Name = tuple[int, int, int]  # worker, index and generation of a link in it
+
+
+class Entry(Protocol):
+    """Takes a link into the table of all links; ``address`` is what it is for."""
+
+    def __call__(self, worker: int, attach: Attach, address: str) -> None: ...
+
+
+class Ways(Protocol):
+    """How other routers are reached: worker, and the connection to the next hop."""
+
+    def way_to(self, router: int) -> tuple[int, ConnectionOpened] | None: ...
+
+
+class Pending(msgspec.Struct):
+    """An attach that waits for its far end."""
+
+    worker: int
+    attach: Attach
+    route: Route | None  # of the broker at the far end; None: that is another router
+    far: Host
+    tenant: str = ""  # in whose space the first end's addresses lie
+    cancelled: bool = False  # the first end is gone
+
+    @property
+    def name(self) -> Name:
+        return self.worker, self.attach.link, self.attach.generation
+
+
+class Ends:
+    """Both ends of all links that are routed through."""
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        routes: Routes,
+        refusals: Refusals,
+        ways: Ways | None,
+        resumable: bool,
+    ) -> None:
+        self._forwarder = forwarder
+        self._couples = Couples(forwarder)
+        self.routes = routes
+        self._refusals = refusals
+        self._find = refusals.find
+        self._ways = ways
+        self._resumable = resumable
+        self._request = FIRST_REQUEST
+        self._pending: dict[int, Pending] = {}
+        self._partners: dict[Name, Name] = {}
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    # ---- attaches ----
+
+    def route(self, attach: Attach, tenant: str) -> Route | None:
+        """The route that an attach is for, if it is for one."""
+        text = address_of(attach, tenant)
+        return self.routes.find(text, attach.outgoing) if text else None
+
+    def wanted(self, attach: Attach, tenant: str) -> str:
+        """The address of an attach that may be routed, but not by a broker here; empty: it is none."""
+        route = self.route(attach, tenant)
+        return "" if route is not None and route.hosts else address_of(attach, tenant)
+
+    def attach(self, worker: int, attach: Attach, connection: ConnectionOpened, route: Route) -> Error | None:
+        """Send an attach on; why it cannot be."""
+        if (error := self._forbidden(attach)) is not None:
+            return error
+        chosen = self._choose(route, (worker, attach.connection))
+        if chosen is None:
+            return NO_ROUTE
+        far, opened, here = chosen
+        self._open(worker, attach, connection, (far, opened), route if here else None)
+        return None
+
+    def attach_beyond(
+        self,
+        worker: int,
+        attach: Attach,
+        connection: ConnectionOpened,
+        way: tuple[int, ConnectionOpened],
+        reached: bool,
+    ) -> Error | None:
+        """Send an edge router's client's attach up; why it cannot be. ``reached``: there is a broker."""
+        error = self._forbidden(attach)
+        if error is None and not reached:
+            error = NO_ROUTE
+        if error is None:
+            self._open(worker, attach, connection, way, None)
+        return error
+
+    def _forbidden(self, attach: Attach) -> Error | None:
+        if attach.termini is None:
+            return NO_ROUTE
+        terminus = attach.termini.source if attach.outgoing else attach.termini.target
+        if not self._resumable and (terminus.timeout > 0 or (terminus.expires and terminus.expiry == NEVER)):
+            return EXPIRATION
+        return None
+
+    def _open(
+        self,
+        worker: int,
+        attach: Attach,
+        connection: ConnectionOpened,
+        way: tuple[int, ConnectionOpened],
+        route: Route | None,
+    ) -> None:
+        """Ask for the far end. ``route``: of the broker there; None: it is another router."""
+        assert attach.termini is not None, "forbidden without"
+        far, opened = way
+        self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
+        self._pending[self._request] = Pending(
+            worker, attach, route, (far, opened.connection), connection.tenant
+        )
+        name = attach.name if connection.role == ROUTERS else f"{attach.name}@{connection.container}"
+        whole = placed(attach.termini, attach.outgoing, connection.tenant)
+        link = OpenLink(
+            opened.connection,
+            opened.generation,
+            self._request,
+            name,
+            not attach.outgoing,
+            None,
+            None,
+            _session(worker, attach),
+            termini=changed(whole, attach.outgoing, None if route is None else outward(route)),
+        )
+        self._forwarder.post_control(far, C_OPEN_LINK, self._encode(link))
+
+    def _choose(self, route: Route, origin: Host) -> tuple[int, ConnectionOpened, bool] | None:
+        """The next of the brokers here; without any, the way to the next of the other routers."""
+        hosts = sorted(route.hosts)
+        for at in range(len(hosts)):
+            host = hosts[(route.turn + at) % len(hosts)]
+            opened = self._find(*host)
+            if opened is not None:
+                route.turn += at + 1
+                return host[0], opened, True
+        remotes = sorted(route.remotes) if self._ways is not None else []
+        for at in range(len(remotes)):
+            way = self._ways.way_to(remotes[(route.turn + at) % len(remotes)]) if self._ways else None
+            if way is not None and (way[0], way[1].connection) != origin:
+                route.turn += at + 1
+                return *way, False
+        return None
+
+    def is_answer(self, attach: Attach) -> bool:
+        """Whether a far end has answered."""
+        return attach.request in self._pending
+
+    def answered(self, worker: int, attach: Attach, enter: Entry) -> None:
+        """A far end is open: couple it with the first one."""
+        pending = self._pending.pop(attach.request)
+        near, far = pending.name, (worker, attach.link, attach.generation)
+        if pending.cancelled or attach.termini is None:
+            self._detach(far, Detach(attach.link, attach.generation))
+            return
+        added = self._couples.add(*far, attach.outgoing, self._at_router(*pending.far))
+        added = added and self._couples.add(
+            *near, pending.attach.outgoing, self._at_router(pending.worker, pending.attach.connection)
+        )
+        if not added or not self._couples.couple(*near, *far):
+            self._forwarder.remove_link(*far)
+            self._forwarder.bad()
+            self._detach(far, Detach(attach.link, attach.generation, NO_ROOM))
+            self._refuse(pending, NO_ROOM)
+            return
+        self._partners[near], self._partners[far] = far, near
+        change = None if pending.route is None else inward(pending.route)
+        termini = changed(attach.termini, pending.attach.outgoing, change)
+        termini = unplaced(termini, pending.attach.outgoing, pending.tenant)
+        answer = Attached(near[1], near[2], termini=termini)
+        self._forwarder.post_control(near[0], C_ATTACHED, self._encode(answer))
+        address = _owning(pending.attach)
+        enter(pending.worker, pending.attach, address)
+        enter(worker, attach, address)
+
+    def _at_router(self, worker: int, connection: int) -> bool:
+        opened = self._find(worker, connection)
+        return opened is not None and opened.role == ROUTERS
+
+    def refused(self, refused: LinkRefused) -> bool:
+        """A far end was refused, or its connection is gone. False: it was none of ours."""
+        pending = self._pending.pop(refused.request, None)
+        if pending is None:
+            return False
+        if not pending.cancelled:
+            self._refuse(pending, refused.error or LOST)
+        return True
+
+    # ---- detaches ----
+
+    def cancel(self, worker: int, detach: Detach) -> bool:
+        """A first end is gone before it was answered. False: it is none of ours."""
+        for pending in self._pending.values():
+            if pending.name == (worker, detach.link, detach.generation):
+                pending.cancelled = True
+                return True
+        return False
+
+    def parted(self, name: Name, detach: Detach, dead: int = -1) -> None:
+        """An end is gone: so is the other one. ``dead``: a worker that nobody can tell."""
+        other = self._partners.pop(name, None)
+        if other is None:
+            return
+        del self._partners[other]
+        if other[0] == dead:
+            return
+        error = LOST if detach.lost else detach.error
+        self._detach(other, Detach(other[1], other[2], error, detach.closed or detach.lost))
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is dead: what waited for a far end there, or a first one, waits no more."""
+        for request, pending in list(self._pending.items()):
+            if pending.worker == worker:
+                pending.cancelled = True
+            if pending.far[0] == worker:
+                del self._pending[request]
+                if not pending.cancelled:
+                    self._refuse(pending, LOST)
+        self.routes.forget_worker(worker)
+
+    def _detach(self, name: Name, detach: Detach) -> None:
+        self._forwarder.post_control(name[0], C_DETACH, self._encode(detach))
+
+    def _refuse(self, pending: Pending, error: Error) -> None:
+        self._refusals.tell_beyond(pending.worker, pending.attach, error)
+        answer = Attached(pending.name[1], pending.name[2], None, error)
+        self._forwarder.post_control(pending.worker, C_ATTACHED, self._encode(answer))
+
+
+def _session(worker: int, attach: Attach) -> int:
+    """The session at the far end, one for each here: one that is ended takes all its links with it."""
+    place = worker.to_bytes(4, "big") + attach.connection.to_bytes(4, "big")
+    return ROUTED_SESSIONS + zlib.crc32(place + attach.session.to_bytes(8, "big")) % ROUTED_SESSIONS
+
+
+def _owning(attach: Attach) -> str:
+    """What a routed link is for, as management says it."""
+    return COORDINATOR if attach.coordinator else attach.address or node_address(attach)

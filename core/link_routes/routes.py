@@ -1,0 +1,247 @@
+"""Which addresses are routed by links, and to which brokers: here, or at another router.
+
+A route is known by its key, as qdrouterd's tables and tools have it: C and E lead senders in, D and F
+receivers out; C and D are prefixes, E and F patterns. It is there as long as it is configured, or a
+connection wants it, or another router has it. Other routers are told of it while a broker for it is
+connected here.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import tokens
+from core.addresses.patterns import Patterns
+from core.management.agent_address import is_own
+from shm.contract.control import LinkRouteSetup
+from shm.contract.payloads import ConnectionOpened
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+CLASSES: Final = "CDEF"
+OUTWARD: Final = "DF"
+COORDINATOR: Final = "$coordinator"  # address of a transaction coordinator, which has none of its own
+CONTAINER_ROLE: Final = "route-container"
+LINK_BALANCED: Final = 4  # as the router protocol numbers treatments
+
+Host = tuple[int, int]  # worker, index of the connection in it
+
+
+def route_key(outgoing: bool, prefix: str | None, pattern: str | None) -> str:
+    """The key of the route of a prefix or a pattern; `a.b.#` is the prefix `a.b`."""
+    if prefix is None and pattern is not None and pattern.endswith("#"):
+        head = pattern[:-1]
+        if head.endswith((".", "/")) and head.strip("./") and not set(head) & {"*", "#"}:
+            prefix = head[:-1]
+    if prefix is not None:
+        return f"{'D' if outgoing else 'C'}{prefix}"
+    return f"{'F' if outgoing else 'E'}{pattern}"
+
+
+class Route(msgspec.Struct):
+    """A route. ``hosts`` are the connections here that serve it, ``remotes`` the routers that have others."""
+
+    key: str
+    add_prefix: str = ""
+    remove_prefix: str = ""
+    hosts: dict[Host, set[str]] = {}  # with the identities of what wants them
+    remotes: set[int] = msgspec.field(default_factory=set)
+    wanted: set[str] = msgspec.field(default_factory=set)  # identities of the entities that ask for it
+    turn: int = 0
+    deliveries: int = 0
+
+    @property
+    def outgoing(self) -> bool:
+        """Whether it is for receivers."""
+        return self.key[0] in OUTWARD
+
+    @property
+    def pattern(self) -> str:
+        """What addresses it is for."""
+        return f"{self.key[1:]}.#" if self.key[0] in "CD" else self.key[1:]
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A route that a connection asks for, as long as it is there."""
+
+    identity: str
+    host: Host
+    name: str | None
+    pattern: str
+    outgoing: bool
+    container: str
+
+
+class Routes:
+    """All routes of this router. ``advertise`` tells other routers of a key, or (False) that it is gone."""
+
+    def __init__(self) -> None:
+        self.advertise: Callable[[str, bool], None] = lambda key, there: None
+        self._routes: dict[str, Route] = {}
+        self._patterns: dict[bool, Patterns[Route]] = {True: Patterns(), False: Patterns()}
+        self._setups: dict[str, LinkRouteSetup] = {}
+        self._connections: dict[Host, ConnectionOpened] = {}
+        self._offers: dict[str, Offer] = {}
+        self._offered = 0
+
+    def entries(self) -> list[Route]:
+        """All routes as they are now."""
+        return list(self._routes.values())
+
+    def find(self, address: str, outgoing: bool) -> Route | None:
+        """The route of an address; those of routers have none, whatever pattern somebody has asked for."""
+        if is_own(address):
+            return None
+        return self._patterns[outgoing].find(tokens(address))
+
+    def active(self, identity: str) -> bool:
+        """Whether a broker is connected for a configured route."""
+        return any(identity in wants for route in self.entries() for wants in list(route.hosts.values()))
+
+    # ---- configuration ----
+
+    def configure(self, setups: Iterable[LinkRouteSetup]) -> None:
+        """Other routes from now on; links that are routed stay."""
+        wanted = {setup.identity: setup for setup in setups}
+        for identity in [one for one, setup in self._setups.items() if wanted.get(one) != setup]:
+            self._drop_setup(self._setups.pop(identity))
+        for identity, setup in wanted.items():
+            if identity not in self._setups:
+                self._setups[identity] = setup
+                self._add_setup(setup)
+
+    def _add_setup(self, setup: LinkRouteSetup) -> None:
+        route = self._route(route_key(setup.outgoing, setup.prefix, setup.pattern))
+        route.add_prefix, route.remove_prefix = setup.add_prefix, setup.remove_prefix
+        route.wanted.add(setup.identity)
+        for host, opened in self._connections.items():
+            if _serves(opened, setup):
+                self._add_host(route, host, setup.identity)
+
+    def _drop_setup(self, setup: LinkRouteSetup) -> None:
+        route = self._route(route_key(setup.outgoing, setup.prefix, setup.pattern))
+        for host in list(route.hosts):
+            self._drop_host(route, host, setup.identity)
+        route.wanted.discard(setup.identity)
+        self._forget_idle(route)
+
+    # ---- connections ----
+
+    def opened(self, host: Host, opened: ConnectionOpened) -> None:
+        """A connection is open: it serves the routes that name it."""
+        self.closed(host)
+        if opened.role != CONTAINER_ROLE:
+            return
+        self._connections[host] = opened
+        for setup in self._setups.values():
+            if _serves(opened, setup):
+                self._add_host(
+                    self._route(route_key(setup.outgoing, setup.prefix, setup.pattern)), host, setup.identity
+                )
+
+    def closed(self, host: Host) -> None:
+        """A connection is gone, and what it has asked for."""
+        self._connections.pop(host, None)
+        for offer in self.offers(host):
+            self.withdraw(offer)
+        for route in self.entries():
+            for identity in list(route.hosts.get(host, ())):
+                self._drop_host(route, host, identity)
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is dead, and its connections with it."""
+        for host in {host for route in self._routes.values() for host in route.hosts} | set(
+            self._connections
+        ):
+            if host[0] == worker:
+                self.closed(host)
+
+    def offers(self, host: Host | None) -> list[Offer]:
+        """What a connection asks for."""
+        return [offer for offer in list(self._offers.values()) if offer.host == host]
+
+    def offer(self, host: Host, name: str | None, pattern: str, outgoing: bool, container: str) -> Offer:
+        """A connection asks for the links to a pattern's addresses."""
+        self._offered += 1
+        offer = Offer(f"offer/{self._offered}", host, name, pattern, outgoing, container)
+        self._offers[offer.identity] = offer
+        self._add_host(self._route(route_key(outgoing, None, pattern)), host, offer.identity)
+        return offer
+
+    def withdraw(self, offer: Offer) -> None:
+        """It does no more."""
+        if self._offers.pop(offer.identity, None) is not None:
+            route = self._route(route_key(offer.outgoing, None, offer.pattern))
+            self._drop_host(route, offer.host, offer.identity)
+            self._forget_idle(route)
+
+    # ---- other routers ----
+
+    def map(self, key: str, router: int) -> None:
+        """Another router has brokers for a route."""
+        self._route(key).remotes.add(router)
+
+    def unmap(self, key: str, router: int) -> None:
+        """It has no more of them."""
+        route = self._routes.get(key)
+        if route is not None:
+            route.remotes.discard(router)
+            self._forget_idle(route)
+
+    def forget_router(self, router: int) -> None:
+        """Another router is no more."""
+        for route in self.entries():
+            self.unmap(route.key, router)
+
+    # ---- ----
+
+    def _route(self, key: str) -> Route:
+        route = self._routes.get(key)
+        if route is None:
+            route = self._routes[key] = Route(key, hosts={})
+            self._patterns[route.outgoing].insert(tokens(route.pattern), route)
+        return route
+
+    def _add_host(self, route: Route, host: Host, identity: str) -> None:
+        route.hosts.setdefault(host, set()).add(identity)
+        if len(route.hosts) == 1 and len(route.hosts[host]) == 1:
+            LOGGER.info("link route %s is active", route.key)
+            self.advertise(route.key, True)
+
+    def _drop_host(self, route: Route, host: Host, identity: str) -> None:
+        wants = route.hosts.get(host)
+        if wants is None:
+            return
+        wants.discard(identity)
+        if wants:
+            return
+        del route.hosts[host]
+        if not route.hosts:
+            LOGGER.info("link route %s is inactive: its brokers are gone", route.key)
+            self.advertise(route.key, False)
+            self._forget_idle(route)
+
+    def _forget_idle(self, route: Route) -> None:
+        if (
+            not route.hosts
+            and not route.remotes
+            and not route.wanted
+            and self._routes.get(route.key) is route
+        ):
+            del self._routes[route.key]
+            self._patterns[route.outgoing].remove(tokens(route.pattern))
+            if (twin := self._twin(route)) is not None:
+                self._patterns[route.outgoing].insert(tokens(twin.pattern), twin)
+
+    def _twin(self, gone: Route) -> Route | None:
+        """Another one for the same addresses: a prefix and a pattern may say the same."""
+        alike = (one for one in self._routes.values() if one.outgoing == gone.outgoing)
+        return next((one for one in alike if one.pattern == gone.pattern), None)
+
+
+def _serves(opened: ConnectionOpened, setup: LinkRouteSetup) -> bool:
+    if setup.container is not None:
+        return opened.container == setup.container
+    return setup.connection is not None and setup.connection in (opened.connector, opened.listener)

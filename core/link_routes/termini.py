@@ -1,0 +1,128 @@
+"""Addresses in the termini of routed links: what routes are looked up by, and what the far end is told."""
+
+from typing import Any, Final
+
+import msgspec
+
+from core.addresses.addresses import strip_spelling
+from core.addresses.tenants import HEADS
+from core.amqp import codec as wire
+from core.link_routes.routes import COORDINATOR, Route
+from shm.contract.payloads import Attach, Termini, Terminus
+
+COORDINATOR_KIND: Final = 3  # PN_COORDINATOR
+NODE_ADDRESS: Final = "x-opt-qd.address"  # property of a dynamic node
+
+
+def address_of(attach: Attach, tenant: str) -> str:
+    """What routes are looked up by; empty: the link cannot be routed."""
+    if attach.restored or attach.ours:
+        return ""
+    if attach.coordinator:
+        return COORDINATOR
+    address = attach.address or (node_address(attach) if attach.dynamic else "")
+    text = strip_spelling(address or "")
+    # what lies in no tenant's space is a router's for a tenant, too
+    return f"{tenant}/{text}" if tenant and text and not text.startswith(HEADS) else text
+
+
+def node_address(attach: Attach) -> str:
+    """Below which address a dynamic node is wanted: its properties may say."""
+    if attach.termini is None:
+        return ""
+    address = _properties(_counting(attach.termini, attach.outgoing)).get(NODE_ADDRESS)
+    return address if isinstance(address, str) else ""
+
+
+def named(attach: Attach) -> list[str] | None:
+    """All addresses that a terminus names, its own and its node's; None: its node properties cannot be read,
+    and the broker that is shown them may read an address there."""
+    found = [attach.address] if attach.address else []
+    if attach.termini is None or not (raw := _counting(attach.termini, attach.outgoing).properties):
+        return found
+    try:
+        properties = wire.Parser(raw).value()
+    except wire.WireError:
+        return None
+    if not isinstance(properties, dict):
+        return None
+    address = properties.get(NODE_ADDRESS)
+    if address is not None and not isinstance(address, str):
+        return None
+    return [*found, address] if address else found
+
+
+def placeable(attach: Attach) -> bool:
+    """Whether a broker is shown all addresses of a terminus as `placed` has them."""
+    if attach.termini is None:
+        return True
+    terminus = _counting(attach.termini, attach.outgoing)
+    properties = _properties(terminus)
+    if NODE_ADDRESS not in properties:
+        return True
+    return not terminus.address and all(isinstance(one, str) for one in properties.values())
+
+
+def _counting(termini: Termini, outgoing: bool) -> Terminus:
+    return termini.source if outgoing else termini.target
+
+
+def _properties(terminus: Terminus) -> dict[Any, Any]:
+    try:
+        properties = wire.Parser(terminus.properties).value() if terminus.properties else {}
+    except wire.WireError:
+        return {}
+    return properties if isinstance(properties, dict) else {}
+
+
+Change = tuple[str, str]  # taken from the front of an address, and put there
+
+
+def outward(route: Route) -> Change:
+    """What becomes of an address on its way to a broker."""
+    return route.remove_prefix, route.add_prefix
+
+
+def inward(route: Route) -> Change:
+    """And on its way back."""
+    return route.add_prefix, route.remove_prefix
+
+
+def changed(termini: Termini, outgoing: bool, change: Change | None) -> Termini:
+    """Termini with the address of the one that counts as the other side knows it."""
+    if change is None or change == ("", ""):
+        return termini
+    terminus = _counting(termini, outgoing)
+    if not terminus.address:
+        return termini
+    return _renamed(termini, outgoing, address=change[1] + terminus.address.removeprefix(change[0]))
+
+
+def placed(termini: Termini | None, outgoing: bool, tenant: str) -> Termini:
+    """Termini of a tenant's link, with the address as all the others know it."""
+    assert termini is not None, "forbidden without"
+    terminus = _counting(termini, outgoing)
+    if not tenant or terminus.kind == COORDINATOR_KIND:
+        return termini
+    if terminus.address:
+        return _renamed(termini, outgoing, address=f"{tenant}/{strip_spelling(terminus.address)}")
+    properties = _properties(terminus)
+    if NODE_ADDRESS not in properties or not all(isinstance(one, str) for one in properties.values()):
+        return termini
+    properties[NODE_ADDRESS] = f"{tenant}/{strip_spelling(properties[NODE_ADDRESS])}"
+    pairs = ((wire.symbol(str(name)), wire.string(value)) for name, value in properties.items())
+    return _renamed(termini, outgoing, properties=wire.mapping(pairs))
+
+
+def unplaced(termini: Termini, outgoing: bool, tenant: str) -> Termini:
+    """What the far end has answered, as the tenant knows it."""
+    terminus = _counting(termini, outgoing)
+    if not tenant or terminus.dynamic or not terminus.address:
+        return termini
+    return _renamed(termini, outgoing, address=terminus.address.removeprefix(f"{tenant}/"))
+
+
+def _renamed(termini: Termini, outgoing: bool, **fields: Any) -> Termini:
+    which = "source" if outgoing else "target"
+    renamed = msgspec.structs.replace(_counting(termini, outgoing), **fields)
+    return msgspec.structs.replace(termini, **{which: renamed})

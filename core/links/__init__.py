@@ -1,0 +1,1 @@
+"""Links and connections: which attaches are accepted, and where they lead."""

@@ -1,0 +1,231 @@
+"""Vhost policy, the core's part: how many connections and links there are, and what their links may be.
+
+The core counts because it alone sees the connections of all workers, and takes back those of a worker that
+died. A worker answers a peer's OPEN at once and tells the core, and one connection too many is closed by the
+core's answer: nobody waits for a decision that is nearly always yes, and links wait for the core anyway.
+"""
+
+import logging
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import Identity
+from core.addresses.tenants import trespasses
+from core.link_routes.termini import named, placeable
+from core.links.rights import NOT_ALLOWED, Rights, Scopes
+from shm.contract.payloads import Attach, ConnectionOpened, Denied, Error
+from shm.contract.security import Admission
+from shm.stats import COUNTERS
+
+LOGGER = logging.getLogger("POLICY")
+
+TOO_MANY: Final = "amqp:resource-limit-exceeded"
+NO_CONNECTION: Final = Error(TOO_MANY, "connection disallowed by local policy")
+
+NOT_A_TENANTS: Final = Error(
+    NOT_ALLOWED, "this address is in no tenant's space, and the user group does not list it by name"
+)
+NOBODY: Final = Identity("")
+
+REFUSED_CONNECTIONS: Final = COUNTERS["refused_connections"][0]
+REFUSED_LINKS: Final = COUNTERS["refused_links"][0]
+REFUSED_ADDRESSES: Final = COUNTERS["refused_addresses"][0]
+
+Refusal = tuple[Error, int]  # and the counter of such
+Key = tuple[int, int]  # worker, index of the connection in it
+
+
+class Vhost(msgspec.Struct):
+    """What was counted for a vhost: its present connections by user and host, and what was denied."""
+
+    current: int = 0
+    approved: int = 0
+    denied: int = 0
+    users: Counter[str] = msgspec.field(default_factory=Counter)
+    hosts: Counter[str] = msgspec.field(default_factory=Counter)
+    senders_denied: int = 0
+    receivers_denied: int = 0
+    sessions_denied: int = 0
+    sizes_denied: int = 0
+
+
+class Guarded:
+    """A connection under vhost policy."""
+
+    def __init__(self, admission: Admission, peer: str, vhost: Vhost) -> None:
+        self.admission = admission
+        self.peer = peer
+        self.vhost = vhost
+        self.rights = Rights(admission)
+        self.senders = 0  # the peer's
+        self.receivers = 0
+
+    def refusal(self, attach: Attach) -> Refusal | None:
+        """Why another link is not allowed, and the counter of such refusals."""
+        may = self.admission
+        if attach.outgoing and self.receivers >= may.max_receivers:
+            return Error(TOO_MANY, f"the policy allows {may.max_receivers} receivers"), REFUSED_LINKS
+        if not attach.outgoing and self.senders >= may.max_senders:
+            return Error(TOO_MANY, f"the policy allows {may.max_senders} senders"), REFUSED_LINKS
+        error = self.rights.refusal(attach)
+        return None if error is None else (error, REFUSED_ADDRESSES)
+
+    def denied(self, outgoing: bool) -> None:
+        """Count a link that was refused."""
+        if outgoing:
+            self.vhost.receivers_denied += 1
+        else:
+            self.vhost.senders_denied += 1
+
+    def say(self, link: str, error: Error) -> None:
+        """Say why a link was refused."""
+        who = self.admission
+        LOGGER.info(
+            "link %r of %s (user %r, vhost %s) denied: %s",
+            link,
+            self.peer,
+            who.user,
+            who.vhost,
+            error.description,
+        )
+
+    def attached(self, outgoing: bool, number: int) -> None:
+        """Count a link that has come (1) or gone (-1)."""
+        if outgoing:
+            self.receivers += number
+        else:
+            self.senders += number
+
+
+class Admissions:
+    """The connections of all workers as policy sees them."""
+
+    def __init__(self, max_connections: int, me: Identity = NOBODY) -> None:
+        self._max_connections = max_connections
+        self._me = me
+        self._guarded: dict[Key, Guarded] = {}
+        self._denied: dict[Key, int] = {}  # generations of connections on their way out
+        self.vhosts: dict[str, Vhost] = {}
+        self.scopes = Scopes(me)
+        self.processed = 0
+        self.refused = 0
+
+    @property
+    def enforcing(self) -> bool:
+        """Whether there is a connection under vhost policy."""
+        return bool(self._guarded)
+
+    def set_limit(self, max_connections: int) -> None:
+        """Another limit of all connections; those there are stay."""
+        self._max_connections = max_connections
+
+    def enter(self, key: Key, opened: ConnectionOpened, present: int) -> Error | None:
+        """A connection beside ``present`` others; why it must go, or None."""
+        self.processed += 1
+        why = self._full(opened.admission, present)
+        vhost = opened.admission and self.vhosts.setdefault(opened.admission.vhost, Vhost())
+        if why:
+            LOGGER.info("connection from %s denied: %s", opened.host, why)
+            self.refused += 1
+            self._denied[key] = opened.generation
+            if vhost:
+                vhost.denied += 1
+            return NO_CONNECTION
+        if vhost and opened.admission:
+            vhost.current += 1
+            vhost.approved += 1
+            vhost.users[opened.admission.user] += 1
+            vhost.hosts[opened.admission.host] += 1
+            self._guarded[key] = Guarded(opened.admission, opened.host, vhost)
+        return None
+
+    def _full(self, admission: Admission | None, present: int) -> str:
+        """The limit that another connection would exceed, or nothing."""
+        if present >= self._max_connections:
+            return f"the router has {present} connections (maxConnections of policy)"
+        if admission is None:
+            return ""
+        vhost = self.vhosts.get(admission.vhost) or Vhost()
+        for what, count, limit in (
+            (f"vhost {admission.vhost}", vhost.current, admission.max_connections),
+            (f"user {admission.user!r}", vhost.users[admission.user], admission.max_connections_per_user),
+            (f"host {admission.host}", vhost.hosts[admission.host], admission.max_connections_per_host),
+        ):
+            if count >= limit:
+                return f"{what} has {count} connections to vhost {admission.vhost}, and may have no more"
+        return ""
+
+    def denied(self, denied: Denied) -> None:
+        """A worker has denied something by itself; vhosts are those of the configuration."""
+        vhost = self.vhosts.setdefault(denied.vhost, Vhost())
+        match denied.what:
+            case "session":
+                vhost.sessions_denied += 1
+            case "message":
+                vhost.sizes_denied += 1
+            case _:
+                vhost.denied += 1
+
+    def of_vhost(self, hostname: str) -> list[Guarded]:
+        """The present connections to a vhost."""
+        return [one for one in list(self._guarded.values()) if one.admission.vhost == hostname]
+
+    def leave(self, key: Key) -> None:
+        """A connection is gone."""
+        guarded = self._guarded.pop(key, None)
+        if guarded is None:
+            return
+        guarded.vhost.current -= 1
+        LOGGER.debug(
+            "connection of %s (user %r, vhost %s) closed; there: senders_denied=%d, receivers_denied=%d",
+            guarded.peer,
+            guarded.admission.user,
+            guarded.admission.vhost,
+            guarded.vhost.senders_denied,
+            guarded.vhost.receivers_denied,
+        )
+        for counter, name in (
+            (guarded.vhost.users, guarded.admission.user),
+            (guarded.vhost.hosts, guarded.admission.host),
+        ):
+            counter[name] -= 1
+            if not counter[name]:
+                del counter[name]
+
+    def was_denied(self, key: Key, generation: int) -> bool:
+        """Whether this connection was sent away; asked once, when it is gone."""
+        return self._denied.get(key) == generation and bool(self._denied.pop(key))
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is dead, and all its connections with it."""
+        for key in [key for key in self._guarded if key[0] == worker]:
+            self.leave(key)
+        for key in [key for key in self._denied if key[0] == worker]:
+            del self._denied[key]
+
+    def refusal(
+        self, guarded: Guarded | None, attach: Attach, connection: ConnectionOpened | None
+    ) -> Refusal | None:
+        """Why an attach is not allowed, and the counter of such refusals."""
+        if attach.restored:
+            return None
+        refusal = None if guarded is None else guarded.refusal(attach)
+        tenant = "" if connection is None else connection.tenant
+        if refusal is None and tenant and self._trespasses(guarded, attach):
+            refusal = NOT_A_TENANTS, REFUSED_ADDRESSES
+        return refusal
+
+    def _trespasses(self, guarded: Guarded | None, attach: Attach) -> bool:
+        texts = named(attach)
+        if texts is None or not placeable(attach):
+            return True  # a broker would be shown an address without the tenant in front
+        rights = None
+        if guarded is not None:
+            rights = guarded.rights.sources if attach.outgoing else guarded.rights.targets
+        return any(trespasses(text, self._me, rights, sends=not attach.outgoing) for text in texts)
+
+    def guarded(self, key: Key) -> Guarded | None:
+        """A connection under vhost policy; None: it is free of it."""
+        return self._guarded.get(key)

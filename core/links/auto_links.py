@@ -1,0 +1,248 @@
+"""Auto links: the router attaches them by itself, to each connection of a broker, say, that they are for.
+
+inactive --connection--> attaching --the peer's attach--> active
+attaching, active --refused or detached--> failed --after a while--> attaching
+any --the connection is gone--> inactive
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import FALLBACK as FALLBACK_PHASE
+from core.addresses.names import Names
+from core.addresses.phases import FALLBACK
+from core.forwarder.forward import Forwarder
+from core.links.connections import Connections
+from shm.contract.payloads import (
+    C_DETACH,
+    C_OPEN_LINK,
+    Attach,
+    ConnectionOpened,
+    Detach,
+    Error,
+    LinkRefused,
+    OpenLink,
+)
+from shm.contract.routing import AutoLinkSetup
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+ROLE: Final = "route-container"
+FIRST_RETRY_NS: Final = 2_000_000_000
+RETRY_NS: Final = 5_000_000_000
+STATES: Final = ("active", "attaching", "failed")  # the best first
+
+Key = tuple[int, int]  # worker, index of the link or connection in it
+
+
+class Leg(msgspec.Struct):
+    """An auto link on one connection."""
+
+    auto: "AutoLink"
+    worker: int
+    opened: ConnectionOpened
+    state: str = "inactive"  # or attaching, active, failed
+    error: str = ""
+    request: int = 0  # asked for and not answered
+    link: tuple[int, int, int] | None = None  # worker, index, generation
+    reference: int = 0  # identity of the link
+    tries: int = 0  # since it was active last
+    again: int | None = None  # when it is tried again, nanoseconds
+
+
+class AutoLink(msgspec.Struct):
+    """An auto link, and how it does; the agent's thread reads it, too."""
+
+    setup: AutoLinkSetup
+    legs: dict[Key, Leg] = msgspec.field(default_factory=dict)  # by connection
+
+    @property
+    def state(self) -> str:
+        """That of the leg that does best."""
+        states = {leg.state for leg in list(self.legs.values())}
+        return next((one for one in STATES if one in states), "inactive")
+
+    @property
+    def error(self) -> str:
+        """Why a leg failed last."""
+        return next((leg.error for leg in list(self.legs.values()) if leg.error), "")
+
+    @property
+    def reference(self) -> int | None:
+        """Identity of its link."""
+        return next((leg.reference for leg in list(self.legs.values()) if leg.link is not None), None)
+
+    @property
+    def phase(self) -> str:
+        """Of its address."""
+        fallback = self.setup.fallback and not self.setup.incoming
+        return FALLBACK_PHASE if fallback else str(self.setup.phase)
+
+    @property
+    def peer_address(self) -> str:
+        """What the peer calls it."""
+        return self.setup.external or self.setup.address
+
+    @property
+    def label(self) -> str:
+        """For the log."""
+        return f"auto link {self.setup.name or self.setup.address} {'in' if self.setup.incoming else 'out'}"
+
+
+class AutoLinks:
+    """All auto links of this router."""
+
+    def __init__(self, forwarder: Forwarder, connections: Connections, names: Names) -> None:
+        self._forwarder = forwarder
+        self._connections = connections
+        self._names = names
+        self._links: dict[str, AutoLink] = {}  # by identity
+        self._by_request: dict[int, Leg] = {}
+        self._by_link: dict[tuple[int, int, int], Leg] = {}
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def find(self, identity: str) -> AutoLink | None:
+        """The auto link that management calls so."""
+        return self._links.get(identity)
+
+    def configure(self, setups: Iterable[AutoLinkSetup]) -> None:
+        """These there are from now on; those that stay keep their links."""
+        wanted = {one.identity: one for one in setups}
+        for identity, auto in list(self._links.items()):
+            if wanted.get(identity) != auto.setup:
+                del self._links[identity]
+                for leg in list(auto.legs.values()):
+                    self._end(leg)
+        for identity, setup in wanted.items():
+            if identity not in self._links:
+                auto = self._links[identity] = AutoLink(setup)
+                for worker, opened, _ in self._connections.entries():
+                    if _matches(setup, opened):
+                        self._open(self._leg(auto, worker, opened))
+
+    # ---- connections ----
+
+    def opened(self, worker: int, opened: ConnectionOpened) -> None:
+        """A connection is open: the auto links that are for it are attached."""
+        self.closed(worker, opened.connection)
+        for auto in self._links.values():
+            if not _matches(auto.setup, opened):
+                continue
+            leg = self._leg(auto, worker, opened)
+            if opened.restored:  # the link may be there, and is told next
+                leg.again = self._forwarder.now + FIRST_RETRY_NS
+            else:
+                self._open(leg)
+
+    def closed(self, worker: int, connection: int) -> None:
+        """A connection is gone, and its links before it."""
+        for auto in self._links.values():
+            leg = auto.legs.get((worker, connection))
+            if leg is not None:
+                self._forget(leg)
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is dead, and its connections with it."""
+        for auto in self._links.values():
+            for leg in [leg for leg in auto.legs.values() if leg.worker == worker]:
+                self._forget(leg)
+
+    def _leg(self, auto: AutoLink, worker: int, opened: ConnectionOpened) -> Leg:
+        leg = auto.legs[worker, opened.connection] = Leg(auto, worker, opened)
+        return leg
+
+    def _forget(self, leg: Leg) -> None:
+        self._by_request.pop(leg.request, None)
+        if leg.link is not None:
+            self._by_link.pop(leg.link, None)
+        del leg.auto.legs[leg.worker, leg.opened.connection]
+
+    def _end(self, leg: Leg) -> None:
+        """It is not wanted any more."""
+        if leg.link is not None:
+            worker, link, generation = leg.link
+            self._forwarder.post_control(worker, C_DETACH, self._encode(Detach(link, generation)))
+        self._forget(leg)
+
+    # ---- links ----
+
+    def _open(self, leg: Leg) -> None:
+        setup = leg.auto.setup
+        address = leg.auto.peer_address
+        leg.state, leg.again = "attaching", None
+        leg.request = self._names.request()
+        self._by_request[leg.request] = leg
+        capabilities = [FALLBACK] if setup.fallback else []
+        link = OpenLink(
+            leg.opened.connection,
+            leg.opened.generation,
+            leg.request,
+            f"qdlink.{self._names.discriminator()}",
+            not setup.incoming,
+            address if setup.incoming else None,
+            None if setup.incoming else address,
+            source_capabilities=capabilities if setup.incoming else [],
+            target_capabilities=[] if setup.incoming else capabilities,
+        )
+        self._forwarder.post_control(leg.worker, C_OPEN_LINK, self._encode(link))
+
+    def claim(self, worker: int, attach: Attach) -> Leg | None:
+        """Whose link that is: one that was asked for, or one that an earlier core had."""
+        if attach.request or not attach.restored:
+            return self._by_request.get(attach.request)
+        for auto in self._links.values():
+            leg = auto.legs.get((worker, attach.connection))
+            same = auto.setup.incoming is not attach.outgoing and auto.peer_address == attach.address
+            if leg is not None and same and leg.link is None:
+                return leg
+        return None
+
+    def attached(self, leg: Leg, attach: Attach, reference: int) -> None:
+        """The peer has answered."""
+        self._by_request.pop(leg.request, None)
+        leg.request, leg.tries, leg.again = 0, 0, None
+        leg.link = leg.worker, attach.link, attach.generation
+        leg.reference = reference
+        leg.state, leg.error = "active", ""
+        self._by_link[leg.link] = leg
+        LOGGER.info("%s is attached to %s", leg.auto.label, leg.opened.container)
+
+    def refused(self, refused: LinkRefused) -> None:
+        """The peer would not have it, or its connection is gone."""
+        leg = self._by_request.pop(refused.request, None)
+        if leg is not None:
+            leg.request = 0
+            self._fail(leg, refused.error)
+
+    def detached(self, worker: int, link: int, generation: int, error: Error | None) -> None:
+        """A link is gone."""
+        leg = self._by_link.pop((worker, link, generation), None)
+        if leg is not None:
+            leg.link = None
+            self._fail(leg, error)
+
+    def _fail(self, leg: Leg, error: Error | None) -> None:
+        leg.state = "failed"
+        leg.error = "" if error is None else error.description or error.condition
+        leg.again = self._forwarder.now + (RETRY_NS if leg.tries else FIRST_RETRY_NS)
+        leg.tries += 1
+        why = leg.error or "the peer has detached it"
+        LOGGER.warning("%s to %s: %s; it is tried again", leg.auto.label, leg.opened.container, why)
+
+    def step(self, now: int) -> None:
+        """Try again those whose time has come."""
+        for auto in self._links.values():
+            for leg in auto.legs.values():
+                if leg.again is not None and now >= leg.again:
+                    self._open(leg)
+
+
+def _matches(setup: AutoLinkSetup, opened: ConnectionOpened) -> bool:
+    if opened.role != ROLE:
+        return False
+    if setup.container:
+        return opened.container == setup.container
+    return bool(setup.connection) and setup.connection in (opened.connector, opened.listener)

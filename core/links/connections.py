@@ -1,0 +1,106 @@
+"""Connections: what the workers told about each of theirs."""
+
+import logging
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+
+from core.forwarder.forward import Forwarder
+from core.links.admission import REFUSED_CONNECTIONS, Admissions
+from shm.contract.payloads import C_CLOSE, Close, ConnectionClosed, ConnectionOpened, Cost
+from shm.stats import COUNTERS
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+ADMITTED = COUNTERS["connections_admitted"][0]
+
+
+class Connections:
+    """All open connections, by worker and index."""
+
+    def __init__(self, forwarder: Forwarder, admissions: Admissions) -> None:
+        self._forwarder = forwarder
+        self._admissions = admissions
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._connections: dict[tuple[int, int], ConnectionOpened] = {}
+        self._since: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __contains__(self, key: tuple[int, int]) -> bool:
+        return key in self._connections
+
+    def opened(self, worker: int, opened: ConnectionOpened) -> None:
+        """A worker has opened a connection; its index replaces whatever was there. One too many is closed."""
+        self._connections.pop((worker, opened.connection), None)  # a newcomer stands behind all others
+        self._admissions.leave((worker, opened.connection))
+        error = self._admissions.enter((worker, opened.connection), opened, len(self._connections))
+        if error is not None:
+            self._forwarder.count(REFUSED_CONNECTIONS)
+            close = Close(opened.connection, opened.generation, error)
+            self._forwarder.post_control(worker, C_CLOSE, self._encode(close))
+            return
+        self._connections[worker, opened.connection] = opened
+        self._since[worker, opened.connection] = self._forwarder.now
+        self._tell()
+        LOGGER.debug(
+            "worker %d connection %d opened: container %s, host %s",
+            worker,
+            opened.connection,
+            opened.container,
+            opened.host,
+        )
+
+    def _tell(self) -> None:
+        """Workers look at the count before they answer an OPEN."""
+        self._forwarder.gauge(ADMITTED, len(self._connections))
+
+    def newest(self, limit: int) -> Iterator[tuple[int, ConnectionOpened]]:
+        """At most so many connections with their workers, the newest first."""
+        return ((key[0], one) for key, one in islice(reversed(self._connections.items()), limit))
+
+    def entries(self) -> list[tuple[int, ConnectionOpened, int]]:
+        """All connections as they are now, oldest first: worker, what it told, and since when (ns)."""
+        return [(key[0], one, self._since.get(key, 0)) for key, one in list(self._connections.items())]
+
+    def find(self, worker: int, connection: int) -> ConnectionOpened | None:
+        """What a worker told of one of its connections."""
+        return self._connections.get((worker, connection))
+
+    def cost(self, worker: int, cost: Cost) -> None:
+        """The way to another router costs something else."""
+        known = self._connections.get((worker, cost.connection))
+        if known is None or known.generation != cost.generation:
+            self._forwarder.stale()
+            return
+        self._connections[worker, cost.connection] = msgspec.structs.replace(known, cost=cost.cost)
+
+    def traced(self, worker: int, opened: ConnectionOpened, on: bool) -> None:
+        """Somebody wants the frames of this connection logged, or no longer."""
+        key = (worker, opened.connection)
+        known = self._connections.get(key)
+        if known is not None and known.generation == opened.generation:
+            self._connections[key] = msgspec.structs.replace(known, trace=on)
+
+    def closed(self, worker: int, closed: ConnectionClosed) -> None:
+        """A connection is gone; its links were detached before."""
+        if self._admissions.was_denied((worker, closed.connection), closed.generation):
+            return
+        known = self._connections.get((worker, closed.connection))
+        if known is None or known.generation != closed.generation:
+            self._forwarder.stale()
+            return
+        del self._connections[worker, closed.connection], self._since[worker, closed.connection]
+        self._tell()
+        self._admissions.leave((worker, closed.connection))
+        LOGGER.debug("worker %d connection %d closed %s", worker, closed.connection, closed.reason)
+
+    def forget_worker(self, worker: int) -> int:
+        """A worker is dead; how many connections it had."""
+        gone = [key for key in self._connections if key[0] == worker]
+        for key in gone:
+            del self._connections[key], self._since[key]
+        self._admissions.forget_worker(worker)
+        self._tell()
+        return len(gone)

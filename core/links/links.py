@@ -1,0 +1,400 @@
+"""Links: which attaches are accepted, where they lead, and what is known of each."""
+
+import logging
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import Address, Addresses, Identity
+from core.addresses.names import Names
+from core.addresses.phases import wish
+from core.edge.place import Place
+from core.forwarder.forward import ROUTED_LINK, STREAM_LINK, Forwarder
+from core.interior.inter_router import FORBIDDEN, ROLE, TYPES, kind_of
+from core.interior.network_adapter import Fabric
+from core.link_routes.ends import LOST, NO_ROUTE, Ends
+from core.links.administration import Administration
+from core.links.admission import Admissions, Guarded, Refusal
+from core.links.auto_links import ROLE as CONTAINER_ROLE
+from core.links.auto_links import AutoLinks
+from core.links.link import Edges, Link, Watcher
+from core.links.refusals import Refusals
+from core.links.streams import Streams
+from core.links.terminus import (
+    MAX_CAPACITY,
+    NO_CONNECTION,
+    NO_CONTROL,
+    NO_ROOM,
+    Terminus,
+    barred,
+    decide,
+    lent,
+    told_text,
+)
+from core.links.terminus import granted as granted_to
+from shm.contract.payloads import C_ATTACHED, C_DETACH, Attach, Attached, ConnectionOpened, Detach, Error
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
+
+Key = tuple[int, int]  # worker, index of the link or connection in it
+
+
+class Links:
+    """All attached links, in step with the forwarder's table."""
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        me: Identity,
+        names: Names,
+        admissions: Admissions,
+        auto_links: AutoLinks,
+        streams: Streams,
+        refusals: Refusals,
+        fabric: Fabric | None = None,
+        edges: Edges | None = None,
+        ends: Ends | None = None,
+    ) -> None:
+        self._fabric = fabric
+        self._edges = edges
+        self._auto_links = auto_links
+        self._ends = ends
+        self._streams = streams
+        self._refusals = refusals
+        self._forwarder = forwarder
+        self._addresses = addresses
+        self._me = me
+        self._names = names
+        self._admissions = admissions
+        self._links: dict[Key, Link] = {}
+        self._identity = 0
+        self.administration = Administration(forwarder, me, refusals.find)
+        self.watchers: list[Watcher] = [self.administration, *([] if edges is None else [edges])]
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def entries(self) -> list[Link]:
+        """All links as they are now, oldest first."""
+        return list(self._links.values())
+
+    def find(self, worker: int, link: int, generation: int) -> Link | None:
+        """The link that a worker calls so."""
+        found = self._links.get((worker, link))
+        return found if found is not None and found.generation == generation else None
+
+    def attach(self, worker: int, attach: Attach, connection: ConnectionOpened | None) -> None:
+        """Answer a first attach, or take a link that we began, or that an earlier core let in, as it is."""
+        edge = 0 if self._edges is None else self._edges.find(worker, attach.connection)
+        if self._special(worker, attach, connection, edge):
+            return
+        if attach.ours and connection is not None and not edge:
+            self._attach_auto(worker, attach, connection)
+            return
+        guarded = self._admissions.guarded((worker, attach.connection))
+        if refusal := self._admissions.refusal(guarded, attach, connection):
+            self._deny(worker, attach, guarded, refusal)
+            return
+        if not edge and self._served(worker, attach, guarded):
+            return
+        if not edge and connection is not None and self._asked(worker, attach, connection):
+            return  # decided when the interior router has answered
+        self._decide(worker, attach, connection)
+
+    def _asked(self, worker: int, attach: Attach, connection: ConnectionOpened) -> bool:
+        """Whether the interior router is asked first, by an edge router that knows no broker for a link."""
+        if self._edges is None or self._ends is None:
+            return False
+        wanted = self._ends.wanted(attach, connection.tenant)
+        return bool(wanted) and self._edges.asks(worker, attach, connection, wanted)
+
+    def decide(
+        self,
+        worker: int,
+        attach: Attach,
+        connection: ConnectionOpened,
+        beyond: tuple[int, ConnectionOpened] | None,
+        reached: bool,
+    ) -> None:
+        """What was asked is known: a link goes ``beyond`` if ``reached``; None: what there is here counts."""
+        if beyond is None or self._ends is None:
+            self._decide(worker, attach, connection)
+        elif (error := self._ends.attach_beyond(worker, attach, connection, beyond, reached)) is not None:
+            self._refuse(worker, attach, error)
+
+    def _decide(self, worker: int, attach: Attach, connection: ConnectionOpened | None) -> None:
+        """Answer an attach, or send it on to a broker."""
+        edge = 0 if self._edges is None else self._edges.find(worker, attach.connection)
+        guarded = self._admissions.guarded((worker, attach.connection))
+        attach, refusal = self.administration.judge(worker, attach, connection)
+        if refusal is not None or connection is None:
+            terminus: Terminus | Error = refusal or NO_CONNECTION
+        elif connection.role == ROLE and not self._greeted(worker, connection):
+            terminus = NO_CONTROL
+        elif attach.routed:
+            terminus = LOST
+        elif self._routed(worker, attach, connection):
+            return
+        elif attach.address and (connection.role == ROLE or (edge and self._me.edge)):
+            terminus = NO_ROUTE  # routers attach to no address here but by a route, which has gone meanwhile
+        elif attach.restored:
+            terminus = Terminus(attach.address or None)
+        else:
+            terminus = decide(attach, self._me, self._names)
+        if isinstance(terminus, Error):
+            self._refuse(worker, attach, terminus)
+            return
+        phase = wish(attach.capabilities, outgoing=attach.outgoing, edge=edge != 0)
+        tenant, role = (connection.tenant, connection.role) if connection else ("", "")
+        address = None
+        if terminus.text is not None:
+            address = self._addresses.terminus(
+                terminus.text, tenant, outgoing=attach.outgoing, phase=phase.phase
+            )
+        tables, counts = self._addresses.tables, self._forwarder.address_info
+        if address is not None and (error := barred(address, attach, tables, role, counts)):
+            self._refuse(worker, attach, error)
+            self._addresses.forget_idle(address)
+            return
+        self._accept(worker, attach, address, terminus, guarded, connection, phase.fallback, edge)
+
+    def _special(self, worker: int, attach: Attach, connection: ConnectionOpened | None, edge: int) -> bool:
+        """Whether a link is not like a client's: one between routers, or a far end."""
+        kind = kind_of(attach) if self._fabric is None else self._fabric.trunks.kind(attach)
+        if self._streams.asked(attach):
+            if self._streams.add(worker, attach):
+                self._enter(worker, attach, None, kind=STREAM_LINK, edge=edge)
+        elif kind is not None and connection is not None:
+            self._attach_trunk(worker, attach, kind)
+        elif self._ends is not None and self._ends.is_answer(attach):
+            self._ends.answered(worker, attach, self._enter_routed)
+        elif edge and self._edges is not None and (place := self._edges.place(worker, attach)) is not None:
+            self._attach_edge(worker, attach, place, edge)
+        else:
+            return False
+        return True
+
+    def _served(self, worker: int, attach: Attach, guarded: Guarded | None) -> bool:
+        """Whether a link leads to what serves edge routers, on a connection of another role."""
+        place = None if self._edges is None else self._edges.serves(attach)
+        if place is not None:
+            self._attach_edge(worker, attach, place, 0, guarded)
+        return place is not None
+
+    def _attach_edge(
+        self, worker: int, attach: Attach, place: Place | Error, edge: int, guarded: Guarded | None = None
+    ) -> None:
+        """A link that is not like a client's: of an edge connection, or to what serves those."""
+        if isinstance(place, Error):
+            self._refuse(worker, attach, place)
+            return
+        self._accept(worker, attach, place.address, Terminus(None), guarded, None, False, edge, place)
+
+    def _routed(self, worker: int, attach: Attach, connection: ConnectionOpened) -> bool:
+        """Whether an attach goes on to a broker; it is answered when that has."""
+        route = None if self._ends is None else self._ends.route(attach, connection.tenant)
+        if route is None or self._ends is None:
+            return False
+        if (error := self._ends.attach(worker, attach, connection, route)) is not None:
+            self._refuse(worker, attach, error)
+        return True
+
+    def _enter_routed(self, worker: int, attach: Attach, address: str) -> None:
+        guarded = self._admissions.guarded((worker, attach.connection))
+        self._enter(worker, attach, None, guarded=guarded, kind=ROUTED_LINK)
+        self._links[worker, attach.link].routed = address
+
+    def _greeted(self, worker: int, connection: ConnectionOpened) -> bool:
+        return self._fabric is not None and self._fabric.trunks.greeted(worker, connection)
+
+    def _attach_auto(self, worker: int, attach: Attach, connection: ConnectionOpened) -> None:
+        """A link that we began for a client's sake. Policy is for what peers want."""
+        leg = self._auto_links.claim(worker, attach)
+        if leg is None:
+            self._post(worker, C_DETACH, Detach(attach.link, attach.generation))
+            return
+        setup = leg.auto.setup
+        address = self._addresses.terminus(setup.address, outgoing=attach.outgoing, phase=leg.auto.phase)
+        if self._accept(worker, attach, address, Terminus(setup.address), None, connection, setup.fallback):
+            link = self._links[worker, attach.link]
+            self._auto_links.attached(leg, attach, link.identity)
+
+    def _attach_trunk(self, worker: int, attach: Attach, kind: int) -> None:
+        """A link between routers."""
+        trunks = None if self._fabric is None else self._fabric.trunks
+        trunk = FORBIDDEN if trunks is None else trunks.attach(worker, attach, kind)
+        if trunks is None or isinstance(trunk, Error):
+            self._refuse(worker, attach, trunk if isinstance(trunk, Error) else FORBIDDEN)
+            return
+        if not (attach.restored or attach.request):
+            self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation))
+        capacity = max(1, min(attach.capacity, MAX_CAPACITY))
+        granted = granted_to(attach, capacity)
+        if (added := trunks.add_link(trunk, attach, kind, capacity, granted)) is None:
+            self._forwarder.bad()
+            self._post(worker, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
+            return
+        self._enter(worker, attach, None, kind=added[0], priority=added[1])
+
+    def _accept(
+        self,
+        worker: int,
+        attach: Attach,
+        address: Address | None,
+        terminus: Terminus,
+        guarded: Guarded | None,
+        connection: ConnectionOpened | None,
+        fallback: bool,
+        edge: int = 0,
+        place: Place | None = None,
+    ) -> bool:
+        # a link of ours gets no answer, so its worker looks for no keys
+        keyed = address is not None and address.key in self._addresses.tables and not attach.ours
+        capacity, told = lent(attach, address, MAX_CAPACITY if place is None else place.capacity)
+        # the answer goes first: the link is open before credit or messages reach it
+        if not (attach.restored or attach.request):
+            generated = terminus.text if terminus.generated else None
+            answer = Attached(attach.link, attach.generation, generated, keyed=keyed, capacity=told)
+            self._post(worker, C_ATTACHED, answer)
+        settles = attach.outgoing and attach.snd_settle_mode == SETTLED
+        handle = place.handle if place is not None else 0 if address is None else address.handle
+        tenant = connection.tenant if connection and not attach.ours else ""
+        scope = 0
+        if address is None and (guarded is not None or tenant):
+            scope = self._admissions.scopes.enter(guarded.rights.targets if guarded else None, tenant)
+        if not self._forwarder.add_link(
+            worker,
+            attach.link,
+            attach.generation,
+            attach.outgoing,
+            handle,
+            capacity,
+            settles,
+            granted_to(attach, capacity),
+            scope,
+            place is not None or (connection is not None and connection.annotations != 0),
+            told_text(attach, address, terminus),
+            edge,
+            place is not None and place.through,
+            fallback,
+            connection is not None and connection.role == CONTAINER_ROLE,
+            keyed,
+        ):
+            if scope:
+                self._admissions.scopes.leave(scope)
+            self._forwarder.bad()
+            self._post(worker, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
+            if address is not None:
+                self._addresses.forget_idle(address)
+            return False
+        self._enter(worker, attach, address, guarded=guarded, scope=scope, edge=edge)
+        if attach.outgoing and address is not None and self._fabric is not None:
+            self._fabric.consumer(address, 1)
+        return True
+
+    def _enter(
+        self,
+        worker: int,
+        attach: Attach,
+        address: Address | None,
+        *,
+        guarded: Guarded | None = None,
+        scope: int = 0,
+        kind: int = 0,
+        priority: int = 0,
+        edge: int = 0,
+    ) -> None:
+        if guarded is not None:
+            guarded.attached(attach.outgoing, 1)
+        self._identity += 1
+        link = self._links[worker, attach.link] = Link(
+            worker,
+            attach.link,
+            attach.generation,
+            attach.connection,
+            attach.name,
+            attach.outgoing,
+            address,
+            self._identity,
+            guarded,
+            scope,
+            kind,
+            priority,
+            edge,
+            attach.ours,
+        )
+        how = "restored" if attach.restored else "attached", "from" if attach.outgoing else "to"
+        what = TYPES[kind] if kind else "anonymous" if address is None else address.key
+        where = worker, attach.connection
+        LOGGER.debug("link %r of worker %d connection %d %s: %s %s", attach.name, *where, *how, what)
+        for watcher in self.watchers:
+            watcher.attached(link)
+
+    def _deny(self, worker: int, attach: Attach, guarded: Guarded | None, refusal: Refusal) -> None:
+        """Refuse what the policy does not allow."""
+        self._forwarder.count(refusal[1])
+        if guarded is None:
+            self._refuse(worker, attach, refusal[0])
+            return
+        guarded.denied(attach.outgoing)
+        guarded.say(attach.name, refusal[0])
+        self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, refusal[0]))
+
+    def _refuse(self, worker: int, attach: Attach, error: Error) -> None:
+        self._refusals.tell(worker, attach, error)
+        self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation, None, error))
+
+    def _post(self, worker: int, kind: int, payload: msgspec.Struct) -> None:
+        self._forwarder.post_control(worker, kind, self._encode(payload))
+
+    def detach(self, worker: int, detach: Detach) -> None:
+        """A peer's detach, or the loss of its connection."""
+        link = self._links.get((worker, detach.link))
+        if link is None or link.generation != detach.generation:
+            if not self._cancelled(worker, detach):
+                self._forwarder.stale()
+            return
+        self._forwarder.remove_link(worker, link.link, link.generation)
+        self._forget(link)
+        self._auto_links.detached(worker, link.link, link.generation, detach.error)
+        if self._ends is not None and link.kind == ROUTED_LINK:
+            self._ends.parted((worker, link.link, link.generation), detach)
+
+    def _cancelled(self, worker: int, detach: Detach) -> bool:
+        """Whether a link is gone that waited for an answer."""
+        return any(one is not None and one.cancel(worker, detach) for one in (self._edges, self._ends))
+
+    def forget_worker(self, worker: int) -> int:
+        """Forget the links of a worker that the forwarder has reclaimed; how many there were."""
+        gone = [link for link in self._links.values() if link.worker == worker]
+        for link in gone:
+            self._forget(link)
+            if self._ends is not None and link.kind == ROUTED_LINK:
+                lost = Detach(link.link, link.generation, lost=True)
+                self._ends.parted((worker, link.link, link.generation), lost, dead=worker)
+        if self._ends is not None:
+            self._ends.forget_worker(worker)
+        return len(gone)
+
+    def _forget(self, link: Link) -> None:
+        del self._links[link.worker, link.link]
+        if link.guarded is not None:
+            link.guarded.attached(link.outgoing, -1)
+        if link.scope:
+            self._admissions.scopes.leave(link.scope)
+        if self._fabric is not None:
+            if link.kind and link.kind != ROUTED_LINK:
+                self._fabric.trunks.drop_link(
+                    link.worker, link.connection, link.kind, link.outgoing, link.priority
+                )
+            elif link.outgoing and link.address is not None:
+                self._fabric.consumer(link.address, -1)
+        for watcher in self.watchers:
+            watcher.detached(link)
+        if link.address is not None:
+            self._addresses.forget_idle(link.address)
+        LOGGER.debug("link %r of worker %d connection %d detached", link.name, link.worker, link.connection)

@@ -1,0 +1,312 @@
+"""The core as destination and source of messages: subscribers in this process, and what they send.
+
+A subscriber gets a message's bytes when all of it is there, and the sender is told accepted. What is sent
+goes out settled, to whoever receives from the address at that moment; nobody there: it is gone. Nothing here
+blocks.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from core.addresses.addresses import Address, Addresses
+from core.forwarder.forward import Agents, Forwarder, Nodes
+from core.process.complaints import Complaints
+from shm import native as n
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+MESSAGE_LIMIT: Final = 1 << 20  # bytes of a message, unless its subscriber takes longer ones; it is rejected
+LINK_CAPACITY: Final = 250
+GENERATION: Final = 1  # of the core's own links: they end with it
+WAITING_BYTES: Final = 4 << 20  # of messages that found no room
+LENT_TO_ONE: Final = (
+    8  # messages on their way to one address: a receiver that takes none cannot fill the arena
+)
+
+
+class RefusedError(Exception):
+    """A subscriber's: what is wrong with a message, which is rejected."""
+
+
+Source = tuple[int, int, int] | None  # worker, index and generation of a link; None: nobody knows
+Contain = Callable[[Callable[[], None], Source], bool]
+Receive = Callable[[bytes], None]
+Hear = Callable[[bytes, int], None]  # and the place of the router that said it; -1: it was none
+
+
+class _Incoming:
+    """A message on its way to a subscriber."""
+
+    __slots__ = ("limit", "parts", "place", "reader", "receive", "settled", "size", "skip", "source", "text")
+
+    def __init__(
+        self,
+        receive: Hear,
+        reader: n.ChainReader,
+        settled: bool,
+        source: Source,
+        place: int,
+        skip: int,
+        limit: int,
+        text: bytes,
+    ) -> None:
+        self.limit = limit
+        self.receive = receive
+        self.source = source  # the link it came on
+        self.text = text  # where it says that it goes
+        self.reader = reader
+        self.settled = settled
+        self.place = place
+        self.skip = skip  # bytes in front that are for routers only
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def give(self) -> None:
+        """Let the subscriber have it."""
+        self.receive(b"".join(self.parts)[self.skip :], self.place)
+
+
+class Local:
+    """The core's own links. ``arenas``: the segments of the workers' arenas, then the core's."""
+
+    def __init__(
+        self, forwarder: Forwarder, addresses: Addresses, workers: int, arenas: "Sequence[WriteableBuffer]"
+    ) -> None:
+        self._forwarder = forwarder
+        self._addresses = addresses
+        self._place = workers
+        self._segments = arenas
+        self._arenas: dict[int, n.Arena] = {}
+        self._receivers: dict[int, Hear | None] = {}  # by link; None: it takes nothing
+        self._heard: dict[int, Address] = {}  # by link: nobody else receives there
+        self._limits: dict[int, int] = {}  # by link: octets of a message, if it takes long ones
+        self._unused: list[int] = []  # numbers of links that are gone
+        self._incoming: dict[int, _Incoming] = {}  # by the core's handle
+        self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
+        self._waiting: dict[str, deque[bytes]] = {}  # by address, as it was spelt
+        self._waiting_bytes = 0
+        self._sender: int | None = None
+        self.source: Source = None  # the link of the message being received, if known
+        self.text = b""  # where that message says that it goes
+        self._nodes = Nodes(forwarder)
+        self._agents = Agents(forwarder)
+        self._complaints = Complaints()
+        self.contained: Contain | None = None  # what a subscriber may fail in
+
+    def __len__(self) -> int:
+        """Messages coming or going."""
+        return len(self._incoming) + len(self._lent) + sum(map(len, self._waiting.values()))
+
+    def subscribe(self, text: str, receive: Receive) -> None:
+        """Let messages to an address, as clients spell it, come to ``receive``."""
+        self.listen(text, lambda content, _: receive(content))
+
+    def listen(self, text: str, hear: Hear, limit: int = MESSAGE_LIMIT) -> int:
+        """As ``subscribe``, for who wants to know where from. ``limit``: octets of a message. The link."""
+        address = self._addresses.resolve(text)
+        link = self._add_link(True, address.handle)
+        address.ours = True
+        self._heard[link] = address
+        self._receivers[link] = hear
+        self._limits[link] = limit
+        return link
+
+    def refuse(self, address: Address) -> int:
+        """Let an address lead here, though what comes is released: others take it before. The link."""
+        link = self._add_link(True, address.handle)
+        self._receivers[link] = None
+        return link
+
+    def leave(self, link: int) -> None:
+        """Receive on a link no more."""
+        self._forwarder.remove_link(self._place, link, GENERATION)
+        del self._receivers[link]
+        if address := self._heard.pop(link, None):
+            address.ours = False
+        self._limits.pop(link, None)
+        self._unused.append(link)
+
+    def _add_link(self, outgoing: bool, address: int) -> int:
+        new = len(self._receivers) + (self._sender is not None)
+        link = self._unused.pop() if self._unused else new
+        if not self._forwarder.add_link(self._place, link, GENERATION, outgoing, address, LINK_CAPACITY):
+            raise MemoryError("the core has no place for a link of its own")
+        return link
+
+    def send(self, text: str, content: bytes) -> bool:
+        """Send a whole message, settled; one that finds no room waits for it. False: nobody receives from the
+        address, or they take nothing."""
+        waiting = self._waiting.get(text)
+        if not waiting and (sent := self._try(text, content)) is not None:
+            return sent
+        if self._waiting_bytes + len(content) > WAITING_BYTES:
+            self._dropped(text)
+            return False
+        self._waiting.setdefault(text, deque()).append(content)
+        self._waiting_bytes += len(content)
+        return True
+
+    def _dropped(self, text: str) -> None:
+        who, what = f"a message of the core's own to {text!r}", "was dropped: its receiver takes none"
+        self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9)
+
+    def reaches(self, text: str) -> bool:
+        """Whether somebody receives from an address."""
+        return self._reached(text) is not None
+
+    def waiting(self, text: str) -> int:
+        """Messages on their way to an address."""
+        address = self._addresses.find(text)
+        key = None if address is None else address.key
+        return sum(one == key for one in self._lent.values()) + len(self._waiting.get(text, ()))
+
+    def _try(self, text: str, content: bytes) -> bool | None:
+        """Send at once. False: nobody receives it; None: there is no room now."""
+        address = self._reached(text)
+        if address is None:
+            LOGGER.debug("a message of the core's own to %r was dropped: nobody receives there", text)
+            return False
+        if sum(key == address.key for key in self._lent.values()) >= LENT_TO_ONE:
+            return None
+        block = self._forwarder.own_send(self._from(), address.handle, content)
+        if block is None:
+            return None
+        self._lent[block] = address.key
+        return True
+
+    def _from(self) -> int:
+        """The link that our messages come from."""
+        if self._sender is None:
+            self._sender = self._add_link(False, 0)
+        return self._sender
+
+    def _reached(self, text: str) -> Address | None:
+        """An address that leads somewhere."""
+        address = self._addresses.find(text)
+        if address is None:
+            return None
+        info = self._forwarder.address_info(address.handle)
+        return address if info["outgoing"] or info["reached"] else None
+
+    def tell_routers(self, text: str, content: bytes) -> bool:
+        """Send to other routers over control links, never to receivers of our own. False: it is gone."""
+        address = self._reached(text)
+        return (
+            address is not None
+            and self._forwarder.own_send(self._from(), address.handle, content, control=True) is not None
+        )
+
+    def tell_neighbour(self, place: int, content: bytes) -> bool:
+        """Send over the control link of the router in a place of the forwarder's. False: it is gone."""
+        return self._nodes.tell(self._from(), place, content) is not None
+
+    def _retry(self) -> None:
+        """Something came back: there may be room for what waits."""
+        for text, waiting in list(self._waiting.items()):
+            while waiting and self._try(text, waiting[0]) is not None:
+                self._waiting_bytes -= len(waiting.popleft())
+            if not waiting:
+                del self._waiting[text]
+
+    # ---- what the forwarder has for us ----
+
+    def work(self, limit: int = 64) -> None:
+        """Handle at most so many records of our own work; what is left stops the forwarder again."""
+        for _ in range(limit):
+            record = self._forwarder.own_work()
+            if record is None:
+                break
+            self._record(*record)
+        if self._waiting:
+            self._retry()
+
+    def _record(
+        self,
+        kind: int,
+        flags: int,
+        link: int,
+        delivery: int,
+        arena: int,
+        block: int,
+        place: int,
+        skip: int,
+        source: tuple[int, int, int] | None,
+    ) -> None:
+        if kind == n.W_RELEASE:
+            self._lent.pop(block, None)
+        elif kind == n.W_SEND and (receive := self._receivers.get(link)) is None:
+            self._turn_away(delivery, bool(flags & n.F_SETTLED))
+        elif kind == n.W_SEND and receive is not None:
+            reader = n.ChainReader(self._arena(arena), block)
+            text = self._agents.called(arena, block)
+            settled = bool(flags & n.F_SETTLED)
+            limit = self._limits.get(link, MESSAGE_LIMIT)
+            incoming = _Incoming(receive, reader, settled, source, place, skip, limit, text)
+            self._incoming[delivery] = incoming
+            self._read(delivery, incoming, bool(flags & n.F_COMPLETE))
+        elif (known := self._incoming.get(delivery)) is None:
+            return  # finished by us, which the sender did not know yet
+        elif kind == n.W_CONTINUE and flags & n.F_ABORTED:
+            known.settled = True
+            self._finish(delivery, dropped=True)
+        elif kind == n.W_CONTINUE:
+            self._read(delivery, known, bool(flags & n.F_COMPLETE))
+        elif kind == n.W_UPDATE and flags & n.F_SETTLED:
+            known.settled = True
+
+    def _turn_away(self, delivery: int, settled: bool) -> None:
+        if settled:
+            self._forwarder.own_action(n.A_DONE, n.F_DROPPED, delivery)
+        else:
+            self._forwarder.own_action(n.A_UPDATE, n.F_SETTLED, delivery, n.S_RELEASED)
+
+    def _arena(self, index: int) -> n.Arena:
+        if index not in self._arenas:
+            self._arenas[index] = n.Arena(self._segments[index])
+        return self._arenas[index]
+
+    def _read(self, delivery: int, incoming: _Incoming, complete: bool) -> None:
+        try:
+            part = incoming.reader.read()
+        except ValueError as error:
+            LOGGER.warning("a message to the core itself cannot be read: %s", error)
+            self._finish(delivery, dropped=True)
+            return
+        incoming.size += len(part)
+        if incoming.size > incoming.limit:
+            LOGGER.info(
+                "a message to the core itself is longer than %d bytes and was rejected", incoming.limit
+            )
+            self._finish(delivery, dropped=True)
+            return
+        incoming.parts.append(part)
+        if complete:
+            self.source, self.text = incoming.source, incoming.text
+            self._finish(delivery, dropped=not self._received(incoming))
+        else:
+            self._forwarder.own_action(n.A_PROGRESS, 0, delivery, length=incoming.size)
+
+    def _received(self, incoming: _Incoming) -> bool:
+        """Give a message to its subscriber. False: it would not have it."""
+        try:
+            if self.contained is not None:
+                return self.contained(incoming.give, incoming.source)
+            incoming.give()
+        except RefusedError as error:
+            LOGGER.debug("a message to the core itself was rejected: %s", error)
+            return False
+        return True
+
+    def _finish(self, delivery: int, dropped: bool = False) -> None:
+        """The last word about a delivery: done, if it is settled already, or an outcome."""
+        incoming = self._incoming.pop(delivery)
+        if incoming.settled:
+            self._forwarder.own_action(n.A_DONE, n.F_DROPPED if dropped else 0, delivery)
+            return
+        state = n.S_REJECTED if dropped else n.S_ACCEPTED
+        self._forwarder.own_action(n.A_UPDATE, n.F_SETTLED, delivery, state)

@@ -1,0 +1,180 @@
+"""Rights of vhost policy to addresses (facts 15): names, beginnings of names, and patterns."""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import Identity, Rules, strip_spelling, tokens
+from core.addresses.patterns import WILD, covers
+from core.addresses.tenants import FIRST, HEADS, trespasses
+from core.link_routes.routes import COORDINATOR
+from core.link_routes.termini import named
+from shm.contract.control import AddressSetup
+from shm.contract.payloads import Attach, Error
+from shm.contract.security import Admission
+
+LOGGER = logging.getLogger("POLICY")
+
+MOST_TOLD: Final = 100  # denied addresses of those with the same rights: a scan must not fill the log
+NOT_ALLOWED: Final = "amqp:unauthorized-access"
+ANY: Final = "*"
+WAYPOINT: Final = "qd.waypoint"
+FALLBACK: Final = "qd.fallback"
+
+Key = tuple[tuple[tuple[str, ...], tuple[str, ...]] | None, str]  # names and patterns, tenant
+
+
+class AddressRights:
+    """The addresses that one list of names and one of patterns allow; an address is compared without the
+    spellings that mean nothing (amqp:/, a slash in front), so another spelling opens no other door."""
+
+    def __init__(self, names: Iterable[str], patterns: Iterable[str]) -> None:
+        names, patterns = tuple(names), tuple(patterns)
+        self.key = names, patterns
+        listed = [name.removeprefix("amqp:/").removeprefix("/") for name in names]
+        self._exact = {strip_spelling(name) for name in listed if not name.endswith(ANY)}
+        self._beginnings = tuple(name[:-1] for name in listed if name.endswith(ANY))
+        self._patterns = Rules([AddressSetup(pattern=one) for one in patterns], "unavailable")
+        routers = [AddressSetup(pattern=one) for one in patterns if tokens(one)[0] in FIRST]
+        self._routers = Rules(routers, "unavailable")
+        self._heads = tuple(one for one in self._beginnings if not {".", "/"} & set(one))
+        self._covering = [tokens(one) for one in patterns]
+
+    def allow(self, address: str) -> bool:
+        """Whether an address as a client spells it may be used."""
+        text = strip_spelling(address)
+        return (
+            text in self._exact
+            or text.startswith(self._beginnings)
+            or self._patterns.find(text) is not self._patterns.default
+        )
+
+    def covers(self, pattern: str) -> bool:
+        """Whether all addresses of a pattern may be used: by one entry of the lists, token by token.
+
+        `a.b` as a pattern means `a/b`, too, so a name or beginning with a separator covers none.
+        """
+        parts = tokens(pattern)
+        first = "" if parts[0] in WILD else parts[0]
+        named = first.startswith(self._heads) or (parts == [first] and first in self._exact)
+        return named or any(covers(one, parts) for one in self._covering)
+
+    def lists(self, address: str) -> bool:
+        """Whether an address of routers is allowed by an entry that is about such ones: `*` is not."""
+        text = strip_spelling(address)
+        heads = tuple(one for one in self._beginnings if one.startswith(HEADS))
+        return (
+            text in self._exact
+            or text.startswith(heads)
+            or self._routers.find(text) is not self._routers.default
+        )
+
+
+class Rights:
+    """What the links of one connection may be."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self.sources = AddressRights(admission.sources, admission.source_patterns)
+        self.targets = AddressRights(admission.targets, admission.target_patterns)
+
+    def refusal(self, attach: Attach) -> Error | None:
+        """Why an attach is not allowed, whatever its number."""
+        may = self._admission
+        if attach.coordinator:
+            allowed = may.allow_anonymous_sender or self.targets.allow(COORDINATOR)
+            return None if allowed else _denied("a transaction coordinator")
+        if not may.allow_waypoint_links and any(one.startswith(WAYPOINT) for one in attach.capabilities):
+            return Error(NOT_ALLOWED, "waypoint links are not allowed by the policy")
+        if not may.allow_fallback_links and FALLBACK in attach.capabilities:
+            return Error(NOT_ALLOWED, "fallback links are not allowed by the policy")
+        return self._misplaced(attach, "source" if attach.outgoing else "target")
+
+    def routable(self, pattern: str, outgoing: bool) -> bool:
+        """Whether the connection may take the links to all addresses of a pattern."""
+        return (self.sources if outgoing else self.targets).covers(pattern)
+
+    def _misplaced(self, attach: Attach, kind: str) -> Error | None:
+        """Why a terminus may not be where it says: a link may be routed by each address that it names."""
+        may = self._admission
+        texts = named(attach)
+        if texts is None:
+            return Error(NOT_ALLOWED, f"the node properties of this {kind} cannot be read")
+        if attach.dynamic and not may.allow_dynamic_source:
+            return _denied(f"a dynamic {kind}")
+        if not texts and not attach.dynamic and not attach.outgoing and not may.allow_anonymous_sender:
+            return _denied("an anonymous sender")
+        rights = self.sources if attach.outgoing else self.targets
+        return None if all(rights.allow(text) for text in texts) else _denied(f"this {kind} address")
+
+
+def _denied(what: str) -> Error:
+    return Error(NOT_ALLOWED, f"{what} is not allowed by the policy")
+
+
+class Scopes:
+    """Numbers for rights and tenants of anonymous senders: the forwarder keeps what it was told under them.
+
+    Links with the same rights and tenant share a number as long as one of them is there. No number is used
+    twice: what the forwarder still knows under an old one is never asked for again and makes room in time.
+    """
+
+    def __init__(self, me: Identity) -> None:
+        self._me = me
+        self._last = 0
+        self._by_key: dict[Key, Scope] = {}
+        self._by_number: dict[int, Scope] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def enter(self, rights: AddressRights | None, tenant: str = "") -> int:
+        """The number for another link with these rights; None: all, without vhost policy."""
+        key = (None if rights is None else rights.key, tenant)
+        scope = self._by_key.get(key)
+        if scope is None:
+            self._last += 1
+            scope = self._by_key[key] = self._by_number[self._last] = Scope(self._last, key, rights)
+        scope.links += 1
+        return scope.number
+
+    def leave(self, number: int) -> None:
+        """A link with that number is gone."""
+        scope = self._by_number[number]
+        scope.links -= 1
+        if not scope.links:
+            del self._by_number[number], self._by_key[scope.key]
+
+    def allow(self, number: int, address: str) -> bool:
+        """Whether messages to an address are allowed to links with that number; 0: any."""
+        if number == 0:
+            return True
+        scope = self._by_number.get(number)
+        if scope is None:
+            return False
+        rights, tenant = scope.rights, scope.key[1]
+        stranger = bool(tenant) and trespasses(address, self._me, rights, sends=True)
+        if not stranger and (rights is None or rights.allow(address)):
+            return True
+        scope.told += 1
+        if scope.told <= MOST_TOLD:
+            more = "; no more of these are told" if scope.told == MOST_TOLD else ""
+            LOGGER.info("messages of anonymous senders to %r denied by the policy%s", address, more)
+        return False
+
+    def tenant(self, number: int) -> str:
+        """In whose space the addresses of links with that number lie; empty: in everybody's."""
+        scope = self._by_number.get(number)
+        return scope.key[1] if scope else ""
+
+
+class Scope(msgspec.Struct):
+    """Rights and tenant under a number, and how many links have it."""
+
+    number: int
+    key: Key
+    rights: AddressRights | None
+    links: int = 0
+    told: int = 0  # addresses that were denied

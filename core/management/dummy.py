@@ -1,0 +1,92 @@
+"""The entity type `dummy`: entities that mean nothing to the router, for trying a management client out."""
+
+from typing import Any, Final
+
+from core.management.entity_type import Noun
+from core.management.request import BAD_REQUEST, CREATED, NO_CONTENT, OK, ManagementError, Request, Response
+from shm.contract.management import AttributeSchema, TypeSchema
+
+MOST: Final = 1000  # entities: they are kept in memory and nobody needs more
+LONGEST: Final = 4096  # characters of a string
+_KINDS: Final = {"arg1": "string", "arg2": "string", "num1": "integer", "num2": "integer"}
+_NAMES: Final = ("name", "identity", "type", *_KINDS)
+
+
+class Scratch(Noun):
+    """Made, read, changed, taken away and called by request, with no effect on anything."""
+
+    def __init__(self) -> None:
+        attributes = [
+            AttributeSchema("name", "string", "Name of the entity.", create=True),
+            AttributeSchema("identity", "string", "dummy/ and a number."),
+            AttributeSchema("type", "string", "Type of the entity."),
+            *(
+                AttributeSchema(name, kind, "For any use.", create=True, update=True)
+                for name, kind in _KINDS.items()
+            ),
+        ]
+        operations = ["CREATE", "READ", "UPDATE", "DELETE", "CALLME"]
+        description = "An entity without effect, for trying a management client."
+        schema = TypeSchema("dummy", description, attributes, operations)
+        super().__init__(schema, {name: _reader(name) for name in _NAMES})
+        self._entities: dict[str, dict[str, Any]] = {}
+        self._made = 0
+
+    def rows(self) -> list[dict[str, Any]]:
+        return list(self._entities.values())
+
+    def create(self, request: Request) -> Response:
+        """Make one; without a name it is called as its identity is."""
+        if len(self._entities) >= MOST:
+            raise ManagementError(BAD_REQUEST, f"there are {MOST} already; delete some")
+        given = self._checked(request.attributes)
+        identity = f"dummy/{self._made}"
+        name = request.name or given.pop("name", None) or identity
+        if any(row["name"] == name for row in self._entities.values()):
+            raise ManagementError(BAD_REQUEST, f"there is a dummy with the name {name!r} already")
+        self._made += 1
+        row = {"name": name, "identity": identity, "type": self.schema.long_name}
+        self._entities[identity] = row | {name: given[name] for name in _KINDS if name in given}
+        return Response(CREATED, self.values(self._entities[identity]))
+
+    def update(self, request: Request) -> Response:
+        """Change what is given."""
+        row = self.find(request.name, request.identity)
+        given = self._checked(request.attributes)
+        fixed = [name for name in ("name", "identity") if given.get(name, row[name]) != row[name]]
+        if fixed:
+            raise ManagementError(BAD_REQUEST, f"{fixed[0]} of a dummy cannot be changed")
+        row.update((name, given[name]) for name in _KINDS if name in given)
+        return Response(OK, self.values(row))
+
+    def delete(self, request: Request) -> Response:
+        """Take one away."""
+        del self._entities[self.find(request.name, request.identity)["identity"]]
+        return Response(NO_CONTENT, {})
+
+    def call(self, request: Request) -> Response:
+        """CALLME: the request's own application properties."""
+        self.find(request.name, request.identity)
+        return Response(OK, dict(request.properties))
+
+    def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
+        unknown = [name for name in given if name not in _NAMES]
+        if unknown:
+            raise ManagementError(BAD_REQUEST, f"dummy has no attribute {unknown[0]!r}")
+        return {name: _value(name, value) for name, value in given.items() if value is not None}
+
+
+def _reader(name: str) -> Any:
+    return lambda row: row.get(name)
+
+
+def _value(name: str, value: Any) -> Any:
+    if _KINDS.get(name) == "integer":
+        if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 20:
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ManagementError(BAD_REQUEST, f"{name}: {value!r} is no whole number")
+        return int(value)
+    if not isinstance(value, str) or len(value) > LONGEST:
+        raise ManagementError(BAD_REQUEST, f"{name} must be a string of at most {LONGEST} characters")
+    return str(value)

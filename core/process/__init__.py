@@ -1,0 +1,1 @@
+"""The core as a process: its parts, recovery, what it shows."""

@@ -1,0 +1,77 @@
+"""What ends when the core fails at something that a peer has done: that peer's connection, and no other.
+
+A worker's control record is heard by several parts of the core. Each part hears of it whatever has happened
+in another one: so a connection or a link that is gone is gone everywhere. The connection whose record a part
+has failed at is closed, and all parts hear of its end as of any other's.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from core.forwarder.forward import Forwarder
+from core.links.connections import Connections
+from core.links.links import Links
+from core.links.local import RefusedError, Source
+from shm.contract.failures import failures
+from shm.contract.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Cost, Detach, Error
+
+CLOSED: Final = Error("amqp:internal-error", "The router failed at this connection; its log says why")
+
+Part = Callable[[int, msgspec.Struct], None]
+
+
+class Contained:
+    """Runs parts of the core, and closes connections at which one has failed."""
+
+    def __init__(self, forwarder: Forwarder, connections: Connections, links: Links) -> None:
+        self._forwarder = forwarder
+        self._connections = connections
+        self._links = links
+
+    def hear(self, parts: Iterable[Part], worker: int, message: msgspec.Struct) -> None:
+        """Let each part hear of a worker's control record."""
+        for part in parts:
+            try:
+                part(worker, message)
+            except Exception as error:  # one peer's doing must not be the end of all others' messages
+                what = f"{type(message).__name__} of worker {worker}"
+                failures.tell(what, error, self._close(worker, message))
+
+    def receive(self, receive: Callable[[], None], source: Source) -> bool:
+        """Let a subscriber in this process have a message from a link. False: it failed."""
+        try:
+            receive()
+        except RefusedError:
+            raise
+        except Exception as error:  # as above
+            link = None if source is None else self._links.find(*source)
+            then = "it is rejected"
+            if link is not None:
+                then = f"it is rejected; {self._end(link.worker, link.connection)}"
+            failures.tell("a message to the core itself", error, then)
+            return False
+        return True
+
+    def _close(self, worker: int, message: msgspec.Struct) -> str:
+        """Close the connection that a record is about, and say what that was."""
+        match message:
+            case ConnectionOpened():
+                return self._shut(worker, message)
+            case Attach() | Cost():
+                return self._end(worker, message.connection)
+            case Detach() if (link := self._links.find(worker, message.link, message.generation)) is not None:
+                return self._end(worker, link.connection)
+        return "it is dropped"
+
+    def _end(self, worker: int, connection: int) -> str:
+        opened = self._connections.find(worker, connection)
+        if opened is None:
+            return "its connection is gone"
+        return self._shut(worker, opened)
+
+    def _shut(self, worker: int, opened: ConnectionOpened) -> str:
+        close = Close(opened.connection, opened.generation, CLOSED)
+        self._forwarder.post_control(worker, C_CLOSE, msgspec.msgpack.encode(close))
+        return f"[C{opened.number}] of {opened.host} is closed"

@@ -1,0 +1,111 @@
+"""What the core shows others on the board: the busiest addresses, workers of source routes, entries
+and endpoints of route tables, and the newest connections (shm/board.py).
+
+Between two turns of the forwarder, at most once a second, in steps that no message notices.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from core.addresses.addresses import Addresses
+from core.forwarder.forward import Busiest, Forwarder
+from core.links.connections import Connections
+from shm import board
+from shm.board import AddressRow, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
+
+PERIOD_NS: Final = 1_000_000_000
+STEP_NS: Final = (
+    1_000_000  # between the steps of a pass over a great many addresses while nothing else happens
+)
+
+
+class Shown(Protocol):
+    """Where it is shown."""
+
+    def write(self, content: bytes) -> None: ...
+
+
+class Display:
+    """Keeps the board up to date. Time is an argument, nanoseconds."""
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        connections: Connections,
+        shown: Shown,
+        route_workers: Callable[[], list[RouteWorkerRow]] = list,
+        route_entries: Callable[[], list[RouteEntryRow]] = list,
+        route_endpoints: Callable[[], list[RouteEndpointRow]] = list,
+    ) -> None:
+        self._forwarder = forwarder
+        self._addresses = addresses
+        self._connections = connections
+        self._shown = shown
+        self._route_workers = route_workers
+        self._route_entries = route_entries
+        self._route_endpoints = route_endpoints
+        self._busiest = Busiest(forwarder)
+        self._due = 0
+        self._last = b""
+        self._write(board.Board())
+
+    def step(self, now: int) -> int:
+        """Do a little of what is due. Nanoseconds until there is more to do."""
+        if now < self._due:
+            return self._due - now
+        found = self._busiest.step()
+        if found is None:
+            return STEP_NS
+        handles, other = found
+        self._write(
+            board.Board(
+                [row for handle in handles if (row := self._row(handle)) is not None],
+                other,
+                [
+                    ConnectionRow(
+                        worker,
+                        *(board.short(text) for text in (one.container, one.host, one.role, one.user)),
+                    )
+                    for worker, one in self._connections.newest(board.CONNECTIONS)
+                ],
+                len(self._connections),
+                self._route_workers(),
+                self._route_entries(),
+                self._route_endpoints(),
+            )
+        )
+        self._due = now + PERIOD_NS
+        return PERIOD_NS
+
+    def _row(self, handle: int) -> AddressRow | None:
+        address = self._addresses.of_handle(handle)
+        if address is None:
+            return None
+        info = self._forwarder.address_info(handle)
+        return AddressRow(
+            board.short(spelling(address.key)),
+            address.rule.distribution,
+            info["deliveries"],
+            info["outgoing"],
+            info["incoming"],
+        )
+
+    def _write(self, content: board.Board) -> None:
+        data = board.encode(content)
+        if data != self._last:
+            self._shown.write(data)
+            self._last = data
+
+
+def spelling(key: str) -> str:
+    """An address as clients write it, from its key."""
+    match key[0]:
+        case "M":
+            return key[2:]
+        case "L":
+            return f"_local/{key[1:]}"
+        case "T":
+            return f"_topo/0/all/{key[1:]}"
+        case _:
+            return key

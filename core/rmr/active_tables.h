@@ -1,0 +1,79 @@
+/* A route table in use: the address that its senders send to has one of these.
+ *
+ *   built beside --routes_use_table--> in use --the next one--> former: what was counted moves over --routes_settle--> freed
+ *
+ * The swap stores a pointer.  What the former table has counted is moved in portions, so a table of a million entries
+ * stalls nobody; a small one is done with at once.  A table takes another's place only when the one before is settled.
+ */
+#ifndef ROUTERD_CORE_ROUTE_PLANE_H
+#define ROUTERD_CORE_ROUTE_PLANE_H
+
+#include "core/forwarder/credit.h"
+#include "core/rmr/owners.h"
+
+#define ROUTES_PORTION 16384u          /* slots, or endpoints, of a former table that are looked at in one go */
+
+enum { ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER, ROUTES_REASONS };   /* why a message goes nowhere */
+
+typedef struct { int32_t type, subscription; } core_nowhere;
+
+typedef struct core_routes {
+    core_address *address;
+    route_table *table;        /* NULL: there is none yet */
+    route_owners *owners;      /* NULL: nobody owns anything */
+    bool skip_dead;
+    bool closed;               /* its senders get no credit yet; what comes all the same is routed */
+    uint64_t routed, no_entry, no_endpoint, no_owner, refused;
+    core_nowhere nowhere[ROUTES_REASONS];      /* the last message of each reason */
+    const route_table *former; /* NULL: all that it counted has been moved */
+    uint32_t former_at, former_endpoint;
+    const uint32_t *moved;     /* by endpoint of the former table: which one it is now; ROUTE_NONE: it is gone */
+} core_routes;
+
+/* Whether somebody receives from an endpoint. */
+static inline bool route_alive(const route_endpoint *e)
+{
+    return e->address && address_has_receiver(e->address) && e->address->treatment < T_UNAVAILABLE;
+}
+
+static void route_endpoint_move(route_endpoint *to, const route_endpoint *from)
+{
+    to->sent += from->sent;
+    to->missed += from->missed;
+}
+
+/* Moves a portion of what the former table has counted; true: all of it has been. */
+static bool routes_settle(core_routes *p)
+{
+    const route_table *from = p->former;
+    if (!from) return true;
+    p->former_at = route_inherit(p->table, from, p->former_at, ROUTES_PORTION);
+    uint32_t last = from->endpoints.count - p->former_endpoint < ROUTES_PORTION ? from->endpoints.count : p->former_endpoint + ROUTES_PORTION;
+    for (; p->former_endpoint < last; p->former_endpoint++) {
+        uint32_t now = p->moved[p->former_endpoint];
+        if (now < p->table->endpoints.count) route_endpoint_move(&p->table->endpoints.at[now], &from->endpoints.at[p->former_endpoint]);
+    }
+    if (p->former_at <= from->mask || p->former_endpoint < from->endpoints.count) return false;
+    p->former = NULL;
+    return true;
+}
+
+/* `moved` is by endpoint of the table in use, if there is one, and stays until that is settled. */
+static void routes_use_table(core_routes *p, route_table *t, const uint32_t *moved)
+{
+    p->former = p->table;
+    p->former_at = p->former_endpoint = 0;
+    p->moved = moved;
+    p->table = t;
+    routes_settle(p);
+}
+
+/* Owners are few beside entries: what they counted moves at once. */
+static void routes_use_owners(core_routes *p, route_owners *o, const uint32_t *moved)
+{
+    for (uint32_t i = 0; p->owners && i < p->owners->endpoints.count; i++)
+        if (moved[i] < o->endpoints.count) route_endpoint_move(&o->endpoints.at[moved[i]], &p->owners->endpoints.at[i]);
+    p->owners = o;
+}
+
+#endif

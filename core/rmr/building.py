@@ -1,0 +1,103 @@
+"""Tables and maps while their records come."""
+
+import hashlib
+import secrets
+from typing import Final
+
+from core.rmr.border import octets_of
+from core.rmr.fields import Groups, MessageType
+from core.rmr.records import Records
+from core.rmr.table import NOWHERE, Destinations, MeidMap, Table
+from core.rmr.warning import Oddity, Weight
+
+ODDITY_LIMIT: Final = 1000  # of one table: more are counted, not kept
+
+_SEED: Final = secrets.randbits(64)
+
+
+class _Open:
+    """What the two have in common. ``count``: records so far, as the end record counts them.
+
+    ``broken`` is the first fatal oddity, ``spoilt`` the first that is not harmless, ``spoils`` their number.
+    """
+
+    def __init__(self, table_id: str) -> None:
+        self.table_id = table_id
+        self.oddities: list[Oddity] = []
+        self.more = 0
+        self.count = 0
+        self.broken: Oddity | None = None
+        self.spoilt: Oddity | None = None
+        self.spoils = 0
+
+    def odd(self, found: list[Oddity]) -> None:
+        """Something odd about its records."""
+        heavy = [one for one in found if one.weight > Weight.HARMLESS]
+        self.broken = self.broken or next((one for one in heavy if one.weight == Weight.FATAL), None)
+        self.spoilt = self.spoilt or next(iter(heavy), None)
+        self.spoils += len(heavy)
+        room = ODDITY_LIMIT - len(self.oddities)
+        self.oddities += found[:room]
+        self.more += max(0, len(found) - room)
+
+    def note(self, line: str) -> None:
+        """A record between start and end, as it was sent."""
+
+
+class OpenTable(_Open):
+    """A route table, or, not ``complete``, an update of one."""
+
+    def __init__(self, table_id: str, complete: bool, compatible: bool) -> None:
+        super().__init__(table_id)
+        self.complete = complete
+        self._records = Records(_SEED, compatible)
+        self._targets: dict[Groups, int] = {}
+
+    def add(self, kind: MessageType, subscription: int, groups: Groups | None, line: int) -> None:
+        """An entry; without ``groups`` the key is deleted."""
+        target = NOWHERE
+        if groups is not None and (target := self._targets.get(groups, NOWHERE)) == NOWHERE:
+            target = self._targets[groups] = self._records.target(groups.members)
+        self._records.add(kind.number, subscription, kind.senders, target, line)
+
+    def take(self, text: str, at: int, line: int) -> tuple[int, int]:
+        """Take entries that are plain from ``text[at]`` on, the first of them in that line.
+
+        Returns where the first record begins that is not, and how many were taken.
+        """
+        at, taken = self._records.take(text, at, line)
+        self.count += taken
+        return at, taken
+
+    def close(self) -> Table:
+        """The finished table."""
+        read = self._records
+        groups = Destinations(*read.destinations())
+        return Table(self.table_id, *read.columns(), groups, read.senders(), self.complete)
+
+
+class OpenMap(_Open):
+    """A MEID map. Its records are hashed as they were sent, each with one newline behind it."""
+
+    def __init__(self, table_id: str) -> None:
+        super().__init__(table_id)
+        self.md5 = hashlib.md5(usedforsecurity=False)
+        self._owners: dict[str, str] = {}
+        self._deleted: set[str] = set()
+
+    def note(self, line: str) -> None:
+        self.md5.update(octets_of(line) + b"\n")
+
+    def change(self, owner: str, meids: list[str]) -> None:
+        """Give managed entities to an owner, or, without one, to nobody."""
+        for meid in meids:
+            if owner:
+                self._owners[meid] = owner
+                self._deleted.discard(meid)
+            else:
+                self._owners.pop(meid, None)
+                self._deleted.add(meid)
+
+    def close(self) -> MeidMap:
+        """The finished map."""
+        return MeidMap(self.table_id, self._owners, frozenset(self._deleted))

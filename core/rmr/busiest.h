@@ -1,0 +1,54 @@
+/* Which entries of a route table most messages have taken: looked for a portion at a time, between turns of the core.  No message pays for it.
+ *
+ *   begun --route_busiest_step: more slots--> … --route_busiest_step: true--> the rows are there; the next step begins anew
+ */
+#ifndef ROUTERD_CORE_ROUTE_BUSIEST_H
+#define ROUTERD_CORE_ROUTE_BUSIEST_H
+
+#include "core/rmr/table.h"
+
+#define ROUTE_BUSIEST_ROWS 50u
+#define ROUTE_BUSIEST_CHUNK (1u << 17) /* slots of one portion: 2 MiB, some 0.2 ms */
+
+typedef struct {
+    int32_t type, subscription;
+    uint64_t turns;            /* messages that took an entry of this key, whomever it is for */
+} route_busiest_row;
+
+typedef struct {
+    route_busiest_row row[ROUTE_BUSIEST_ROWS];
+    uint32_t count, least;     /* rows taken; the one to be replaced first */
+    uint32_t at;               /* the next slot */
+} route_busiest;
+
+static uint64_t route_key_turns(const route_table *t, const route_slot *s)
+{
+    uint64_t turns = 0;
+    if (!(s->target & ROUTE_SPECIAL)) return route_slot_turns(t, s);
+    for (uint32_t i = s->target & ~ROUTE_SPECIAL; i != ROUTE_NONE; i = t->special[i].next) turns += t->special[i].turn;
+    return turns;
+}
+
+static void route_busiest_take(route_busiest *b, const route_slot *s, uint64_t turns)
+{
+    uint32_t place = b->count < ROUTE_BUSIEST_ROWS ? b->count++ : b->least;
+    b->row[place] = (route_busiest_row) {s->type, s->subscription, turns};
+    for (uint32_t i = b->least = 0; i < b->count; i++)
+        if (b->row[i].turns < b->row[b->least].turns) b->least = i;
+}
+
+static bool route_busiest_step(const route_table *t, route_busiest *b)
+{
+    if (!b->at) b->count = b->least = 0;
+    for (uint32_t n = 0; n < ROUTE_BUSIEST_CHUNK && b->at <= t->mask; n++) {
+        const route_slot *s = &t->slot[b->at++];
+        if (s->target == ROUTE_FREE) continue;
+        uint64_t turns = route_key_turns(t, s);
+        if (turns && (b->count < ROUTE_BUSIEST_ROWS || turns > b->row[b->least].turns)) route_busiest_take(b, s, turns);
+    }
+    if (b->at <= t->mask) return false;
+    b->at = 0;
+    return true;
+}
+
+#endif

@@ -1,0 +1,148 @@
+"""Which endpoints of route tables the router connects to, and which worker does.
+
+An endpoint that no AMQP client receives for is reached over RMR's own transport. Its worker follows from its
+name and the workers there are, so an endpoint stays with its worker while others come and go, and a new core
+says what the one before has said.
+"""
+
+import logging
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import Address
+from core.forwarder.forward import Forwarder
+from core.rmr.fields import is_endpoint
+from core.rmr.route_tables import Plan, Plane
+from shm.contract.payloads import C_ENDPOINT, Endpoint
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+
+TO: Final = "$to/"  # in front of what is connected to for its control messages
+MOST: Final = 1024  # endpoints of one table that are connected to: each is a connection
+
+Key = tuple[int, int, int]  # worker, index and generation of a link
+Place = tuple[str, str]  # table and endpoint
+
+
+class Dialling:
+    """Tells workers what to connect to. One that has died is told again, for its successor."""
+
+    def __init__(self, forwarder: Forwarder, plane: Plane, workers: Iterable[int]) -> None:
+        self._forwarder = forwarder
+        self._plane = plane
+        self._workers = set(workers)
+        self._told: dict[Place, tuple[int, Endpoint]] = {}
+        self._receivers: dict[Key, Place] = {}
+        self._held: Counter[Place] = Counter()  # how many of these are at an endpoint
+        self._controls: set[Place] = set()  # among those told
+
+    def worker(self, table: str, name: str) -> int | None:
+        """Who connects to an endpoint; None: nobody."""
+        told = self._told.get((table, name))
+        return None if told is None else told[0]
+
+    def told(self, plan: Plan) -> Iterator[str]:
+        """The endpoints of a table that are connected to."""
+        table = plan.setup.name
+        return (name for at, name in self._told.keys() - self._controls if at == table)
+
+    def refresh(self, plan: Plan) -> None:
+        """Connect to the endpoints that a table has now, and to no others; to none if it is there no more."""
+        table = plan.setup.name
+        found = plan.setup.connect and self._plane.find(table) is plan
+        names = {name for name in islice(plan.names(), MOST) if found and is_endpoint(name)}
+        if found and sum(map(len, plan.numberings)) > MOST:
+            LOGGER.warning("Route table %s: only the first %d endpoints are connected to", table, MOST)
+        gone = self._told.keys() - self._controls
+        for place in [one for one in gone if one[0] == table and one[1] not in names]:
+            self._withdraw(place)
+        for name in names:
+            self._want(plan, name)
+
+    # ---- Route Managers, and control ports of applications ----
+
+    def control(self, plan: Plan, name: str, wanted: bool) -> None:
+        """Connect to host:port whatever is in the table, or no longer."""
+        place = plan.setup.name, TO + name
+        if wanted and is_endpoint(name) and place not in self._told:
+            self._controls.add(place)
+            self._connect(plan, place, name)
+        elif not wanted:
+            self._controls.discard(place)
+            self._withdraw(place)
+
+    def forget_controls(self, table: str) -> None:
+        """Connect to none of those of a table any more."""
+        for place in [one for one in self._controls if one[0] == table]:
+            self._controls.discard(place)
+            self._withdraw(place)
+
+    # ---- AMQP clients that are endpoints ----
+
+    def attached(self, key: Key, address: Address) -> None:
+        """An AMQP client receives from an address."""
+        for plan in self._plane:
+            if (name := plan.endpoint_of(address)) is not None:
+                place = self._receivers[key] = plan.setup.name, name
+                self._held[place] += 1
+                self._withdraw(place)
+
+    def detached(self, key: Key) -> None:
+        """It does so no longer."""
+        place = self._receivers.pop(key, None)
+        if place is None:
+            return
+        self._held[place] -= 1
+        if not self._held[place]:
+            del self._held[place]
+        plan = self._plane.find(place[0])
+        if plan is not None and max(plan.numbers(place[1])) >= 0:
+            self._want(plan, place[1])
+
+    # ---- workers ----
+
+    def worker_gone(self, worker: int, removed: bool) -> None:
+        """A worker has died; without ``removed`` another takes its place, and reads what it is told now."""
+        for key in [one for one in self._receivers if one[0] == worker]:
+            self.detached(key)
+        if removed:
+            self._workers.discard(worker)
+        for place, (whose, endpoint) in list(self._told.items()):
+            if whose == worker:
+                self._tell(place, endpoint)
+
+    def worker_added(self, worker: int) -> None:
+        """There is one more; who is connected stays."""
+        self._workers.add(worker)
+
+    # ---- what they are told ----
+
+    def _want(self, plan: Plan, name: str) -> None:
+        place = plan.setup.name, name
+        if place in self._told or self._held[place] or not (plan.setup.connect and is_endpoint(name)):
+            return
+        self._connect(plan, place, name)
+
+    def _connect(self, plan: Plan, place: Place, name: str) -> None:
+        host, _, port = name.rpartition(":")
+        self._tell(place, Endpoint(place[0], plan.prefix + place[1], host.strip("[]"), int(port)))
+
+    def _withdraw(self, place: Place) -> None:
+        if (told := self._told.pop(place, None)) is not None:
+            self._post(told[0], msgspec.structs.replace(told[1], open=False))
+
+    def _tell(self, place: Place, endpoint: Endpoint) -> None:
+        if not self._workers:
+            return
+        worker = max(self._workers, key=lambda one: zlib.crc32(f"{one} {endpoint.address}".encode()))
+        self._told[place] = worker, endpoint
+        self._post(worker, endpoint)
+
+    def _post(self, worker: int, endpoint: Endpoint) -> None:
+        self._forwarder.post_control(worker, C_ENDPOINT, msgspec.msgpack.encode(endpoint))

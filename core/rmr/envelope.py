@@ -1,0 +1,91 @@
+"""Frames of RMR in the router's messages, as workers write and read them: the header is a message annotation,
+the payload is data."""
+
+from typing import Final
+
+from core.amqp.codec import Described, Parser, WireError, mapping, section, symbol
+from core.rmr import border, frames
+from core.rmr.words import Heard, Said
+
+ANNOTATION: Final = "x-opt-rmr.header"
+LONGEST: Final = 64 << 20  # octets of a control message; a table of a million entries has 43 MB
+
+_ANNOTATIONS: Final = 0x72
+_DATA: Final = 0x75
+_SIZES: Final = {0x40: 0, 0x45: 0, 0xA0: 1, 0xC0: 1, 0xC1: 1, 0xB0: 4, 0xD0: 4, 0xD1: 4}
+
+
+class EnvelopeError(ValueError):
+    """A message is none that a worker made of a frame; the text says why."""
+
+
+def opened(content: bytes, answer: str, host: str) -> Heard:
+    """The frame in a message. Raises EnvelopeError."""
+    header, payload = b"", []
+    for code, start, stop in _sections(content):
+        if code == _DATA:
+            payload.append(content[start:stop])
+        elif code == _ANNOTATIONS:
+            header = _header(content[:stop], start)
+    try:
+        frame = frames.parse(header + b"".join(payload))
+    except frames.FrameError as error:
+        raise EnvelopeError(str(error)) from error
+    call = frame.call if frame.flags & frames.CALL else 0
+    why = border.fault(frame.source)
+    fault = f"its source {border.shown(frame.source)!r} {why}" if why else ""
+    source = border.shown(frame.source)
+    return Heard(frame.message_type, source, frame.payload, answer, host, frame.transaction, call, fault)
+
+
+def sealed(said: Said, source: str) -> bytes:
+    """A message of our own. ``source``: who we are, where answers need not come back."""
+    frame = frames.Frame(
+        said.kind,
+        said.payload,
+        said.subscription,
+        source=said.source,
+        source_ip=source,
+        transaction=said.xact,
+        d1=bytes((said.call, 0, 0, 0)),
+    )
+    header = frames.header(frame)
+    annotations = mapping([(symbol(ANNOTATION), _binary(header))])
+    return section(_ANNOTATIONS, annotations) + section(_DATA, _binary(said.payload))
+
+
+def _binary(octets: bytes) -> bytes:
+    if len(octets) < 256:
+        return bytes((0xA0, len(octets))) + octets
+    return b"\xb0" + len(octets).to_bytes(4, "big") + octets
+
+
+def _sections(content: bytes) -> list[tuple[int, int, int]]:
+    """Each section's code, and where its value's content begins and ends."""
+    found = []
+    at = 0
+    while at < len(content):
+        if content[at : at + 2] != b"\x00\x53" or at + 4 > len(content):
+            raise EnvelopeError(f"no section begins at octet {at}")
+        width = _SIZES.get(content[at + 3])
+        if width is None:
+            raise EnvelopeError(f"a section of type {content[at + 3]:#x}")
+        start = at + 4 + width
+        stop = start + int.from_bytes(content[at + 4 : start], "big")
+        if stop > len(content):
+            raise EnvelopeError("a section is cut short")
+        found.append((content[at + 2], start if content[at + 2] == _DATA else at, stop))
+        at = stop
+    return found
+
+
+def _header(content: bytes, start: int) -> bytes:
+    try:
+        value = Parser(content[start:]).value()
+    except WireError as error:
+        raise EnvelopeError(f"the annotations: {error}") from error
+    annotations = value.value if isinstance(value, Described) else None
+    header = annotations.get(ANNOTATION) if isinstance(annotations, dict) else None
+    if not isinstance(header, bytes):
+        raise EnvelopeError("there is no header of RMR")
+    return header

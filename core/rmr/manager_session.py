@@ -1,0 +1,322 @@
+"""One table's dealings with Route Managers and applications: its control messages, and who they come from.
+
+Messages arrive at `<table>/$rm`. What is said on a connection goes to `<table>/$conn/<router>/<number>`; who
+receives there is the connection. One that we make is asked for as `<table>/$to/<host:port>`.
+"""
+
+import logging
+from collections.abc import Callable
+from ipaddress import ip_network
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from core.process.complaints import Complaints
+from core.rmr import application as a
+from core.rmr import words
+from core.rmr.border import BorderError
+from core.rmr.client import Client
+from core.rmr.envelope import EnvelopeError, opened, sealed
+from core.rmr.fields import is_endpoint
+from core.rmr.server import Event, Limits, Server
+from core.rmr.state import Installed
+from core.rmr.stream import Stream
+from core.rmr.table import MeidMap, Table
+from shm.contract.failures import failures
+from shm.contract.hosts import address_of, host_of
+from shm.contract.tables import CONNECTION
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+MOST_ON_THEIR_WAY: Final = 4  # messages to one connection
+LOOK: Final = a.SECOND // 10  # between two looks whether connections can be sent to
+NOT_SERVED: Final = "serveTo of the route table does not name its address"
+NOT_ALLOWED: Final = "this sender may not give tables to this router"
+
+
+class Settings(NamedTuple):
+    """What is configured. ``me``: host:port at which RMR applications reach this router; ``name``: the one
+    that they know their manager by, empty: none; ``push_to``: control ports of applications that do not ask;
+    ``push_from``: addresses and networks of who may send tables, beside the manager; ``serve_to``: of who may
+    ask for them, empty: whoever's address is not of the public internet; ``dial_back``: whereto applications
+    that have asked are connected to later (address, name, none)."""
+
+    me: str
+    manager: str = ""
+    serve: bool = False
+    compatible: bool = False
+    name: str = ""
+    push_to: tuple[str, ...] = ()
+    push_from: tuple[str, ...] = ()
+    interval: int = 5
+    serve_to: tuple[str, ...] = ()
+    dial_back: str = "address"
+    limits: Limits = Limits()
+
+
+class Peer(msgspec.Struct):
+    """A connection that speaks RMR. ``host`` is its ip:port; ``reached``, of one that we made: where to."""
+
+    number: int
+    host: str
+    reached: str = ""
+    up: bool = False  # messages can be sent there
+
+
+class World(Protocol):
+    """What there is around it. Addresses are those that follow `<table>/`."""
+
+    def send(self, address: str, content: bytes) -> bool: ...
+    def waiting(self, address: str) -> int: ...
+    def there(self, address: str) -> bool: ...
+    def dial(self, name: str, wanted: bool) -> None: ...
+    def install(self, value: Table | MeidMap, origin: str, done: Callable[[str], None]) -> None: ...
+    def origin(self) -> str: ...
+    def refused(self, what: str, reason: str) -> None: ...
+    def count(self, what: str) -> None: ...
+    def seconds(self) -> int: ...
+
+
+class Liaison:
+    """``instance`` is another one in each life of the core. ``table`` is the name of the table."""
+
+    def __init__(self, table: str, settings: Settings, instance: str, world: World, use: Installed) -> None:
+        self.table = table
+        self.settings = settings
+        self._world = world
+        self._now = 0
+        self._looked = 0
+        self._peers: dict[int, Peer] = {}
+        self._streams: dict[int, Stream] = {}
+        self._left: list[Stream] = []  # of connections that are gone
+        self._networks = [ip_network(one, strict=False) for one in settings.push_from]
+        self._served = [ip_network(one, strict=False) for one in settings.serve_to]
+        self._manager_hosts: set[str] = set()  # where it was found last
+        self._complaints = Complaints()
+        self.client: Client | None = None
+        self.server: Server | None = None
+        if settings.manager:
+            self.client = Client(settings.manager, settings.me, settings.interval, self._ask, world.seconds)
+            world.dial(settings.manager, True)
+        if settings.serve:
+            self.server = Server(instance, settings.name, self, self._told, settings.limits)
+            if use.table is not None:
+                self.server.install(use, None)
+            for control in settings.push_to:
+                self.server.know("", control, control, 0, fixed=True)
+
+    # ---- what happens ----
+
+    def opened(self, peer: Peer) -> None:
+        """A connection is there; its links follow."""
+        self._peers[peer.number] = peer
+        self._looked = -LOOK
+
+    def closed(self, number: int, now: int) -> None:
+        """A connection is gone."""
+        self._now = now
+        peer = self._peers.pop(number, None)
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            stream.lost()
+            if not stream.finished:
+                self._left.append(stream)
+        if peer is None:
+            return
+        if self.client is not None and peer.reached == self.client.manager and peer.up:
+            self.client.lost(now)
+        if self.server is not None:
+            self.server.lost(_address(peer.number), now)
+
+    def installed(self, use: Installed, value: Table | MeidMap | None) -> None:
+        """The table in use is another one."""
+        if self.server is not None:
+            self.server.install(use, value)
+
+    def heard(self, content: bytes, number: int, now: int) -> None:
+        """A control message has come on a connection."""
+        self._now = now
+        peer = self._peers.get(number)
+        if peer is None:
+            return
+        try:
+            self._act(opened(content, _address(number), peer.host), peer, now)
+        except (EnvelopeError, BorderError) as error:
+            who = f"Route table {self.table}: a control message from {host_of(peer.host)}"
+            why = f"{error} (the connection's peer is {peer.host})"
+            self._complaints.say(LOGGER, logging.WARNING, who, "was dropped: ", now / a.SECOND, why)
+
+    def _act(self, heard: words.Heard, peer: Peer, now: int) -> None:
+        """Do what a control message says. Raises BorderError."""
+        match heard.kind:
+            case words.TABLE:
+                self._take(heard, peer)
+            case _ if heard.fault:
+                raise BorderError(heard.fault)
+            case words.REQUEST if self.server is not None:
+                self._world.count("table_requests")
+                host = host_of(peer.host)
+                dial = _dial(self.settings.dial_back, host, heard.source)
+                why = self.server.requested(heard, dial, now) if self._may_ask(host) else NOT_SERVED
+                if why:
+                    who = f"Route table {self.table}: {host}"  # which names itself as it likes
+                    what, detail = "asked for a table and gets none: ", f"{why}; it is {heard.source}"
+                    self._complaints.say(LOGGER, logging.WARNING, who, what, now / a.SECOND, detail)
+            case words.STATE if self.server is not None:
+                self.server.answered(heard, now)
+            case _:
+                LOGGER.info(
+                    "Route table %s: a message of type %d from %s was dropped: we are no Route Manager",
+                    self.table, heard.kind, peer.host,
+                )  # fmt: skip
+
+    def step(self, now: int) -> None:
+        """What is due."""
+        self._now = now
+        if now - self._looked >= LOOK:
+            self._looked = now
+            for peer in list(self._peers.values()):
+                self._look(peer)
+        for stream in [*self._streams.values(), *self._left]:
+            try:
+                stream.step()
+            except Exception as error:  # the next text must not wait for ever behind this one
+                failures.tell(f"reading a route table for {self.table}", error, "its sender is told ERR")
+                stream.give_up(f"{type(error).__name__} in the router, whose log says more")
+        self._left = [stream for stream in self._left if not stream.finished]
+        if self.client is not None:
+            self.client.step(now)
+        if self.server is not None:
+            self.server.step(now)
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do at once."""
+        streams = (*self._streams.values(), *self._left)
+        return any(stream.busy for stream in streams) or (self.server is not None and self.server.busy)
+
+    def _may_ask(self, host: str) -> bool:
+        """Whether an application at this address gets tables."""
+        address = address_of(host)
+        if address is None:
+            return False
+        return any(address in one for one in self._served) if self._served else not address.is_global
+
+    # ---- tables that come ----
+
+    def _look(self, peer: Peer) -> None:
+        """A connection counts when its links are there."""
+        if peer.up or not self._world.there(_address(peer.number)):
+            return
+        peer.up = True
+        if self.client is not None and peer.reached == self.client.manager:
+            self._manager_hosts = {host_of(peer.host)}
+            self.client.connected(self._now)
+        elif self.server is not None and peer.reached:
+            self.server.reached(peer.reached, _address(peer.number), self._now)
+
+    def _take(self, heard: words.Heard, peer: Peer) -> None:
+        origin = self._origin(heard, peer)
+        if reason := heard.fault or ("" if origin else NOT_ALLOWED):
+            error = words.refusal(heard.payload, reason)
+            self._refused(heard, error.table_id, reason)
+            payload = words.state(error.named, reason, bad=True)
+            self._answer(heard, words.Said(words.STATE, payload, xact=heard.xact, call=heard.call))
+            return
+        stream = self._streams.get(peer.number)
+        if stream is None:
+            stream = self._streams[peer.number] = self._stream(origin)
+        stream.message(heard)
+
+    def _origin(self, heard: words.Heard, peer: Peer) -> str:
+        """Who sends a table, as the log says it; empty: somebody who may not."""
+        host = host_of(peer.host)
+        if host in self._manager_hosts:
+            return f"manager {self.settings.manager}"
+        address = address_of(host)
+        if address is None:
+            return ""
+        return f"rmr {heard.source} at {peer.host}" if any(address in one for one in self._networks) else ""
+
+    def _stream(self, origin: str) -> Stream:
+        manager = origin == f"manager {self.settings.manager}"
+        whole = said = False
+
+        def install(value: Table | MeidMap, done: Callable[[str], None]) -> None:
+            nonlocal whole, said
+            whole, said = isinstance(value, Table) and value.complete, True
+            self._world.install(value, origin, done)
+
+        def told(heard: words.Heard, table_id: str, reason: str) -> None:
+            nonlocal said
+            if reason and not said:  # of what got as far as that, whoever installs has said it
+                self._refused(heard, table_id, reason)
+            said = False
+            if manager and self.client is not None:
+                self.client.table(table_id, reason, whole and not reason, self._now)
+
+        return Stream(install, self._based, self._answer, told, self.settings.compatible)
+
+    def _based(self) -> bool:
+        return self._world.origin().startswith(("manager ", "rmr "))
+
+    def _refused(self, heard: words.Heard, table_id: str, reason: str) -> None:
+        what = f"{table_id or words.NO_ID} from {heard.source or 'nobody'} at {heard.host}"
+        self._world.refused(what, reason)
+        LOGGER.warning("Route table %s: %s refused, the former stays in use: %s", self.table, what, reason)
+
+    def _answer(self, heard: words.Heard, said: words.Said) -> None:
+        self.send(heard.answer, said._replace(source=self.settings.me))
+
+    def _ask(self, said: words.Said) -> bool:
+        for peer in self._peers.values():
+            if peer.up and peer.reached == self.settings.manager:
+                self._world.count("table_requests_sent")
+                return self.send(_address(peer.number), said)
+        return False
+
+    # ---- the server's outlet ----
+
+    def room(self, connection: str) -> int:
+        """Messages that may be sent there now."""
+        return MOST_ON_THEIR_WAY - self._world.waiting(connection)
+
+    def send(self, connection: str, said: words.Said) -> bool:
+        """Send one; False: nobody is there."""
+        return self._world.send(connection, sealed(said, self.settings.me))
+
+    def reach(self, place: str, wanted: bool) -> None:
+        """Connect to a control port, or no longer."""
+        self._world.dial(place, wanted)
+
+    def _told(self, event: Event) -> None:
+        one = event.application
+        who = f"{one.endpoint or one.control} (control port {one.control})"
+        match event.kind:
+            case "ok":
+                self._world.count("table_acks")
+                LOGGER.info("Route table %s: %s runs %s", self.table, who, event.about)
+            case "err":
+                self._world.count("table_nacks")
+                LOGGER.warning("Route table %s: %s refused %s", self.table, who, event.about)
+            case "late":
+                self._world.count("table_acks_late")
+                LOGGER.warning("Route table %s: %s has not acknowledged %s", self.table, who, event.about)
+            case "restart":
+                LOGGER.info("Route table %s: %s asks again; it ran %s", self.table, who, event.about)
+
+
+def _address(number: int) -> str:
+    return f"{CONNECTION}{number}"
+
+
+def _dial(how: str, host: str, control: str) -> str:
+    """Where an application that asked from an address is connected to later; empty: nowhere.
+
+    A message may name any host: by default the router goes back to where it came from, and nowhere else.
+    """
+    if how == "name":
+        return control
+    port = control.rpartition(":")[2]
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return place if how == "address" and is_endpoint(place) else ""

@@ -1,0 +1,272 @@
+"""All dealings with Route Managers and applications, joined with the core: messages, connections, tables."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from core.forwarder.forward import Forwarder
+from core.links.links import Links
+from core.links.local import Local
+from core.links.terminus import RMR
+from core.rmr import application
+from core.rmr.dialling import Dialling
+from core.rmr.envelope import LONGEST
+from core.rmr.intake import Made
+from core.rmr.manager_session import Liaison, Peer, Settings
+from core.rmr.remembered import Known, Remembered
+from core.rmr.route_tables import Plan, Plane
+from core.rmr.server import Limits
+from core.rmr.state import Installed
+from core.rmr.table import MeidMap, Table
+from shm.contract.payloads import ConnectionOpened
+from shm.contract.tables import CONNECTION, TableSetup, connections
+from shm.stats import COUNTERS
+
+CONTROL: Final = "$rm"  # behind a table's address: where its control messages go
+REFUSED: Final = COUNTERS["tables_refused"][0]
+APPLICATIONS: Final = COUNTERS["table_applications"][0]
+IN_STEP: Final = COUNTERS["table_applications_ok"][0]
+LOOK_NS: Final = 1_000_000_000
+
+
+class _Around:
+    """What one liaison has around it (``core.rmr.manager_session.World``)."""
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        local: Local,
+        dialling: Dialling,
+        plane: Plane,
+        plan: Plan,
+        clock: Callable[[], float],
+        connections: str,
+    ) -> None:
+        self._connections = connections
+        self._forwarder = forwarder
+        self._local = local
+        self._dialling = dialling
+        self._plane = plane
+        self._plan = plan
+        self._clock = clock
+
+    def seconds(self) -> int:
+        """UNIX time."""
+        return int(self._clock())
+
+    def _address(self, name: str) -> str:
+        if name.startswith(CONNECTION):
+            name = self._connections + name.removeprefix(CONNECTION)
+        return self._plan.prefix + name
+
+    def send(self, address: str, content: bytes) -> bool:
+        """Send a message; False: nobody is there."""
+        return self._local.send(self._address(address), content)
+
+    def waiting(self, address: str) -> int:
+        """Messages on their way."""
+        return self._local.waiting(self._address(address))
+
+    def there(self, address: str) -> bool:
+        """Whether somebody receives."""
+        return self._local.reaches(self._address(address))
+
+    def dial(self, name: str, wanted: bool) -> None:
+        """Be connected to host:port, or no longer."""
+        self._dialling.control(self._plan, name, wanted)
+
+    def install(self, value: Table | MeidMap, origin: str, done: Callable[[str], None]) -> None:
+        """Take something into use; when that is done, or why it is not."""
+        feed = self._plan.feed(origin, lambda outcomes: done(outcomes[0].reason))
+        self._plane.take(feed, value)
+
+    def origin(self) -> str:
+        """Where the table in use came from."""
+        return self._plan.history.origin
+
+    def refused(self, what: str, reason: str) -> None:
+        """Something was not even given to be installed."""
+        self._forwarder.count(REFUSED)
+        self._plan.history.refused += 1
+        self._plan.history.last_error = f"{what}: {reason}"
+
+    def count(self, what: str) -> None:
+        """One more."""
+        self._forwarder.count(COUNTERS[what][0])
+
+
+class Liaisons:
+    """One for each table that is configured. ``seed`` is that of the core, another one in each life;
+    ``router_id`` is in the addresses of this router's connections; ``shelf`` says where applications are
+    remembered for the next core, if no file is configured, by a name; empty: nowhere."""
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        local: Local,
+        links: Links,
+        plane: Plane,
+        dialling: Dialling,
+        seed: bytes,
+        router_id: str,
+        shelf: Callable[[str], str] = lambda _: "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._shelf = shelf
+        self._forwarder = forwarder
+        self._local = local
+        self._links = links
+        self._clock = clock
+        self._connections = connections(router_id)
+        self._plane = plane
+        self._dialling = dialling
+        self._instance = hashlib.blake2b(seed, digest_size=4).hexdigest()
+        self._liaisons: dict[str, tuple[TableSetup, Liaison, Remembered]] = {}  # by name of the table
+        self._listening: dict[str, int] = {}  # link by name of the table
+        self._peers: dict[tuple[int, int], ConnectionOpened] = {}
+        self._now = self._looked = 0
+        plane.installed.append(self._installed)
+
+    def __iter__(self) -> Iterator[Liaison]:
+        return (liaison for _, liaison, _ in list(self._liaisons.values()))
+
+    # ---- configuration ----
+
+    def configure(self) -> None:
+        """The tables are others, perhaps."""
+        known: dict[str, Known] = {}
+        for name, (setup, liaison, _) in list(self._liaisons.items()):
+            plan = self._plane.find(name)
+            if plan is None or _matters(plan.setup) != _matters(setup):
+                self._dialling.forget_controls(name)
+                self._local.leave(self._listening.pop(name))
+                known[name] = _known(liaison)
+                del self._liaisons[name]
+        for plan in self._plane:
+            if plan.setup.name not in self._liaisons:
+                self._add(plan, known.get(plan.setup.name, []))
+
+    def _add(self, plan: Plan, known: Known) -> None:
+        setup = plan.setup
+        around = _Around(
+            self._forwarder,
+            self._local,
+            self._dialling,
+            self._plane,
+            plan,
+            self._clock,
+            self._connections,
+        )
+        liaison = Liaison(setup.name, _settings(setup), self._instance, around, _use(plan))
+        path = setup.applications or self._shelf(f"{setup.name}.applications")
+        remembered = Remembered(path if setup.serve else "")
+        self._liaisons[setup.name] = setup, liaison, remembered
+        if liaison.server is not None:
+            for endpoint, control, dial in [*known, *remembered.load()]:
+                liaison.server.know(endpoint, control, dial, self._now)
+        for opened in self._peers.values():
+            liaison.opened(_peer(opened))
+        self._listening[setup.name] = self._local.listen(
+            plan.prefix + CONTROL, lambda content, _: self._heard(setup.name, content), LONGEST
+        )
+
+    # ---- what happens ----
+
+    def _heard(self, table: str, content: bytes) -> None:
+        """A control message; only what came over RMR's transport is one."""
+        source = self._local.source
+        link = None if source is None else self._links.find(*source)
+        opened = None if link is None else self._peers.get((link.worker, link.connection))
+        found = self._liaisons.get(table)
+        if opened is not None and found is not None:
+            found[1].heard(content, opened.number, self._forwarder.now)
+
+    def opened(self, worker: int, opened: ConnectionOpened) -> None:
+        """A connection is there."""
+        if opened.role == RMR:
+            self._peers[worker, opened.connection] = opened
+            for liaison in self:
+                liaison.opened(_peer(opened))
+
+    def closed(self, worker: int, connection: int) -> None:
+        """A connection is gone."""
+        if (opened := self._peers.pop((worker, connection), None)) is not None:
+            for liaison in self:
+                liaison.closed(opened.number, self._forwarder.now)
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is dead, and so are its connections."""
+        for key in [one for one in self._peers if one[0] == worker]:
+            self.closed(*key)
+
+    def _installed(self, plan: Plan, made: Made) -> None:
+        if (found := self._liaisons.get(plan.setup.name)) is not None:
+            value = made.values[0] if len(made.values) == 1 else None
+            found[1].installed(_use(plan), value)
+
+    # ---- what is due ----
+
+    def step(self, now: int) -> None:
+        """What is due; of a lot of work, a part."""
+        self._now = now
+        for liaison in self:
+            liaison.step(now)
+        if now - self._looked >= LOOK_NS:
+            self._looked = now
+            self._look()
+
+    def _look(self) -> None:
+        """Remember who is there, and count them."""
+        known = in_step = 0
+        for _, liaison, remembered in self._liaisons.values():
+            if liaison.server is None:
+                continue
+            applications = list(liaison.server)
+            known += len(applications)
+            in_step += sum(one.state == application.OK for one in applications)
+            remembered.save(_known(liaison))
+        if self._liaisons:
+            self._forwarder.gauge(APPLICATIONS, known)
+            self._forwarder.gauge(IN_STEP, in_step)
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do at once."""
+        return any(liaison.busy for liaison in self)
+
+
+def _matters(setup: TableSetup) -> tuple[object, ...]:
+    """What another liaison is needed for when it has changed."""
+    return setup.address, setup.applications, _settings(setup)
+
+
+def _known(liaison: Liaison) -> Known:
+    """Applications that are not configured."""
+    return [(one.endpoint, one.control, one.dial) for one in liaison.server or () if not one.fixed]
+
+
+def _settings(setup: TableSetup) -> Settings:
+    return Settings(
+        setup.source,
+        setup.manager,
+        setup.serve,
+        setup.compatible,
+        setup.served_as,
+        setup.push_to,
+        setup.push_from,
+        setup.request_interval,
+        setup.serve_to,
+        setup.dial_back,
+        Limits(setup.most_applications, setup.most_of_a_host),
+    )
+
+
+def _use(plan: Plan) -> Installed:
+    return Installed(
+        None if plan.table is None else plan.table.value, {} if plan.owners is None else plan.owners.value
+    )
+
+
+def _peer(opened: ConnectionOpened) -> Peer:
+    return Peer(opened.number, opened.host, opened.container if opened.connector else "")

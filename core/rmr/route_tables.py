@@ -1,0 +1,341 @@
+"""The route tables of a running router: what is in use, where it came from, and who is at which endpoint.
+
+    text --Intake--> Made --Plane.step--> in use; the former one is let go of when its counts have moved
+
+An endpoint's address is the table's, a slash, and the endpoint's name. Whoever receives from it is it.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core.addresses.addresses import Address, Addresses
+from core.forwarder.forward import Forwarder, Routes
+from core.rmr.compiled import CompiledOwners, CompiledTable
+from core.rmr.intake import Feed, Intake, Made, Outcome, Text, Values
+from core.rmr.snapshot import Kept, Use
+from shm.contract.tables import TableSetup
+
+LOGGER = logging.getLogger("ROUTER_CORE")
+
+TABLES_INSTALLED: Final = 61  # of shm/stats.py
+TABLES_REFUSED: Final = 62
+TABLE_ENTRIES: Final = 63
+
+
+class History(msgspec.Struct):
+    """What is told of a table beside its entries. ``installed`` is in seconds since 1970."""
+
+    table_id: str = ""
+    map_id: str = ""
+    origin: str = ""
+    installed: int = 0
+    stamp: tuple[int, ...] = ()  # of the seed that is in use as it is; empty: something else is
+    refused: int = 0
+    last_error: str = ""
+
+
+class Plan:
+    """One route table."""
+
+    def __init__(self, forwarder: Forwarder, address: Address, setup: TableSetup) -> None:
+        self.setup = setup
+        self.address = address
+        self.closed = True  # its senders get no credit yet: opening.py
+        self.begun = False  # what it begins with, a seed or what was kept, is in use or cannot be
+        self.answered: set[str] = set()  # of a closed one: endpoints that are there, or could not be reached
+        self.native = Routes(forwarder, address.handle)
+        self.native.set_skip_dead(setup.skip_dead)
+        self.values = Values(self.native.seed)
+        self.table: CompiledTable | None = None
+        self.owners: CompiledOwners | None = None
+        self.live: dict[str, Address] = {}  # by endpoint
+        self.history = History()
+
+    @property
+    def prefix(self) -> str:
+        """What the addresses of its endpoints begin with."""
+        return f"{self.setup.address}/"
+
+    @property
+    def numberings(self) -> list[dict[str, int]]:
+        """The endpoints of the table in use, and of the map."""
+        return [one.endpoints for one in (self.table, self.owners) if one is not None]
+
+    def names(self) -> Iterator[str]:
+        """All endpoints there are, those of the table first."""
+        for at, numbering in enumerate(self.numberings):
+            yield from (one for one in numbering if not at or one not in self.numberings[0])
+
+    def endpoint_of(self, address: Address) -> str | None:
+        """The endpoint whose address that is."""
+        if address.key[0] != "M" or not address.key.startswith(self.prefix, 2):
+            return None
+        return address.key[2 + len(self.prefix) :]
+
+    def numbers(self, name: str) -> tuple[int, int]:
+        """Of an endpoint, in the table and among the owners; -1: it is not there."""
+        in_table = -1 if self.table is None else self.table.endpoints.get(name, -1)
+        return in_table, -1 if self.owners is None else self.owners.endpoints.get(name, -1)
+
+    def open(self) -> None:
+        """Let senders have their credit."""
+        self.closed = False
+        self.answered.clear()
+        self.native.open()
+
+    def bind(self, name: str) -> None:
+        """Let the forwarder know where an endpoint's messages go."""
+        known = self.live.get(name)
+        self.native.bind(*self.numbers(name), 0 if known is None else known.handle)
+
+    def feed(
+        self,
+        origin: str,
+        done: Callable[[list[Outcome]], None],
+        stamp: tuple[int, ...] = (),
+        wanted: Kept | None = None,
+    ) -> Feed:
+        """A new source of records for it, perhaps its seed, or its stash."""
+        return Feed(self.values, origin, self.setup.compatible, done, stamp, wanted)
+
+    @property
+    def kept(self) -> Use:
+        """What is in use, to be kept."""
+        now = self.history
+        about = Kept(self.setup.name, now.table_id, now.map_id, now.origin, now.installed, now.stamp)
+        table = None if self.table is None else self.table.value
+        return Use(about, table, {} if self.owners is None else self.owners.value)
+
+
+class Plane:
+    """All route tables of this router. ``changed`` is called when the endpoints of one may be others.
+
+    ``shelf`` says where one is kept that has no stash, by its name; empty: nowhere. ``served`` is told of
+    addresses that are a table's from now on (1), or no longer (-1).
+    """
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        addresses: Addresses,
+        intake: Intake,
+        shelf: Callable[[str], str],
+        served: Callable[[Address, int], None],
+    ) -> None:
+        self._shelf = shelf
+        self._served = served
+        self._forwarder = forwarder
+        self._addresses = addresses
+        self._plans: dict[str, Plan] = {}
+        self._waiting: list[tuple[Plan, Made]] = []
+        self._former: list[tuple[Plan, list[object]]] = []
+        self.intake = intake
+        self.changed: Callable[[Plan], None] = lambda _: None
+        self.installed: list[Callable[[Plan, Made], None]] = []  # who hears of tables in use
+        addresses.watch = self._watch
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self._plans.values())
+
+    def find(self, name: str) -> Plan | None:
+        """The table of that name."""
+        return self._plans.get(name)
+
+    # ---- configuration ----
+
+    def configure(self, setups: Iterable[TableSetup]) -> list[Address]:
+        """Have these tables from now on. Addresses that are a table's now, or are no longer, come back."""
+        wanted = {one.name: one for one in setups}
+        touched: list[Address] = []
+        for name, plan in list(self._plans.items()):
+            if name not in wanted or wanted[name].address != plan.setup.address:
+                touched.append(self._remove(plan))
+        for name, setup in wanted.items():
+            known = self._plans.get(name)
+            plan = self._add(setup) if known is None else known
+            before = None if known is None else known.setup
+            if before is None:
+                touched.append(plan.address)
+            plan.setup = setup
+            if before is not None and before.stash != setup.stash:
+                self._move_stash(plan, before)
+            plan.native.set_skip_dead(setup.skip_dead)
+            self.changed(plan)
+            if before is None and (path := self._stash(plan)) and os.path.exists(path):
+                self._restore(plan, Path(path))
+            elif setup.seed and (before is None or (before.seed, before.stamp) != (setup.seed, setup.stamp)):
+                self._seed(plan)
+            elif before is None:
+                plan.open()
+        return touched
+
+    def _add(self, setup: TableSetup) -> Plan:
+        address = self._addresses.resolve(setup.address)
+        self._addresses.keep(address)
+        self._addresses.tables.add(address.key)
+        plan = self._plans[setup.name] = Plan(self._forwarder, address, setup)
+        self._served(address, 1)
+        for one in self._addresses.entries():
+            if (name := plan.endpoint_of(one)) is not None:
+                plan.live[name] = one
+        return plan
+
+    def _remove(self, plan: Plan) -> Address:
+        plan.native.close()
+        self._served(plan.address, -1)
+        del self._plans[plan.setup.name]
+        self._addresses.tables.discard(plan.address.key)
+        self._waiting = [one for one in self._waiting if one[0] is not plan]
+        self._addresses.release(plan.address)
+        if path := self._stash(plan):
+            self.intake.keep(path, None)
+        LOGGER.info("Route table %s: removed", plan.setup.name)
+        self.changed(plan)
+        return plan.address
+
+    def _seed(self, plan: Plan) -> None:
+        path = Path(plan.setup.seed)
+        self.take(plan.feed(str(path), lambda _: None, plan.setup.stamp), path, last=True)
+
+    def _stash(self, plan: Plan) -> str:
+        return plan.setup.stash or self._shelf(plan.setup.name)
+
+    def _move_stash(self, plan: Plan, before: TableSetup) -> None:
+        """What is in use is kept elsewhere from now on."""
+        if former := before.stash or self._shelf(before.name):
+            self.intake.keep(former, None)
+        if (path := self._stash(plan)) and (plan.table is not None or plan.owners is not None):
+            self.intake.keep(path, plan.kept)
+
+    def _restore(self, plan: Plan, path: Path) -> None:
+        """Begin with what was in use before; only if that cannot be, with the seed."""
+        name = plan.setup.name
+
+        def done(outcomes: list[Outcome]) -> None:
+            bad = [one.reason for one in outcomes if not one.ok]
+            if bad:
+                LOGGER.warning("Route table %s: what was kept in %s is not used: %s", name, path, bad[0])
+                if plan.setup.seed and self.find(name) is plan:
+                    self._seed(plan)
+
+        self.take(
+            plan.feed(f"stash {path}", done, wanted=Kept(name, stamp=plan.setup.stamp)), path, last=True
+        )
+
+    # ---- texts ----
+
+    def take(self, feed: Feed, text: Text, last: bool = False) -> None:
+        """Records for a table; ``last``: no more follow. Who made the feed hears what becomes of them."""
+        self.intake.put(feed, text, last)
+
+    def step(self) -> None:
+        """Put into use what has been made, and let go of what that replaces."""
+        for plan, things in list(self._former):
+            if plan.native.settle():
+                self._former.remove((plan, things))
+                self.intake.forget(things)
+        while self.intake.made:
+            made = self.intake.made.popleft()
+            self._waiting += [(one, made) for one in self if one.values is made.feed.values]
+        busy = {id(plan) for plan, _ in self._former}
+        waiting, self._waiting = self._waiting, []
+        for plan, made in waiting:
+            if id(plan) in busy:
+                self._waiting.append((plan, made))
+                continue
+            self._use(plan, made)
+            if self._former and self._former[-1][0] is plan:
+                busy.add(id(plan))
+
+    @property
+    def restless(self) -> bool:
+        """Whether there is something left to do at once."""
+        return bool(self._former or self._waiting or self.intake.made)
+
+    def _use(self, plan: Plan, made: Made) -> None:
+        before = plan.table, plan.owners
+        if made.table is not None:
+            plan.native.use_table(made.table.native, made.moved)
+            plan.table = made.table
+        if made.owners is not None:
+            plan.native.use_owners(made.owners.native, made.moved_owners)
+            plan.owners = made.owners
+        for name in plan.live:
+            plan.bind(name)
+        things: list[object] = [*before, made]
+        if plan.native.settle():
+            self.intake.forget(things)
+        else:
+            self._former.append((plan, things))
+        self._tell(plan, made)
+        for hear in self.installed if made.values else ():
+            hear(plan, made)
+        if made.values and made.kept is None and (path := self._stash(plan)):
+            self.intake.keep(path, plan.kept)
+        seed_next = made.feed.wanted is not None and not made.values and plan.setup.seed
+        plan.begun = plan.begun or not seed_next
+        if made.table is not None or made.owners is not None:
+            self._forwarder.gauge(TABLE_ENTRIES, sum(one.table.native.entries for one in self if one.table))
+            self.changed(plan)
+        elif plan.closed:
+            self.changed(plan)
+
+    def _tell(self, plan: Plan, made: Made) -> None:
+        """One line in the log for each table and map, whatever became of it."""
+        name, origin, history = plan.setup.name, made.feed.origin, plan.history
+        restored = made.feed.wanted is not None
+        for one in made.outcomes:
+            if restored and not one.ok:
+                continue  # whoever wanted it says so
+            table_id = one.table_id or "<id-missing>"
+            if not one.ok:
+                history.refused += 1
+                history.last_error = f"{one.kind} {table_id} from {origin}: {one.reason}"
+                self._forwarder.count(TABLES_REFUSED)
+                LOGGER.warning(
+                    "Route table %s: %s %s from %s refused, the former stays in use: %s",
+                    name, one.kind, table_id, origin, one.reason,
+                )  # fmt: skip
+                continue
+            self._forwarder.count(TABLES_INSTALLED)
+            if one.kind == "map":
+                history.map_id = one.table_id
+            else:
+                history.table_id, history.origin = one.table_id or history.table_id, origin
+                history.installed = int(time.time())
+            LOGGER.info(
+                "Route table %s: %s %s from %s in use, %d entries",
+                name, one.kind, table_id, origin, one.entries,
+            )  # fmt: skip
+        if made.values:
+            history.stamp = made.feed.stamp
+        if made.values and made.kept is not None:
+            _recall(history, made.kept, origin)
+        made.feed.done(made.outcomes)
+
+    # ---- endpoints ----
+
+    def _watch(self, address: Address, there: bool) -> None:
+        """An address has come, or is about to go."""
+        for plan in self._plans.values():
+            name = plan.endpoint_of(address)
+            if name is None:
+                continue
+            if there:
+                plan.live[name] = address
+            else:
+                plan.live.pop(name, None)
+            plan.bind(name)
+
+
+def _recall(history: History, kept: Kept, origin: str) -> None:
+    """What was told of a table before."""
+    history.table_id, history.map_id = kept.table_id, kept.map_id
+    history.installed, history.stamp = kept.installed, kept.stamp
+    history.origin = kept.origin if kept.stamp else f"{origin}, which had it from {kept.origin}"

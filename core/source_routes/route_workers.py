@@ -1,0 +1,116 @@
+"""Workers of source routes as the core knows them: addresses that lead somewhere, and what was counted.
+
+Messages pass a worker in the process that they come to, before the core hears of them. What the core sees is
+where they go then. It gives senders to a worker's address credit, tells other routers that the address is
+here, and says which workers an anonymous sender under vhost policy may reach. A message that comes to such
+an address only within the core, by an exchange or a fallback, enters no worker: it is released.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from core.addresses.addresses import Address, Addresses
+from core.links.link import Link
+from core.links.links import Links
+from core.links.local import Local
+from shm import board
+from shm.board import RouteWorkerRow
+from shm.contract.payloads import C_ROUTE_REACH, RouteCounts, RouteReach
+from shm.contract.source_routes import REASONS, RouteWorkerSetup, SourceRoutesSetup
+
+Post = Callable[[int, int, bytes], object]  # to a worker: kind, payload
+
+
+class Count(msgspec.Struct):
+    """Messages of one worker of source routes, of all processes together."""
+
+    came: int = 0
+    went: int = 0
+    refused: dict[str, int] = {}
+
+
+class Stations:
+    """All of them. ``served`` hears of an address that has begun (1) or ended (-1) to lead somewhere."""
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        local: Local,
+        links: Links,
+        served: Callable[[Address, int], None],
+        post: Post,
+    ) -> None:
+        self._addresses = addresses
+        self._local = local
+        self._links = links
+        self._served = served
+        self._post = post
+        self._held: dict[str, tuple[Address, int]] = {}  # by the text of an address: its link here
+        self._counts: dict[str, Count] = {}
+        self._workers: list[RouteWorkerSetup] = []
+
+    def configure(self, setup: SourceRoutesSetup) -> None:
+        """These from now on. Links to the address of one that goes stay, and lead nowhere."""
+        wanted = [text for worker in setup.workers for text in _texts(worker)]
+        for text in [text for text in self._held if text not in wanted]:
+            address, link = self._held.pop(text)
+            self._local.leave(link)
+            self._served(address, -1)
+            self._addresses.forget_idle(address)
+        new = [text for text in dict.fromkeys(wanted) if text not in self._held]
+        for text in new:
+            address = self._addresses.resolve(text)
+            self._held[text] = address, self._local.refuse(address)
+        self._workers = setup.workers
+        known = {worker.identity for worker in setup.workers}
+        self._counts = {key: count for key, count in self._counts.items() if key in known}
+        for one in self._links.entries():
+            self.attached(one)
+        for text in new:  # senders have credit only when their worker process knows where they lead to
+            self._served(self._held[text][0], 1)
+
+    def attached(self, link: Link) -> None:
+        """Tell a link's worker process what messages of the link may reach, if policy says that; and to which
+        worker's address one leads that this router has begun."""
+        if link.feeds:
+            found = [text for text, (address, _) in self._held.items() if address is link.address]
+            for text in found:
+                message = RouteReach(link.link, link.generation, [], text)
+                self._post(link.worker, C_ROUTE_REACH, msgspec.msgpack.encode(message))
+        if not link.scope or link.guarded is None:
+            return
+        rights = link.guarded.rights.targets
+        addresses = [text for text in self._held if rights.allow(text)]
+        message = RouteReach(link.link, link.generation, addresses)
+        self._post(link.worker, C_ROUTE_REACH, msgspec.msgpack.encode(message))
+
+    def detached(self, link: Link) -> None:
+        """Its worker process forgets that by itself."""
+
+    def counted(self, news: RouteCounts) -> None:
+        """What a worker process has counted since it last said so."""
+        for identity, (came, went, refused) in news.workers.items():
+            count = self._counts.setdefault(identity, Count())
+            count.came += came
+            count.went += went
+            for reason, number in zip(REASONS, refused, strict=False):
+                if number:
+                    count.refused[reason] = count.refused.get(reason, 0) + number
+
+    def rows(self) -> list[RouteWorkerRow]:
+        """The busiest workers."""
+        found = [(self.count(one.identity), one) for one in self._workers]
+        found.sort(key=lambda pair: -pair[0].came)
+        return [
+            RouteWorkerRow(board.short(one.address.text), one.kind, count.came, count.went, count.refused)
+            for count, one in found[: board.ROUTE_WORKERS]
+        ]
+
+    def count(self, identity: str) -> Count:
+        """Of one worker, by what management calls it."""
+        return self._counts.get(identity, Count())
+
+
+def _texts(worker: RouteWorkerSetup) -> list[str]:
+    return [worker.address.text, *([worker.inner.text] if worker.inner is not None else [])]

@@ -1,0 +1,114 @@
+"""A client of the management protocol: what `routerd stat` and `routerd manage` speak with a router."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from proton import Message, ProtonException, Timeout
+from proton.utils import SyncRequestResponse
+
+from routerd.cli.connection_options import ClientError, Place, connect, unreachable, words
+from shm.contract.management import PREFIX
+
+__all__ = ["Client", "ClientError", "Place", "RefusedError", "long_type"]
+
+PAGE = 500  # entities asked for at once
+NODE = {"type": "org.amqp.management", "name": "self"}
+
+
+class RefusedError(ClientError):
+    """The router answered, but not with success."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"the router refuses ({status}): {text}")
+        self.status = status
+
+
+class Client:
+    """A connection to a router's management agent. Everything raises ClientError."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._connection = connect(place)
+        try:
+            self._client = SyncRequestResponse(self._connection, place.address)
+        except (ProtonException, OSError) as error:
+            self.close()
+            raise unreachable(place, error) from error
+
+    def close(self) -> None:
+        """Nothing is left of it, also if the router, or its worker, has gone."""
+        with suppress(ProtonException, OSError):
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def call(self, operation: str, body: Any = None, **properties: Any) -> Any:
+        """The body of the answer to a request."""
+        given = {name: value for name, value in properties.items() if value is not None}
+        request = Message(properties={"operation": operation, **given}, body={} if body is None else body)
+        try:
+            reply = self._client.call(request)
+        except UnicodeEncodeError as error:
+            text = error.object[max(0, error.start - 20) : error.end + 20]
+            raise ClientError(
+                f"{text!r} is not UTF-8, and AMQP has no other text; give it in UTF-8"
+            ) from error
+        except Timeout as error:
+            advice = (
+                "is there a router of that id? `routerd stat --nodes` names them all"
+                if self._place.elsewhere
+                else "try again, or give it longer with --timeout"
+            )
+            raise ClientError(
+                f"no answer from {self._place.address} at {self._place.shown} within "
+                f"{self._place.timeout:g} s; {advice}"
+            ) from error
+        except ProtonException as error:
+            text = f"the connection to {self._place.shown} is lost ({words(error)}); try again"
+            raise ClientError(text) from error
+        found: dict[Any, Any] = reply.properties or {}
+        status = int(found.get("statusCode", 0))
+        if not 200 <= status < 300:
+            raise RefusedError(status, str(found.get("statusDescription", "without a reason")))
+        return reply.body
+
+    def query(
+        self, entity_type: str | None, names: list[str] | None = None, limit: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The entities of a type, a page at a time: attributes by name, those without a value left out."""
+        offset = 0
+        while limit is None or offset < limit:
+            count = PAGE if limit is None else min(PAGE, limit - offset)
+            body = self.call(
+                "QUERY",
+                {"attributeNames": names or []},
+                **NODE,
+                entityType=long_type(entity_type),
+                offset=offset,
+                count=count,
+            )
+            for row in body["results"]:
+                values = zip(body["attributeNames"], row, strict=True)
+                yield {name: value for name, value in values if value is not None}
+            if len(body["results"]) < count:
+                return
+            offset += count
+
+
+def long_type(name: str | None) -> str | None:
+    """An entity type with its prefix, from a name as tools have it: link, address, or the type itself."""
+    if not name or name.startswith(PREFIX) or name == NODE["type"]:
+        return name
+    if name in ("link", "node"):
+        return f"{PREFIX}router.{name}"
+    if name in ("address", "linkRoute", "autoLink", "exchange", "binding", "routeWorker", "sourceRoutes"):
+        return f"{PREFIX}router.config.{name}"
+    return PREFIX + name

@@ -1,0 +1,142 @@
+"""How commands connect to a running router, and what to do where they cannot."""
+
+import re
+from pathlib import Path
+
+import msgspec
+from cproton import pn_ssl_domain_set_protocols  # type: ignore[import-untyped]  # it has no types
+from proton import ProtonException, SSLDomain, Timeout
+from proton.utils import BlockingConnection
+
+from shm.contract.security import MODERN_TLS
+
+_CONDITION = re.compile(r"""Condition\('([^']*)', ['"](.*)['"]\)""")
+_USER = re.compile(r"[^\s/@]+@")  # of a URL, and password
+
+# What the engine says of an attempt, in the order in which it is looked for; and what to do.
+ADVICE = (
+    ("refused to all addresses", "is the router running? Start it, or give its address with --bus"),
+    ("not known", "give the name or address of the router's host with --bus"),
+    ("certificate verify failed", "give the authority of the router's certificate with --ssl-trustfile, and "
+     "with --bus a host name that stands in the certificate"),
+    ("certificate required", "the router wants a certificate: give --ssl-certificate and --ssl-key"),
+    ("handshake failure", "the router wants a certificate: give --ssl-certificate and --ssl-key"),
+    ("unknown ca", "the router does not trust the certificate given with --ssl-certificate"),
+    ("SSL Failure", "is TLS spoken at that port? If not give amqp:// instead of amqps://"),
+    ("protocol header", "is that the port of a listener for AMQP? Give amqps:// where it wants TLS"),
+    ("reset by peer", "is that the port of a listener for AMQP? Give amqps:// where it wants TLS"),
+    ("no mechanism available", "give a user with --sasl-username, and --sasl-password-file"),
+    ("[mech=none]", "no mechanism is left: give --sasl-username and --sasl-password-file, amqps:// where the "
+     "router wants TLS, or other --sasl-mechanisms"),
+    ("Authentication failed", "the user, or the password, is not the right one"),
+    ("amqp:unauthorized-access", "this user may not manage the router; its policy says who may"),
+    ("amqp:resource-limit-exceeded", "the router's policy lets nobody in from here, or no more"),
+)  # fmt: skip
+
+
+class ClientError(Exception):
+    """The request failed; the text says why and what to do."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Which router to ask, and how to get there."""
+
+    url: str = "amqp://127.0.0.1:5672"
+    router: str | None = None  # another one than that at the URL
+    timeout: float = 5.0
+    trustfile: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    mechanisms: str | None = None
+    edge: str | None = None  # an edge router
+    user: str | None = None
+    password_file: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Of the management agent."""
+        if self.edge:
+            return f"_edge/{self.edge}/$management"
+        return f"_topo/0/{self.router}/$management" if self.router else "$management"
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another router than that at the URL is asked."""
+        return bool(self.edge or self.router)
+
+    @property
+    def shown(self) -> str:
+        """The URL as errors may quote it: without a password."""
+        return _USER.sub("", self.url)
+
+
+def connect(place: Place) -> BlockingConnection:
+    """A connection to the router. Raises ClientError."""
+    tls, password = _domain(place), _password(place)
+    try:
+        return BlockingConnection(
+            place.url,
+            timeout=place.timeout,
+            ssl_domain=tls,
+            allowed_mechs=place.mechanisms,
+            user=place.user,
+            password=password,
+        )
+    except (ProtonException, OSError) as error:
+        raise unreachable(place, error) from error
+
+
+def unreachable(place: Place, error: Exception) -> ClientError:
+    """What to say when the agent could not be reached."""
+    if isinstance(error, Timeout):
+        text = f"no answer within {place.timeout:g} s"
+        advice = "is that the address of a router? Give it with --bus, or more time with --timeout"
+    else:
+        text = words(error)
+        advice = next((advice for sign, advice in ADVICE if sign in text), ADVICE[0][1])
+    return ClientError(f"cannot reach the management agent at {place.shown} ({text}); {advice}")
+
+
+def words(error: BaseException) -> str:
+    """What an error says, in one line, without the URL, which may have a password in it."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    found = _CONDITION.search(text)
+    return f"{found[1]}: {found[2]}" if found else _USER.sub("", text)
+
+
+def _domain(place: Place) -> SSLDomain | None:
+    """TLS as a client. Raises ClientError where a file cannot be used."""
+    if not (place.trustfile or place.certificate):
+        return None
+    domain = SSLDomain(SSLDomain.MODE_CLIENT)
+    pn_ssl_domain_set_protocols(domain._domain, MODERN_TLS)  # the library's class has no method for it
+    try:
+        if place.certificate:
+            _readable("--ssl-certificate", place.certificate)
+            _readable("--ssl-key", place.key or place.certificate)
+            domain.set_credentials(place.certificate, place.key or place.certificate, None)
+        if place.trustfile:
+            _readable("--ssl-trustfile", place.trustfile)
+            domain.set_trusted_ca_db(place.trustfile)
+            domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME, place.trustfile)
+    except ProtonException as error:
+        raise ClientError(
+            "the files of --ssl-trustfile, --ssl-certificate and --ssl-key cannot be used: are they PEM, and "
+            "does the key belong to the certificate?"
+        ) from error
+    return domain
+
+
+def _password(place: Place) -> str | None:
+    """The first line of the file with the password. Raises ClientError."""
+    if place.password_file is None:
+        return None
+    return _readable("--sasl-password-file", place.password_file).partition("\n")[0].rstrip("\r")
+
+
+def _readable(option: str, file: str) -> str:
+    """The text of a file. Raises ClientError."""
+    try:
+        return Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ClientError(f"{option}: {file} cannot be read ({error.strerror})") from error

@@ -1,0 +1,99 @@
+"""`routerd manage`: single requests to a router's management agent, answered as JSON."""
+
+import sys
+from typing import Any
+
+import msgspec
+
+from routerd.cli.client import NODE, Client, ClientError, Place, long_type
+
+ABOUT_NODE = (
+    "get-types", "get-attributes", "get-operations", "get-annotations", "get-mgmt-nodes", "get-schema",
+    "get-json-schema", "get-log",
+)  # fmt: skip
+OPERATIONS = ("query", "create", "read", "update", "delete", *ABOUT_NODE)
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One request: `arguments` are attribute names for a query, `name=value` for create and update."""
+
+    operation: str
+    arguments: tuple[str, ...] = ()
+    type: str | None = None
+    name: str | None = None
+    identity: str | None = None
+    limit: int | None = None
+
+
+def mistake(ask: Ask) -> str | None:
+    """What is wrong with a request on its face, before anybody is asked; None: nothing."""
+    if ask.operation in ("create", "update"):
+        odd = next((one for one in ask.arguments if not one.partition("=")[0] or "=" not in one), None)
+        return odd and f"{odd!r} is not understood; give attributes as name=value"
+    if ask.operation == "query":
+        odd = next((one for one in ask.arguments if "=" in one), None)
+        return odd and f"query takes names of attributes, and not {odd!r}"
+    return f"{ask.operation} takes no {ask.arguments[0]!r}" if ask.arguments else None
+
+
+def run(place: Place, ask: Ask) -> int:
+    """Do it and print the answer; the exit status."""
+    try:
+        with Client(place) as client:
+            answer = perform(client, ask)
+            for name in unknown(client, ask, answer):
+                print(
+                    f"there is no attribute {name!r}; get-attributes --type {ask.type} names them all",
+                    file=sys.stderr,
+                )
+    except ClientError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if answer is not None:
+        print(answer if isinstance(answer, str) else _json(answer))
+    return 0
+
+
+def perform(client: Client, ask: Ask) -> Any:
+    """The answer; None: there is none to show. Raises ClientError."""
+    names = {"type": long_type(ask.type), "name": ask.name, "identity": ask.identity}
+    match ask.operation:
+        case "query":
+            return list(client.query(ask.type, list(ask.arguments), ask.limit))
+        case "create" | "update":
+            return client.call(ask.operation.upper(), attributes(ask.arguments), **names)
+        case "read":
+            return client.call("READ", **names)
+        case "delete":
+            client.call("DELETE", **names)
+            return None
+    return client.call(ask.operation.upper(), **NODE, entityType=long_type(ask.type), limit=ask.limit)
+
+
+def unknown(client: Client, ask: Ask, answer: Any) -> list[str]:
+    """Names in a query that are no attributes, where the agent passes over them in silence."""
+    if ask.operation != "query" or not ask.type:
+        return []
+    empty = [name for name in ask.arguments if not any(name in row for row in answer)]
+    known = client.call("GET-ATTRIBUTES", **NODE, entityType=long_type(ask.type)) if empty else {}
+    return [name for name in empty if not any(name in names for names in known.values())]
+
+
+def attributes(arguments: tuple[str, ...]) -> dict[str, Any]:
+    """Attributes from `name=value`; a value that is JSON is what it says, everything else is text."""
+    found: dict[str, Any] = {}
+    for argument in arguments:
+        name, _, text = argument.partition("=")
+        try:
+            found[name] = msgspec.json.decode(text)
+        except (
+            msgspec.DecodeError,
+            UnicodeEncodeError,
+            RecursionError,
+        ):  # the client says what AMQP cannot hold
+            found[name] = text
+    return found
+
+
+def _json(answer: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(answer, enc_hook=str), indent=2).decode()

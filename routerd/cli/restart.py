@@ -1,0 +1,214 @@
+"""`routerd restart --rolling`: find the router that runs here, have its processes replaced, tell how it goes.
+
+The request is SIGUSR1 to its supervisor; what becomes of it stands in the router's shared memory, so neither
+a listener nor a log is needed to follow it.
+"""
+
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from routerd.cli.client import Client, ClientError, Place
+from shm.contract.numbers import whole
+from shm.observer import Onlooker, Page
+from shm.segment import DIRECTORY, SegmentError
+
+LOOK_SECONDS = 0.1
+PATIENCE_SECONDS = 10.0  # without progress: say what is waited for; a worker drains for 3 s and starts in one
+OVER = (
+    "All processes are new, but for the supervisor and, with http, the exporter: they are as old as before."
+)
+_CONTROL = re.compile(r"routerd-(?P<id>.*)-(?P<pid>\d+)-control")
+
+
+class RestartError(Exception):
+    """There is nothing to restart, or it does not go on: why, and what to do."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A router that runs on this machine."""
+
+    id: str
+    pid: int  # of its supervisor
+
+    @property
+    def prefix(self) -> str:
+        """Of its segments."""
+        return f"/routerd-{self.id}-{self.pid}"
+
+
+def running() -> list[Found]:
+    """The routers whose supervisors live, as far as we may look."""
+    matches = filter(None, map(_CONTROL.fullmatch, sorted(os.listdir(DIRECTORY))))
+    return [Found(one["id"], int(one["pid"])) for one in matches if _lives(DIRECTORY / one.string)]
+
+
+def _lives(control: Path) -> bool:
+    """Whether somebody holds the lock of a control segment: its supervisor does as long as it lives."""
+    try:
+        with control.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def find(
+    pid: int | None = None, pid_file: Path | None = None, unit: str | None = None, bus: str | None = None
+) -> Found:
+    """The router meant: by its supervisor's process id, told, in a file, of a unit or asked for at a URL; or
+    the only one there is."""
+    if pid_file is not None:
+        pid = _pid_in(pid_file)
+    elif unit is not None:
+        pid = _main_pid(unit)
+    elif bus is not None:
+        pid = _asked(bus)
+    routers = running()
+    if pid is None:
+        if len(routers) == 1:
+            return routers[0]
+        names = ", ".join(f"{one.id} ({one.pid})" for one in routers)
+        text = (
+            f"several routers run here: {names}; give --pid, --pid-file or --unit"
+            if routers
+            else _none("there is no router that")
+        )
+        raise RestartError(text)
+    for one in routers:
+        if one.pid == pid:
+            return one
+    raise RestartError(_none(f"process {pid} is not the supervisor of a router that"))
+
+
+def _none(what: str) -> str:
+    return f"{what} runs here and that this user may look at; run this as root, or as the router's user"
+
+
+def _pid_in(file: Path) -> int:
+    try:
+        text = file.read_text("ascii", "replace").strip()
+    except OSError as error:
+        raise RestartError(f"{file} cannot be read: {error.strerror}") from None
+    if (pid := whole(text)) is None:
+        raise RestartError(f"{file} does not hold a process id, but {text[:40]!r}")
+    return pid
+
+
+def _main_pid(unit: str) -> int:
+    command = ["systemctl", "show", "--property=MainPID", "--value", "--", unit]
+    try:
+        answer = subprocess.run(  # noqa: S603  no shell
+            command, capture_output=True, text=True, check=False, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RestartError(
+            f"systemctl cannot be asked for {unit}: {error}; give --pid or --pid-file"
+        ) from None
+    text = answer.stdout.strip()
+    if answer.returncode or not text.isdecimal():
+        why = " ".join(answer.stderr.split()) or "it gave no process id"
+        raise RestartError(f"systemctl does not know {unit}: {why}; give --pid or --pid-file")
+    if text == "0":
+        raise RestartError(f"{unit} is not running; start it with: systemctl start {unit}")
+    return int(text)
+
+
+def _asked(bus: str) -> int:
+    try:
+        with Client(Place(bus)) as client:
+            return next(int(row["pid"]) for row in client.query("worker") if row["name"] == "supervisor")
+    except (ClientError, StopIteration) as error:
+        raise RestartError(f"{error}; or give --pid, --pid-file or --unit") from error
+
+
+class Follower:
+    """Sees one generation after the other come. ``clock`` is in seconds; nothing here blocks."""
+
+    def __init__(self, pages: Callable[[], list[Page]], clock: Callable[[], float]) -> None:
+        self._pages = pages
+        self._clock = clock
+        self._before = {page.process: page for page in self._all()}
+        self._done: set[str] = set()
+        self._moved = clock()
+        self.total = len(self._before)
+
+    def _all(self) -> list[Page]:
+        return [page for page in self._pages() if page.process != "supervisor"]
+
+    @property
+    def waiting(self) -> list[str]:
+        """Who has no successor yet; a worker that was removed meanwhile needs none. A recorder that has ended
+        is on no page, but another one follows."""
+        there = {page.process for page in self._all()} | {"recorder"}
+        return [process for process in self._before if process not in self._done and process in there]
+
+    def step(self) -> Iterator[str]:
+        """A line for each process that has been replaced since; another one when nothing happens for long."""
+        for page in self._all():
+            before = self._before.get(page.process)
+            if before is None or page.process in self._done or not _serves(page, before):
+                continue
+            self._done.add(page.process)
+            self._moved = self._clock()
+            count = f"{len(self._done)} of {self.total}"
+            yield f"{page.process} is new: process {page.pid} instead of {before.pid} ({count})"
+        if self.waiting and self._clock() - self._moved >= PATIENCE_SECONDS:
+            self._moved = self._clock()
+            yield f"still waiting for {self.waiting[0]}; the router's log says why"
+
+
+def _serves(page: Page, before: Page) -> bool:
+    """Whether a successor of an earlier process is at work."""
+    accepts = page.process in ("core", "recorder") or bool(page.counters["accepting"])
+    return page.generation > before.generation and bool(page.pid) and accepts
+
+
+def rolling(router: Found, timeout: float) -> int:
+    """Replace the processes of a router one at a time; the exit status: 1 if that is not over in time."""
+    try:
+        onlooker = Onlooker(router.prefix)
+        follower = Follower(onlooker.pages, time.monotonic)
+        os.kill(router.pid, signal.SIGUSR1)
+    except SegmentError as error:
+        raise RestartError(f"router {router.id}: {error}") from error
+    except (PermissionError, ProcessLookupError) as error:
+        raise RestartError(f"router {router.id}, process {router.pid}: {error.strerror}") from error
+    print(
+        f"Router {router.id}, process {router.pid}: {follower.total} processes, one after the other",
+        flush=True,
+    )
+    end = time.monotonic() + timeout
+    while True:
+        for line in follower.step():
+            print(line, flush=True)
+        if not follower.waiting:
+            print(OVER, flush=True)
+            return 0
+        if not _lives(DIRECTORY / f"{router.prefix[1:]}-control"):
+            raise RestartError(f"router {router.id} has stopped meanwhile; its log says why")
+        if time.monotonic() >= end:
+            raise RestartError(
+                f"{follower.waiting[0]} has not been replaced within {timeout:g} s; the router goes on with "
+                "the others, and tries again: its log says why"
+            )
+        time.sleep(LOOK_SECONDS)
+
+
+def run(pid: int | None, pid_file: Path | None, unit: str | None, bus: str | None, timeout: float) -> int:
+    """Do it; the exit status."""
+    try:
+        return rolling(find(pid, pid_file, unit, bus), timeout)
+    except RestartError as error:
+        print(error, file=sys.stderr)
+        return 1

@@ -1,0 +1,93 @@
+"""`routerd route trace`: one live message, taken through the workers of a route and back to its sender.
+
+The last address of the route, its destination, is replaced by one of the sender's own: workers on the way do
+what they do with every message, and whoever is at the destination is not disturbed.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+from proton import Delivery, Message, ProtonException, Timeout, symbol
+from proton.utils import BlockingConnection, LinkDetached
+
+from routerd.cli.connection_options import ClientError, Place, connect, words
+from routerd.source_routes.address import Address, Route, local, show_route
+from routerd.source_routes.annotations import META, ONWARD, RETURN, from_annotations
+from routerd.source_routes.message import State
+
+ME = "trace"  # the sender's return route
+
+
+class Followed(Struct, frozen=True):
+    """What became of the message: the workers that it passed, and how it would arrive; or why not."""
+
+    passed: list[str]
+    returning: Route = ()
+    state: State = State.NONE
+    hops: int = 0
+    refused: str = ""
+    lost: bool = False  # it was taken, and did not come within the time
+
+
+def follow(place: Place, onward: Route) -> Followed:
+    """Send a message along a route of at least one worker and a destination. Raises ClientError."""
+    connection = connect(place)
+    try:
+        return _followed(connection, onward, place.timeout)
+    except LinkDetached as error:
+        raise ClientError(f"the router takes no messages to any address from here: {words(error)}") from error
+    except ProtonException as error:
+        raise ClientError(f"the connection to {place.shown} is lost ({words(error)}); try again") from error
+    finally:
+        connection.close()
+
+
+def _followed(connection: BlockingConnection, onward: Route, timeout: float) -> Followed:
+    receiver: Any = connection.create_receiver(None, dynamic=True, credit=1)
+    here = local(receiver.link.remote_source.address)
+    sender = connection.create_sender(None)
+    message = Message()
+    message.annotations = {
+        symbol(ONWARD): [_value(one) for one in (*onward[:-1], here)],
+        symbol(RETURN): [ME],
+        symbol(META): {symbol("trace"): []},
+    }
+    delivery: Any = sender.link.send(message)  # the outcome waits for us, as the receiver
+    try:
+        connection.wait(lambda: bool(delivery.settled or receiver.fetcher.has_message), timeout=timeout)
+    except Timeout:
+        return Followed([], lost=True)
+    if receiver.fetcher.has_message:
+        return _arrived(receiver)
+    if delivery.remote_state == Delivery.REJECTED:
+        condition = delivery.remote.condition
+        return Followed([], refused=f"{condition.name}: {condition.description}" if condition else "rejected")
+    if delivery.remote_state in (Delivery.RELEASED, Delivery.MODIFIED):
+        return Followed([], refused="amqp:not-found: an address of the route leads nowhere from there")
+    return Followed([], lost=True)
+
+
+def _arrived(receiver: Any) -> Followed:
+    message = receiver.receive()
+    receiver.accept()
+    found = from_annotations(dict(message.annotations or {}), b"")
+    passed = found.meta.get("trace", ())
+    names = [str(one) for one in passed] if isinstance(passed, tuple) else []
+    return Followed(names, found.returning, found.state, found.hops)
+
+
+def _value(address: Address) -> Any:
+    return address.value.decode() if not address.type else [address.type, address.value]
+
+
+def told(followed: Followed, onward: Route) -> list[str]:
+    """The lines that say what became of it."""
+    if followed.refused:
+        return [f"refused, {followed.refused}"]
+    if followed.lost:
+        return ["accepted on its way, and did not come back in time"]
+    lines = [f"{number:3}  {name}" for number, name in enumerate(followed.passed, 1)]
+    end = show_route(followed.returning).removesuffix(ME).rstrip("=>") or "none but the sender"
+    lines.append(f"arrives at {onward[-1]} after {followed.hops} workers")
+    lines.append(f"return route to the sender by: {end}; {followed.state.value}")
+    return lines

@@ -1,0 +1,354 @@
+"""The views of `routerd stat`: which entity each asks for, and its columns; all fit 80 columns."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from routerd.cli.client import ClientError
+
+Row = dict[str, Any]
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One column: its header, the value (for sorting), how it is written (None: as it is).
+
+    ``least``: it may be cut off to so many characters, others never; ``optional``: left out where no row has
+    anything but 0 in it.
+    """
+
+    header: str
+    value: Callable[[Row], Any]
+    write: Callable[[Any], str] | None = None
+    number: bool = False
+    least: int | None = None
+    optional: bool = False
+
+    def text(self, row: Row) -> str:
+        """What is shown."""
+        value = self.value(row)
+        if value is None or value == "":
+            return "-"
+        return self.write(value) if self.write else str(value)
+
+
+class View(msgspec.Struct, frozen=True):
+    """One view. ``sampled``: looked at twice, for rates; ``single``: one entity, shown as pairs; ``note``: a
+    line below the table.
+    """
+
+    entity: str
+    cells: tuple[Cell, ...] = ()
+    empty: str = ""
+    sampled: bool = False
+    single: bool = False
+    note: Callable[[list[Row]], str] | None = None
+
+    def cell(self, header: str) -> Cell:
+        """The column to sort by. Raises ClientError."""
+        for cell in self.cells:
+            if cell.header == header.lower():
+                return cell
+        known = ", ".join(cell.header for cell in self.cells)
+        instead = (
+            f"give one of: {known}" if known else "these are no rows; sort connections (-c) or links (-l)"
+        )
+        raise ClientError(f"there is no column {header!r} here to sort by; {instead}")
+
+
+def _of(name: str) -> Callable[[Row], Any]:
+    return lambda row: row.get(name)
+
+
+def _names(name: str) -> Callable[[Row], Any]:
+    return lambda row: " ".join(row.get(name) or ())
+
+
+def _number(header: str, name: str, optional: bool = False) -> Cell:
+    return Cell(header, _of(name), short_number, number=True, optional=optional)
+
+
+def short_number(value: float) -> str:
+    """In at most five characters: 12345, 123k, 12.3M."""
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= 100 * size or value >= size > 10**3:
+            scaled = value / size
+            return f"{scaled:.1f}{unit}" if scaled < 100 else f"{scaled:.0f}{unit}"
+    return str(round(value))
+
+
+def short_bytes(value: float) -> str:
+    """In binary units, at most six characters."""
+    for unit, size in (("G", 2**30), ("M", 2**20), ("K", 2**10)):
+        if value >= size:
+            return f"{value / size:.1f}{unit}" if value < 100 * size else f"{value / size:.0f}{unit}"
+    return f"{value:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """As 5s, 3m05s, 2h03m, 4d02h, 120d."""
+    seconds = int(seconds)
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
+    days = seconds // 86400
+    return f"{days}d" if days > 99 else f"{days}d{seconds % 86400 // 3600:02}h"
+
+
+def _last_change(rows: list[Row]) -> str:
+    """When a link between routers came or went, or a router, as any of them has seen it."""
+    last = max((row.get("lastTopoChange") or 0 for row in rows), default=0)
+    if not last:
+        return ""
+    return f"the network changed last at {datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+_CLASSES = {"M": "mobile", "L": "local", "T": "topo", "R": "router", "A": "area", "H": "edge"}
+
+
+def _class(key: str | None) -> str | None:
+    return _CLASSES.get(key[0], key[0]) if key else None
+
+
+def _address(key: str | None) -> str | None:
+    """The text of an address in its key: class and phase taken off."""
+    if not key:
+        return None
+    return key[2:] if key[0] == "M" else f"{key[1:]} ({_class(key)})"
+
+
+def _security(row: Row) -> str | None:
+    return str(row.get("sslProto") or "TLS") if row.get("isEncrypted") else None
+
+
+def _user(row: Row) -> str:
+    if not row.get("isAuthenticated"):
+        return "no auth"
+    return str(row.get("user") or row.get("sasl"))
+
+
+def _percent(row: Row, free: str, total: str) -> int | None:
+    if not row.get(total):
+        return None
+    return round(100 * (1 - float(row.get(free, 0)) / float(row[total])))
+
+
+def _arena(row: Row) -> int | None:
+    """How much of the scarcer class of blocks is in use."""
+    used = [
+        _percent(row, "smallBlocksFree", "smallBlocks"),
+        _percent(row, "largeBlocksFree", "largeBlocks"),
+    ]
+    return max((part for part in used if part is not None), default=None)
+
+
+def _ring(row: Row) -> int | None:
+    """How full the fuller of a worker's two rings is."""
+    if not row.get("ringSize"):
+        return None
+    waiting = max(int(row.get("actionsWaiting", 0)), int(row.get("workWaiting", 0)))
+    return round(100 * waiting / int(row["ringSize"]))
+
+
+BUSY = 90  # percent of a CPU: it cannot do much more
+FULL = 90  # percent of an arena
+FILLING = 50  # percent of a ring: whoever reads it is behind
+STALL_NS = 100_000_000  # a turn in which everybody else waited that long
+
+
+def remark(row: Row) -> str | None:
+    """What an operator should look at: first who holds up the others."""
+    if not row.get("pid"):
+        return "down"
+    if row.get("cpuPercent", 0) >= BUSY or _behind(row) >= FILLING:
+        return "bottleneck"
+    if (_arena(row) or 0) >= FULL:
+        return "arena full"
+    if row.get("awake"):
+        return "needs CPU"
+    waits_for_disk = row.get("name") == "recorder"  # nobody waits for it
+    if row.get("longestLoopNanoseconds", 0) >= STALL_NS and not waits_for_disk:
+        return "stalling" if row.get("stalling") else "has stalled"
+    return None
+
+
+def _behind(row: Row) -> float:
+    """How full the ring is that this process has to empty, percent."""
+    if row.get("ringSize"):
+        return 100 * float(row.get("workWaiting", 0)) / float(row["ringSize"])
+    return float(row.get("queued", 0))
+
+
+def _part(value: int) -> str:
+    return f"{value}%"
+
+
+def _pinned(rows: list[Row]) -> str:
+    """How it came that the processes run where they do."""
+    by = {row.get("pinnedBy") for row in rows}
+    told = [
+        f"{whose} by {attribute}"
+        for whose, attribute in (("core", "coreCpu"), ("workers", "workerCpus"))
+        if attribute in by
+    ]
+    outside = "; the router's CPUs are limited from outside (taskset, CPUAffinity=, cpuset)"
+    return f"pinned: {', '.join(told) or 'nobody'}{outside if 'outside' in by else ''}"
+
+
+def _cpus(value: list[int]) -> str:
+    if len(value) > 1 and value == list(range(value[0], value[-1] + 1)):
+        return f"{value[0]}-{value[-1]}"
+    return ",".join(map(str, value))
+
+
+def _stall(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:.1f}ms"
+
+
+VIEWS: dict[str, View] = {
+    "router": View("router", single=True),
+    "connections": View(
+        "connection",
+        (
+            Cell("id", lambda r: int(r["identity"]), number=True),
+            Cell("host", _of("host"), least=15),
+            Cell("container", _of("container"), least=9),
+            Cell("role", _of("role"), least=6),
+            Cell("dir", _of("dir")),
+            Cell("tls", _security, optional=True),
+            Cell("user", _user, least=7),
+            Cell("idle", _of("lastDlvSeconds"), duration, number=True),
+            Cell("up", _of("uptimeSeconds"), duration, number=True),
+        ),
+        "no connections",
+    ),
+    "links": View(
+        "router.link",
+        (
+            Cell("id", lambda r: int(r["identity"]), number=True),
+            Cell("dir", _of("linkDir")),
+            Cell("conn", _of("connectionId"), number=True),
+            Cell("address", lambda r: _address(r.get("owningAddr")), least=8),
+            _number("cred", "creditAvailable"),
+            _number("undel", "undeliveredCount", optional=True),
+            _number("unset", "unsettledCount"),
+            _number("deliv", "deliveryCount"),
+            _number("acc", "acceptedCount"),
+            _number("rej", "rejectedCount", optional=True),
+            _number("rel", "releasedCount", optional=True),
+            _number("mod", "modifiedCount", optional=True),
+            _number("pre", "presettledCount", optional=True),
+            _number("drop", "droppedPresettledCount", optional=True),
+            _number("stuck", "deliveriesStuck", optional=True),
+            _number("rate", "settleRate"),
+        ),
+        "no links",
+    ),
+    "addresses": View(
+        "router.address",
+        (
+            Cell("class", lambda r: _class(r["key"])),
+            Cell("address", lambda r: r["key"][2 if r["key"][0] == "M" else 1 :], least=8),
+            Cell("distrib", _of("distribution")),
+            Cell(
+                "pri",
+                lambda r: r["priority"] if r.get("priority", -1) >= 0 else None,
+                number=True,
+                optional=True,
+            ),
+            _number("own", "inProcess"),
+            _number("local", "subscriberCount"),
+            _number("remote", "remoteCount", optional=True),
+            _number("in", "deliveriesIngress"),
+            _number("out", "deliveriesEgress"),
+            _number("thru", "deliveriesTransit", optional=True),
+        ),
+        "no addresses",
+    ),
+    "nodes": View(
+        "router.node",
+        (
+            Cell("id", _of("id"), least=12),
+            Cell("next hop", _of("nextHop"), least=8),
+            Cell("cost", _of("cost"), number=True),
+            Cell("conn", _of("routerLink"), number=True),
+            Cell("neighbours", _names("linkState"), least=10),
+            Cell("valid origins", _names("validOrigins"), least=13),
+        ),
+        "it knows no other router: its mode is standalone, or edge (see stat -c)",
+        note=_last_change,
+    ),
+    "workers": View(
+        "worker",
+        (
+            Cell("process", _of("name")),
+            Cell("pid", _of("pid"), number=True),
+            Cell("cpu", _of("cpuPercent"), _part, number=True),
+            Cell("on", _of("cpus"), _cpus),
+            Cell("node", _of("numaNode"), number=True, optional=True),
+            Cell("mem", _of("memory"), short_bytes, number=True),
+            _number("conn", "connections"),
+            _number("links", "links"),
+            _number("unset", "unsettled", optional=True),
+            Cell("rings", _ring, _part, number=True),
+            Cell("arena", _arena, _part, number=True),
+            Cell("rest", _of("restarts"), number=True, optional=True),
+            Cell("stall", _of("longestLoopNanoseconds"), _stall, number=True),
+            Cell("remark", remark, optional=True),
+        ),
+        "no processes",
+        sampled=True,
+        note=_pinned,
+    ),
+    "memory": View(
+        "allocator",
+        (
+            Cell("pool", _of("typeName")),
+            Cell("block", _of("typeSize"), short_bytes, number=True),
+            Cell("blocks", _of("totalAllocFromHeap"), number=True),
+            Cell("used", _of("heldByThreads"), number=True),
+            Cell(
+                "part",
+                lambda r: round(100 * r["heldByThreads"] / max(1, r["totalAllocFromHeap"])),
+                _part,
+                number=True,
+            ),
+        ),
+        "no pools",
+    ),
+}
+
+
+def router_rows(row: Row) -> list[tuple[str, str]]:
+    """The router's figures as pairs of what and how much."""
+    counts = (
+        ("Connections", "connectionCount"),
+        ("Links", "linkCount"),
+        ("Addresses", "addrCount"),
+        ("Deliveries in", "deliveriesIngress"),
+        ("Deliveries out", "deliveriesEgress"),
+        ("Accepted", "acceptedDeliveries"),
+        ("Rejected", "rejectedDeliveries"),
+        ("Released", "releasedDeliveries"),
+        ("Modified", "modifiedDeliveries"),
+        ("Presettled", "presettledDeliveries"),
+        ("Presettled, dropped", "droppedPresettledDeliveries"),
+        ("Delayed over 1 s", "deliveriesDelayed1Sec"),
+        ("Delayed over 10 s", "deliveriesDelayed10Sec"),
+        ("Stuck over 10 s", "deliveriesStuck"),
+        ("Links without credit", "linksBlocked"),
+        ("On to other routers", "deliveriesTransit"),
+        ("To a fallback", "deliveriesRedirectedToFallback"),
+    )
+    return [
+        ("Router", f"{row.get('id')} ({row.get('mode')})"),
+        ("Version", str(row.get("version"))),
+        ("Workers", str(row.get("workerThreads"))),
+        ("Up", duration(row.get("uptimeSeconds", 0))),
+        ("Memory", short_bytes(row.get("memoryUsage", 0))),
+        *((label, f"{row.get(name, 0):,}") for label, name in counts),
+    ]

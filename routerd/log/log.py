@@ -1,0 +1,344 @@
+"""One log for all processes: stdlib logging, set up from the log entities of the configuration.
+
+    2026-11-21 06:34:17.123456 +0000 SERVER (info) worker 0 serves pid=4713 generation=1 process=supervisor
+
+Time, module and level stand as in qdrouterd's log and its modules name the loggers, so what reads that log
+reads this one; the process that wrote a line is named behind its text. With `format: json` a line is an
+object. Every line reaches its file in one write() with O_APPEND, so lines of several processes never mix.
+Text from outside cannot forge a line: control characters are written as escapes. What is written is kept in
+the process's journal (shm/journal.py), too.
+"""
+
+import json
+import logging
+import math
+import syslog
+import time
+from collections import deque
+from collections.abc import Container, Iterable
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from routerd.log.journald import STDERR, STDOUT, for_stderr, is_journal, marked, priority
+from routerd.log.output import LogError, Output, SystemLog
+from shm.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
+
+__all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "LogSetup", "configure", "event", "keep_in"]
+
+ALWAYS = "always"  # attribute of a record that is written whatever its level
+EARLY = 200  # lines kept until there is a journal
+SHORTEST = 3  # letters of a level's name that are enough
+
+_NAMES = {number: name for name, number in LEVELS.items()}
+_INFO_AND_ABOVE = frozenset(number for number in _NAMES if number >= logging.INFO)
+_NOTHING = logging.CRITICAL + 1
+
+_STREAMS = {"stderr": STDERR, "stdout": STDOUT}
+
+
+class LogSetup(Protocol):
+    """What is needed of a log entity; an attribute that is None follows the DEFAULT module."""
+
+    @property
+    def module(self) -> str: ...
+    @property
+    def enable(self) -> str | None: ...
+    @property
+    def include_timestamp(self) -> bool | None: ...
+    @property
+    def include_source(self) -> bool | None: ...
+    @property
+    def output_file(self) -> str | None: ...
+    @property
+    def format(self) -> str | None: ...
+
+
+def parse_enable(text: str) -> frozenset[int] | None:
+    """The levels that an `enable` text names, None for `default`. Raises ValueError for an unknown level.
+
+    `info` is that level alone, `info+` that level and all above, `info-` and all below; `none`, or nothing,
+    no level. Commas or blanks join several. The beginning of a name, `warn` or `err`, is enough.
+    """
+    if text.strip().lower() == "default":
+        return None
+    enabled: set[int] = set()
+    for word in text.replace(",", " ").split():
+        name = word.lower()
+        if name == "none":
+            continue
+        level = _level(name[:-1] if name[-1] in "+-" else name)
+        if level is None:
+            raise ValueError(f"{word[:40]!r} is no level; give {', '.join(LEVELS)}, none or default")
+        enabled.add(level)
+        sign = name[-1]
+        enabled.update(n for n in _NAMES if (n > level and sign == "+") or (n < level and sign == "-"))
+    return frozenset(enabled)
+
+
+def _level(name: str) -> int | None:
+    """As files of qdrouterd have it: `warn` is `warning`; less than three letters are none."""
+    found = [level for known, level in LEVELS.items() if known.startswith(name)]
+    return found[0] if len(name) >= SHORTEST and len(found) == 1 else None
+
+
+def event(logger: logging.Logger, level: int, text: str, **fields: object) -> None:
+    """Log `text` and its fields as `key=value`; a value that is not one plain word is quoted."""
+    if logger.isEnabledFor(level):
+        words = [text, *(f"{key}={_field(value)}" for key, value in fields.items())]
+        logger.log(level, "%s", " ".join(words), stacklevel=2, extra={"event": text, "fields": fields})
+
+
+def configure(logs: Iterable[LogSetup], process: str, *, starting: bool = False) -> list[LogError]:
+    """Send the log of this process where the log entities say; `process` names it at the end of every line.
+
+    May be called again; the new set-up replaces the old one. Raises LogError when a file that is new in it
+    cannot be opened, and then leaves the old set-up in place. A process that is ``starting`` does without:
+    what cannot be opened is returned.
+    """
+    by_module = {setup.module: setup for setup in logs}
+    outputs = _Outputs(None if starting else _current.open)
+    try:
+        handlers = {module: _handler(by_module, module, process, outputs) for module in MODULES}
+    except LogError:
+        outputs.close()
+        raise
+    logging.addLevelName(TRACE, "TRACE")
+    logging.addLevelName(NOTICE, "NOTICE")
+    for module, handler in handlers.items():
+        logger = logging.getLogger(module)
+        logger.propagate = False
+        _attach(logger, handler)
+    _attach(logging.getLogger(), handlers["DEFAULT"])
+    _current.close()
+    _current.open = outputs.open
+    return [output.shut for output in outputs.open.values() if output.shut is not None]
+
+
+class _Outputs:
+    """The outputs of one set-up, each file opened once. Those ``before`` may be shut; None: all may."""
+
+    def __init__(self, before: Container[str] | None = ()) -> None:
+        self.open: dict[str, Output] = {}
+        self._before = before
+
+    def get(self, name: str) -> Output:
+        """An output, open for appending. Raises LogError."""
+        if name not in self.open:
+            self.open[name] = Output(name, needed=self._before is not None and name not in self._before)
+        return self.open[name]
+
+    def close(self) -> None:
+        for output in self.open.values():
+            output.close()
+        self.open.clear()
+
+
+class _Kept:
+    """What GET-LOG will tell: in the journal, or here until there is one."""
+
+    def __init__(self) -> None:
+        self._early: deque[list[object]] = deque(maxlen=EARLY)
+        self._journal: Journal | None = None
+
+    def add(self, line: list[object]) -> None:
+        if self._journal is None:
+            self._early.append(line)
+            return
+        try:
+            self._journal.write(line)
+        except ValueError:  # the shared memory is closed: the router ends
+            self._journal = None
+
+    def move(self, journal: Journal | None) -> None:
+        self._journal = journal
+        while journal is not None and self._early:
+            journal.write(self._early.popleft())
+
+
+_current = _Outputs()
+_system = SystemLog()
+_kept = _Kept()
+
+
+def keep_in(journal: Journal | None) -> None:
+    """Keep the lines of this process in its journal from now on, those so far included; None: no more."""
+    _kept.move(journal)
+
+
+class _Form(NamedTuple):
+    """What a line looks like."""
+
+    timestamp: bool
+    source: bool
+    json: bool
+
+
+class _Handler(logging.Handler):
+    """Writes the enabled levels of one module."""
+
+    def __init__(self, enabled: frozenset[int], process: str, form: _Form) -> None:
+        super().__init__()
+        self.enabled = enabled
+        self._name = process
+        self._process = f"process={_field(process)}"
+        self._form = form
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, ALWAYS, False):
+            return True
+        # Levels between the named ones belong to the named one below.
+        return max((n for n in _NAMES if n <= record.levelno), default=TRACE) in self.enabled
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.deliver(record)
+        module, level, text = self._parts(record)
+        _kept.add([module, level, text, record.filename, record.lineno, record.created])
+
+    def deliver(self, record: logging.LogRecord) -> None:
+        """Write the line where it belongs."""
+        raise NotImplementedError
+
+    def _parts(self, record: logging.LogRecord) -> tuple[str, str, str]:
+        module = record.name if record.name in MODULES else "DEFAULT"
+        level = _NAMES.get(record.levelno, record.levelname.lower())
+        return module, level, f"{printable(record.getMessage())} {self._process}"
+
+    def object(self, record: logging.LogRecord, form: _Form) -> dict[str, object]:
+        """What a line tells, by name."""
+        module, level, _ = self._parts(record)
+        told: dict[str, object] = {"level": level, "module": module, "process": self._name}
+        if form.timestamp:
+            told = {"time": datetime.fromtimestamp(record.created).astimezone().isoformat(), **told}
+        told["message"] = getattr(record, "event", None) or record.getMessage()
+        if fields := getattr(record, "fields", None):
+            told["fields"] = fields
+        if form.source:
+            told["source"] = f"{record.filename}:{record.lineno}"
+        if record.exc_info:
+            told["traceback"] = logging.Formatter().formatException(record.exc_info)
+        return told
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self.formed(record, self._form)
+
+    def formed(self, record: logging.LogRecord, form: _Form) -> str:
+        """The line, or several."""
+        if form.json:
+            return json.dumps(_plain(self.object(record, form)))
+        words = ["{} ({}) {}".format(*self._parts(record))]
+        if form.timestamp:
+            words.insert(0, _time(record.created))
+        if form.source:
+            words.append(f"({record.filename}:{record.lineno})")
+        if record.exc_info:
+            trace = logging.Formatter().formatException(record.exc_info)
+            words.append("".join(f"\n  {printable(line)}" for line in trace.splitlines()))
+        return " ".join(words)
+
+
+class _FileHandler(_Handler):
+    """``instead``: what a line looks like on standard error, while the output is shut."""
+
+    def __init__(
+        self, output: Output, enabled: frozenset[int], process: str, form: _Form, instead: _Form
+    ) -> None:
+        super().__init__(enabled, process, form)
+        self._output = output
+        self._instead = instead
+        self._journal = _is_journal(output.name)
+
+    def deliver(self, record: logging.LogRecord) -> None:
+        line = self._line(record)
+        if gap := self._output.gap:
+            line = f"{self._line(_missing(gap, self._output.why))}\n{line}"
+        shut = self._output.shut is not None  # it may be open by the time that it writes
+        self._output.write(
+            line, for_stderr(self.formed(record, self._instead), record.levelno) if shut else ""
+        )
+
+    def _line(self, record: logging.LogRecord) -> str:
+        text = self.format(record)
+        return marked(text, record.levelno) if self._journal else text
+
+
+class _SyslogHandler(_Handler):
+    def deliver(self, record: logging.LogRecord) -> None:
+        gap, why = _system.lost, _system.why
+        if self._send(record) and gap:
+            self._send(_missing(gap, why))
+
+    def _send(self, record: logging.LogRecord) -> bool:
+        return _system.write(priority(record.levelno) | syslog.LOG_DAEMON, self.format(record))
+
+
+def _missing(gap: int, why: str) -> logging.LogRecord:
+    """What is said with the first line after a gap."""
+    text = f"{gap} log lines could not be written: {why}"
+    return logging.LogRecord("SERVER", logging.WARNING, __file__, 0, text, (), None)
+
+
+def _handler(by_module: dict[str, LogSetup], module: str, process: str, outputs: _Outputs) -> _Handler:
+    setups = [by_module[name] for name in (module, "DEFAULT") if name in by_module]
+    levels = (parse_enable(setup.enable) for setup in setups if setup.enable is not None)
+    enabled = next((named for named in levels if named is not None), _INFO_AND_ABOVE)
+    output = next((setup.output_file for setup in setups if setup.output_file), "stderr")
+    as_json = next((setup.format for setup in setups if setup.format), "text") == "json"
+    timed = output == "syslog" or _is_journal(output)  # by who keeps it
+    wanted = _first((setup.include_timestamp for setup in setups), as_json or not timed)
+    beside = _first((setup.include_timestamp for setup in setups), as_json or not _is_journal("stderr"))
+    source = _first((setup.include_source for setup in setups), False)
+    if output == "syslog":
+        return _SyslogHandler(enabled, process, _Form(wanted and as_json, source, as_json))
+    form, instead = _Form(wanted, source, as_json), _Form(beside, source, as_json)
+    return _FileHandler(outputs.get(output), enabled, process, form, instead)
+
+
+def _is_journal(output: str) -> bool:
+    return output in _STREAMS and is_journal(_STREAMS[output])
+
+
+def _first(values: Iterable[bool | None], default: bool) -> bool:
+    return next((value for value in values if value is not None), default)
+
+
+def _attach(logger: logging.Logger, handler: _Handler) -> None:
+    for old in logger.handlers[:]:
+        if isinstance(old, _Handler):
+            logger.removeHandler(old)
+    logger.addHandler(handler)
+    logger.setLevel(min(handler.enabled, default=_NOTHING))
+
+
+def _field(value: object) -> str:
+    text = str(value)
+    if text and text.isprintable() and not any(character in ' "=' for character in text):
+        return text
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    """What JSON can hold; octets that are no text become escapes."""
+    match value:
+        case None | bool() | int():
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case dict():
+            return {_text(name): _plain(its) for name, its in value.items()}
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    return str(value).encode("utf-8", "backslashreplace").decode()
+
+
+def printable(text: str) -> str:
+    """The text in one line, with control characters and what cannot be encoded as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _time(seconds: float) -> str:
+    local = time.localtime(seconds)
+    return time.strftime(f"%Y-%m-%d %H:%M:%S.{int(seconds % 1 * 1_000_000):06d} %z", local)

@@ -1,0 +1,280 @@
+"""Changes that management asks of a running router: the configuration that results, or why it cannot be.
+
+An entity made by a request is checked by the rules of a file, together with all others. It lasts as long as
+the supervisor, through deaths of the core and of workers and through reloads, unless the file read again has
+something in its place. What the file says of its own entities counts again when it is read again.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from routerd.config import Config
+from routerd.config.attribute import Attribute
+from routerd.config.check import Checked, check
+from routerd.config.json_text import JsonText
+from routerd.config.load import assemble, check_together
+from routerd.config.policy import Policy, Vhost
+from routerd.config.relations import unusable_log
+from routerd.config.router import Log, Router
+from routerd.config.routing import Binding, Exchange
+from routerd.config.schema import EntityType, entity_type
+from routerd.config.security import conflicts
+from routerd.config.source import (
+    Array,
+    Block,
+    ConfigSyntaxError,
+    Mistake,
+    Section,
+    Setting,
+    Value,
+    camel_case,
+)
+from routerd.reload.identities import Identities
+from routerd.reload.reach import out_of_reach
+from shm.contract.control import ChangeRequest
+
+CREATED, UPDATED, DELETED = 201, 200, 204
+BAD_REQUEST, FORBIDDEN, NOT_FOUND, INTERNAL, NOT_IMPLEMENTED = 400, 403, 404, 500, 501
+
+REQUEST = "management request "  # with a number in place of the file of what stands in none
+
+MOST_TOLD = 20  # mistakes in one answer
+_requests = itertools.count(1)
+
+
+class ChangeError(Exception):
+    """A change that cannot be: its status in the management protocol, and what is wrong."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A configuration after a change; `entity` is what was made or changed, `remarks` are about that."""
+
+    config: Config
+    status: int
+    entity: Checked | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def changed(config: Config, request: ChangeRequest, identities: Identities) -> Changed:
+    """The configuration that a request makes of another one. Raises ChangeError."""
+    kind = entity_type(request.kind)
+    if kind is None or request.operation not in kind.operations:
+        raise ChangeError(NOT_IMPLEMENTED, f"{request.operation} is not implemented for {request.kind}")
+    _within_reach(config, kind, request, identities)
+    if kind.entity is Log:
+        _log_opens(request)
+    everything = list(config.checked)
+    if request.operation == "CREATE":
+        made = _made(kind, _block(kind, request, "create"), _next_place())
+        _name_taken(config, made[0])
+        _policy_stands(made[0])
+        return _together(config, [*everything, made[0]], CREATED, *made)
+    at = _find(config, kind, request, identities)
+    if at is None:
+        if kind.entity not in (Log, Router, Policy):
+            raise ChangeError(NOT_FOUND, f"there is no {kind.short_name} {request.identity}")
+        made = _made(kind, _block(kind, request, "update"), _next_place())
+        return _together(config, [*everything, made[0]], UPDATED, *made)
+    old = everything.pop(at)
+    if request.operation == "DELETE":
+        return _together(config, _without_bindings(everything, old), DELETED)
+    made = _made(kind, _block(kind, request, "update", old), old.file, old)
+    _policy_stands(made[0])
+    everything.insert(at, made[0])
+    return _together(config, everything, UPDATED, *made)
+
+
+def _name_taken(config: Config, made: Checked) -> None:
+    """A second one of a name: in qdrouterd's words, with the place of the first. Raises ChangeError."""
+    if not made.type.name.startswith("router.config.") or not made.entity.name:
+        return
+    for at in config.checked:
+        if (at.type.name, at.entity.name) == (made.type.name, made.entity.name):
+            where = f"{made.entity.name!r} stands already {at.where(made)}"
+            raise ChangeError(BAD_REQUEST, f"Name conflicts with an existing entity: {where}; give another")
+
+
+def _policy_stands(made: Checked) -> None:
+    """A vhost whose groups contradict themselves: in qdrouterd's words. Raises ChangeError."""
+    if isinstance(made.entity, Vhost) and (wrong := list(conflicts(made.entity))):
+        text = f"PolicyError: Policy {made.entity.hostname!r} is invalid: {wrong[0]}"
+        raise ChangeError(INTERNAL, text)
+
+
+def _within_reach(config: Config, kind: EntityType, request: ChangeRequest, identities: Identities) -> None:
+    """Files lie where requests may name some, but for those that are named already. Raises ChangeError."""
+    at = None if request.operation == "CREATE" else _find(config, kind, request, identities)
+    old = None if at is None else config.checked[at].entity
+    for name, value in request.attributes.items():
+        attribute = kind.attribute(name)
+        if attribute is None or (old is not None and getattr(old, attribute.field) == value):
+            continue
+        if why := out_of_reach(config, attribute, value):
+            raise ChangeError(FORBIDDEN, f"{kind.short_name} {attribute.name}: {why}")
+
+
+def _log_opens(request: ChangeRequest) -> None:
+    """A log file that cannot be opened is told in qdrouterd's words, with the reason. Raises ChangeError."""
+    for name in ("outputFile", "output"):
+        file = request.attributes.get(name)
+        if isinstance(file, str) and (why := unusable_log(file)):
+            text = f"CError: Configuration: Failed to open log file '{file}': {why}"
+            raise ChangeError(INTERNAL, text)
+
+
+def kept(old: Config, new: Config) -> tuple[Config, list[str]]:
+    """A file read again, with what requests had made beside the former one; and why some of that goes."""
+    made = [at for at in old.checked if at.file.startswith(REQUEST)]
+    dropped: list[str] = []
+    while made:
+        mistakes = [one for one in check_together([*new.checked, *made]) if not one.warning]
+        wrong = {one.file: one.text for one in reversed(mistakes)}
+        if not any(at.file in wrong for at in made):
+            break
+        dropped += [wrong[at.file] for at in made if at.file in wrong]
+        made = [at for at in made if at.file not in wrong]
+    if not made:
+        return new, dropped
+    return _with(new, [*new.checked, *made], ()), dropped
+
+
+def _without_bindings(everything: list[Checked], gone: Checked) -> list[Checked]:
+    """The bindings of an exchange go with it."""
+    if not isinstance(gone.entity, Exchange):
+        return everything
+    name = gone.entity.name
+    return [
+        at for at in everything if not (isinstance(at.entity, Binding) and at.entity.exchange_name == name)
+    ]
+
+
+def _together(
+    config: Config,
+    everything: Sequence[Checked],
+    status: int,
+    entity: Checked | None = None,
+    remarks: Iterable[Mistake] = (),
+) -> Changed:
+    """The configuration of all these. Raises ChangeError for what is wrong now and was not before."""
+    found = check_together(list(everything))
+    mistakes = [one for one in found if not one.warning]
+    wrong = [one.text for one in remarks if not one.warning]
+    if mistakes or wrong:
+        before = {one.text for one in check_together(list(config.checked))}
+        new = dict.fromkeys([one.text for one in mistakes if one.text not in before] + wrong)
+        if new:
+            still = f"it is needed{_by_whom(mistakes, everything)}: " if status == DELETED else ""
+            raise ChangeError(BAD_REQUEST, still + _told(new))
+    about = [one for one in found if one.warning and entity is not None and one.file == entity.file]
+    about = [*remarks, *(one for one in about if entity is None or one.line == entity.line)]
+    return Changed(
+        _with(config, everything, about), status, entity, tuple(dict.fromkeys(one.text for one in about))
+    )
+
+
+def _by_whom(mistakes: Sequence[Mistake], everything: Sequence[Checked]) -> str:
+    """Who has mistakes, by type and name, as far as they have names."""
+    places = {(one.file, one.line) for one in mistakes}
+    names = [
+        f"{at.type.short_name} {at.entity.name}"
+        for at in everything
+        if at.entity.name and places & {(at.file, line) for line in (at.line, *at.lines.values())}
+    ]
+    return f" by {', '.join(names[:MOST_TOLD])}" if names else ""
+
+
+def _with(config: Config, everything: Sequence[Checked], remarks: Iterable[Mistake]) -> Config:
+    warnings = {*config.warnings, *remarks}
+    return msgspec.structs.replace(
+        assemble(config.file, everything, warnings, config.router.id), count=config.count
+    )
+
+
+def _next_place() -> str:
+    return f"{REQUEST}{next(_requests)}"
+
+
+def named(config: Config, identities: Identities) -> list[str]:
+    """The identity of each entity, in order; the router's by its id, which is made up where none is given."""
+    entities = (at.entity for at in config.checked)
+    return identities.of(config.router if isinstance(one, Router) else one for one in entities)
+
+
+def _find(config: Config, kind: EntityType, request: ChangeRequest, identities: Identities) -> int | None:
+    """Where the entity stands. None: nowhere, as it is one of those that are there without being made."""
+    for i, (at, identity) in enumerate(zip(config.checked, named(config, identities), strict=True)):
+        if at.type is kind and identity == request.identity:
+            return i
+    return None
+
+
+def _made(
+    kind: EntityType, block: Block, file: str, old: Checked | None = None
+) -> tuple[Checked, list[Mistake]]:
+    """The entity that a block says, and remarks, wrong values among them. Raises ChangeError without one."""
+    mistakes: list[Mistake] = []
+    line = 0 if old is None else old.line
+    checked = check([Section(kind.name, block, line, file)], mistakes)
+    if not checked:
+        wrong = [one.text for one in mistakes if not one.warning]
+        raise ChangeError(BAD_REQUEST, _told(wrong) or f"{kind.short_name} cannot be made")
+    return checked[0], mistakes
+
+
+def _told(mistakes: Iterable[str]) -> str:
+    """All of them in one text, as long as somebody reads that."""
+    listed = list(mistakes)
+    more = f"; and {len(listed) - MOST_TOLD} more" if len(listed) > MOST_TOLD else ""
+    return "; ".join(listed[:MOST_TOLD]) + more
+
+
+def _block(kind: EntityType, request: ChangeRequest, right: str, old: Checked | None = None) -> Block:
+    """The settings of a request, over those that the entity had before."""
+    given: dict[str, Setting] = {}
+    if old is not None:
+        given = {camel_case(setting.name): setting for setting in old.block.settings}
+    elif right == "update" and kind.entity is Log:
+        _, _, key = request.identity.partition("/")
+        given["module"] = Setting("module", key, 0)  # of those that are there without being configured
+    for name, value in request.attributes.items():
+        attribute = kind.attribute(name)
+        if attribute is not None and not getattr(attribute, right):
+            verb = "given by" if right == "create" else "changed by"
+            raise ChangeError(BAD_REQUEST, f"{kind.short_name} {name}: cannot be {verb} {request.operation}")
+        for known in (name, *((attribute.name, *attribute.old_names) if attribute else ())):
+            given.pop(known, None)
+        if value is not None:
+            given[name] = Setting(name, _value(kind, attribute, value), 0)
+    return Block(tuple(given.values()), 0 if old is None else old.block.line)
+
+
+_TEXTS = frozenset(("prefix", "pattern"))  # a file has nothing but texts: here they must be meant as such
+
+
+def _value(kind: EntityType, attribute: Attribute | None, value: Any) -> Value:
+    """As a file would have it; a map may be given as JSON text."""
+    if attribute is not None and attribute.kind in ("map", "groups") and isinstance(value, str):
+        try:
+            return JsonText(value).document()
+        except ConfigSyntaxError as error:
+            raise ChangeError(BAD_REQUEST, f"{kind.short_name} {attribute.name}: {error.text}") from error
+    if attribute is not None and attribute.name in _TEXTS and not isinstance(value, str):
+        raise ChangeError(
+            BAD_REQUEST, f"{kind.short_name} {attribute.name}: {value!r} is no address; give a string"
+        )
+    return _settings(value)
+
+
+def _settings(value: Any) -> Value:
+    if isinstance(value, dict):
+        return Block(tuple(Setting(str(name), _settings(one), 0) for name, one in value.items()), 0)
+    if isinstance(value, list):
+        return Array(tuple(map(_settings, value)), (0,) * len(value))
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,40 @@
+"""What of a blueprint changes with the configuration while the router runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from routerd.config import Config
+from routerd.config.policy import Vhost
+from routerd.config.routing import LinkRoute
+from routerd.config.transport import AuthServicePlugin, SslProfile
+from routerd.reload.identities import Identities
+from routerd.supervise.connecting import Connecting, assign
+from routerd.translate.flow_log import flow_setup
+from routerd.translate.management import management
+from routerd.translate.routing import routing
+from routerd.translate.source_routes import source_routes
+from routerd.translate.tables import tables
+
+
+def profiles(config: Config) -> tuple[SslProfile, ...]:
+    """The sslProfiles of a configuration."""
+    return tuple(entity for entity in config.entities if isinstance(entity, SslProfile))
+
+
+def configured(config: Config, identities: Identities, connecting: Sequence[Connecting]) -> dict[str, Any]:
+    """What of a blueprint changes with the configuration while the router runs, but for the sockets."""
+    return {
+        "addresses": config.addresses,
+        "logs": config.logs,
+        "profiles": profiles(config),
+        "plugins": tuple(entity for entity in config.entities if isinstance(entity, AuthServicePlugin)),
+        "policy": config.policy,
+        "vhosts": tuple(entity for entity in config.entities if isinstance(entity, Vhost)),
+        "connecting": assign(connecting, config.connectors, config.router.workers),
+        "link_routes": tuple(entity for entity in config.entities if isinstance(entity, LinkRoute)),
+        "management": management(config, identities),
+        "routing": routing(config, identities),
+        "source_routes": source_routes(config, identities),
+        "flow": flow_setup(config),
+        "tables": tables(config),
+    }

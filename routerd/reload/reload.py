@@ -1,0 +1,200 @@
+"""The configuration file read again: what a running router needs for the new one, or why it stays as it is.
+
+Whatever can fail happens before anything changes: the file is read and checked, new sockets are bound, the
+log is opened. Only then are the children told, and what is no longer wanted is closed.
+"""
+
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from routerd.config import Config, ConfigError, Listener, Log, load
+from routerd.config.source import Mistake
+from routerd.log.log import NOTICE, LogError, configure, event
+from routerd.reload.changes import kept
+from routerd.reload.difference import Difference, difference, places
+from routerd.supervise.listeners import ListenError, Listening, close_all, kept_by, listen_all
+from routerd.supervise.pinning import Pinning, UnknownCpuError, plan
+from routerd.supervise.systemd import Passed
+from routerd.translate.setup import log_setups
+from shm.contract.failures import failures
+from shm.space import SegmentError, check_space
+
+MOST_SOCKETS = 64  # a worker has places for so many
+
+NO_LISTENER = (
+    "the file has no listener for clients any more, so nobody could connect; is it whole? "
+    "If that is meant, put allowNoListener: yes into router"
+)
+
+LOGGER = logging.getLogger("SERVER")
+
+
+class RefusedError(Exception):
+    """The router stays as it is; `reasons` are all there are, one line each."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self.reasons = reasons
+        super().__init__("\n".join(reasons))
+
+
+class NoRoomError(Exception):
+    """There are no CPUs or there is no memory for the workers that are wanted."""
+
+    def __init__(self, line: int, text: str) -> None:
+        self.line = line  # of the router in its file
+        super().__init__(text)
+
+
+CANNOT = (LogError, ListenError, NoRoomError)  # what may be in the way of a configuration without a mistake
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """A configuration that is ready to be used: its listeners listen, `retired` ones wait to be closed.
+
+    `dropped` says why things that management had made are not in it.
+    """
+
+    difference: Difference
+    listening: list[Listening]
+    retired: list[Listening]
+    pinning: Pinning
+    dropped: tuple[str, ...] = ()
+
+
+def reload(old: Config, listening: Sequence[Listening], passed: Passed | None = None) -> Reloaded:
+    """Read the file of a running configuration again. Raises RefusedError, and then nothing has changed."""
+    if not old.file:
+        raise RefusedError(["the router was started without a configuration file; restart it with --config"])
+    try:
+        read = load(old.file, old.router.id)
+    except ConfigError as error:
+        raise RefusedError([str(mistake) for mistake in error.mistakes if not mistake.warning]) from error
+    except Exception as error:  # one file must not be the end of the router
+        failures.tell(f"reading {old.file}", error, "the router stays as it is")
+        raise RefusedError([f"{old.file}: {type(error).__name__}: {error}"]) from error
+    if _closes_the_door(old, read):
+        raise RefusedError([str(Mistake(old.file, 1, NO_LISTENER))])
+    new, dropped = kept(old, read)
+    try:
+        return prepare(old, new, listening, dropped, passed)
+    except CANNOT as error:
+        line = _line_of(new, error) if isinstance(error, LogError) else error.line
+        raise RefusedError([str(Mistake(old.file, line, str(error)))]) from error
+
+
+def _line_of(config: Config, error: LogError) -> int:
+    """Where a log that cannot be written stands in the file; 0: it came from management."""
+    logs = (at for at in config.checked if isinstance(at.entity, Log) and at.entity.output_file == error.name)
+    return next((at.line_of("outputFile") for at in logs), 0)
+
+
+def _closes_the_door(old: Config, read: Config) -> bool:
+    """Whether a file takes all listeners for clients away without saying so: it is empty, or half written."""
+    had = any(isinstance(at.entity, Listener) and not at.entity.http and at.line for at in old.checked)
+    return had and not read.router.allow_no_listener and all(one.http for one in read.listeners)
+
+
+def prepare(
+    old: Config,
+    new: Config,
+    listening: Sequence[Listening],
+    dropped: Sequence[str] = (),
+    passed: Passed | None = None,
+) -> Reloaded:
+    """Get what another configuration needs. Raises one of ``CANNOT``, and then all is as before."""
+    pinning = _room(old, new)
+    try:
+        configure(log_setups(new.logs), "supervisor")
+        found, retired = exchange(listening, new.listeners, passed)
+    except (LogError, ListenError):
+        with suppress(LogError):
+            configure(log_setups(old.logs), "supervisor")
+        raise
+    return Reloaded(difference(old, new), found, retired, pinning, tuple(dropped))
+
+
+def _room(old: Config, new: Config) -> Pinning:
+    """CPUs and memory for as many workers as there are to be."""
+    router = new.router
+    try:
+        check_space(router.workers, old.router.arena_size, old.router.workers)
+        return plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
+    except (SegmentError, UnknownCpuError) as error:
+        raise NoRoomError(router.line, str(error)) from error
+
+
+def exchange(
+    listening: Sequence[Listening], wanted: Sequence[Listener], passed: Passed | None = None
+) -> tuple[list[Listening], list[Listening]]:
+    """Listen on what is wanted; a listener that stays keeps its sockets. Returns also those that must go. New
+    ones may have the sockets of the service manager that no other listener keeps.
+
+    Raises `ListenError`, and then everything listens as before.
+    """
+    have = dict(zip(places([one.listener for one in listening]), listening, strict=True))
+    want = places(wanted)
+    leaving = [one for place, one in have.items() if place not in want]
+    joining = [one for place, one in want.items() if place not in have]
+    ports = {one.port_number for one in joining}
+    in_the_way = [one for one in leaving if one.listener.port_number in ports]
+    for one in in_the_way:
+        one.pause()  # `*:5672` cannot be bound while `127.0.0.1:5672` listens
+    staying = [sock for place, one in have.items() if place in want for sock in one.sockets]
+    try:
+        opened = listen_all(joining, (passed or Passed()).beside(staying))
+        if sum(len(one.sockets) for one in (*listening, *opened)) > MOST_SOCKETS:
+            close_all(opened)
+            raise ListenError(joining[-1], f"there are more than {MOST_SOCKETS} sockets; remove a listener")
+    except ListenError:
+        for one in in_the_way:
+            one.resume()
+        raise
+    new = iter(opened)
+    kept = [kept_by(have[place], one) if place in have else next(new) for place, one in want.items()]
+    return kept, leaving
+
+
+def retire(leaving: Sequence[Listening], staying: Sequence[Listening] = ()) -> None:
+    """Stop listening, in every process at once; connections stay. The service manager's sockets may be those
+    of others now."""
+    served = {url.partition("://")[2] for one in staying for url in one.urls}
+    for one in leaving:
+        one.pause()
+        held = {url.partition("://")[2] for url in one.urls[: one.held]}
+        if held - served:
+            event(
+                LOGGER,
+                logging.WARNING,
+                "The service manager still listens for a removed listener, and its clients wait in vain; "
+                "take ListenStream out of the socket unit and restart that",
+                urls=",".join(one.urls),
+            )
+    close_all(leaving)
+
+
+def tell(reloaded: Reloaded, former_warnings: Sequence[Mistake], what: str = "Reload") -> None:
+    """One line for each change."""
+    found = reloaded.difference
+    for text in found.applied:
+        event(LOGGER, NOTICE, f"{what}: {text}")
+    for text in reloaded.dropped:
+        event(LOGGER, logging.WARNING, f"{what}: what management had made is removed: {text}")
+    for text in found.restart:
+        event(LOGGER, logging.WARNING, f"{what}: {text}; it needs a restart of the router to take effect")
+    known = {warning.text for warning in former_warnings}
+    for warning in found.effective.warnings:
+        if warning.text not in known:
+            event(LOGGER, logging.WARNING, f"{what}: {warning}")
+    if not found.applied and not found.restart:
+        event(LOGGER, NOTICE, f"{what}: nothing has changed")
+
+
+def tell_refused(error: RefusedError) -> None:
+    """Every mistake, and what that means."""
+    for reason in error.reasons:
+        event(LOGGER, logging.ERROR, f"Reload: {reason}")
+    event(LOGGER, logging.ERROR, "Reload refused: the router goes on with the configuration it has")

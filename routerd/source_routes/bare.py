@@ -1,0 +1,187 @@
+"""BARE encoding of messages, versions 1 and 2, strictly (facts source-routes 1.2, 5.1, 6).
+
+    message = version:uint  onward:[]address  return:[]address  payload:data  (2:) tracing:optional<string>
+    address = type:uint  value:data
+
+A uint is LEB128 in as few octets as it needs, at most 64 bits; data and string are a uint length and octets.
+Nothing is allocated for a length or count before it is known that so much is there and is allowed.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from routerd.source_routes.address import Address, Route
+from routerd.source_routes.message import DEFAULT_LIMITS, Limits, Message, new_message
+from routerd.source_routes.refusal import Reason, RefusedError
+
+MOST: Final = (1 << 64) - 1
+_MOST_ENTRIES: Final = 65_536  # of a map; a message's metadata has its own, smaller limit
+VERSIONS: Final = (1, 2)
+
+
+def uint(number: int) -> bytes:
+    """An unsigned number of up to 64 bits."""
+    if not 0 <= number <= MOST:
+        raise ValueError(f"{number} is no number of 64 bits")
+    octets = bytearray()
+    while number > 127:
+        octets.append(number & 127 | 128)
+        number >>= 7
+    octets.append(number)
+    return bytes(octets)
+
+
+def data(octets: bytes) -> bytes:
+    """Octets behind their number."""
+    return uint(len(octets)) + octets
+
+
+def string(text: str) -> bytes:
+    """UTF-8 behind the number of its octets."""
+    return data(text.encode())
+
+
+def mapping(entries: Mapping[str, bytes]) -> bytes:
+    """`map[string]data`, sorted by the octets of its keys, so that equal maps have equal octets."""
+    pairs = sorted((key.encode(), value) for key, value in entries.items())
+    return uint(len(pairs)) + b"".join(data(key) + data(value) for key, value in pairs)
+
+
+def encode_address(address: Address) -> bytes:
+    return uint(address.type) + data(address.value)
+
+
+def encode_route(route: Route) -> bytes:
+    return uint(len(route)) + b"".join(map(encode_address, route))
+
+
+def encode(message: Message, version: int = 0) -> bytes:
+    """A message; version 0: 2 if it has a tracing context, else 1. Raises ValueError: 1 holds no context."""
+    version = version or (1 if message.tracing is None else 2)
+    if version not in VERSIONS or (version == 1 and message.tracing is not None):
+        raise ValueError(f"version {version} cannot hold this message")
+    routes = encode_route(message.onward) + encode_route(message.returning)
+    octets = uint(version) + routes + data(message.payload)
+    if version == 1:
+        return octets
+    return octets + (b"\x00" if message.tracing is None else b"\x01" + string(message.tracing))
+
+
+def decode(octets: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
+    """The message. Raises RefusedError."""
+    if not octets:
+        raise wrong("it is empty")
+    if len(octets) > limits.message_octets:
+        text = f"it has {len(octets)} octets; {limits.message_octets} are allowed"
+        raise RefusedError(Reason.MESSAGE_OCTETS, text)
+    reader = Reader(octets)
+    version = reader.uint()
+    if version not in VERSIONS:
+        raise wrong(f"its version is {version}; there are 1 and 2")
+    onward = reader.route(limits.onward, limits, Reason.ONWARD)
+    returning = reader.route(limits.returning, limits, Reason.RETURN)
+    payload = reader.data()
+    tracing = reader.optional_string() if version == 2 else None
+    if version == 1 and limits.lenient_tail and reader.rest == b"\x00":
+        reader.octet()
+    reader.end()
+    return new_message(onward, returning, payload, tracing)
+
+
+def wrong(why: str) -> RefusedError:
+    """What is raised for octets that are no message."""
+    return RefusedError(Reason.BAD_ENCODING, f"the encoding is wrong: {why}")
+
+
+class Reader:
+    """Reads values from the front of some octets. Every method raises RefusedError."""
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets = octets
+        self._at = 0
+
+    @property
+    def rest(self) -> bytes:
+        """What has not been read."""
+        return self._octets[self._at :]
+
+    def octet(self) -> int:
+        if self._at >= len(self._octets):
+            raise wrong("it is cut short")
+        self._at += 1
+        return self._octets[self._at - 1]
+
+    def uint(self) -> int:
+        number = 0
+        for shift in range(0, 70, 7):
+            octet = self.octet()
+            number |= (octet & 127) << shift
+            if octet < 128:
+                if not octet and shift:
+                    raise wrong("a number is not written in as few octets as it needs (non-minimal)")
+                if number > MOST:
+                    break
+                return number
+        raise wrong("a number has more than 64 bits")
+
+    def data(self) -> bytes:
+        length = self.uint()
+        if length > len(self._octets) - self._at:
+            raise wrong(f"it is cut short: {length} octets are announced")
+        self._at += length
+        return self._octets[self._at - length : self._at]
+
+    def string(self) -> str:
+        try:
+            return self.data().decode()
+        except UnicodeDecodeError as error:
+            raise wrong("a text is not UTF-8") from error
+
+    def optional_string(self) -> str | None:
+        flag = self.octet()
+        if flag > 1:
+            raise wrong(f"an optional value begins with {flag}; 0 is absent, 1 is present")
+        return self.string() if flag else None
+
+    def address(self, limits: Limits = DEFAULT_LIMITS) -> Address:
+        kind = self.uint()
+        if kind > 255:
+            raise wrong(f"an address type is {kind}; the largest is 255")
+        value = self.data()
+        if len(value) > limits.address_octets:
+            text = f"an address has {len(value)} octets; {limits.address_octets} are allowed"
+            raise RefusedError(Reason.ADDRESS_OCTETS, text)
+        return Address(kind, value)
+
+    def route(self, most: int = 32, limits: Limits = DEFAULT_LIMITS, reason: Reason = Reason.ONWARD) -> Route:
+        """A route of at most so many addresses."""
+        count = self.uint()
+        if count > most:
+            raise RefusedError(reason, f"a route is too long: {count} addresses; {most} are allowed")
+        found: list[Address] = []
+        total = 0
+        for _ in range(count):
+            found.append(self.address(limits))
+            total += len(found[-1].value)
+            if total > limits.route_octets:
+                text = f"a route has more than the {limits.route_octets} octets that are allowed"
+                raise RefusedError(Reason.ROUTE_OCTETS, text)
+        return tuple(found)
+
+    def mapping(self, most: int = _MOST_ENTRIES) -> dict[str, bytes]:
+        """`map[string]data` of at most so many entries, in any order, without a key twice."""
+        count = self.uint()
+        if count > min(most, (len(self._octets) - self._at) // 2):  # an entry has two octets at least
+            raise wrong(f"a map has {count} entries, more than are there or allowed")
+        found: dict[str, bytes] = {}
+        for _ in range(count):
+            key = self.string()
+            if key in found:
+                raise wrong(f"a map has the key {key[:60]!r} twice")
+            found[key] = self.data()
+        return found
+
+    def end(self) -> None:
+        """There must be no more."""
+        if self._at < len(self._octets):
+            raise wrong(f"{len(self._octets) - self._at} octets follow its end (trailing bytes)")

@@ -1,0 +1,90 @@
+"""What becomes of metadata, key by key, and what it costs (facts source-routes 5, 7.4).
+
+| class | a forwarder | leaving the scope | a wrapper |
+|---|---|---|---|
+| carry | keeps it | keeps it | hides it inside, or copies it outside as its option says |
+| append | may add to its list | keeps it | copies it outside; the unwrapper merges what was added |
+| local | keeps it | removes it | removes it |
+| sealed | keeps it | keeps it | hides it inside, always |
+
+Nothing in metadata is used for access control.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Literal
+
+from msgspec import Struct
+
+from routerd.source_routes.bare import uint
+from routerd.source_routes.message import Meta, MetaValue
+
+TRACE = "trace"  # the key to which each worker adds its address, where it is of class append and there
+
+Wrapped = Literal["hide", "copy"] | tuple[str, ...]
+Unwrapped = Literal["restore", "merge"]
+
+
+class MetaClass(Enum):
+    CARRY = "carry"
+    APPEND = "append"
+    LOCAL = "local"
+    SEALED = "sealed"
+
+
+class Classes(Struct, frozen=True):
+    """The declared keys; every other is of class carry."""
+
+    of: Mapping[str, MetaClass]
+
+    def __getitem__(self, key: str) -> MetaClass:
+        return self.of.get(key, MetaClass.CARRY)
+
+
+DEFAULT_CLASSES = Classes({TRACE: MetaClass.APPEND})
+
+
+def appended(meta: Meta, classes: Classes, key: str, value: MetaValue) -> Meta:
+    """The metadata with a value added to a key that is there, is of class append and holds a list."""
+    list_ = meta.get(key)
+    if classes[key] is not MetaClass.APPEND or not isinstance(list_, tuple):
+        return meta
+    return {**meta, key: (*list_, value)}
+
+
+def leaving(meta: Meta, classes: Classes) -> Meta:
+    """What crosses the border of a scope."""
+    return {key: value for key, value in meta.items() if classes[key] is not MetaClass.LOCAL}
+
+
+def outside(meta: Meta, classes: Classes, option: Wrapped) -> Meta:
+    """What stands outside a wrapper; inside is all that leaves the scope."""
+    return {key: value for key, value in meta.items() if _shown(key, classes, option)}
+
+
+def _shown(key: str, classes: Classes, option: Wrapped) -> bool:
+    kind = classes[key]
+    if kind is not MetaClass.CARRY:
+        return kind is MetaClass.APPEND
+    return option == "copy" or (isinstance(option, tuple) and key in option)
+
+
+def unwrapped(inner: Meta, outer: Meta, classes: Classes, option: Unwrapped) -> Meta:
+    """Its own, what was appended on the way, and by `merge` what else stands outside."""
+    found: dict[str, MetaValue] = dict(inner)
+    for key, value in leaving(outer, classes).items():
+        mine = inner.get(key)
+        if classes[key] is MetaClass.APPEND and isinstance(value, tuple) and isinstance(mine, tuple):
+            found[key] = value if value[: len(mine)] == mine else mine + value
+        elif classes[key] is MetaClass.APPEND or option == "merge":
+            found.setdefault(key, value)
+    return found
+
+
+def overhead(keys: Iterable[str]) -> int:
+    """Octets that the keys of a BARE `map[string]data` cost, with the map itself.
+
+    With N <= 127 keys of at most 127 octets each, L in all, this is L + N + 1.
+    """
+    lengths = [len(key.encode()) for key in keys]
+    return len(uint(len(lengths))) + sum(lengths) + sum(len(uint(length)) for length in lengths)

@@ -1,0 +1,1 @@
+"""The supervisor: child processes from birth to death."""

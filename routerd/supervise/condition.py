@@ -1,0 +1,29 @@
+"""How the router is, in the one line that `systemctl status` shows."""
+
+from typing import Final
+
+from routerd.supervise.child import Place
+from routerd.supervise.children import Family
+from routerd.translate.setup import Blueprint
+
+_LACKING: Final = {"exporter": "no http", "recorder": "no flow log"}  # while one does not serve
+
+
+def condition(family: Family, blueprint: Blueprint, connections: int, note: str, now: float) -> str:
+    """Who serves, who does not, and what else there is to be said."""
+    serving = sum(worker.serving for worker in family.workers)
+    core = "" if family.core.serving else "core restarts, "
+    count = f"{serving} of {len(family.workers)} workers serve, {connections} connections"
+    troubles = (_trouble(place, now) for place in family.everybody if _is_wanted(place, blueprint))
+    return "; ".join([f"{core}{count}", *filter(None, [*troubles, note])])
+
+
+def _trouble(place: Place, now: float) -> str:
+    text = place.trouble(now)
+    lacking = _LACKING.get(place.role)
+    return f"{lacking}: {text}" if text and lacking and not place.serving else text
+
+
+def _is_wanted(place: Place, blueprint: Blueprint) -> bool:
+    wanted = {"exporter": blueprint.serves_http, "recorder": blueprint.records}
+    return wanted.get(place.role, True)

@@ -1,0 +1,96 @@
+"""The supervisor's hold on the router's shared memory: made, reset after a core's death, removed."""
+
+import logging
+import os
+import time
+from typing import Final
+
+from routerd.supervise.allowance import memory_limit, too_little
+from shm.contract.failures import failures
+from shm.journal import Journal, journal_of
+from shm.segment import create, segment_prefix
+from shm.stats import COUNTERS
+
+LOGGER = logging.getLogger("SERVER")
+
+_OF_THE_LIVING: Final = tuple(
+    COUNTERS[name][0] for name in ("connections", "links", "accepting", "unsettled", "paused")
+)
+_OF_THE_CORE: Final = tuple(COUNTERS[name][0] for name in ("addresses", "overflow", "live_deliveries"))
+
+
+class SharedMemory:
+    """All segments of this router. Raises `shm.segment.SegmentError` where they cannot be made."""
+
+    def __init__(self, router_id: str, workers: int, arena_mib: int, places: int | None = None) -> None:
+        self.prefix = segment_prefix(router_id, os.getpid())
+        if why := too_little(workers, arena_mib, memory_limit()):
+            LOGGER.warning(why)
+        self._places = places or workers
+        self._segments = create(self.prefix, workers, arena_mib, places)
+        self._segments.supervisor_stats().own(os.getpid(), 1)
+        self.configuration_read(taken=True)
+        failures.count_in(self._segments.supervisor_stats())
+
+    def reset(self) -> None:
+        """Make everything ready for a new core; no child may use a ring or a block now."""
+        page = self._segments.core_stats()
+        page.own(0, page.generation)
+        for counter in _OF_THE_CORE:
+            page.set(counter, 0)
+        self._segments.reset()
+        for index in range(*self._segments.counts()):
+            self._segments.give_back(index)
+
+    def wake_core(self) -> None:
+        """Let the core look at its control socket: it may sleep on its semaphore, which no poll can watch."""
+        self._segments.semaphore.release()
+
+    def heartbeat(self, slot: int) -> int:
+        """The turns that a worker's loop, or for slot `places` the core's, has made."""
+        core = slot == self._places
+        return (self._segments.core_stats() if core else self._segments.worker_stats(slot)).heartbeat
+
+    def recorder_heartbeat(self) -> int:
+        """The turns that the recorder's loop has made."""
+        return self._segments.recorder_stats().heartbeat
+
+    def connections(self) -> int:
+        """Open connections of all workers."""
+        number = COUNTERS["connections"][0]
+        return sum(self._segments.worker_stats(i).get(number) for i in range(self._segments.workers))
+
+    def worker_gone(self, index: int) -> None:
+        """A dead worker has no connections and takes none, whatever it last wrote: the others count on it."""
+        page = self._segments.worker_stats(index)
+        page.own(0, page.generation)
+        for counter in _OF_THE_LIVING:
+            page.set(counter, 0)
+
+    def set_certificate_expiry(self, seconds: int) -> None:
+        """When the first of the router's certificates expires, since 1970; 0: there is none."""
+        self._segments.supervisor_stats().set(COUNTERS["certificate_expiry"][0], seconds)
+
+    def configuration_read(self, taken: bool) -> None:
+        """Whether the configuration, read at the start or again, was taken over."""
+        page = self._segments.supervisor_stats()
+        page.set(COUNTERS["config_taken"][0], int(taken))
+        if taken:
+            page.set(COUNTERS["config_time"][0], int(time.monotonic()))
+
+    def set_workers(self, count: int) -> None:
+        """Tell everybody how many workers there are."""
+        self._segments.set_workers(count)
+
+    def empty(self, index: int) -> None:
+        """Give back the memory of an arena without an owner, but for what others still read."""
+        self._segments.give_back(index)
+
+    def journal(self) -> Journal:
+        """The supervisor's own."""
+        return journal_of(self._segments.control, self._segments.places, "supervisor")
+
+    def close(self) -> None:
+        """Remove everything."""
+        failures.count_in(None)
+        self._segments.close()

@@ -1,0 +1,383 @@
+"""The supervisor: `run` puts a router together, keeps it alive until told to stop, and leaves nothing behind.
+
+It owns the configuration, the shared segments, the listening sockets and the children. It never touches a
+message.
+"""
+
+import logging
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from importlib.metadata import PackageNotFoundError, version
+
+import msgspec
+
+from routerd.cli.banner import banner
+from routerd.config import Config
+from routerd.config.router import MAX_WORKERS
+from routerd.config.source import Mistake
+from routerd.log.journald import STDOUT, for_stderr, is_journal
+from routerd.log.log import NOTICE, configure, event, keep_in
+from routerd.process import reason
+from routerd.reload.changes import BAD_REQUEST, INTERNAL, ChangeError, changed, named
+from routerd.reload.configured import configured, profiles
+from routerd.reload.identities import Identities
+from routerd.reload.reload import CANNOT, RefusedError, Reloaded, prepare, reload, retire, tell, tell_refused
+from routerd.supervise.certificates import Certificates
+from routerd.supervise.channel import ChannelClosedError
+from routerd.supervise.child import Command, Place, command
+from routerd.supervise.children import Family
+from routerd.supervise.condition import condition
+from routerd.supervise.connecting import taken_over
+from routerd.supervise.descriptors import TooFewError, claim_standard_streams, raise_limit
+from routerd.supervise.listeners import ListenError, Listening, close_all, listen_all
+from routerd.supervise.memory import SharedMemory
+from routerd.supervise.pinning import UnknownCpuError, plan
+from routerd.supervise.signals import ROLL, STOP, Signals
+from routerd.supervise.systemd import Manager, Passed, passed_sockets
+from routerd.supervise.watch import LOOK_SECONDS, Watch
+from routerd.translate.setup import Blueprint, log_setups
+from shm.contract.control import ChangeReply, ChangeRequest
+from shm.contract.failures import failures
+from shm.placement import huge_pages_refused
+from shm.segment import DIRECTORY, SegmentError
+from shm.sweep import sweep
+
+LOGGER = logging.getLogger("SERVER")
+
+_STARTING = (SegmentError, TooFewError, UnknownCpuError)
+
+
+def say(text: str) -> None:
+    """Tell whoever has started the router on a terminal; the journal has the lines of the log instead."""
+    if is_journal(STDOUT):
+        return
+    with suppress(OSError, ValueError):  # nobody reads standard output: no reason to stop
+        print(text, flush=True)
+
+
+def run(config: Config, launch: Command = command, announce: Callable[[str], None] = say) -> int:
+    """Run a router until it is told to stop. Returns the exit status: 0, or 1 if it could not start.
+
+    `announce` is called once, with what a person is told, as soon as the router serves.
+    """
+    claim_standard_streams()
+    signals = Signals()
+    signals.install()
+    manager = Manager(os.environ, os.getpid())
+    try:
+        with ExitStack() as stack:
+            return _assemble(config, launch, signals, manager, stack, announce).run()
+    except ListenError as error:
+        manager.failed(str(error))
+        return _failed(config, str(error), error.line)
+    except _STARTING as error:
+        manager.failed(str(error))
+        return _failed(config, str(error))
+    except Exception as error:  # told where the log goes, which may not be standard error
+        told = f"the supervisor ends: unhandled {reason(error)}"
+        manager.failed(told)
+        LOGGER.critical(told, exc_info=True)
+        return 1
+    finally:
+        signals.restore()
+
+
+def _assemble(
+    config: Config,
+    launch: Command,
+    signals: Signals,
+    manager: Manager,
+    stack: ExitStack,
+    announce: Callable[[str], None],
+) -> "Supervisor":
+    """Everything a router consists of but its children; `stack` undoes it."""
+    router = config.router
+    shut = configure(log_setups(config.logs), "supervisor", starting=True)
+    for error in shut:
+        event(LOGGER, logging.ERROR, f"{error}; until it can, its lines go to standard error")
+    raise_limit()
+    if swept := sweep():
+        event(LOGGER, NOTICE, "Removed what a killed router left in shared memory", names=",".join(swept))
+    if router.huge_pages and (why := huge_pages_refused(DIRECTORY)):
+        event(LOGGER, logging.WARNING, f"hugePages: shared memory gets none: {why}")
+    pinning = plan(router.core_cpu, router.worker_cpus, router.workers, os.sched_getaffinity(0))
+    passed = passed_sockets(os.environ, os.getpid())
+    stack.callback(passed.close)
+    listening = _listen(config, passed)
+    stack.callback(close_all, listening)
+    doorbells = [os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(MAX_WORKERS)]
+    for fd in doorbells:
+        stack.callback(os.close, fd)
+    memory = SharedMemory(router.id, router.workers, router.arena_size, MAX_WORKERS)
+    stack.callback(memory.close)
+    keep_in(memory.journal())
+    stack.callback(keep_in, None)
+    identities = Identities()
+    blueprint = Blueprint(
+        router=router,
+        router_id=router.id,
+        version=_version(),
+        listening=tuple(listening),
+        doorbells=doorbells,
+        **configured(config, identities, ()),
+    )
+    family = Family(blueprint, memory, pinning, launch)
+    stack.callback(family.end)  # whatever happens: no child outlives this
+    return Supervisor(
+        config, blueprint, family, memory, manager, listening, signals, announce,
+        identities=identities, passed=passed,
+    )  # fmt: skip
+
+
+def _listen(config: Config, passed: Passed) -> list[Listening]:
+    """The sockets of all listeners: those that the service manager has passed, and new ones."""
+    left = passed.beside(())
+    try:
+        return listen_all(config.listeners, left)
+    finally:
+        for where in left.unused():
+            event(
+                LOGGER,
+                logging.WARNING,
+                "A socket of the service manager fits no listener: clients that connect to it wait in vain; "
+                "give a listener this host and port, or take ListenStream out of the socket unit",
+                socket=where,
+            )
+
+
+def _failed(config: Config, text: str, line: int = 0) -> int:
+    """Say why the router does not start: to the one who starts it and, if that goes elsewhere, to the log."""
+    told = str(Mistake(config.file, line, text)) if config.file else text
+    print(for_stderr(told, logging.CRITICAL), file=sys.stderr, flush=True)
+    if any(log.output_file not in (None, "stderr") for log in config.logs):
+        event(LOGGER, logging.CRITICAL, "cannot start", why=text)
+    return 1
+
+
+def _version() -> str:
+    try:
+        return version("routerd")
+    except PackageNotFoundError:
+        return "0"
+
+
+class Supervisor:
+    """The main loop: waits for signals, reports and deaths, and lets the family act on them."""
+
+    def __init__(
+        self,
+        config: Config,
+        blueprint: Blueprint,
+        family: Family,
+        memory: SharedMemory,
+        manager: Manager,
+        listening: list[Listening],
+        signals: Signals,
+        announce: Callable[[str], None] = say,
+        clock: Callable[[], float] = time.monotonic,
+        identities: Identities | None = None,
+        passed: Passed | None = None,
+    ) -> None:
+        self._config = config
+        self._blueprint = blueprint
+        self._family = family
+        self._memory = memory
+        self._watch = Watch(memory)
+        self._certificates = Certificates(memory.set_certificate_expiry)
+        self._certificates.set(profiles(config))
+        self._manager = manager
+        self._listening = listening
+        self._passed = passed or Passed()
+        self._signals = signals
+        self._clock = clock
+        self._tell = announce
+        self._identities = identities or Identities()
+        self._announced = False
+        self._note = ""
+
+    def run(self) -> int:
+        family = self._family
+        source = self._config.file or "built-in configuration"
+        event(LOGGER, logging.INFO, "Starting", router=self._config.router.id, pid=os.getpid(), config=source)
+        while True:
+            if family.failure and family.stopping is None:
+                self._stop()
+            family.step(self._clock())
+            self._look()
+            self._report()
+            if family.operational and not self._announced and family.stopping is None:
+                self._announce()
+            if family.stopping is not None and family.empty:
+                break
+            self._wait()
+        if family.failure:
+            return _failed(self._config, f"the router did not start: {family.failure}")
+        event(LOGGER, NOTICE, "Stopped", router=self._config.router.id)
+        return 0
+
+    def _wait(self) -> None:
+        """Until something happens or is due; then let it be acted upon."""
+        poll = select.poll()
+        poll.register(self._signals, select.POLLIN)
+        actions: dict[int, Callable[[], None]] = {self._signals.fileno(): self._take_signals}
+        deaths: dict[int, Place] = {}
+        for place in self._family.everybody:
+            if place.child is None:
+                continue
+            poll.register(place.child.pidfd, select.POLLIN)
+            deaths[place.child.pidfd] = place
+            if place.child.channel is not None:
+                poll.register(place.child.channel, select.POLLIN)
+                actions[place.child.channel.fileno()] = lambda place=place: self._take_reports(place)  # type: ignore[misc]  # mypy has no lambda defaults
+        happened = [fd for fd, _ in poll.poll(self._timeout())]
+        for fd in happened:
+            if fd in actions:
+                actions[fd]()
+        for fd in happened:  # after the reports: a dying child says why
+            if fd in deaths:
+                self._take_reports(deaths[fd])
+                self._family.died(deaths[fd], self._clock())
+
+    def _look(self) -> None:
+        """See whether the children still turn; while they stop, there are other bounds."""
+        now = self._clock()
+        self._certificates.look(now)
+        if self._family.stopping is None and now >= self._watch.due(now):
+            self._watch.look(self._family.everybody, now)
+            if moved := taken_over(self._blueprint.connecting, self._family.workers):
+                self._blueprint = msgspec.structs.replace(self._blueprint, connecting=moved)
+                self._family.change(self._blueprint)
+
+    def _report(self) -> None:
+        """Tell the service manager how things are."""
+        family = self._family
+        if family.stopping is not None:
+            self._manager.stopping()
+        elif self._announced:
+            self._manager.status(self._status())
+        self._manager.feed(
+            self._clock(), lambda: family.stopping is not None or self._watch.all_progressed(family.places)
+        )
+
+    def _status(self) -> str:
+        connections = self._memory.connections()
+        return condition(self._family, self._blueprint, connections, self._note, self._clock())
+
+    def _timeout(self) -> float | None:
+        now = self._clock()
+        due = self._family.next_step(now)
+        if self._family.stopping is None:
+            due = min(self._watch.due(now), now + LOOK_SECONDS if due is None else due)
+        return None if due is None else max(0.0, due - now) * 1000 + 1
+
+    def _take_reports(self, place: Place) -> None:
+        while place.child is not None:
+            try:
+                message = place.child.receive()
+            except ChannelClosedError as error:
+                self._family.hung_up(place, str(error), self._clock())
+                return
+            if message is None:
+                return
+            if isinstance(message, ChangeRequest) and place is self._family.core:
+                place.child.send(self._change(message))
+                self._memory.wake_core()
+                continue
+            self._family.said(place, message, self._clock())
+
+    def _take_signals(self) -> None:
+        for number in self._signals.arrived():
+            if number in STOP:
+                event(
+                    LOGGER, NOTICE, f"{number.name}: stopping" + (" at once" if self._family.stopping else "")
+                )
+                self._stop()
+            elif number == ROLL:
+                self._roll()
+            elif number == signal.SIGHUP and self._signals.terminal_is_gone():
+                event(LOGGER, NOTICE, "SIGHUP: the terminal is gone, stopping")
+                self._stop()
+            else:
+                self._reload()
+
+    def _reload(self) -> None:
+        """Take over what has changed in the configuration file; the service manager waits for the end."""
+        if self._family.stopping is not None:
+            event(LOGGER, NOTICE, "Reload refused: the router is stopping")
+            return
+        if self._announced:
+            self._manager.reloading()
+        try:
+            reloaded = reload(self._config, self._listening, self._passed)
+        except RefusedError as error:
+            tell_refused(error)
+            self._memory.configuration_read(taken=False)
+            self._note = "the last reload was refused, the log says why"
+        else:
+            self._note = ""
+            self._take_over(reloaded)
+            self._memory.configuration_read(taken=True)
+        if self._announced:
+            self._manager.ready(self._status())
+
+    def _change(self, request: ChangeRequest) -> ChangeReply:
+        """Do what management asks for, as a reload would."""
+        if self._family.stopping is not None:
+            return ChangeReply(request.number, BAD_REQUEST, "the router is stopping")
+        what = f"Management: {request.operation} {request.kind}"
+        try:
+            new = changed(self._config, request, self._identities)
+            self._take_over(prepare(self._config, new.config, self._listening, passed=self._passed), what)
+        except (ChangeError, *CANNOT) as error:
+            event(LOGGER, NOTICE, f"{what} refused: {error}")
+            status = error.status if isinstance(error, ChangeError) else BAD_REQUEST
+            return ChangeReply(request.number, status, str(error))
+        except Exception as error:  # one request must not be the end of the router
+            failures.tell(what, error, "it is refused")
+            return ChangeReply(request.number, INTERNAL, f"{what} failed: {error}; the log says more")
+        identity = ""
+        if new.entity is not None:
+            identities = named(self._config, self._identities)
+            identity = identities[self._config.checked.index(new.entity)]
+        return ChangeReply(request.number, new.status, "; ".join(new.remarks), identity)
+
+    def _take_over(self, reloaded: Reloaded, what: str = "Reload") -> None:
+        warnings, self._config = self._config.warnings, reloaded.difference.effective
+        self._listening[:] = reloaded.listening
+        self._blueprint = msgspec.structs.replace(
+            self._blueprint,
+            router=self._config.router,
+            listening=tuple(reloaded.listening),
+            **configured(self._config, self._identities, self._blueprint.connecting),
+        )
+        self._certificates.set(self._blueprint.profiles)
+        self._family.change(self._blueprint, reloaded.pinning, self._clock())
+        retire(reloaded.retired, reloaded.listening)
+        tell(reloaded, warnings, what)
+
+    def _roll(self) -> None:
+        if self._family.roll(self._config.router.stop_grace_seconds):
+            event(LOGGER, NOTICE, "Rolling restart: workers, core and recorder are replaced one at a time")
+        else:
+            event(LOGGER, logging.WARNING, "Rolling restart refused: one is going on, or the router stops")
+
+    def _stop(self) -> None:
+        self._family.stop(self._clock(), self._config.router.stop_grace_seconds)
+        close_all(self._listening)
+
+    def _announce(self) -> None:
+        self._announced = True
+        self._manager.ready(self._status())
+        router, places = self._config.router, self._family.places
+        for one in self._listening:
+            for url in one.urls:
+                event(
+                    LOGGER, NOTICE, "Listening", url=url, role=one.listener.role, name=one.listener.name or ""
+                )
+        event(LOGGER, NOTICE, f"Operational, {router.workers} Threads Running (process ID {os.getpid()})")
+        self._tell(banner(_version(), router.id, places, self._listening))

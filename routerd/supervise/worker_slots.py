@@ -1,0 +1,134 @@
+"""The workers' places: how many there are, and how there come to be more or fewer.
+
+    wanted, no place --place, WorkerAdded--> vacant --...--> serving    (in routerd.supervise.children)
+    serving --not wanted--> leaving --its process is gone--> told the core --WorkerReclaimed--> no place
+
+Places have numbers from 0 without a gap: the last ones leave first, and join last. A worker that leaves goes
+through the phases of a stop for itself (routerd.supervise.stopping): it accepts nobody, lets deliveries
+settle, closes its connections, exits; its clients connect again, to the others. Prohibited: a place that is
+filled again before it is empty; memory of a place given back while the core knows of it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from routerd.log.log import NOTICE, event
+from routerd.supervise.child import Place
+from routerd.supervise.pinning import repin
+from routerd.supervise.stopping import Phase, Stopping, order
+from shm.contract.control import CloseConnections, WorkerAdded, WorkerGone
+
+PAUSE = 0.25  # seconds until a worker begins to leave: whoever asked for it through that one gets an answer
+RECLAIM_SECONDS = 30.0  # the core needs milliseconds; one that needs this long hangs
+REMOVED = CloseConnections("this worker of the router is removed; connect again")
+
+LOGGER = logging.getLogger("SERVER")
+
+
+class Roster:
+    """The places, by index.
+
+    ``counted`` is told how many there are whenever that changes, ``emptied`` which one may give back its
+    memory (nobody owns it now), ``wake_core`` that the core has been told something.
+    """
+
+    def __init__(
+        self,
+        core: Place,
+        cpus: Sequence[list[int]],
+        counted: Callable[[int], None],
+        emptied: Callable[[int], None],
+        wake_core: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._cpus = list(cpus)
+        self._counted = counted
+        self._emptied = emptied
+        self._wake_core = wake_core
+        self._former: dict[int, int] = {}  # generation by index of places that are no more
+        self.workers = [Place("worker", i, its) for i, its in enumerate(cpus)]
+
+    def want(self, cpus: Sequence[list[int]], grace: float, now: float) -> None:
+        """So many workers from now on, each on its CPUs; those that go have ``grace`` seconds to settle."""
+        self._cpus = list(cpus)
+        for worker, its in zip(self.workers, cpus, strict=False):
+            if worker.cpus != its:
+                worker.cpus = its
+                if worker.child is not None:
+                    repin(worker.child.pid, its)
+        for worker in self.workers[len(cpus) :]:
+            if worker.leaving is None:
+                event(LOGGER, NOTICE, f"{worker.name} leaves: there are to be {len(cpus)} workers")
+                worker.leaving = Stopping(now + PAUSE, grace, {worker.index})
+                worker.leave_at = now + PAUSE
+
+    def step(self, now: float) -> None:
+        """Do what is due."""
+        for worker in self.workers:
+            if worker.leaving is not None:
+                self._go_on(worker, worker.leaving, now)
+        count = len(self.workers)
+        while self.workers and self.workers[-1].removed:
+            gone = self.workers.pop()
+            self._former[gone.index] = gone.generation
+            event(LOGGER, NOTICE, f"{gone.name} is removed", workers=len(self.workers))
+        if not any(worker.leaving for worker in self.workers):
+            for index in range(len(self.workers), len(self._cpus)):
+                self._join(index, now)
+        if len(self.workers) != count:
+            self._counted(len(self.workers))
+
+    def place_memory(self, worker: Place) -> None:
+        """Before one starts, after one that ran on other CPUs: free blocks go back, to come from near."""
+        if worker.placed is not None and worker.placed != worker.cpus:
+            self._emptied(worker.index)
+        worker.placed = worker.cpus
+
+    @property
+    def deadline(self) -> float | None:
+        """When `step` has something to do, if nothing happens before."""
+        times = [
+            worker.leaving.deadline if worker.leave_at is None else worker.leave_at
+            for worker in self.workers
+            if worker.child is not None
+            and worker.leaving is not None
+            and worker.leaving.phase is not Phase.KILLING
+        ]
+        return min(times, default=None)
+
+    def _join(self, index: int, now: float) -> None:
+        place = Place("worker", index, self._cpus[index])
+        place.generation = self._former.get(index, 0)
+        self.workers.append(place)
+        event(LOGGER, NOTICE, f"{place.name} is added", workers=len(self.workers))
+        if self._core.child is not None:
+            place.reclaim_by = now + RECLAIM_SECONDS
+            self._core.child.send(WorkerAdded(index, place.generation))
+            self._wake_core()
+
+    def _go_on(self, worker: Place, leaving: Stopping, now: float) -> None:
+        if worker.child is not None and worker.leave_at is not None:
+            if now >= worker.leave_at:
+                worker.leave_at = None
+                worker.child.send(order(Phase.DRAINING))
+        elif worker.child is not None:
+            while phase := leaving.step(now):
+                self._order(worker, phase)
+        elif self._core.child is None:
+            worker.removed = True  # the next core never hears of it, and its memory is reset
+        elif not worker.given_up:
+            worker.given_up = True
+            worker.reclaim_by = now + RECLAIM_SECONDS
+            self._core.child.send(WorkerGone(worker.index, worker.generation, removed=True))
+            self._wake_core()
+        elif worker.reclaim_by is None and not worker.removed:
+            worker.removed = True
+            self._emptied(worker.index)
+
+    def _order(self, worker: Place, phase: Phase) -> None:
+        assert worker.child is not None
+        if phase is Phase.KILLING:
+            worker.child.kill("did not exit in time")
+            return
+        worker.dismissed = worker.dismissed or phase is Phase.EXITING
+        worker.child.send(order(phase, REMOVED))

@@ -1,0 +1,1 @@
+"""From the configuration to what processes are told."""

@@ -1,0 +1,102 @@
+"""From the configuration to what the management agent serves of it: pure translation."""
+
+from typing import Any
+
+import msgspec
+
+from routerd.config import Config, Log
+from routerd.config.attribute import Attribute, Entity
+from routerd.config.check import SECRETS
+from routerd.config.policy import Vhost
+from routerd.config.schema import ENTITY_TYPES, TYPE_OF, USER_GROUP, EntityType
+from routerd.log.log import MODULES
+from routerd.reload.identities import NUMBERED, Identities
+from shm.contract.management import AttributeSchema, Management, TypeSchema
+
+_LOG_DEFAULTS = {
+    "enable": "info+",
+    "includeTimestamp": True,
+    "includeSource": False,
+    "outputFile": "stderr",
+    "format": "text",
+}
+_KINDS = {
+    "enum": "string",
+    "port": "string",
+    "workers": "integer",
+    "cpus": "string",
+    "levels": "string",
+    "groups": "map",
+}
+
+
+def management(config: Config, identities: Identities | None = None) -> Management:
+    """The schema, and every entity of the configuration with the defaults filled in."""
+    entities: dict[str, list[dict[str, Any]]] = {}
+    configured = _entities(config)
+    for entity, identity in zip(configured, (identities or Identities()).of(configured), strict=True):
+        kind = TYPE_OF[type(entity)]
+        entities.setdefault(kind.name, []).append(_values(entity, kind, identity))
+    return Management(types=[*map(_type, ENTITY_TYPES), _type(USER_GROUP)], entities=entities)
+
+
+def _entities(config: Config) -> list[Entity]:
+    """Every module has a log entity, as it logs whether it is configured or not."""
+    configured: dict[str, Log] = {log.module: log for log in config.logs}
+    logs = [
+        configured.get(module) or msgspec.convert({"type": "log", "module": module}, Log)
+        for module in MODULES
+    ]
+    return [config.router, config.policy, *config.listeners, *config.addresses, *logs, *config.entities]
+
+
+def _type(found: EntityType) -> TypeSchema:
+    return TypeSchema(
+        name=found.name,
+        description=found.description,
+        attributes=[_attribute(attribute) for attribute in found.attributes.values()],
+        operations=["READ", *found.operations],
+        singleton=found.singleton,
+    )
+
+
+def _attribute(attribute: Attribute) -> AttributeSchema:
+    default = list(attribute.default) if isinstance(attribute.default, tuple) else attribute.default
+    return AttributeSchema(
+        name=attribute.name,
+        kind=_KINDS.get(attribute.kind, attribute.kind),
+        description=attribute.description,
+        default=default,
+        choices=list(attribute.choices),
+        minimum=attribute.minimum,
+        maximum=attribute.maximum,
+        required=attribute.required,
+        create=attribute.create,
+        update=attribute.update,
+        deprecated=attribute.deprecated,
+        secret=attribute.name in SECRETS,
+    )
+
+
+def _group(group: dict[str, Any]) -> dict[str, Any]:
+    """What a user group says, and the defaults of what it does not."""
+    return {
+        name: value
+        for name, value in group.items()
+        if value is not None and name not in ("line", "type", "name", "identity")
+    }
+
+
+def _values(entity: Entity, kind: EntityType, identity: str) -> dict[str, Any]:
+    """The attributes an entity has; secrets stay here. What is numbered has a name only if given one."""
+    values: dict[str, Any] = {
+        name: value
+        for name, value in msgspec.to_builtins(entity).items()
+        if value is not None and name not in SECRETS and name not in ("line", "type")
+    }
+    if isinstance(entity, Vhost) and entity.groups is not None:
+        values["groups"] = {name: _group(group) for name, group in values["groups"].items()}
+    if isinstance(entity, Log) and entity.module == "DEFAULT":
+        values = _LOG_DEFAULTS | values
+    named = {} if kind.name in NUMBERED else {"name": identity}
+    return {**named, **values, "identity": identity}

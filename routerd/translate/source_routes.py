@@ -1,0 +1,139 @@
+"""Workers of source routes: from configuration to what worker processes and the core are told."""
+
+from collections.abc import Iterable
+
+from routerd.config import Config
+from routerd.config.attribute import Entity
+from routerd.config.route_workers import place_of
+from routerd.config.source_routes import RouteWorker, SourceRoutes
+from routerd.config.transport import Connector, Listener
+from routerd.reload.identities import Identities
+from routerd.source_routes import workers
+from routerd.source_routes.access import Access
+from routerd.source_routes.address import Address, Route, parse_address
+from routerd.source_routes.explain import Place
+from routerd.source_routes.workers import Count, KeepScopes, Strip, ToMarker, Worker
+from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
+
+_KINDS: dict[type[Worker], str] = {
+    workers.Forward: "forward",
+    workers.Static: "static",
+    workers.Proxy: "proxy",
+    workers.Extend: "extend",
+    workers.Collapse: "collapse",
+    workers.PayloadWrap: "payload-wrap",
+    workers.PayloadUnwrap: "payload-unwrap",
+    workers.Wrap: "wrap",
+    workers.Unwrap: "unwrap",
+    workers.Tee: "tee",
+    workers.Discovery: "discovery",
+    workers.Transform: "transform",
+}
+
+
+def source_routes(config: Config, identities: Identities) -> SourceRoutesSetup:
+    """What messages with a source route find in the router."""
+    entities: list[Entity] = [*config.addresses, *config.entities]
+    named = {
+        str(parse_address(one.address)): identity
+        for one, identity in zip(entities, identities.of(entities), strict=True)
+        if isinstance(one, RouteWorker)
+    }
+    place = place_of("", entities)
+    limits = place.rules.limits
+    return SourceRoutesSetup(
+        on=any(_asks(one) for one in (*entities, *config.listeners)),
+        workers=worker_setups(place, named),
+        hops=limits.hops,
+        onward=limits.onward,
+        returning=limits.returning,
+        nesting=limits.nesting,
+        meta_keys=limits.meta_keys,
+        address_octets=limits.address_octets,
+        route_octets=limits.route_octets,
+        meta_octets=limits.meta_octets,
+        lenient_tail=limits.lenient_tail,
+        classes={key: kind.value for key, kind in place.rules.classes.of.items()},
+    )
+
+
+def _asks(one: Entity) -> bool:
+    """Whether an entity needs source routes."""
+    if isinstance(one, Listener | Connector):
+        return one.protocol == "ockam"
+    return isinstance(one, RouteWorker | SourceRoutes)
+
+
+def worker_setups(place: Place, identities: dict[str, str]) -> list[RouteWorkerSetup]:
+    """The workers of a place, each once; `identities` by the text of their addresses."""
+    each = {worker.address: worker for worker in place.workers.values() if type(worker) in _KINDS}
+    return [
+        _setup(worker, place.access, identities.get(str(worker.address), str(worker.address)))
+        for worker in each.values()
+    ]
+
+
+def _setup(worker: Worker, access: Access, identity: str) -> RouteWorkerSetup:
+    inner: Address | None = getattr(worker, "inner", None)
+    send_to = access.outgoing.get(worker.address)
+    strip: Strip | None = getattr(worker, "strip", None)
+    metadata = getattr(worker, "metadata", "hide")
+    return RouteWorkerSetup(
+        identity=identity,
+        kind=_KINDS[type(worker)],
+        address=_stop(worker.address),
+        inner=None if inner is None else _stop(inner),
+        route=_stops(getattr(worker, "route", ())),
+        returning=_stops(getattr(worker, "returning", ())),
+        traced=_traced(worker),
+        crosses=worker.crosses,
+        marks=getattr(worker, "marker", False),
+        strip=_strip_name(strip),
+        strip_count=strip.count if isinstance(strip, Count) else 0,
+        scopes=sorted(strip.scopes) if isinstance(strip, KeepScopes) else [],
+        pattern=_pattern(strip),
+        form=getattr(worker, "form", "amqp"),
+        metadata="keys" if isinstance(metadata, tuple) else metadata,
+        keys=list(metadata) if isinstance(metadata, tuple) else [],
+        uplinks=sorted(getattr(worker, "uplinks", ())),
+        allow=_listed(access, worker.address),
+        inner_allow=None if inner is None else _listed(access, inner),
+        send_to=None if send_to is None else _stops(sorted(send_to)),
+        use=getattr(worker, "use", ""),
+    )
+
+
+def _strip_name(strip: Strip | None) -> str:
+    match strip:
+        case Count():
+            return "count"
+        case KeepScopes():
+            return "scopes"
+        case ToMarker():
+            return "marker"
+    return ""
+
+
+def _pattern(strip: Strip | None) -> str:
+    """Empty where the worker process tells the scope itself."""
+    if not isinstance(strip, KeepScopes) or strip.pattern == workers.TRAILING_DIGITS:
+        return ""
+    return strip.pattern.pattern
+
+
+def _traced(worker: Worker) -> Stop | None:
+    traced = worker.traced if isinstance(worker, workers.Tracer) else None
+    return None if traced is None else _stop(traced)
+
+
+def _listed(access: Access, address: Address) -> list[str] | None:
+    listed = access.incoming.get(address)
+    return None if listed is None else sorted(listed)
+
+
+def _stops(route: Route | Iterable[Address]) -> list[Stop]:
+    return [_stop(address) for address in route]
+
+
+def _stop(address: Address) -> Stop:
+    return Stop(address.type, address.value, str(address))

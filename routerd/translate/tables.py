@@ -1,0 +1,137 @@
+"""Route tables: from configuration and environment to what core and workers are told."""
+
+import logging
+import os
+import socket
+from collections.abc import Mapping
+
+from core.rmr.border import fault, shown
+from core.rmr.fields import is_endpoint
+from routerd.config import Config
+from routerd.config.route_tables import RouteTable
+from routerd.config.transport import Listener
+from shm.contract.numbers import whole
+from shm.contract.tables import TableSetup
+
+LOGGER = logging.getLogger("ROUTER")
+
+SEED = "RMR_SEED_RT"
+MANAGER = "RMR_RTG_SVC"
+STASH = "RMR_STASH_RT"
+INTERVAL = "RMR_RTREQ_FREQ"
+SOURCE = "RMR_SRC_ID"
+STATE = "STATE_DIRECTORY"  # systemd's
+DEFAULT_INTERVAL = 5
+PORT = 4560  # of RMR applications, unless they choose another one
+LONGEST = 4096  # octets of a path
+SOURCE_LENGTH = 57  # octets; with its port there is room for 63
+
+NAME = "rmr"  # of the table that the environment alone makes
+
+
+def tables(config: Config, environment: Mapping[str, str] | None = None) -> list[TableSetup]:
+    """All route tables; what the first one does not say, the environment may."""
+    environment = _texts(os.environ if environment is None else environment)
+    found = [one for one in config.entities if isinstance(one, RouteTable)]
+    if not found and environment.get(SEED):
+        found = [RouteTable(name=NAME)]
+    return [_table(one, config, environment if at == 0 else {}) for at, one in enumerate(found)]
+
+
+def _texts(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the environment says of tables; what is no text is told, and counts as not given."""
+    found = {}
+    for name in (SEED, MANAGER, STASH, INTERVAL, SOURCE):
+        text = environment.get(name, "")
+        if why := fault(text, LONGEST):
+            LOGGER.warning("%s counts as not set: its value %r %s", name, shown(text, 80), why)
+        else:
+            found[name] = text
+    return found
+
+
+def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) -> TableSetup:
+    name = table.name or ""
+    seed = table.seed or environment.get(SEED, "")
+    stash = table.stash or environment.get(STASH, "") or _state(f"{name}.stash")
+    return TableSetup(
+        name=name,
+        address=table.address or name,
+        seed=seed and os.path.abspath(seed),
+        stamp=_stamp(seed),
+        manager=table.manager or asked_manager(environment.get(MANAGER, "")),
+        serve=table.serve,
+        compatible=table.mode == "compat",
+        skip_dead=table.skip_dead,
+        connect=table.connect,
+        reply=table.reply,
+        max_frame_size=table.max_frame_size,
+        pushers=words(table.pushers),
+        source=_source(config, name, environment.get(SOURCE, "")),
+        served_as=table.served_as or "",
+        push_to=words(table.push_to),
+        push_from=words(table.push_from),
+        serve_to=words(table.serve_to),
+        dial_back=table.dial_back,
+        most_applications=table.max_applications,
+        most_of_a_host=table.max_applications_per_host,
+        request_interval=table.request_interval or interval(environment.get(INTERVAL, "")),
+        applications=table.applications or _state(f"{name}.applications"),
+        stash=os.path.abspath(stash) if stash else "",
+    )
+
+
+def words(text: str | None) -> tuple[str, ...]:
+    """The parts of a text with commas."""
+    return tuple(filter(None, map(str.strip, (text or "").split(","))))
+
+
+def asked_manager(text: str) -> str:
+    """The manager in RMR_RTG_SVC; empty: a port alone, as the manager comes itself, or a negative number."""
+    return text if is_endpoint(text) and not text.startswith("tcp:") else ""
+
+
+def interval(text: str) -> int:
+    """RMR_RTREQ_FREQ, within the bounds that the RMR library has."""
+    seconds = whole(text)
+    return seconds if seconds is not None and 1 <= seconds <= 300 else DEFAULT_INTERVAL
+
+
+def source_name(text: str) -> str:
+    """RMR_SRC_ID without its port, else the name of this machine up to the first dot."""
+    name = text.partition(":")[0] or socket.gethostname().partition(".")[0]
+    return name.encode()[:SOURCE_LENGTH].decode(errors="ignore")
+
+
+def _source(config: Config, table: str, name: str) -> str:
+    """host:port of the listener for a table's applications, as these know it."""
+    for one in config.listeners:
+        if one.table == table and not one.replies:
+            known = advertised(one)
+            port = whole(one.port) or PORT
+            return known if one.advertised else f"{source_name(name) if name else known}:{port}"
+    return f"{source_name(name)}:{PORT}"
+
+
+def _state(name: str) -> str:
+    """A file in the folder for what is to be there in the next life; empty: there is no folder."""
+    folder = os.environ.get(STATE, "").partition(":")[0]
+    return os.path.join(folder, name.replace("/", "_")) if folder else ""
+
+
+def _stamp(seed: str) -> tuple[int, ...]:
+    """What tells a changed file from the former one; empty: there is none."""
+    try:
+        found = os.stat(seed)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def advertised(listener: Listener) -> str:
+    """What RMR applications reach a listener by: host:port, or the host alone. The library does likewise."""
+    if listener.advertised:
+        return listener.advertised
+    host = listener.host if listener.host not in ("", "0.0.0.0", "::") else ""  # noqa: S104 - compared, not listened on
+    host = host or socket.gethostname().partition(".")[0]
+    return f"[{host}]" if ":" in host else host

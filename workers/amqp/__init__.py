@@ -1,0 +1,1 @@
+"""AMQP messages between the engine and shared memory."""

@@ -1,0 +1,42 @@
+/* Messages in the log (message_log.py): the beginning of each message of a connection whose listener or connector wants that.
+ * One flag of the connection is looked at per message while nobody does.
+ */
+#ifndef ROUTERD_WORKERS_MESSAGE_LOG_H
+#define ROUTERD_WORKERS_MESSAGE_LOG_H
+
+#include "workers/state/pump.h"
+
+#define MESSAGE_SEEN_BYTES 4096u       /* properties and application properties beyond are not told */
+
+typedef struct {
+    bool sent;
+    uint32_t length;
+    uint8_t bytes[MESSAGE_SEEN_BYTES];
+} message_seen;
+
+/* As much of the message in a chain as is there, from its beginning. */
+static void message_tell(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent)
+{
+    message_seen m = { .sent = sent };
+    const arena_content *c = arena_content_of(v, head);
+    uint64_t limit = c ? chain_length(c) : 0;
+    arena_reader r;
+    uint32_t n;
+    const uint8_t *from;
+    if (limit > MESSAGE_SEEN_BYTES) limit = MESSAGE_SEEN_BYTES;
+    chain_open(&r, head);
+    while ((from = chain_read(v, &r, limit, &n)) && n) {
+        memcpy(m.bytes + m.length, from, n);
+        m.length += n;
+        chain_advance(&r, n);
+    }
+    p->on_event(p->self, EV_MESSAGE, k->conn, k, &m, NULL);
+}
+
+/* A message has come, or begins to be sent. */
+static inline void message_log(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent)
+{
+    if (__builtin_expect(k->conn->messages_logged, 0)) message_tell(p, k, v, head, sent);
+}
+
+#endif

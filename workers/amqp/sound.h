@@ -1,0 +1,58 @@
+/* Values of a peer as the engine has decoded them: whether it may encode them again.
+ *
+ * The engine believes an array's constructor and count.  One of described values, or with fewer elements than it claims, is
+ * decoded into a tree whose encoding reads and writes outside of its memory.  So nothing of a peer is copied or encoded that
+ * has not been looked at here.
+ */
+#ifndef ROUTERD_WORKERS_SOUND_H
+#define ROUTERD_WORKERS_SOUND_H
+
+#include "workers/state/engine.h"
+
+enum { SOUND_DEPTH = 32, AMQP_DESCRIBED = 22, AMQP_ARRAY = 23, AMQP_LIST = 24, AMQP_MAP = 25 };
+
+static inline bool data_level_sound(pn_data_t *d, int depth)
+{
+    if (depth > SOUND_DEPTH) return false;
+    while (pn_data_next(d)) {
+        int type = pn_data_type(d), element = 0;
+        size_t claimed, found = 0;
+        if (type < AMQP_DESCRIBED || type > AMQP_MAP) continue;
+        if (type == AMQP_ARRAY) {
+            claimed = pn_data_get_array(d);
+            element = pn_data_get_array_type(d);
+            if (pn_data_is_array_described(d) || element < 1 || element > AMQP_MAP || element == AMQP_DESCRIBED) return false;
+        } else claimed = type == AMQP_DESCRIBED ? 2 : type == AMQP_LIST ? pn_data_get_list(d) : pn_data_get_map(d);
+        if (type == AMQP_MAP && claimed % 2) return false;
+        if (!pn_data_enter(d)) return false;
+        while (pn_data_next(d)) {
+            if (type == AMQP_ARRAY && pn_data_type(d) != element) return false;
+            found++;
+        }
+        if (found != claimed || !pn_data_exit(d) || !pn_data_enter(d)) return false;
+        if (!data_level_sound(d, depth + 1) || !pn_data_exit(d)) return false;
+    }
+    return true;
+}
+
+static inline bool data_sound(pn_data_t *d)
+{
+    if (!d || !pn_data_size(d)) return true;
+    pn_data_rewind(d);
+    bool sound = data_level_sound(d, 0);
+    pn_data_rewind(d);
+    return sound;
+}
+
+static inline bool terminus_sound(pn_terminus_t *t)
+{
+    return data_sound(pn_terminus_properties(t)) && data_sound(pn_terminus_capabilities(t)) && data_sound(pn_terminus_outcomes(t)) && data_sound(pn_terminus_filter(t));
+}
+
+/* What a peer's attach says. */
+static inline bool attach_sound(pn_link_t *l)
+{
+    return terminus_sound(pn_link_remote_source(l)) && terminus_sound(pn_link_remote_target(l)) && data_sound(pn_link_remote_properties(l));
+}
+
+#endif

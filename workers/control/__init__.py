@@ -1,0 +1,1 @@
+"""Connections, attaches and detaches of a worker: what is not per message."""

@@ -1,0 +1,289 @@
+"""A worker's connectors: the connections that it makes, and makes again.
+
+    waiting --due--> looking up --addresses--> connecting --peer's OPEN--> open
+       ^                 |                         |                        |
+       +-----------------+-------- after a while --+------------------------+
+
+When it is tried again, and where, is retry.py's to say. Nothing here waits: names are looked up by threads
+(lookup.py), sockets are connected by the pump.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from shm.contract.control import ConnectorSetup
+from shm.contract.payloads import ConnectorState
+from workers.control.listeners import Terms, terms
+from workers.control.lookup import Address, Lookup, begin, is_address
+from workers.control.neighbours import AmqpError, Name
+from workers.control.retry import Schedule, failover_hosts, split
+from workers.control.tls import CertificateError, PasswordError, password_of
+
+SERVER = logging.getLogger("SERVER")
+MANAGER = logging.getLogger("CONN_MGR")
+
+CONNECTING: Final = "CONNECTING"
+SUCCESS: Final = "SUCCESS"
+FAILED: Final = "FAILED"
+TELL_SECONDS: Final = 60.0  # the same failure is told once in so many
+UNVERIFIED: Final = "certificate verify failed"  # how OpenSSL says it
+LOOK_SECONDS: Final = 0.02  # while a name is looked up
+REMOVED: Final = ("amqp:connection:forced", "the connector was removed or changed")
+
+
+class Dialler(Protocol):
+    """What is asked of workers.loop.pump.Dialler."""
+
+    def add_place(self, *terms: *Terms) -> int: ...
+    def remove_place(self, place: int) -> None: ...
+    def dial(self, place: int, fd: int, hostname: str, user: str, password: str) -> Name | None: ...
+    def end_round(self) -> None: ...
+
+
+class Owner(Protocol):
+    """What is asked of workers.control.handler.Handler."""
+
+    def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int: ...
+    def hang_up(self, name: Name, error: AmqpError) -> None: ...
+    def connector_state(self, state: ConnectorState) -> None: ...
+    def connector_cost(self, name: Name, connector: ConnectorSetup) -> None: ...
+
+
+class Others(Protocol):
+    """Who makes connections that are not AMQP: workers.ockam.connections.Ockam."""
+
+    def speak(self, place: int, one: ConnectorSetup) -> None: ...
+    def dial(self, place: int, fd: int, setup: ConnectorSetup, host: str) -> Name | None: ...
+    def number(self, name: Name) -> int: ...
+
+
+class Protection(Protocol):
+    """What is asked of workers.control.guard.Guard."""
+
+    def protect(self, number: int, terms: ConnectorSetup) -> None: ...
+    def certificates_due(self, number: int) -> None: ...
+
+
+class Connector:
+    """One connector and its connection, if there is one."""
+
+    def __init__(self, setup: ConnectorSetup, place: int, now: float) -> None:
+        self.setup = setup
+        self.place = place
+        self.schedule = Schedule(setup.hosts, now)
+        self.lookup: Lookup | None = None
+        self.addresses: list[Address] = []
+        self.connection: Name | None = None
+        self.number = 0
+        self.state = ConnectorState(setup.name, CONNECTING, hosts=self.schedule.urls)
+        self.told: tuple[str, float] = "", 0.0  # the failure that was logged last, and when
+
+
+class Connectors:
+    """All connectors of this worker. ``clock`` is monotonic, in seconds; ``others`` make what is not AMQP."""
+
+    others: Others
+
+    def __init__(
+        self,
+        dialler: Dialler,
+        owner: Owner,
+        guard: Protection,
+        clock: Callable[[], float] = time.monotonic,
+        look_up: Callable[[str, str, str], Lookup] = Lookup,
+    ) -> None:
+        self._dialler = dialler
+        self._owner = owner
+        self._guard = guard
+        self._clock = clock
+        self._look_up = look_up
+        self._connectors: dict[int, Connector] = {}
+        self._stopped = False
+
+    def change(self, wanted: Iterable[ConnectorSetup]) -> None:
+        """Make the connections of these from now on. One that has changed begins anew, but for its cost."""
+        setups = {one.number: one for one in wanted}
+        for number, connector in list(self._connectors.items()):
+            wanted_now = setups.get(number)
+            if wanted_now is not None and _same_but_cost(wanted_now, connector.setup):
+                del setups[number]
+                self._keep(connector, wanted_now)
+                continue
+            del self._connectors[number]
+            self._dialler.remove_place(connector.place)
+            if connector.connection is not None:
+                self._owner.hang_up(connector.connection, REMOVED)
+        for setup in setups.values():
+            self._add(setup)
+
+    def _keep(self, connector: Connector, setup: ConnectorSetup) -> None:
+        """A connection stays open while its cost changes."""
+        changed, connector.setup = connector.setup != setup, setup
+        if changed and connector.connection is not None and setup.ockam is None:
+            self._owner.connector_cost(connector.connection, setup)
+
+    def _add(self, setup: ConnectorSetup) -> None:
+        try:
+            place = self._dialler.add_place(*terms(setup))
+        except ValueError as error:
+            SERVER.error("connector %s makes no connection: %s", setup.name, error)
+            self._owner.connector_state(ConnectorState(setup.name, FAILED, str(error), setup.hosts))
+            return
+        connector = self._connectors[setup.number] = Connector(setup, place, self._clock())
+        try:
+            self._guard.protect(place, setup)
+            if setup.ockam is not None:
+                self.others.speak(place, setup)
+        except CertificateError as error:
+            self._unprotected(connector, str(error))
+        else:
+            self._owner.connector_state(connector.state)
+
+    def stop(self) -> None:
+        """Make no connection any more; those there are stay until they are closed."""
+        self._stopped = True
+
+    def tell(self) -> None:
+        """Say of all how they do: a new core does not know."""
+        for connector in self._connectors.values():
+            self._owner.connector_state(connector.state)
+
+    def wait(self, at_most: float) -> float:
+        """Seconds until `step` has something to do."""
+        if self._stopped:
+            return at_most
+        now = self._clock()
+        for connector in self._connectors.values():
+            if connector.lookup is not None:
+                at_most = min(at_most, LOOK_SECONDS)
+            elif connector.schedule.due is not None:
+                at_most = min(at_most, max(0.0, connector.schedule.due - now))
+        return at_most
+
+    def step(self) -> None:
+        """Try whatever is due."""
+        if self._stopped:
+            return
+        now = self._clock()
+        for connector in self._connectors.values():
+            if connector.schedule.due is not None and now >= connector.schedule.due:
+                connector.schedule.begun()
+                host, port = split(connector.schedule.host)
+                connector.lookup = self._look_up(host, port, connector.setup.family)
+            if connector.lookup is not None and connector.lookup.done:
+                found, connector.lookup = connector.lookup, None
+                connector.addresses = list(found.addresses)
+                if found.addresses:
+                    self._connect(connector)
+                else:
+                    self._failed(connector, found.error)
+
+    def _connect(self, connector: Connector) -> None:
+        """Begin a connection to the next address of the present host."""
+        setup, host = connector.setup, connector.schedule.host
+        family, address = connector.addresses.pop(0)
+        try:
+            if setup.tls is not None:
+                self._guard.protect(connector.place, setup)
+                self._guard.certificates_due(connector.place)
+            password = _password(setup)
+            fd = begin(family, address)
+        except CertificateError as error:
+            self._unprotected(connector, str(error))
+            return
+        except (OSError, PasswordError) as error:
+            self._failed(connector, str(error))
+            return
+        shown = ":".join(_shown(host))
+        if setup.ockam is not None:
+            name = self.others.dial(connector.place, fd, setup, shown)
+        else:
+            name = self._dialler.dial(connector.place, fd, split(host)[0], setup.sasl_username, password)
+        if name is None:
+            os.close(fd)
+            self._failed(connector, "this worker has no room for another connection")
+            return
+        connector.connection = name
+        ockam = setup.ockam is not None
+        connector.number = self.others.number(name) if ockam else self._owner.dialled(name, setup, shown)
+
+    # ---- what becomes of a connection ----
+
+    def opened(self, number: int, name: Name, properties: Mapping[str, Any], text: str) -> None:
+        """The peer has opened the connection; ``text`` says what is known of it."""
+        connector = self._connectors.get(number)
+        if connector is None or connector.connection != name:
+            return
+        connector.schedule.opened(failover_hosts(properties))
+        connector.told = "", 0.0
+        self._now(connector, SUCCESS, f"[C{connector.number}] Connection Opened: dir=out {text}")
+
+    def ended(self, number: int, name: Name, opened: bool, error: AmqpError | None) -> None:
+        """The connection is gone, or has never been."""
+        connector = self._connectors.get(number)
+        if connector is None or connector.connection != name:
+            return
+        connector.connection = None
+        if not opened and connector.addresses and error is not None and error[0] == "proton:io":
+            self._connect(connector)
+            return
+        self._dialler.end_round()
+        why = " ".join(error) if error else "no answer in time" if not opened else "closed by the peer"
+        self._failed(connector, why + _advice(connector.setup, connector.schedule.host, why))
+
+    def _unprotected(self, connector: Connector, why: str) -> None:
+        """Its TLS cannot be set up: in qdrouterd's words, for those that look for them."""
+        what, host = "CA" if ": caCertFile: " in why else "local", ":".join(_shown(connector.schedule.host))
+        SERVER.error("SSL %s configuration failed for connector %s to %s", what, connector.setup.name, host)
+        self._failed(connector, why)
+
+    def _failed(self, connector: Connector, why: str) -> None:
+        host = ":".join(_shown(connector.schedule.host))
+        text = f"Connection to {host} failed: {why}"
+        now = self._clock()
+        delay = connector.schedule.ended(now)
+        number = f"[C{connector.number}] " if connector.number else ""
+        said, when = connector.told
+        SERVER.info("%s%s", number, text)  # each time, in qdrouterd's words
+        if said != text or now >= when + TELL_SECONDS:
+            connector.told = text, now
+            SERVER.warning("connector %s: %s; next attempt in %g s", connector.setup.name, text, delay)
+        self._now(connector, CONNECTING, number + text)
+
+    def _now(self, connector: Connector, status: str, message: str) -> None:
+        hosts = connector.schedule.urls
+        connector.state = ConnectorState(connector.setup.name, status, message, hosts)
+        self._owner.connector_state(connector.state)
+
+
+def _advice(setup: ConnectorSetup, host: str, why: str) -> str:
+    """What the engine does not say: it compares the host with the names of a certificate only."""
+    if setup.tls is None or not setup.tls.verify or UNVERIFIED not in why or not is_address(split(host)[0]):
+        return ""
+    return (
+        "; where the certificate must name an address, its names and its common name count, "
+        "not its addresses (iPAddress): give the connector a host name, or verifyHostname: no"
+    )
+
+
+def _password(setup: ConnectorSetup) -> str:
+    """What proves the user. Raises PasswordError: nobody goes anywhere without it."""
+    try:
+        return password_of(setup.sasl_password, of_key=False)
+    except PasswordError as error:
+        MANAGER.error("connector %s: %s", setup.name, error)
+        raise
+
+
+def _same_but_cost(one: ConnectorSetup, other: ConnectorSetup) -> bool:
+    return msgspec.structs.replace(one, cost=other.cost) == other
+
+
+def _shown(host: str) -> tuple[str, str]:
+    name, port = split(host)
+    return (f"[{name}]" if ":" in name else name), port

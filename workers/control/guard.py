@@ -1,0 +1,231 @@
+"""What stands between a worker and its peers: TLS, the user a peer turns out to be, vhost policy, refusals.
+
+Every refusal is counted (shm/stats.py) and has one line in the log that names the peer.
+"""
+
+import logging
+import time
+from typing import Final, Protocol
+
+import msgspec
+
+from shm.contract.administering import READ, granted
+from shm.contract.complaints import Complaints
+from shm.contract.control import ConnectorSetup, ListenerSetup
+from shm.contract.hosts import host_of
+from shm.contract.security import Admission, PolicySetup
+from shm.stats import COUNTERS
+from workers.control.neighbours import Ends
+from workers.control.policy import DeniedError, Grant, Policy, Rights, told
+from workers.control.tls import CertificateError, Certificates, Engine, unknown_protocols
+
+SERVER = logging.getLogger("SERVER")
+POLICY = logging.getLogger("POLICY")
+
+TRUNK: Final = "inter-router"  # its users are those of other routers, which have been judged there
+EXTERNAL: Final = "EXTERNAL"  # the mechanism by which a certificate is the user
+STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms of those who are nobody in particular
+UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
+ADMITTED: Final = COUNTERS["connections_admitted"][0]
+NO_USERS: Final = ("", "anonymous")  # what an authentication service may say of somebody it does not know
+TELL_SECONDS: Final = 60.0  # between two lines about the unopened: a scan must not fill the log
+LINE_SECONDS: Final = 1.0  # about those that were refused or broke off: on average
+LINE_BURST: Final = 50  # of them in a row
+LOGIN_SECONDS: Final = 0.5  # and about logins that failed
+TLS_FAILURE: Final = "SSL Failure"  # how the engine begins to describe one
+TLS_LEFT: Final = "unexpected eof"  # and its reason where the peer went without a word; who mistrusts says so
+
+
+class Connections(Engine, Ends, Protocol):
+    """What is asked of workers.loop.pump.Security."""
+
+    def require_encryption(self, number: int, required: bool) -> None: ...
+    def protection(self, index: int) -> tuple[bool, bool, str, str, int]: ...
+    def sasl_refused(self, index: int) -> bool: ...
+    def limit(
+        self,
+        index: int,
+        user: str | None,
+        max_message: int,
+        max_frame: int,
+        max_sessions: int,
+        window: int,
+    ) -> None: ...
+
+
+class Counters(Protocol):
+    """The worker's statistics page."""
+
+    def add(self, which: int, n: int = 1) -> None: ...
+    def get(self, which: int) -> int: ...
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """A connection that may stay: who it is and how it is protected."""
+
+    user: str
+    authenticated: bool
+    encrypted: bool
+    tls_protocol: str
+    tls_cipher: str
+    tls_strength: int
+    admission: Admission | None
+    management: str = READ  # right to it
+
+
+class Guard:
+    """The guard of one worker's listeners and connectors."""
+
+    def __init__(
+        self, policy: PolicySetup, engine: Connections, counters: Counters, core: Counters | None = None
+    ) -> None:
+        self._engine = engine
+        self._counters = counters
+        self._core = core  # the core's statistics page
+        self._max_connections = policy.max_connections
+        self._policy = Policy(policy)
+        self._certificates = Certificates(engine)
+        self._unopened = Complaints(SERVER, "connection of %s ended before it was opened", TELL_SECONDS)
+        self._broken = Complaints(
+            SERVER, "connection of %s ended before it was opened: %s: %s", LINE_SECONDS, burst=LINE_BURST
+        )
+        self._unprotected = Complaints(SERVER, "connection of %s refused: %s", LINE_SECONDS, burst=LINE_BURST)
+        self._unknown = Complaints(SERVER, "connection of %s refused: %s", LOGIN_SECONDS, logging.WARNING)
+        self._crowded = Complaints(
+            SERVER, "link %r of %s refused: this worker has all the links that it can have", TELL_SECONDS
+        )
+        self.denied: set[int] = set()  # connections whose refusal has been told and counted (logins.py)
+        self.told: dict[int, Rights] = {}  # by connection: what an authentication service has said
+
+    def set_policy(self, policy: PolicySetup) -> None:
+        """Another policy for connections that open from now on."""
+        self._policy = Policy(policy)
+        self._max_connections = policy.max_connections
+
+    def full(self) -> bool:
+        """Whether the router has all the connections that it may have.
+
+        The core decides, and counts, a moment later; by this a peer hears of a refusal together with OPEN.
+        """
+        return self._core is not None and self._core.get(ADMITTED) >= self._max_connections
+
+    def protect(self, number: int, terms: ListenerSetup | ConnectorSetup) -> None:
+        """A listening socket or connector, by the pump's number, as it is to be. Raises CertificateError.
+
+        Where a protocol is asked for that nobody speaks, there is no TLS, and nobody gets in without, or out.
+        """
+        shut = terms.tls is not None and bool(unknown_protocols(terms.tls.protocols))
+        if isinstance(terms, ListenerSetup):
+            self._engine.require_encryption(number, terms.require_encryption or shut)
+        elif shut:
+            raise CertificateError("its sslProfile asks for protocols that are no versions of TLS")
+        self._certificates.set(number, None if shut else terms.tls)
+
+    def certificates_due(self, number: int) -> None:
+        """A connection begins: use certificates that have changed since the last time."""
+        why = self._certificates.refresh(number)
+        if why is None:
+            return
+        if why:
+            self.count("certificates_failed")
+            SERVER.error("%s; new connections go on with the certificates of before", why)
+        else:
+            self.count("certificates_loaded")
+            SERVER.info("changed certificates are used for new connections")
+
+    def enter(
+        self, index: int, listener: ListenerSetup, hostname: str, user: str, mechanism: str, peer: str
+    ) -> Passed:
+        """A peer's OPEN has come and is not answered yet. Raises DeniedError; it has been counted.
+
+        ``mechanism`` is by which SASL knows the user. A certificate is who logs in by EXTERNAL only: one who
+        gave a password is the owner of that, whatever certificate the machine has.
+        """
+        mechanism = mechanism.upper()  # the engine takes a peer's choice in any case
+        if mechanism == EXTERNAL and listener.tls is not None and listener.service is None:
+            user = self._certificates.user(self._engine.listener_of(index), index) or user
+        proved = mechanism not in STRANGERS if listener.service is None else user not in NO_USERS
+        if listener.role == TRUNK:
+            return self._passed(index, user, Grant(), listener, peer, proved)
+        try:
+            known = listener.service is not None or mechanism not in STRANGERS
+            grant = self._policy.grant(listener.policy_vhost or hostname, user, host_of(peer), known=known)
+        except DeniedError:
+            self.count("refused_vhost")
+            raise
+        if index in self.told:
+            grant = told(grant, self.told[index], user, host_of(peer))
+        return self._passed(index, user, grant, listener, peer, proved)
+
+    def leave(self, index: int, connector: ConnectorSetup, user: str, peer: str) -> Passed:
+        """The peer of a connector has opened its connection. Raises DeniedError."""
+        grant = self._policy.grant_connector(connector.policy_vhost) if connector.policy_vhost else Grant()
+        proved = (
+            connector.tls is not None
+        )  # by its certificate; without one that is good there is no connection
+        return self._passed(index, user, grant, connector, peer, proved)
+
+    def _passed(
+        self,
+        index: int,
+        user: str,
+        grant: Grant,
+        terms: ListenerSetup | ConnectorSetup,
+        peer: str,
+        proved: bool,
+    ) -> Passed:
+        protection = self._engine.protection(index)
+        limits = (grant.max_message_size, grant.max_frame_size, grant.max_sessions, grant.max_session_window)
+        if any(limits) or grant.user_id is not None:
+            self._engine.limit(index, grant.user_id, *limits)
+        configured = [terms.management, grant.admission.management if grant.admission else ""]
+        right = granted(configured, known=proved, host=host_of(peer))
+        return Passed(user, *protection, admission=grant.admission, management=right)
+
+    def peer(self, index: int) -> str:
+        """Who connected: address:port, also when it is gone."""
+        return self._engine.peer(index)
+
+    def refused(self, index: int, peer: str, error: tuple[str, str] | None) -> bool:
+        """A connection ends before it was opened. True: it was refused and has been counted, or its peer left
+        as soon as TLS was there, and it has been logged."""
+        name, description = error or ("", "")
+        if index in self.denied:
+            self.denied.discard(index)
+            return True
+        if self._engine.sasl_refused(index):
+            self.count("refused_authentication")
+            self._unknown.tell(time.monotonic(), peer, description or "authentication failed")
+        elif TLS_FAILURE in description and TLS_LEFT in description and self._agreed(index):
+            self.unopened(peer)
+        elif TLS_FAILURE in description:
+            self.count("refused_tls")
+            why = f"the TLS handshake failed: {description}"
+            self._unprotected.tell(time.monotonic(), peer, why)
+        elif name == UNPROTECTED:
+            self.count("refused_unprotected")
+            self._unprotected.tell(time.monotonic(), peer, description)
+        else:
+            return False
+        return True
+
+    def _agreed(self, index: int) -> bool:
+        """Whether a peer and we have a cipher in common, as far as TLS came."""
+        _, _, _, cipher, _ = self._engine.protection(index)
+        return bool(cipher)
+
+    def unopened(self, peer: str, error: tuple[str, str] | None = None) -> None:
+        """A peer has gone, or has been sent away, without a word that made sense, or with an error."""
+        if error is None:
+            self._unopened.tell(time.monotonic(), peer)
+        else:
+            self._broken.tell(time.monotonic(), peer, *error)
+
+    def without_room(self, peer: str, link: str) -> None:
+        """A peer's link is refused: the worker's table of links is full."""
+        self.count("refused_room")
+        self._crowded.tell(time.monotonic(), link, peer)
+
+    def count(self, name: str) -> None:
+        """One more in the worker's statistics page."""
+        self._counters.add(COUNTERS[name][0])

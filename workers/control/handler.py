@@ -1,0 +1,400 @@
+"""What a worker does that is not per message: connections, attaches, detaches - the pump's Python half.
+
+The pump calls a method here for each such event (pump.pyx); what the core must decide goes to it as a control
+action (shm/contract/payloads.py), and what it decided comes back through ``control``.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from shm.contract.control import ConnectorSetup, ListenerSetup, Setup
+from shm.contract.payloads import (
+    C_ATTACH,
+    C_CONNECTION_CLOSED,
+    C_CONNECTION_OPENED,
+    C_CONNECTOR,
+    C_COST,
+    C_DENIED,
+    C_DETACH,
+    C_LINK_REFUSED,
+    C_SEEN,
+    PAYLOADS,
+    Attach,
+    Attached,
+    Close,
+    ConnectionClosed,
+    ConnectionOpened,
+    ConnectorState,
+    Cost,
+    Denied,
+    Detach,
+    Error,
+    LinkRefused,
+    Look,
+    OpenLink,
+    RouteReach,
+    Seen,
+    Termini,
+    Trace,
+)
+from workers.control.guard import Guard, Passed
+from workers.control.link_requests import GONE, Couplings
+from workers.control.neighbours import AmqpError, Connectors, Name, Pump
+from workers.control.opening import (
+    CAPABILITIES,
+    NO_DESCRIPTORS,
+    OF_ROUTERS,
+    Terms,
+    described,
+    form_of,
+    open_properties,
+    tenant_of,
+)
+from workers.control.policy import DENIED, DeniedError
+from workers.control.trace import Tracing, line
+from workers.source_routes.senders import Senders
+
+SERVER = logging.getLogger("SERVER")
+POLICY = logging.getLogger("POLICY")
+ROUTER = logging.getLogger("ROUTER")
+ACCEPT_TELL_SECONDS = 10.0
+TOO_LARGE = ("amqp:connection:forced", "Message size exceeded")
+TOO_MANY_SESSIONS = ("amqp:resource-limit-exceeded", "session disallowed by local policy")
+
+
+class Handler:
+    """Events of one worker's pump; ``pump`` and the others are set when they exist."""
+
+    pump: Pump
+    couplings: Couplings
+    guard: Guard
+    tracing: Tracing
+    connectors: Connectors
+    senders: Senders
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.listeners: dict[int, ListenerSetup] = {one.number: one for one in setup.listeners}
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decoders = {kind: msgspec.msgpack.Decoder(payload).decode for kind, payload in PAYLOADS.items()}
+        self._control: dict[type, Callable[[Any], None]] = {
+            Attached: self._attached,
+            Detach: self._detach,
+            Close: self._close,
+            Look: self._look,
+            Trace: self._trace,
+            OpenLink: self._open_link,
+            RouteReach: lambda one: self.senders.reached(one),  # noqa: PLW0108  there are none yet
+        }
+        self.numbers: dict[int, int] = {}  # by connection; unique in the router, for logs and qd.conn-id
+        self.wishes: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
+        self.peers: dict[int, str] = {}
+        self._accept_told = -ACCEPT_TELL_SECONDS
+        self.passed: dict[int, Passed] = {}  # connections that the core knows
+        self.dialled_by: dict[int, ConnectorSetup] = {}  # connections that a connector has made
+        self.others: Callable[[Any], bool] = lambda _: False  # takes what is about connections of theirs
+
+    # ---- connections ----
+
+    def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int:
+        """A connector begins a connection to a host: say OPEN. Returns the connection's number."""
+        index, _ = name
+        number = self.number(index)
+        self.peers[index] = host
+        self.dialled_by[index] = connector
+        properties = open_properties(connector, self.setup.version, number)
+        self.pump.connection_open(index, self.setup.router_id, CAPABILITIES, properties)
+        return number
+
+    def hang_up(self, name: Name, error: AmqpError) -> None:
+        """A connector gives its connection up."""
+        self.pump.connection_close(*name, error)
+
+    def connector_state(self, state: ConnectorState) -> None:
+        """Tell the core how a connector does."""
+        self.post(C_CONNECTOR, state)
+
+    def connector_cost(self, name: Name, connector: ConnectorSetup) -> None:
+        """A connector's cost has changed: tell the core, if it knows the connection."""
+        index, generation = name
+        self.dialled_by[index] = connector
+        if index in self.passed:
+            cost = Cost(index, generation, connector.cost)
+            self.post(C_COST, cost, connection=index, connection_generation=generation)
+
+    def connection_open(self, index: int, generation: int) -> None:
+        """The peer's OPEN has come: answer it, if it is no answer itself, and tell the core."""
+        _, hostname, user, mechanism, _, _, config = self.pump.connection_info(index)
+        connector = self.dialled_by.get(index)
+        denied = ""
+        try:
+            if connector is not None:
+                self.passed[index] = self.guard.leave(index, connector, user, self.peers[index])
+            else:
+                peer = self.peers[index] = self.guard.peer(index)
+                listener = self.listeners[config]
+                self.passed[index] = self.guard.enter(index, listener, hostname, user, mechanism, peer)
+        except DeniedError as error:
+            denied = str(error)
+            self._denied(error.vhost, "connection")
+        number = self.number(index)
+        if connector is None:
+            properties = open_properties(self.listeners[config], self.setup.version, number)
+            self.pump.connection_open(index, self.setup.router_id, CAPABILITIES, properties)
+        if denied:
+            POLICY.info("[C%d] connection of %s denied: %s", number, self.peers[index], denied)
+            self.pump.connection_close(index, generation, DENIED)
+            return
+        full = connector is None and self.guard.full()
+        opened = self._present(index, generation, self.passed[index])
+        if full:
+            self.pump.connection_close(index, generation, DENIED)
+        terms: Terms = connector or self.listeners[config]
+        if terms.logged_parts:
+            self.tracing.messages.opened(index, generation, terms.logged_parts)
+        form = form_of(terms, opened.properties)
+        self.pump.connection_annotations(index, form.form, form.strip_in, form.strip_out)
+        if opened.role in OF_ROUTERS:
+            said = opened.properties.get("qd.annotations-version", 0)
+            ROUTER.debug("Remote router annotations version: %s; [C%d] has form %d", said, number, form.form)
+        way = "from" if connector is None else "to"
+        SERVER.info("[C%d] connection %s %s opened, container %r", number, way, opened.host, opened.container)
+        if connector is not None:
+            name = (index, generation)
+            self.connectors.opened(connector.number, name, opened.properties, described(opened))
+
+    def number(self, index: int) -> int:
+        """Of a connection: unique in the router, in logs and as qd.conn-id. Its first use gives it one."""
+        if index not in self.numbers:
+            self.numbers[index] = self.pump.next_connection()
+        return self.numbers[index]
+
+    def trace(self, index: int, text: str, asked: bool) -> None:
+        """A frame of a traced connection has come or goes."""
+        line(self.number(index), text, asked)
+
+    def _trace(self, message: Trace) -> None:
+        if message.connection in self.passed:
+            self.wishes[message.connection] = message.on
+        self.tracing.wish(message.connection, message.generation, message.on)
+
+    def connection_present(self, index: int, generation: int) -> None:
+        """Tell a new core of an open connection; one that was denied is on its way out and none of its."""
+        if index in self.passed:
+            self._present(index, generation, self.passed[index], restored=True)
+
+    def _present(
+        self, index: int, generation: int, passed: Passed, *, restored: bool = False
+    ) -> ConnectionOpened:
+        container, hostname, _, mechanism, properties, offered, config = self.pump.connection_info(index)
+        connector = self.dialled_by.get(index)
+        terms: Terms = connector or self.listeners[config]
+        form = form_of(terms, properties)
+        opened = ConnectionOpened(
+            connection=index,
+            generation=generation,
+            container=container,
+            host=self.peers[index],
+            hostname=hostname,
+            role=terms.role,
+            listener="" if connector else terms.name,
+            user=passed.user,
+            sasl=mechanism,
+            product=str(properties.get("product", "")),
+            product_version=str(properties.get("version", "")),
+            number=self.numbers[index],
+            properties=properties,
+            authenticated=passed.authenticated,
+            encrypted=passed.encrypted,
+            tls_protocol=passed.tls_protocol,
+            tls_cipher=passed.tls_cipher,
+            tls_strength=passed.tls_strength,
+            admission=passed.admission,
+            trace=self.wishes.get(index),
+            tenant=tenant_of(terms, hostname, passed),
+            connector=connector.name if connector else "",
+            cost=terms.cost,
+            annotations=form.form,
+            restored=restored,
+            offered=offered,
+            management=passed.management,
+        )
+        self.post(C_CONNECTION_OPENED, opened, connection=index, connection_generation=generation)
+        return opened
+
+    def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
+        """The peer's CLOSE has come: follow."""
+        if error is not None:
+            who = self.number(index), self.peers.get(index, "?")
+            SERVER.info("[C%d] connection of %s closed by its peer: %s: %s", *who, *error)
+        self.pump.connection_close(index, generation)
+
+    def connection_gone(self, index: int, generation: int, opened: bool, error: AmqpError | None) -> None:
+        """The socket is closed and every link has been reported lost."""
+        number = self.number(index)
+        del self.numbers[index]
+        self.wishes.pop(index, None)
+        host = self.peers.pop(index, None) or self.guard.peer(index)
+        known = self.passed.pop(index, None) is not None
+        connector = self.dialled_by.pop(index, None)
+        if connector is not None:
+            self.connectors.ended(connector.number, (index, generation), opened, error)
+        elif not opened and self.guard.refused(index, host, error):
+            return
+        elif not opened:
+            self.guard.unopened(host, error)
+        elif error is not None:
+            SERVER.info("[C%d] connection of %s ended: %s: %s", number, host, *error)
+        else:
+            SERVER.info("[C%d] connection of %s closed", number, host)
+        if opened and known:
+            closed = ConnectionClosed(index, generation, reason=error[1] if error else "")
+            self.post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
+
+    def certificates_due(self, number: int) -> None:
+        """Somebody connects to a listening socket with TLS."""
+        self.guard.certificates_due(number)
+
+    def session_denied(self, index: int, generation: int) -> None:
+        """A session beyond the limit has no channel for an answer: its connection is closed."""
+        self._denied(self._vhost(index), "session")
+        POLICY.info("session of %s denied: it has as many as its vhost allows", self.peers.get(index, "?"))
+        self.pump.connection_close(index, generation, TOO_MANY_SESSIONS)
+
+    def message_denied(self, index: int, generation: int) -> None:
+        """A message too large was rejected and its link closed; the connection follows (facts 7)."""
+        self._denied(self._vhost(index), "message")
+        POLICY.info("message of %s denied: larger than the policy allows", self.peers.get(index, "?"))
+        self.pump.connection_close(index, generation, TOO_LARGE)
+
+    def _vhost(self, index: int) -> str:
+        passed = self.passed.get(index)
+        return passed.admission.vhost if passed and passed.admission else ""
+
+    def _denied(self, vhost: str, what: str) -> None:
+        """Tell the core, which counts for all workers."""
+        if vhost:
+            self.post(C_DENIED, Denied(vhost, what))
+
+    def message_refused(self, index: int, why: str) -> None:
+        """A malformed message was rejected; the pump tells of each kind once a minute."""
+        SERVER.warning("message of %s rejected: %s", self.peers.get(index, "?"), why)
+
+    def accept_failed(self, config: int) -> None:
+        """accept() failed for want of descriptors or memory; it is tried again ten times a second."""
+        now = time.monotonic()
+        if now < self._accept_told + ACCEPT_TELL_SECONDS:
+            return
+        self._accept_told = now
+        SERVER.error(NO_DESCRIPTORS, self.listeners[config].name or config)
+
+    # ---- links ----
+
+    def attach(
+        self,
+        connection: int,
+        link: int,
+        generation: int,
+        name: str,
+        outgoing: bool,
+        address: str | None,
+        dynamic: bool,
+        coordinator: bool,
+        capabilities: list[str],
+        snd_settle_mode: int,
+        rcv_settle_mode: int,
+        capacity: int,
+        restored: bool,
+        granted: int,
+        request: int = 0,
+        ours: bool = False,
+        routed: bool = False,
+        termini: tuple[Any, ...] | None = None,
+        session: int = 0,
+    ) -> None:
+        """A peer attaches: the core decides. Or, ``restored``: let in before, with its sender's credit."""
+        if connection not in self.passed:
+            self.pump.link_refuse(link, generation, *DENIED)
+            return
+        message = Attach(
+            link=link,
+            generation=generation,
+            connection=connection,
+            name=name,
+            outgoing=bool(outgoing),
+            address=address,
+            dynamic=bool(dynamic),
+            coordinator=bool(coordinator),
+            capabilities=capabilities,
+            snd_settle_mode=snd_settle_mode,
+            rcv_settle_mode=rcv_settle_mode,
+            capacity=capacity,
+            restored=bool(restored),
+            granted=granted,
+            request=request,
+            ours=bool(ours),
+            routed=bool(routed),
+            termini=None if termini is None else Termini(*termini),
+            session=session,
+        )
+        self.post(C_ATTACH, message, link=link, link_generation=generation)
+
+    def link_lost(
+        self, link: int, generation: int, error: AmqpError | None, closed: bool = True, lost: bool = False
+    ) -> None:
+        """A link is gone; its deliveries have been answered for."""
+        self.senders.gone(link, generation)
+        message = Detach(link, generation, Error(*error) if error else None, bool(closed), bool(lost))
+        self.post(C_DETACH, message, link=link, link_generation=generation)
+
+    def link_refused(self, request: int, error: AmqpError | None) -> None:
+        """A link that the core wanted will not be."""
+        self.post(C_LINK_REFUSED, LinkRefused(request, Error(*error) if error else None))
+
+    # ---- the core's answers and wishes ----
+
+    def control(self, kind: int, payload: bytes) -> bool:
+        """A control record of the core. False: it made no sense and was dropped."""
+        try:
+            message = self._decoders[kind](payload)
+            if not self.others(message):
+                self._control[type(message)](message)
+        except (KeyError, OverflowError, UnicodeDecodeError, msgspec.DecodeError) as error:
+            SERVER.error("dropped a control record of the core that made no sense: kind %d, %r", kind, error)
+            return False
+        return True
+
+    def _attached(self, message: Attached) -> None:
+        if message.termini is not None:
+            self.couplings.answer(message, message.termini)
+        elif message.error is None:
+            where = message.link, message.generation
+            self.pump.link_open(*where, message.address, message.keyed, message.capacity)
+        else:
+            error = message.error
+            self.pump.link_refuse(message.link, message.generation, error.condition, error.description)
+
+    def _detach(self, message: Detach) -> None:
+        error = (message.error.condition, message.error.description) if message.error else None
+        if message.closed:
+            self.pump.link_close(message.link, message.generation, error)
+        else:
+            self.couplings.detach(message, error)
+
+    def _close(self, message: Close) -> None:
+        why = message.error.condition, message.error.description
+        self.pump.connection_close(message.connection, message.generation, why)
+
+    def _look(self, message: Look) -> None:
+        self.post(C_SEEN, Seen(message.number, self.pump.links_seen(message.links, time.monotonic_ns())))
+
+    def _open_link(self, wish: OpenLink) -> None:
+        if wish.connection not in self.passed or not self.couplings.open_link(wish):
+            self.link_refused(wish.request, GONE)
+
+    def post(self, kind: int, message: msgspec.Struct, **names: int) -> None:
+        self.pump.post(kind, self._encode(message), **names)

@@ -1,0 +1,87 @@
+"""What is said in OPEN, and what follows from what the peer says there (facts 1): pure functions."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from shm.contract.control import ConnectorSetup, ListenerSetup
+from shm.contract.payloads import ConnectionOpened
+from workers.control.guard import Passed
+
+PRODUCT: Final = "routerd"
+# Senders without a target address are served, and messages of any length arrive on links of their own kind.
+CAPABILITIES: Final = ["ANONYMOUS-RELAY", "qd.streaming-links"]
+ANNOTATIONS_VERSION: Final = 1  # of the router-annotations section
+NO_DESCRIPTORS: Final = (
+    "listener %s: cannot accept connections: out of file descriptors or memory; raise LimitNOFILE "
+    "(ulimit -n) or lower the number of clients"
+)
+OF_ROUTERS: Final = ("inter-router", "edge")
+
+# Forms of router annotations: content.h, enum content_annotations.
+NONE, MAP, SECTION, SKUPPER = range(4)
+_FORMS: Final = {"none": NONE, "map": MAP, "section": SECTION, "skupper": SKUPPER}
+_FORM_OF_PRODUCT: Final = {PRODUCT: SECTION, "skupper-router": SKUPPER}
+
+Terms = ListenerSetup | ConnectorSetup
+
+
+class Form(msgspec.Struct, frozen=True):
+    """How messages of a connection carry router annotations. ``strip_in``: what comes is ignored and removed;
+    ``strip_out``: nothing is written, and what there is removed."""
+
+    form: int = NONE
+    strip_in: bool = True
+    strip_out: bool = True
+
+
+def form_of(terms: Terms, properties: Mapping[str, Any]) -> Form:
+    """The form for a connection whose peer says ``properties``."""
+    routers = terms.role in OF_ROUTERS
+    forced = _FORMS.get(terms.annotations)
+    strip = "no" if routers else terms.strip_annotations
+    strip_in, strip_out = strip in ("in", "both"), strip in ("out", "both")
+    if forced is not None:
+        return Form(forced, strip_in, strip_out)
+    if not routers:
+        return Form(NONE if strip == "both" else MAP, strip_in, strip_out)
+    form = _FORM_OF_PRODUCT.get(str(properties.get("product", "")), MAP)
+    if form == SECTION and _whole(properties.get("qd.annotations-version")) < ANNOTATIONS_VERSION:
+        form = MAP
+    return Form(form, strip_in, strip_out)
+
+
+def open_properties(terms: Terms, version: str, number: int) -> dict[str, Any]:
+    """The properties of our OPEN on connection ``number``."""
+    properties: dict[str, Any] = {"product": PRODUCT, "version": version, "qd.conn-id": number}
+    if terms.role == "inter-router" and terms.cost > 1:
+        properties["qd.inter-router-cost"] = terms.cost
+    if terms.role in OF_ROUTERS:
+        properties["qd.annotations-version"] = ANNOTATIONS_VERSION
+    else:
+        properties |= terms.open_properties
+    if isinstance(terms, ListenerSetup) and terms.failover:
+        properties["failover-server-list"] = terms.failover
+    return properties
+
+
+def described(opened: ConnectionOpened) -> str:
+    """A connection as a connector's message has it."""
+    said = {"host": opened.host, "container_id": opened.container, "auth": opened.sasl or "no"}
+    if opened.user:
+        said["user"] = opened.user
+    said["encrypted"] = opened.tls_protocol or "no"
+    return " ".join(f"{name}={value}" for name, value in said.items())
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value < 2**31 else 0
+
+
+def tenant_of(terms: Terms, hostname: str, passed: Passed) -> str:
+    """The vhost by which a client of a multi-tenant listener shares its addresses; empty for others."""
+    if isinstance(terms, ConnectorSetup) or not terms.multi_tenant:
+        return ""
+    vhost = passed.admission.vhost if passed.admission else ""
+    return vhost or terms.policy_vhost or hostname

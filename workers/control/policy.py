@@ -1,0 +1,245 @@
+"""Vhost policy, a worker's part: which vhost and user group a connection belongs to, and what they grant it.
+
+A function of the configuration and of what is known when the peer's OPEN has come (facts 15). What is counted
+over all workers - connections and links - and addresses are the core's part; it gets them as an Admission.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from shm.contract.security import Admission, GroupSetup, PolicySetup, VhostSetup
+
+DENIED: Final = ("amqp:resource-limit-exceeded", "connection disallowed by local policy")
+DEFAULT_GROUP: Final = "$default"
+CONNECTOR_GROUP: Final = "$connector"
+USER: Final = "${user}"
+_WILD: Final = ("*", "#")
+_NO_LIMIT: Final = 2**31 - 1
+
+Range = tuple[int, int, int]  # version, first, last
+
+
+class DeniedError(Exception):
+    """A connection that the policy does not allow: why, and which vhost it was for, if there is one."""
+
+    def __init__(self, why: str, vhost: str = "") -> None:
+        super().__init__(why)
+        self.vhost = vhost
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What a connection may do; 0: no limit. ``admission`` None: no vhost policy."""
+
+    admission: Admission | None = None
+    max_message_size: int = 0
+    max_frame_size: int = 0
+    max_sessions: int = 0
+    max_session_window: int = 0
+    user_id: str | None = None  # the one user-id that messages may carry
+
+
+class Rights(msgspec.Struct, frozen=True):
+    """What an authentication service lets a client receive from and send to; names as in GroupSetup."""
+
+    sources: list[str]
+    targets: list[str]
+
+
+class Policy:
+    """The vhosts of one configuration."""
+
+    def __init__(self, setup: PolicySetup) -> None:
+        self._setup = setup
+        self._vhosts = {vhost.hostname: vhost for vhost in setup.vhosts}
+        for vhost in setup.vhosts:
+            for alias in vhost.aliases:
+                self._vhosts.setdefault(alias, vhost)
+        self._groups = {
+            vhost.hostname: {user: group for group in vhost.groups for user in group.users}
+            for vhost in setup.vhosts
+        }
+        self._hosts = {
+            (vhost.hostname, group.name): None if group.hosts is None else [_range(*r) for r in group.hosts]
+            for vhost in setup.vhosts
+            for group in vhost.groups
+        }
+
+    def grant(self, hostname: str, user: str, host: str, *, known: bool = True) -> Grant:
+        """For a peer at address ``host`` that asks for a vhost. Raises DeniedError.
+
+        Who is not ``known`` belongs to a group by what strangers are called, but has nothing of its own.
+        """
+        if not self._setup.enforce:
+            return Grant(max_message_size=self._setup.max_message_size)
+        vhost = self._vhost(hostname)
+        group = self._group(vhost, user)
+        if not _within(host, self._hosts[vhost.hostname, group.name]):
+            raise DeniedError(
+                f"group {group.name} of vhost {vhost.hostname} is not allowed from this host", vhost.hostname
+            )
+        return _granted(vhost, group, user, host, user if known else "")
+
+    def grant_connector(self, hostname: str) -> Grant:
+        """For a connection that a connector with this policyVhost has made. Raises DeniedError."""
+        if not self._setup.enforce:
+            return Grant(max_message_size=self._setup.max_message_size)
+        vhost = self._vhosts.get(hostname)
+        group = next((one for one in vhost.groups if one.name == CONNECTOR_GROUP), None) if vhost else None
+        if vhost is None or group is None:
+            raise DeniedError(
+                f"policyVhost {hostname} has no group {CONNECTOR_GROUP} for connectors", hostname
+            )
+        granted = _granted(vhost, group, CONNECTOR_GROUP, "", CONNECTOR_GROUP)
+        return msgspec.structs.replace(granted, user_id=None)  # messages there come from many users
+
+    def _vhost(self, hostname: str) -> VhostSetup:
+        found = self._vhosts.get(hostname)
+        if found is None and self._setup.patterns:
+            found = self._vhosts.get(best_pattern(hostname, self._vhosts) or "")
+        if found is None:
+            found = self._vhosts.get(self._setup.default_vhost) if self._setup.default_vhost else None
+        if found is None:
+            raise DeniedError(f"there is no vhost for {hostname!r}, and no {self._setup.default_vhost!r}")
+        return found
+
+    def _group(self, vhost: VhostSetup, user: str) -> GroupSetup:
+        group = self._groups[vhost.hostname].get(user)
+        if group is not None:
+            return group
+        if not vhost.allow_unknown_user:
+            raise DeniedError(f"user {user!r} is in no group of vhost {vhost.hostname}", vhost.hostname)
+        for group in vhost.groups:
+            if group.name == DEFAULT_GROUP:
+                return group
+        raise DeniedError(
+            f"vhost {vhost.hostname} has no group {DEFAULT_GROUP} for user {user!r}", vhost.hostname
+        )
+
+
+def told(grant: Grant, rights: Rights, user: str, host: str) -> Grant:
+    """A grant with a service's word on addresses in place of the vhost's; without vhost policy it is all
+    there is."""
+    before = grant.admission or Admission(
+        vhost="",
+        group="",
+        user=user,
+        host=host,
+        max_connections=_NO_LIMIT,
+        max_connections_per_user=_NO_LIMIT,
+        max_connections_per_host=_NO_LIMIT,
+        max_senders=_NO_LIMIT,
+        max_receivers=_NO_LIMIT,
+        allow_dynamic_source=True,
+        allow_anonymous_sender=True,
+        allow_waypoint_links=True,
+        allow_dynamic_link_routes=True,
+        allow_admin_status_update=True,
+        allow_fallback_links=True,
+        sources=[],
+        targets=[],
+        source_patterns=[],
+        target_patterns=[],
+    )
+    admission = msgspec.structs.replace(
+        before,
+        allow_dynamic_source=True,
+        allow_anonymous_sender=True,
+        sources=personal(rights.sources, user),
+        targets=personal(rights.targets, user),
+        source_patterns=[],
+        target_patterns=[],
+    )
+    return msgspec.structs.replace(grant, admission=admission)
+
+
+def _granted(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner: str) -> Grant:
+    """``owner``: whose name stands for ``${user}``; empty: nobody's."""
+    return Grant(
+        admission=_admission(vhost, group, user, host, owner),
+        max_message_size=group.max_message_size,
+        max_frame_size=group.max_frame_size,
+        max_sessions=group.max_sessions,
+        max_session_window=group.max_session_window,
+        user_id=None if group.allow_user_id_proxy else user,
+    )
+
+
+def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner: str) -> Admission:
+    return Admission(
+        vhost=vhost.hostname,
+        group=group.name,
+        user=user,
+        host=host,
+        max_connections=vhost.max_connections,
+        max_connections_per_user=group.max_connections_per_user,
+        max_connections_per_host=group.max_connections_per_host,
+        max_senders=group.max_senders,
+        max_receivers=group.max_receivers,
+        allow_dynamic_source=group.allow_dynamic_source,
+        allow_anonymous_sender=group.allow_anonymous_sender,
+        allow_waypoint_links=group.allow_waypoint_links,
+        allow_dynamic_link_routes=group.allow_dynamic_link_routes,
+        allow_admin_status_update=group.allow_admin_status_update,
+        allow_fallback_links=group.allow_fallback_links,
+        sources=personal(group.sources, owner),
+        targets=personal(group.targets, owner),
+        source_patterns=personal(group.source_patterns, owner),
+        target_patterns=personal(group.target_patterns, owner),
+        management=group.management,
+    )
+
+
+def personal(names: Iterable[str], user: str) -> list[str]:
+    """Names with the leftmost ``${user}`` replaced. One with a user whose name would act as a wildcard grants
+    nothing."""
+    wild = any(character in user for character in _WILD)
+    return [name.replace(USER, user, 1) for name in names if USER not in name or (user and not wild)]
+
+
+def _range(first: str, last: str) -> Range:
+    low, high = ipaddress.ip_address(first), ipaddress.ip_address(last)
+    return low.version, int(low), int(high)
+
+
+def _within(host: str, ranges: list[Range] | None) -> bool:
+    if ranges is None:
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    number = int(address)
+    return any(version == address.version and low <= number <= high for version, low, high in ranges)
+
+
+def best_pattern(hostname: str, patterns: Iterable[str]) -> str | None:
+    """The pattern that fits a host name best, token by token: itself before ``*`` before ``#``."""
+    tokens = hostname.split(".")
+    fitting = [pattern for pattern in patterns if _fits(tokens, pattern.split("."))]
+    return min(fitting, key=lambda pattern: [_rank(token) for token in pattern.split(".")], default=None)
+
+
+def _rank(token: str) -> int:
+    return {"*": 1, "#": 2}.get(token, 0)
+
+
+def _fits(tokens: list[str], pattern: list[str]) -> bool:
+    """Whether the tokens are those of a pattern: the set of places in it that can have been reached."""
+    places = _skip({0}, pattern)
+    for token in tokens:
+        reached = {at for at in places if at < len(pattern) and pattern[at] == "#"}
+        reached |= {at + 1 for at in places if at < len(pattern) and pattern[at] in (token, "*")}
+        places = _skip(reached, pattern)
+    return len(pattern) in places
+
+
+def _skip(places: set[int], pattern: list[str]) -> set[int]:
+    """With what is reached because ``#`` may stand for nothing."""
+    for at in sorted(places):
+        while at < len(pattern) and pattern[at] == "#":
+            at += 1  # noqa: PLW2901 - walks on from each place
+            places = places | {at}
+    return places

@@ -1,0 +1,323 @@
+"""Clients that an authentication service judges: who asks it, and what its word means (relay.h).
+
+    wanted --name looked up--> connecting --mechanisms, …, the service's OPEN--> let in
+       |             |              |                                    |
+       +-------------+--------------+-- anything else, or SERVICE_SECONDS +--> refused
+
+Each client has a connection to the service of its own, for as long as its exchange takes. Nothing here waits:
+names are looked up by threads, and the engine passes on what both sides say. Whoever is not let in by the
+service's own word is refused.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from shm.contract.control import ConnectorSetup, ListenerSetup
+from shm.contract.security import ServiceSetup
+from workers.control.listeners import Terms, terms
+from workers.control.lookup import Address, Lookup, begin
+from workers.control.neighbours import AmqpError, Name
+from workers.control.policy import Rights
+from workers.control.tls import CertificateError
+
+LOGGER = logging.getLogger("AUTHSERVICE")
+
+SERVICE_SECONDS: Final = 10  # for all that a service has to say about one client
+LOOK_SECONDS: Final = 0.02  # while a name is looked up
+OPEN_BYTES: Final = 65536  # of the OPEN with a client's permissions
+CAPABILITY: Final = "ADDRESS-AUTHZ"
+IDENTITY: Final = "authenticated-identity"
+PERMISSIONS: Final = "address-authz"
+UNUSABLE: Final = "its sslProfile is of no use, or it was removed"
+
+
+class Relayer(Protocol):
+    """What is asked of workers.loop.pump.Relayer."""
+
+    def relay(self, place: int, on: bool) -> None: ...
+    def waiting(self, index: int, generation: int) -> bool: ...
+    def dial(
+        self,
+        place: int,
+        fd: int,
+        index: int,
+        generation: int,
+        host: str,
+        realm: str,
+        container: str,
+        properties: dict[str, Any],
+    ) -> Name | None: ...
+    def admit(self, index: int, generation: int, user: str) -> None: ...
+    def refuse(self, index: int, generation: int, for_now: bool) -> None: ...
+    def hang_up(self, index: int, generation: int) -> None: ...
+
+
+class Dialler(Protocol):
+    """What is asked of workers.loop.pump.Dialler."""
+
+    def add_place(self, *terms: *Terms) -> int: ...
+    def remove_place(self, place: int) -> None: ...
+    def end_round(self) -> None: ...
+
+
+class Protection(Protocol):
+    """What is asked of workers.control.guard.Guard. ``told``: rights of clients by connection."""
+
+    told: dict[int, Rights]
+
+    def protect(self, number: int, terms: ConnectorSetup) -> None: ...
+    def certificates_due(self, number: int) -> None: ...
+    def peer(self, index: int) -> str: ...
+    def count(self, name: str) -> None: ...
+
+
+class Logins(Protocol):
+    """What is asked of the logins: they are told of clients that log in as users of the router."""
+
+    def said(self, client: Name, mechanism: str, said: bytes) -> None: ...
+    def left(self, client: Name) -> None: ...
+
+
+class WordError(ValueError):
+    """What a service says of a client makes no sense."""
+
+
+class _Service:
+    """A listener's service, and the place in the pump that connections to it have."""
+
+    def __init__(self, setup: ServiceSetup, place: int | None, terms: ConnectorSetup) -> None:
+        self.setup, self.place, self.terms = setup, place, terms
+
+
+class _Exchange:
+    """One client's."""
+
+    def __init__(self, client: Name, peer: str, service: _Service, lookup: Lookup, now: float) -> None:
+        self.client, self.peer, self.service, self.began = client, peer, service, now
+        self.lookup: Lookup | None = lookup
+        self.addresses: list[Address] = []
+        self.over = False  # the client was let in or refused
+
+
+class Relays:
+    """All clients of one worker that services judge. ``identity`` is the router's name and version;
+    ``numbers`` are those of traced connections (workers.control.handler)."""
+
+    def __init__(
+        self,
+        dialler: Dialler,
+        guard: Protection,
+        identity: tuple[str, str],
+        numbers: dict[int, int],
+        clock: Callable[[], float] = time.monotonic,
+        look_up: Callable[[str, str], Lookup] = Lookup,
+    ) -> None:
+        self.relayer: Relayer
+        self.logins: Logins
+        self._dialler = dialler
+        self._guard = guard
+        self._identity = identity
+        self._numbers = numbers
+        self._clock = clock
+        self._look_up = look_up
+        self._services: dict[int, _Service] = {}  # by listener
+        self._waiting: list[_Exchange] = []  # whose lookup is not done
+        self._by_name: dict[Name, _Exchange] = {}
+
+    # ---- services ----
+
+    def change(self, listeners: Iterable[ListenerSetup]) -> None:
+        """These listeners' services judge clients from now on; exchanges under way go on."""
+        wanted = {one.number: one for one in listeners if one.service is not None}
+        for number, service in list(self._services.items()):
+            if number in wanted and _as_connector(wanted[number]) == service.terms:
+                del wanted[number]
+                continue
+            del self._services[number]
+            if service.place is not None:
+                self._dialler.remove_place(service.place)
+                service.place = None
+        for listener in wanted.values():
+            self._add(listener)
+
+    def _add(self, listener: ListenerSetup) -> None:
+        assert listener.service is not None
+        connector = _as_connector(listener)
+        service = self._services[listener.number] = _Service(listener.service, None, connector)
+        try:
+            service.place = self._dialler.add_place(*terms(connector))
+            self._guard.protect(service.place, connector)
+        except (ValueError, CertificateError) as error:
+            LOGGER.error("%s lets nobody in: %s", _named(service.setup), error)
+
+    def serve(self, place: int, listener: ListenerSetup) -> None:
+        """A listener's place in the pump: whether a service judges its clients."""
+        self.relayer.relay(place, listener.service is not None)
+
+    # ---- clients ----
+
+    def wanted(self, client: Name, listener: int) -> None:
+        """A client speaks SASL, and its listener has a service."""
+        service = self._services.get(listener)
+        if service is None:  # its listener has another one since it came, or none
+            self.relayer.refuse(*client, for_now=True)
+            return
+        lookup = self._look_up(service.setup.host, service.setup.port)
+        exchange = _Exchange(client, self._guard.peer(client[0]), service, lookup, self._clock())
+        self._waiting.append(exchange)
+        self._dialler.end_round()
+
+    def left(self, client: Name) -> None:
+        """A client is gone."""
+        self._guard.told.pop(client[0], None)
+        self.logins.left(client)
+
+    def wait(self, at_most: float) -> float:
+        """Seconds until `step` has something to do."""
+        return min(at_most, LOOK_SECONDS) if self._waiting else at_most
+
+    def step(self) -> None:
+        """Connect for those whose service has been looked up."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        for exchange in waiting:
+            found = exchange.lookup
+            if not self.relayer.waiting(*exchange.client):
+                continue
+            if found is None or not found.done:
+                self._waiting.append(exchange)
+            elif found.addresses:
+                exchange.addresses = list(found.addresses)
+                self._connect(exchange, "")
+            else:
+                self._fail(exchange, found.error)
+
+    def _connect(self, exchange: _Exchange, why: str) -> None:
+        """Try the next address; ``why`` the one before has failed."""
+        service = exchange.service
+        place = service.place
+        if place is None:
+            self._fail(exchange, UNUSABLE, for_now=False)
+            return
+        try:
+            if service.setup.tls is not None:
+                self._guard.protect(place, service.terms)
+                self._guard.certificates_due(place)
+            while exchange.addresses:
+                try:
+                    fd = begin(*exchange.addresses.pop(0))
+                except OSError as error:
+                    why = str(error)
+                    continue
+                self._dial(exchange, place, fd)
+                return
+        except CertificateError as error:
+            why = str(error)
+        self._fail(exchange, why)
+
+    def _dial(self, exchange: _Exchange, place: int, fd: int) -> None:
+        setup, (router, version) = exchange.service.setup, self._identity
+        properties = {"product": "routerd", "version": version}
+        name = self.relayer.dial(place, fd, *exchange.client, setup.host, setup.realm, router, properties)
+        if name is None:
+            os.close(fd)
+            self._fail(exchange, "this worker has no room for another connection")
+            return
+        self._by_name[name] = exchange
+
+    # ---- what the service says ----
+
+    def opened(self, name: Name, properties: Mapping[str, Any], offered: list[str]) -> None:
+        """The service has let a client in, and says who it is and what it may do."""
+        exchange = self._by_name[name]
+        self.relayer.hang_up(*name)
+        try:
+            user, rights = identity(properties), permissions(properties, offered)
+        except WordError as error:
+            self._fail(exchange, str(error))
+            return
+        if not self.relayer.waiting(*exchange.client):
+            return
+        exchange.over = True
+        if rights is not None:
+            self._guard.told[exchange.client[0]] = rights
+        self.relayer.admit(*exchange.client, user)
+        self._guard.count("auth_service_accepted")
+        LOGGER.info("%s has let %s in as %r", _named(exchange.service.setup), exchange.peer, user)
+
+    def ended(self, name: Name, decided: bool, faulty: bool, why: str, error: AmqpError | None) -> None:
+        """The connection to a service is gone. ``decided`` without ``why``: it has refused the client."""
+        exchange = self._by_name.pop(name)
+        self._numbers.pop(name[0], None)
+        if exchange.over:
+            return
+        if decided and (faulty or not why):
+            self._guard.count("auth_service_refused")
+            said = f"{exchange.peer}: {why}" if why else exchange.peer
+            LOGGER.info("%s has refused %s", _named(exchange.service.setup), said)
+        elif decided:
+            self._fail(exchange, why)
+        elif not self.relayer.waiting(*exchange.client):
+            LOGGER.debug("%s went before %s had an answer", exchange.peer, _named(exchange.service.setup))
+        elif self._clock() - exchange.began >= SERVICE_SECONDS:
+            self._fail(exchange, f"no answer within {SERVICE_SECONDS} s")
+        elif exchange.addresses and error is not None and error[0] == "proton:io":
+            self._connect(exchange, error[1])
+        else:
+            self._fail(exchange, ": ".join(error) if error else "it has closed the connection")
+
+    def _fail(self, exchange: _Exchange, why: str, *, for_now: bool = True) -> None:
+        """Nobody has decided about a client: it is refused."""
+        exchange.over = True
+        self._guard.count("auth_service_failed")
+        LOGGER.warning("%s: %s; %s is refused", _named(exchange.service.setup), why, exchange.peer)
+        self.relayer.refuse(*exchange.client, for_now=for_now)
+
+
+def identity(properties: Mapping[str, Any]) -> str:
+    """Whom a service says that a client is, in OPEN: a map with `sub`, or text; nobody without either."""
+    said = properties.get(IDENTITY)
+    if isinstance(said, dict):
+        said = said.get("sub")
+    if said is None:
+        return ""
+    if not isinstance(said, str):
+        raise WordError(f"its {IDENTITY} is neither text nor a map with sub")
+    return said
+
+
+def permissions(properties: Mapping[str, Any], offered: Iterable[str]) -> Rights | None:
+    """What a service says that a client may do, by address: `send`, `recv`. None: it says nothing of that."""
+    said = properties.get(PERMISSIONS)
+    if said is None and PERMISSIONS not in properties and CAPABILITY not in offered:
+        return None
+    if not isinstance(said, dict) or not all(isinstance(words, list) for words in said.values()):
+        raise WordError(f"its {PERMISSIONS} is no map from addresses to arrays of send and recv")
+    return Rights(
+        sources=[address for address, words in said.items() if "recv" in words],
+        targets=[address for address, words in said.items() if "send" in words],
+    )
+
+
+def _as_connector(listener: ListenerSetup) -> ConnectorSetup:
+    """What connections to a listener's service are like."""
+    service = listener.service
+    assert service is not None
+    return ConnectorSetup(
+        name=f"{service.name}@{service.host}:{service.port}/{service.realm}",
+        number=listener.number,
+        hosts=[],
+        max_frame_size=OPEN_BYTES,
+        idle_timeout_seconds=SERVICE_SECONDS,
+        sasl_mechanisms=listener.sasl_mechanisms,
+        tls=service.tls,
+    )
+
+
+def _named(service: ServiceSetup) -> str:
+    host = f"[{service.host}]" if ":" in service.host else service.host
+    return f"authentication service {service.name} ({host}:{service.port})"

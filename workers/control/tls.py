@@ -1,0 +1,248 @@
+"""TLS of listeners and connectors: certificates that are loaded, noticed when they change, turned into users.
+
+The engine says of a certificate only that it could not be used. `explain` finds out why; it is used before
+the router starts and when a changed certificate is not usable.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from shm.contract.security import TlsSetup
+
+SERVER = logging.getLogger("SERVER")
+
+# Letters of uidFormat: fields of the certificate's subject, digests of the certificate (engine.h).
+SUBJECT_FIELDS: Final = {"c": 0, "s": 1, "l": 2, "o": 3, "u": 4, "n": 5}
+DIGESTS: Final = {"1": 0, "2": 1, "5": 2}
+
+PROTOCOLS: Final = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+class Engine(Protocol):
+    """What is asked of workers.loop.pump.Security."""
+
+    def secure_listener(self, number: int, tls: dict[str, str | bool] | None) -> str | None: ...
+    def certificate_field(self, index: int, field: int) -> str | None: ...
+    def certificate_digest(self, index: int, algorithm: int) -> str | None: ...
+
+
+class CertificateError(Exception):
+    """Certificates that cannot be used: which file and why."""
+
+
+class PasswordError(ValueError):
+    """The password of a key cannot be found out; the text does not show it."""
+
+
+def unknown_protocols(text: str) -> list[str]:
+    """The words of a profile's protocols that name no version of TLS."""
+    return [word for word in re.split(r"[\s,;]+", text) if word and word not in PROTOCOLS]
+
+
+def password_of(text: str, *, of_key: bool = True) -> str:
+    """The password that a configured one stands for; ``literal:`` is said of a key only, as in qdrouterd.
+
+    Raises PasswordError."""
+    kind, colon, rest = text.partition(":")
+    if not colon or kind not in ("env", "file", "pass", *(["literal"] if of_key else [])):
+        return text
+    if kind == "env":
+        if rest not in os.environ:
+            raise PasswordError(f"there is no environment variable {rest}")
+        return os.environ[rest]
+    if kind == "file":
+        try:
+            return Path(rest).read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PasswordError(f"Unable to open password file {rest}, error: {_cause(error)}") from error
+    return rest
+
+
+def explain(tls: TlsSetup) -> tuple[str, str] | None:
+    """The attribute at fault and what is wrong with it, or None if OpenSSL can use the profile."""
+    for attribute, path in _files(tls):
+        try:
+            with open(path, "rb"):
+                pass
+        except (OSError, ValueError) as error:
+            return attribute, f"{path} cannot be read ({_cause(error)})"
+    try:
+        password = password_of(tls.password)
+    except PasswordError as error:
+        return "password", str(error)
+    return _refused(tls, password) or _mapping_refused(tls)
+
+
+def _refused(tls: TlsSetup, password: str) -> tuple[str, str] | None:
+    import ssl  # noqa: PLC0415 - large, and needed only where certificates are in question
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for attribute, path in (
+        ("certFile", tls.cert_file),
+        ("caCertFile", tls.ca_cert_file),
+        ("trustedCertsFile", tls.trusted_certs_file),
+    ):
+        if path and (why := _openssl(ssl.SSLError, lambda path=path: context.load_verify_locations(path))):  # type: ignore[misc]  # mypy has no lambda defaults
+            return attribute, f"{path} holds no certificate that can be used ({why})"
+    key = tls.private_key_file or tls.cert_file
+    if tls.cert_file and (
+        why := _openssl(
+            ssl.SSLError, lambda: context.load_cert_chain(tls.cert_file, key, lambda: password or " ")
+        )
+    ):
+        if "MISMATCH" in why:
+            return "privateKeyFile", f"{key} is not the key of the certificate {tls.cert_file}"
+        need = "is the password right?" if tls.password else "is a password needed?"
+        return "privateKeyFile", f"{key} holds no key that can be used ({why}); {need}"
+    if tls.ciphers and (why := _openssl(ssl.SSLError, lambda: context.set_ciphers(tls.ciphers))):
+        return "ciphers", f"OpenSSL knows none of them ({why})"
+    return None
+
+
+def _openssl(refusal: type[OSError], attempt: Callable[[], None]) -> str | None:
+    try:
+        attempt()
+    except refusal as error:
+        reason = getattr(error, "reason", None) or str(error)
+        return str(reason).partition(" (_ssl.c")[0]
+    return None
+
+
+def _mapping_refused(tls: TlsSetup) -> tuple[str, str] | None:
+    if tls.uid_name_mapping_file:
+        try:
+            _read_mapping(tls.uid_name_mapping_file)
+        except ValueError as error:
+            return "uidNameMappingFile", f"{tls.uid_name_mapping_file}: {error}"
+    return None
+
+
+def _read_mapping(path: str) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, str])
+    except OSError as error:
+        raise ValueError(f"cannot be read ({_cause(error)})") from error
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"is no JSON object from names to names ({error})") from error
+
+
+def _files(tls: TlsSetup) -> list[tuple[str, str]]:
+    named = [
+        ("certFile", tls.cert_file),
+        ("privateKeyFile", tls.private_key_file),
+        ("caCertFile", tls.ca_cert_file),
+        ("trustedCertsFile", tls.trusted_certs_file),
+        ("uidNameMappingFile", tls.uid_name_mapping_file),
+    ]
+    return [(attribute, path) for attribute, path in named if path]
+
+
+def _cause(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+class Certificates:
+    """The TLS of one worker's listening sockets and connectors, by the pump's number of each."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._tls: dict[int, TlsSetup] = {}
+        self._stamps: dict[int, Stamp] = {}
+        self._names: dict[str, dict[str, str]] = {}
+
+    def set(self, number: int, tls: TlsSetup | None) -> None:
+        """Secure a listening socket or connector, or make it plain. Raises CertificateError, and nothing has
+        changed then."""
+        if tls is None:
+            self._tls.pop(number, None)
+            self._engine.secure_listener(number, None)
+            return
+        before = self._tls.get(number)
+        if tls == before:
+            return
+        self._tls[number] = tls
+        self._stamps[number] = _stamp(tls)
+        if why := self._load(number, tls):
+            if before is not None:
+                self._tls[number] = before
+            else:
+                del self._tls[number]
+            raise CertificateError(why)
+
+    def refresh(self, number: int) -> str | None:
+        """Take changed files into use. Returns why that failed, once for each change; "" if it was done."""
+        tls = self._tls[number]
+        stamp = _stamp(tls)
+        if stamp == self._stamps[number]:
+            return None
+        self._stamps[number] = stamp
+        return self._load(number, tls) or ""
+
+    def _load(self, number: int, tls: TlsSetup) -> str | None:
+        try:
+            password = password_of(tls.password)
+            if tls.uid_name_mapping_file:
+                self._names[tls.uid_name_mapping_file] = _read_mapping(tls.uid_name_mapping_file)
+        except ValueError as error:
+            return f"sslProfile {tls.profile}: {error}"
+        refused = self._engine.secure_listener(number, _for_engine(tls, password))
+        if refused is None:
+            return None
+        attribute, why = explain(tls) or (refused, "refused by the AMQP engine")
+        return f"sslProfile {tls.profile}: {attribute}: {why}"
+
+    def user(self, number: int, index: int) -> str:
+        """The user name that uidFormat makes of a client's certificate; empty without either."""
+        tls = self._tls.get(number)
+        if tls is None or not is_uid_format(tls.uid_format):
+            return ""
+        parts = [self._part(index, letter) for letter in tls.uid_format]
+        user = ";".join(part for part in parts if part)
+        return self._names.get(tls.uid_name_mapping_file, {}).get(user, user)
+
+    def _part(self, index: int, letter: str) -> str | None:
+        if letter in DIGESTS:
+            return self._engine.certificate_digest(index, DIGESTS[letter])
+        return self._engine.certificate_field(index, SUBJECT_FIELDS[letter])
+
+
+def is_uid_format(text: str) -> bool:
+    """Whether a uidFormat has known letters only; another one is as none (qdrouterd's rule)."""
+    return bool(text) and set(text) <= SUBJECT_FIELDS.keys() | DIGESTS.keys()
+
+
+def _for_engine(tls: TlsSetup, password: str) -> dict[str, str | bool]:
+    trusted = tls.trusted_certs_file or tls.ca_cert_file
+    return {
+        "certificate": tls.cert_file,
+        "key": tls.private_key_file or tls.cert_file,
+        "password": password,
+        "authorities": trusted,
+        "announced": trusted,
+        "protocols": tls.protocols,
+        "ciphers": tls.ciphers,
+        "required": tls.required,
+        "verify": tls.verify,
+        "client": tls.client,
+    }
+
+
+def _stamp(tls: TlsSetup) -> Stamp:
+    """What changes when one of the files is replaced or written."""
+    return tuple(_stat(path) for _, path in _files(tls))
+
+
+def _stat(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -1,0 +1,1 @@
+"""Connections of protocols that frame messages without AMQP."""

@@ -1,0 +1,82 @@
+"""Connections without an engine (plain.h): what Python is told of them, and what it asks of all of them."""
+
+
+cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *k, void *obj) except -1:
+    """Tell the protocol's handler. False: the event is like that of others."""
+    cdef frame_seen *seen
+    cdef message_seen *message
+    handler = pump.plain[c.plain.speaks.number]
+    if event == EV_PLAIN_OPEN:
+        if not pump.p.away:   # otherwise it is told with the others: tell_all()
+            c.known = True
+            handler.opened(index, c.slot.generation)
+        return True
+    if event == EV_ROUTE_SENDER:
+        handler.asked(index, pool_index(&pump.p.links, k), k.slot.generation)
+        return True
+    if event == EV_CONNECTION_GONE:
+        handler.gone(index, c.slot.generation, c.opened, text(c.plain.why))
+        return True
+    if event == EV_TRACE:
+        seen = <frame_seen *> obj
+        handler.frame(index, seen.sent, seen.length, seen.head[:seen.head_length], seen.payload[:seen.payload_length], c.trace == TRACE_ON)
+        return True
+    if event == EV_MESSAGE:
+        message = <message_seen *> obj
+        handler.message(index, pool_index(&pump.p.links, k), message.sent, message.bytes[:message.length])
+        return True
+    return False
+
+
+cdef class PlainTransport:
+    """The native side of one pump's connections of one protocol. ``handler`` is told ``opened(index, generation)``, ``gone(index,
+    generation, opened, why)``, and of what a new core is to be told: ``present(index, generation)``, then ``link_present(link)``. What is to be
+    logged comes as ``frame(index, sent, length, head, payload, asked)``, of the payload its beginning, and as ``message(index, link, sent,
+    beginning)``."""
+
+    cdef Pump pump
+
+    def __cinit__(self, Pump pump, handler):
+        self.pump = pump
+
+    def dial(self, int place, int fd):
+        """A connection on a socket that is being connected, from now on the pump's. Returns its (index, generation); None: there is
+        no room."""
+        cdef wconn *c
+        self.pump.listener(place)
+        self.pump.p.now_ms = clock_ns() // 1000000
+        c = plain_new(&self.pump.p, fd, place, True)
+        return None if c == NULL else (pool_index(&self.pump.p.conns, c), c.slot.generation)
+
+    def attach(self, uint32_t index, uint32_t number, int which):
+        """A link of an open connection: 0 to its table, 1 to anywhere, 2 from its endpoint's address, 3 from its own. Returns (index,
+        generation, capacity); None: there is no room."""
+        cdef wconn *c = <wconn *> pool_at(&self.pump.p.conns, index)
+        cdef wlink *k = plain_link(&self.pump.p, c, which >= 2)
+        if k == NULL:
+            return None
+        c.plain.number = number
+        if which == 0: c.plain.data = k
+        elif which == 1: c.plain.other = k
+        elif which == 2: c.plain.out = k
+        else: c.plain.back = k
+        return pool_index(&self.pump.p.links, k), k.slot.generation, k.capacity
+
+    def link_open(self, uint32_t index, uint32_t generation, bint keyed):
+        """The core has let a link in."""
+        cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
+        if k != NULL:
+            k.open, k.keyed = True, keyed
+            mark_dirty(&self.pump.p, k.conn)
+
+    def close(self, uint32_t index, uint32_t generation):
+        """End a connection."""
+        close_connection(self.pump, <wconn *> pool_find2(&self.pump.p.conns, index, generation), None)
+
+    def end_round(self):
+        """Let `Pump.run` come back after this turn."""
+        self.pump.p.woken = True
+
+
+include "../rmr/rmr.pxi"
+include "../ockam/ockam.pxi"

@@ -1,0 +1,1 @@
+"""The worker's turn, and the glue between C and Python."""

@@ -1,0 +1,303 @@
+"""The pump's C11 headers and the system calls the glue needs."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from workers.loop.libproton cimport pn_collector_t, pn_connection_t, pn_link_t, pn_session_t, pn_ssl_domain_t, pn_terminus_t, pn_transport_t
+
+cdef extern from "semaphore.h" nogil:
+    ctypedef struct sem_t:
+        pass
+    sem_t *sem_open(const char *name, int oflag)
+    int sem_close(sem_t *sem)
+
+cdef extern from "sys/epoll.h" nogil:
+    int epoll_create1(int flags)
+    int epoll_ctl(int epfd, int op, int fd, epoll_event *event)
+    int EPOLL_CLOEXEC
+    int EPOLL_CTL_ADD
+    unsigned int EPOLLIN
+    ctypedef union epoll_data_t:
+        uint64_t u64
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+
+cdef extern from "workers/loop/loop.h" nogil:
+    bint terminus_there(pn_terminus_t *)
+    uint32_t ROUTERD_NIL, SLOT_USED
+    uint32_t CONTROL_RESERVE
+    uint32_t MAX_CONNECTIONS, MAX_LINKS, MAX_DELIVERIES, MAX_LISTENERS
+    int EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED
+    int EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_PLAIN_OPEN
+    int EV_ROUTE_SENDER, EV_RELAY
+    int ROUTE_REASONS
+    int TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF
+    int DIGEST_MESSAGES, DIGEST_TRANSACTIONS
+    uint64_t EPOLL_DOORBELL, EPOLL_WAKE
+    int A_CONTROL
+    int N_ACCEPTING, N_BAD_RECORDS
+    ctypedef struct slot_head:
+        uint32_t next_free
+        uint32_t generation
+    ctypedef struct pool:
+        uint32_t used, high
+    ctypedef struct plain_conn:
+        wlink *data
+        wlink *other
+        wlink *out
+        wlink *back
+        uint32_t number
+        const char *why
+        const plain_protocol *speaks
+        uint8_t *name
+        uint16_t name_length
+        uint8_t name_type
+    ctypedef struct plain_protocol:
+        uint8_t number
+    ctypedef struct plain_terms:
+        const plain_protocol *speaks
+        uint32_t most
+    const plain_protocol rmr_protocol
+    const plain_protocol ockam_protocol
+    ctypedef struct ockam_terms:
+        plain_terms plain
+        uint8_t framing
+        uint32_t reach_count
+        uint8_t *reach
+    uint8_t OCKAM_CBOR, OCKAM_BARE
+    void ockam_greet(native_pump *, wconn *)
+    ctypedef struct rmr_terms:
+        plain_terms plain
+        char address[1024]
+        char control[1024]
+        char back[1024]
+        uint32_t address_length, control_length, back_length
+        char source[64]
+        uint64_t nonce
+        uint8_t key[16]
+        uint8_t reply
+        bint replies
+    uint32_t RMR_ADDRESS_MAX, RMR_NUMBER
+    ctypedef struct relay_said:
+        char *start
+        size_t size
+    ctypedef struct relay:
+        wconn *up
+        int state
+        bint local
+        char mechanism[64]
+        relay_said client
+        const char *why
+        bint faulty
+    int RELAY_DECIDED
+    void relay_admit(relay *, const char *)
+    void relay_refuse(relay *, int, const char *)
+    void relay_question(relay *, const char *, size_t)
+    void relay_dialled(relay *, wconn *, const char *)
+    ctypedef struct wconn:
+        slot_head slot
+        pn_connection_t *engine
+        pn_transport_t *transport
+        int fd
+        uint16_t listener
+        bint opened
+        bint known
+        bint failed
+        int64_t deadline
+        char *user
+        bint secured
+        uint8_t trace
+        bint dialled
+        plain_conn *plain
+        relay *relay
+        bint messages_logged
+        uint64_t max_message
+        uint32_t window, max_sessions
+        uint8_t heeded, annotations
+    ctypedef struct route_stop:
+        const uint8_t *at
+        uint16_t length
+        uint8_t type
+    ctypedef struct route_sources:
+        uint64_t bits[4]
+    ctypedef struct route_source:
+        route_sources names
+        bint foreign
+    ctypedef struct route_entry:
+        uint32_t worker
+    ctypedef struct route_worker:
+        uint64_t in_ "in"
+        uint64_t out
+        uint64_t refused[19]
+    ctypedef struct route_table:
+        uint32_t worker_count, entry_count
+        route_worker *worker
+        route_entry *entry
+    ctypedef struct route_sender:
+        uint32_t epoch, entry
+        bint off, anonymous, trunk, limited
+        uint8_t *reach
+        route_source source
+    ctypedef struct route_engine:
+        route_table *table
+        void *self
+        int (*scope)(void *, uint32_t, const route_stop *, uint8_t *, uint32_t) noexcept
+        uint8_t *(*change)(void *, uint32_t, const uint8_t *, size_t, size_t *) noexcept
+    bint route_engine_open(route_engine *)
+    void route_engine_close(route_engine *)
+    void route_engine_set(route_engine *, route_table *)
+    route_table *route_table_load(const uint8_t *, size_t)
+    const route_entry *route_find(const route_table *, const route_stop *)
+    ctypedef struct wlink:
+        route_sender sender
+        slot_head slot
+        pn_link_t *engine
+        wconn *conn
+        uint32_t capacity
+        bint outgoing
+        bint open
+        bint known
+        bint ours
+        bint routed
+        bint keyed, loose
+        bint plain
+        int32_t credit
+        uint32_t asked
+        uint64_t order
+    ctypedef struct win:
+        pass
+    ctypedef struct wout:
+        pass
+    ctypedef struct annotations_self:
+        char id[255]
+        uint8_t length
+    uint32_t ANNOTATIONS_ID_MAX
+    uint8_t ANNOTATIONS_NONE, ANNOTATIONS_MAP, ANNOTATIONS_SECTION, ANNOTATIONS_SKUPPER
+    uint8_t annotations_form_bit(int)
+    ctypedef struct wlistener:
+        int fd
+        uint32_t config
+        bint armed
+        bint dials, relays, hands_over
+        char offered[256]
+        uint32_t max_frame, idle_timeout_ms, handshake_ms, link_capacity, window
+        uint16_t channel_max
+        bint authenticate, encrypt
+        char mechanisms[256]
+        pn_ssl_domain_t *tls
+        plain_terms *plain
+    ctypedef struct routerd_record:
+        uint8_t type
+        uint8_t arena
+        uint32_t link
+        uint32_t link_gen
+        uint32_t block
+        uint32_t state
+        uint32_t credit
+        uint64_t time
+    ctypedef struct arena_view:
+        uint32_t small_count, large_count
+    ctypedef struct arena_owner:
+        uint32_t free_count[2]
+    ctypedef struct routerd_outbox:
+        size_t waiting
+        bint failed
+    ctypedef struct routerd_consumer:
+        pass
+    ctypedef struct routerd_doorbell:
+        pass
+    ctypedef struct routerd_ring:
+        pass
+    ctypedef struct stats_page:
+        uint32_t pid
+    ctypedef void (*pump_callback)(void *, int, wconn *, wlink *, void *, const routerd_record *) noexcept
+    ctypedef struct native_pump "pump":
+        route_engine *routes
+        uint32_t index, workers
+        arena_owner arena
+        arena_view views[65]
+        routerd_outbox actions
+        routerd_consumer work
+        routerd_doorbell *own_bell
+        routerd_doorbell *core_bell
+        sem_t *core_semaphore
+        int doorbell_fd, epoll_fd, wake_fd
+        stats_page *stats
+        stats_page *others[64]
+        pool conns, links, ins, outs
+        pn_collector_t *collector
+        wlistener listeners[512]
+        uint32_t listener_count, dirty_first, stalled_first, low_small, low_large, reserve
+        bint accepting, withhold, woken, paused, away
+        uint8_t digests
+        int64_t now_ms
+        uint64_t busy_poll_ns
+        uint32_t unsettled
+        annotations_self identity
+        pump_callback on_event
+        void *self
+    bint pool_open(pool *, size_t, uint32_t)
+    void pool_close(pool *)
+    void *pool_at(const pool *, uint32_t)
+    uint32_t pool_index(const pool *, const void *)
+    void *pool_find2(const pool *, uint32_t, uint32_t)
+    bint arena_attach(arena_view *, void *, size_t)
+    bint arena_own(arena_owner *, const arena_view *)
+    void arena_disown(arena_owner *)
+    bint outbox_attach(routerd_outbox *, routerd_ring *)
+    bint ring_consume(routerd_consumer *, routerd_ring *)
+    routerd_record *outbox_post(routerd_outbox *)
+    bint payload_store(native_pump *, const void *, size_t, routerd_record *)
+    ssize_t payload_load(const native_pump *, uint8_t, uint32_t, uint8_t *, size_t)
+    wconn *plain_new(native_pump *, int, uint16_t, bint)
+    wlink *plain_link(native_pump *, wconn *, bint)
+    void plain_close(native_pump *, wconn *, const char *)
+    wlink *link_new(native_pump *, wconn *, pn_link_t *)
+    void egress_flow(native_pump *, wlink *)
+    void link_free(native_pump *, wlink *)
+    void link_lost(native_pump *, wlink *, int)
+    void listeners_arm(native_pump *, bint)
+    void listener_arm(native_pump *, wlistener *, bint)
+    wlistener *listener_new(native_pump *)
+    bint websocket_door(int)
+    void listener_close(native_pump *, wlistener *)
+    wlistener *dial_place(native_pump *)
+    wconn *dial(native_pump *, int, uint16_t, const char *, const char *, const char *)
+    pn_session_t *dial_session(wconn *, uint32_t)
+    bint dial_taken(wconn *, uint32_t, const char *, bint)
+    bint blocks_left(const native_pump *)
+    void publish_actions(native_pump *)
+    void pump_leave(native_pump *)
+    bint pump_return(native_pump *, routerd_ring *, routerd_ring *)
+    void pump_present(native_pump *)
+    int away_credit(wlink *)
+    void look_at_all(native_pump *, uint64_t)
+    void look_links(native_pump *, const char *, size_t, uint64_t, char *)
+    void away_told(native_pump *, wlink *)
+    void mark_dirty(native_pump *, wconn *)
+    void pressure_check(native_pump *)
+    void security_peer(const wconn *, char *, size_t)
+    void conn_broken(native_pump *, wconn *)
+    ctypedef struct message_seen:
+        bint sent
+        uint32_t length
+        uint8_t *bytes
+    ctypedef struct frame_seen:
+        bint sent
+        uint32_t length, head_length, payload_length
+        const uint8_t *head
+        const uint8_t *payload
+    void trace_all(native_pump *, bint)
+    void trace_apply(native_pump *, wconn *)
+    void stats_set(stats_page *, uint32_t, uint64_t)
+    void stats_add(stats_page *, uint32_t, uint64_t)
+    void pump_run(native_pump *, int64_t)
+    int64_t clock_ns()
+    size_t LAYOUT_CORE_DOORBELL
+    size_t layout_worker_doorbell(uint32_t)
+    size_t layout_stats(uint32_t)
+    ctypedef struct layout_control:
+        pass
+    uint32_t layout_next_connection(layout_control *)
+    size_t layout_action_ring(uint32_t)
+    size_t layout_work_ring(uint32_t)

@@ -1,0 +1,400 @@
+# cython: language_level=3, freethreading_compatible=False
+"""The worker's pump: what it does stands in the C11 headers (pump.h and those it names); this file is the glue.
+
+Import workers.engine and call load() first.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset, strncpy
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+
+import os
+
+from workers.loop.libproton cimport *
+from workers.loop.machine cimport *
+
+cdef enum:
+    PAYLOAD_LIMIT = 1 << 20
+    VALUE_DEPTH = 8           # of lists and maps in a peer's properties
+
+include "../amqp/values.pxi"
+include "../amqp/annotations.pxi"
+
+
+cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r) noexcept with gil:
+    cdef Pump pump = <Pump> self
+    try:
+        contained(pump, event, c, k, obj, r)
+    except BaseException as error:   # carried to the caller of run(): nothing may unwind through native frames
+        if pump.error is None:
+            pump.error = error
+        pump.p.woken = True
+
+
+cdef class Pump(AnnotatingPump):
+    """The native side of a worker.
+
+    ``handler`` is called for everything that is not per message: ``connection_open(connection, generation)``,
+    ``connection_close(…)``, ``connection_gone(connection, generation, opened, error, host)``, ``attach(…)``,
+    ``link_lost(connection, link, generation, error)``, ``control(kind, payload)`` and ``accept_failed(listener)``. ``segments`` is a
+    shm.segment.Segments and must outlive the pump.
+    """
+
+    cdef object handler, relays, segments, error
+    cdef list plain
+    cdef layout_control *control
+
+    def __cinit__(self, segments, handler, int index, int workers, int doorbell_fd, int wake_fd, int busy_poll_us, uint32_t most_links=MAX_LINKS):
+        cdef uintptr_t control = segments.address("control")
+        cdef uintptr_t rings = segments.address("rings"), base
+        cdef size_t size
+        cdef epoll_event e
+        memset(&self.p, 0, sizeof(self.p))
+        self.segments = segments
+        self.control = <layout_control *> control
+        self.handler = handler
+        self.plain = [None, None]           # by number of their protocol
+        self.p.index = index
+        self.p.workers = workers
+        for i in range(workers + 1):
+            base = segments.address(f"arena-{i}")
+            size = segments.size(f"arena-{i}")
+            if not arena_attach(&self.p.views[i], <void *> base, size):
+                raise ValueError(f"shared memory arena-{i} is not an arena of this version; restart the router")
+        for i in range(workers):
+            self.p.others[i] = <stats_page *> (control + layout_stats(i))
+        self.p.stats = self.p.others[index]
+        self.p.own_bell = <routerd_doorbell *> (control + layout_worker_doorbell(index))
+        self.p.core_bell = <routerd_doorbell *> (control + LAYOUT_CORE_DOORBELL)
+        if (not outbox_attach(&self.p.actions, <routerd_ring *> (rings + layout_action_ring(index)))
+                or not ring_consume(&self.p.work, <routerd_ring *> (rings + layout_work_ring(index)))):
+            raise ValueError("the rings in shared memory make no sense; restart the router")
+        name = segments.names.semaphore.encode()
+        self.p.core_semaphore = sem_open(name, 0)
+        if self.p.core_semaphore == NULL:
+            raise OSError(f"cannot open the core's semaphore {name!r}")
+        if (not pool_open(&self.p.conns, sizeof(wconn), MAX_CONNECTIONS) or not pool_open(&self.p.links, sizeof(wlink), most_links)
+                or not pool_open(&self.p.ins, sizeof(win), MAX_DELIVERIES) or not pool_open(&self.p.outs, sizeof(wout), MAX_DELIVERIES)
+                or not arena_own(&self.p.arena, &self.p.views[index])):
+            raise MemoryError("no address space for the worker's tables")
+        self.p.collector = pn_collector()
+        self.p.dirty_first = self.p.stalled_first = ROUTERD_NIL
+        self.p.low_small = self.p.views[index].small_count // 16
+        self.p.low_large = self.p.views[index].large_count // 16
+        self.p.reserve = max(CONTROL_RESERVE, self.p.low_small)
+        self.p.busy_poll_ns = <uint64_t> busy_poll_us * 1000
+        self.p.doorbell_fd, self.p.wake_fd = doorbell_fd, wake_fd
+        self.p.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
+        if self.p.epoll_fd < 0:
+            raise OSError("epoll_create1 failed: too many open files?")
+        e.events = EPOLLIN
+        for fd, kind in ((doorbell_fd, EPOLL_DOORBELL), (wake_fd, EPOLL_WAKE)):
+            e.data.u64 = <uint64_t> kind << 60
+            if epoll_ctl(self.p.epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0:
+                raise OSError(f"epoll_ctl failed for descriptor {fd}")
+        self.p.on_event = on_event
+        self.p.self = <void *> self
+
+    def __dealloc__(self):
+        if self.p.core_semaphore != NULL:
+            sem_close(self.p.core_semaphore)
+        if self.p.epoll_fd > 0:
+            os.close(self.p.epoll_fd)
+        arena_disown(&self.p.arena)
+        pool_close(&self.p.conns)
+        pool_close(&self.p.links)
+        pool_close(&self.p.ins)
+        pool_close(&self.p.outs)
+
+    # ---- set-up ----
+
+    def add_listener(self, int fd, *terms):
+        """A listening socket shared with the other workers, from now on the pump's. Returns its place.
+
+        ``terms``: number (it comes back in connection_open), largest frame, highest channel, idle timeout and
+        handshake timeout (ms), link capacity, session window (frames), authenticate, SASL mechanisms.
+        """
+        cdef wlistener *l = listener_new(&self.p)
+        if l == NULL:
+            raise ValueError(f"more than {MAX_LISTENERS} listening sockets")
+        l.fd = -1
+        listener_terms(l, terms)
+        l.fd = fd
+        l.hands_over = websocket_door(fd)
+        listener_arm(&self.p, l, self.p.accepting and not self.p.paused)
+        return l - self.p.listeners
+
+    def change_listener(self, int place, *terms):
+        """Other terms for new connections, and for new links and sessions of those there are."""
+        listener_terms(self.listener(place), terms)
+
+    def remove_listener(self, int place):
+        """Close the socket; its connections stay."""
+        listener_close(&self.p, self.listener(place))
+
+    cdef wlistener *listener(self, int place) except NULL:
+        if not 0 <= place < <int> self.p.listener_count:
+            raise ValueError(f"there is no listening socket {place}")
+        return &self.p.listeners[place]
+
+    def accept(self, bint accepting):
+        """Take new connections, or stop taking them."""
+        if not accepting:
+            listeners_arm(&self.p, False)
+        self.p.accepting = accepting
+        listeners_arm(&self.p, accepting)
+        stats_set(self.p.stats, N_ACCEPTING, accepting)
+        pressure_check(&self.p)             # the free blocks are known from the start
+
+    def withhold_credit(self):
+        """Grant no more credit: senders come to rest (orderly stop)."""
+        self.p.withhold = True
+
+    # ---- running ----
+
+    def run(self, double seconds):
+        """Serve for at most ``seconds``, or until the control socket is readable. Raises what a handler raised."""
+        cdef int64_t until = clock_ns() // 1000000 + <int64_t> (seconds * 1000)
+        with nogil:
+            pump_run(&self.p, until)
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        if self.p.actions.failed:
+            raise MemoryError("out of memory: an action for the core was lost")
+
+    @property
+    def connections(self):
+        return self.p.conns.used
+
+    @property
+    def unsettled(self):
+        """Deliveries in and out that are not settled."""
+        return self.p.unsettled
+
+    cdef dispatch(self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
+        cdef uint32_t index = pool_index(&self.p.conns, c) if c != NULL else 0
+        if c != NULL and c.plain != NULL and plain_dispatch(self, event, index, c, k, obj): return
+        if c != NULL and c.relay != NULL and relay_dispatch(self, event, index, c): return
+        if event == EV_CONTROL:
+            payload = self.payload(r)
+            if payload is None or not self.handler.control(r.state, payload):
+                stats_add(self.p.stats, N_BAD_RECORDS, 1)
+        elif event == EV_ATTACH:
+            self.attach(c, <pn_link_t *> obj)
+        elif event == EV_DETACH or event == EV_LINK_LOST:
+            error = condition(pn_link_remote_condition(k.engine)) if event == EV_DETACH else None
+            if k.asked:
+                self.handler.link_refused(k.asked, error)
+            else:
+                closed = event == EV_DETACH and pn_link_state(k.engine) & PN_REMOTE_CLOSED != 0
+                self.handler.link_lost(pool_index(&self.p.links, k), k.slot.generation, error, closed, event == EV_LINK_LOST)
+        elif event == EV_ATTACHED:
+            self.tell(k)
+            k.asked = 0
+        elif event == EV_CONNECTION_OPEN:
+            self.handler.connection_open(index, c.slot.generation)
+        elif event == EV_CONNECTION_CLOSE:
+            self.handler.connection_close(index, c.slot.generation, condition(pn_connection_remote_condition(c.engine)))
+        elif event == EV_CONNECTION_GONE:
+            self.handler.connection_gone(index, c.slot.generation, c.opened, condition(pn_transport_condition(c.transport)))
+        elif event == EV_ACCEPT_FAILED: self.handler.accept_failed((<wlistener *> obj).config)
+        elif event == EV_CERTIFICATES: self.handler.certificates_due(<wlistener *> obj - self.p.listeners)
+        elif event == EV_TRACE: self.handler.trace(index, text(<const char *> obj), c.trace == TRACE_ON)
+        elif event == EV_MESSAGE: self.message(index, k, <message_seen *> obj)
+        elif event == EV_ROUTE_SENDER: self.handler.senders.asked(index, pool_index(&self.p.links, k), k.slot.generation, k.ours, target_of(k.engine))
+        elif event == EV_SESSION_DENIED: self.handler.session_denied(index, c.slot.generation)
+        elif event == EV_MESSAGE_REFUSED: self.handler.message_refused(index, text(<const char *> obj))
+        elif event == EV_MESSAGE_DENIED: self.handler.message_denied(index, c.slot.generation)
+
+    cdef message(self, uint32_t index, wlink *k, message_seen *m):
+        self.handler.tracing.messages.seen(index, text(pn_link_name(k.engine)), m.sent, m.bytes[:m.length])
+
+    cdef bytes payload(self, const routerd_record *r):
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, PAYLOAD_LIMIT)
+        cdef ssize_t n = payload_load(&self.p, r.arena, r.block, <uint8_t *> <char *> out, PAYLOAD_LIMIT)
+        return None if n < 0 else out[:n]
+
+    cdef attach(self, wconn *c, pn_link_t *engine):
+        cdef wlink *k = link_new(&self.p, c, engine)
+        if k == NULL:
+            self.handler.guard.without_room(self.handler.peers.get(pool_index(&self.p.conns, c), "?"), text(pn_link_name(engine)))
+            self.refuse(engine, "amqp:resource-limit-exceeded", "this router has no room for another link")
+            mark_dirty(&self.p, c)
+        elif c.known and not self.p.away:   # otherwise it is told with the others: present()
+            self.tell(k)
+
+    cdef refuse(self, pn_link_t *engine, str name, str description):
+        """AMQP 2.6.3: attach with a null terminus, then detach with the error."""
+        pn_link_open(engine)
+        set_condition(pn_link_condition(engine), name, description)
+        pn_link_close(engine)
+
+    # ---- a dead core, a new core ----
+
+    def leave(self) -> None:
+        """The core is dead: end what was on its way through it, and keep the connections and links."""
+        pump_leave(&self.p)
+        unask(&self.p)
+
+    def come_back(self) -> None:
+        """A new core is there, with empty rings and no block in use; ``present`` until that is True."""
+        cdef uintptr_t rings = self.segments.address("rings")
+        if self.p.away and not pump_return(&self.p, <routerd_ring *> (rings + layout_action_ring(self.p.index)),
+                                           <routerd_ring *> (rings + layout_work_ring(self.p.index))):
+            raise MemoryError("the worker cannot begin anew with the new core: no memory, or broken rings")
+
+    def present(self) -> bool:
+        """Tell the new core of connections, then of links. False: blocks ran out, call again when the core has read some."""
+        done = tell_all(self)
+        publish_actions(&self.p)
+        return done
+
+    def go_on(self) -> None:
+        """The new core knows the links of all workers: messages flow."""
+        pump_present(&self.p)
+
+    cdef tell(self, wlink *k):
+        """Ask the core for an attach; of a link that is open: say what it is. Of a link that we asked for, the terminus at the peer
+        counts, with the capabilities that we asked for, of others the one here."""
+        cdef pn_link_t *engine = k.engine
+        cdef pn_terminus_t *t = pn_link_remote_source(engine) if k.outgoing != k.ours else pn_link_remote_target(engine)
+        cdef pn_terminus_t *wished = t if not k.ours else pn_link_target(engine) if k.outgoing else pn_link_source(engine)
+        cdef const char *address = pn_terminus_get_address(t)
+        if k.open and not k.ours:
+            address = pn_terminus_get_address(pn_link_source(engine) if k.outgoing else pn_link_target(engine))
+        k.known = True
+        self.handler.attach(
+            pool_index(&self.p.conns, k.conn), pool_index(&self.p.links, k), k.slot.generation, text(pn_link_name(engine)), k.outgoing,
+            None if address == NULL else text(address), pn_terminus_is_dynamic(t), pn_terminus_get_type(t) == PN_COORDINATOR,
+            symbols(pn_terminus_capabilities(wished)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity,
+            k.open and not k.asked, 0 if k.outgoing or not k.open else away_credit(k), k.asked, k.ours, k.routed, termini(engine),
+            <uintptr_t> pn_link_session(engine))
+
+    # ---- what the handler asks for ----
+
+    def next_connection(self):
+        """A number for a connection, unique in the router."""
+        return layout_next_connection(self.control)
+
+    def look(self, uint64_t now):
+        """See which receivers have credit at this time of CLOCK_MONOTONIC, nanoseconds; to be called now and then."""
+        look_at_all(&self.p, now)
+
+    def links_seen(self, bytes links not None, uint64_t now):
+        """What shm.payloads.Seen says of the links of a Look."""
+        cdef bytes seen = bytes(len(links) // 8 * 16)
+        look_links(&self.p, links, len(links) // 8, now, PyBytes_AS_STRING(seen))
+        return seen
+
+    def connection_info(self, uint32_t index):
+        """(container, hostname, user, SASL mechanism, properties, offered capabilities, number of its listener or connector)."""
+        cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
+        cdef pn_sasl_t *sasl = pn_sasl(c.transport)
+        return (text(pn_connection_remote_container(c.engine)), text(pn_connection_remote_hostname(c.engine)),
+                text(pn_transport_get_user(c.transport)), text(pn_sasl_get_mech(sasl)), properties_of(pn_connection_remote_properties(c.engine)),
+                symbols(pn_connection_remote_offered_capabilities(c.engine)), self.p.listeners[c.listener].config)
+
+    def connection_open(self, uint32_t index, str container, list capabilities, dict properties):
+        """Say OPEN, or answer the peer's. Properties are as JSON has them; whole numbers are sent as AMQP int."""
+        cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
+        cdef bytes b = container.encode()
+        pn_connection_set_container(c.engine, b)
+        put_symbols(pn_connection_offered_capabilities(c.engine), capabilities)
+        put_symbols(pn_connection_desired_capabilities(c.engine), capabilities)
+        put_map(pn_connection_properties(c.engine), properties, True)
+        pn_connection_open(c.engine)
+        mark_dirty(&self.p, c)
+
+    def connection_close(self, uint32_t index, uint32_t generation, error=None):
+        """Close a connection with an AMQP error (name, description), or without. A peer that does not follow loses it."""
+        close_connection(self, <wconn *> pool_find2(&self.p.conns, index, generation), error)
+
+    def connection_generations(self):
+        """(index, generation) of every open connection."""
+        cdef wconn *c
+        out = []
+        for i in range(MAX_CONNECTIONS):
+            if len(out) == self.p.conns.used:
+                break
+            c = <wconn *> pool_at(&self.p.conns, i)
+            if c.slot.next_free == ROUTERD_NIL - 1:
+                out.append((i, c.slot.generation))
+        return out
+
+    def link_open(self, uint32_t index, uint32_t generation, address, bint keyed=False, uint32_t capacity=0):
+        """Answer an attach: the termini as they came, ``address`` for a dynamic one; ``keyed``, ``capacity``: as Attached has them. False: it is gone."""
+        cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
+        cdef bytes b
+        cdef const char *target
+        if k == NULL:
+            return False
+        pn_terminus_copy(pn_link_source(k.engine), pn_link_remote_source(k.engine))
+        pn_terminus_copy(pn_link_target(k.engine), pn_link_remote_target(k.engine))
+        if terminus_there(pn_link_source(k.engine)):   # between routers it has no address, and is not null
+            pn_terminus_set_type(pn_link_source(k.engine), PN_SOURCE)
+        if address is not None:
+            b = address.encode()
+            pn_terminus_set_address(pn_link_source(k.engine) if k.outgoing else pn_link_target(k.engine), b)
+        pn_link_set_snd_settle_mode(k.engine, pn_link_remote_snd_settle_mode(k.engine))
+        pn_link_set_rcv_settle_mode(k.engine, pn_link_remote_rcv_settle_mode(k.engine))
+        if not k.outgoing and k.conn.max_message:
+            pn_link_set_max_message_size(k.engine, k.conn.max_message)
+        pn_link_open(k.engine)
+        k.open = True
+        k.keyed = keyed
+        k.capacity = capacity or k.capacity
+        target = pn_terminus_get_address(pn_link_remote_target(k.engine))
+        k.loose = not k.outgoing and (target == NULL or not target[0])
+        mark_dirty(&self.p, k.conn)
+        return True
+
+    def link_refuse(self, uint32_t index, uint32_t generation, str name, str description):
+        """Refuse an attach that was not answered yet."""
+        cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
+        cdef pn_link_t *engine
+        if k == NULL:
+            return
+        engine = k.engine
+        mark_dirty(&self.p, k.conn)
+        link_free(&self.p, k)
+        self.refuse(engine, name, description)
+
+    def link_close(self, uint32_t index, uint32_t generation, error=None):
+        """Detach an attached link; the handler's link_lost is called for it."""
+        cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
+        cdef pn_link_t *engine
+        if k == NULL:
+            return
+        engine = k.engine
+        mark_dirty(&self.p, k.conn)
+        link_lost(&self.p, k, EV_LINK_LOST)
+        if error is not None:
+            set_condition(pn_link_condition(engine), error[0], error[1])
+        pn_link_close(engine)
+
+    def post(self, int kind, bytes payload, uint32_t link=0xffffffff, uint32_t link_generation=0,
+             uint32_t connection=0, uint32_t connection_generation=0):
+        """Post a control action to the core (record.h, A_CONTROL), if there is one."""
+        if self.p.away:
+            return
+        cdef routerd_record *r = outbox_post(&self.p.actions)
+        r.type = A_CONTROL
+        r.state = kind
+        r.link = link
+        r.link_gen = link_generation
+        r.credit = connection
+        r.time = connection_generation
+        r.arena = self.p.index
+        if not payload_store(&self.p, <const char *> payload, len(payload), r):
+            r.block = ROUTERD_NIL
+            raise MemoryError("no block is left for a control message to the core; raise arenaSize")
+
+
+include "../transport/security.pxi"
+include "../transport/trace.pxi"
+include "dial.pxi"
+include "../amqp/termini.pxi"
+include "../framed/framed.pxi"
+include "../transport/relay.pxi"
+include "../source_routes/source_routes.pxi"

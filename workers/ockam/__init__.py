@@ -1,0 +1,1 @@
+"""Ockam nodes: their frames, their connections."""

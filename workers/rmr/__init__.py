@@ -1,0 +1,1 @@
+"""RMR applications: their frames, their connections."""

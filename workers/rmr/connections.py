@@ -1,0 +1,213 @@
+"""Connections of RMR applications: which links each has, where they lead, and who is connected to.
+
+    accepted --------------------------------> open --lost--> gone
+    waiting --due--> looking up --> connecting --^                \\
+       ^----------------- after a while, while the core wants it --+
+
+Frames never come here: rmr.h and rmr_out.h have them.
+"""
+
+import hashlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Final, Protocol
+
+import msgspec
+
+from shm.contract.administering import granted
+from shm.contract.control import ListenerSetup
+from shm.contract.hosts import host_of
+from shm.contract.payloads import C_ENDPOINT, ConnectionOpened, Endpoint
+from shm.contract.tables import TableSetup, connections
+from workers.control.neighbours import Name
+from workers.framed import framed as plain
+from workers.framed.framed import BACK, DATA, OTHER, OUT, Peer, PlainConnections
+from workers.rmr.endpoints import Endpoints
+from workers.rmr.trace import described
+
+SERVER = logging.getLogger("SERVER")
+
+ROLE: Final = "rmr"
+CONTROL: Final = "$rm"  # where messages about tables go, behind the table's address
+REPLIES: Final = {"transparent": 0, "proxied": 1, "sameConnection": 2}
+
+
+class Transport(plain.Transport, Protocol):
+    """What is asked of workers.loop.pump.RmrTransport."""
+
+    def add_place(self, capacity: int) -> int: ...
+    def speak(
+        self,
+        place: int,
+        address: str,
+        control: str,
+        back: str,
+        source: str,
+        nonce: int,
+        key: bytes,
+        most: int,
+        reply: int,
+        replies: bool,
+    ) -> None: ...
+
+
+class Rmr(PlainConnections):
+    """All RMR connections of this worker. ``listeners`` are the router's by number, as they are now."""
+
+    role = ROLE
+    _transport: Transport
+
+    def __init__(
+        self,
+        secret: bytes,
+        router_id: str,
+        tables: Iterable[TableSetup],
+        listeners: Mapping[int, ListenerSetup],
+        capacity: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._secret = secret
+        self._connections = connections(router_id)
+        self._tables = {one.name: one for one in tables}
+        self._listeners = listeners
+        self._capacity = capacity
+        self._clock = clock
+        self._places: dict[
+            int, tuple[str, int]
+        ] = {}  # in the pump -> table, number of the listener; -1: none
+        self._dialled: dict[str, int] = {}  # table -> place of the connections that are made for it
+        self._ports: dict[int, int] = {}  # listener -> the port that it really has
+        self.endpoints = Endpoints(self._connect, self._hang_up, self._not_there, clock)
+
+    # ---- listeners and tables ----
+
+    def listen(self, place: int, one: ListenerSetup) -> None:
+        """A listener has this place in the pump. Raises ValueError."""
+        self._places[place] = one.table, one.number
+        if not one.table:
+            return
+        if one.fds:
+            with suppress(OSError), socket.socket(fileno=os.dup(one.fds[0])) as listening:
+                self._ports[one.number] = listening.getsockname()[1]
+        for other, (table, _) in self._places.items():  # their sources may name this one
+            if table == one.table:
+                self._speak(other)
+
+    def change_tables(self, tables: Iterable[TableSetup]) -> None:
+        """The tables from now on."""
+        self._tables = {one.name: one for one in tables}
+        for place, (table, _) in self._places.items():
+            if table in self._tables:
+                self._speak(place)
+
+    def _speak(self, place: int) -> None:
+        name, number = self._places[place]
+        table = self._tables.get(name)
+        if table is None:
+            raise ValueError(f"there is no route table {name}")
+        mine = [one for one in self._listeners.values() if one.table == name]
+        replies = [one for one in mine if one.replies]
+        at = self._listeners.get(number)
+        proxied = table.reply == "proxied"
+        self._transport.speak(
+            place,
+            table.address,
+            f"{table.address}/{CONTROL}",
+            f"{table.address}/{self._connections}",
+            self._advertised((replies or mine)[0]) if mine else "",
+            *tokens(self._secret, table.address),
+            table.max_frame_size,
+            REPLIES[table.reply],
+            at is None or (proxied and (at.replies or not replies)),
+        )
+
+    def _advertised(self, one: ListenerSetup) -> str:
+        """What applications reach a listener by."""
+        if one.advertised.rpartition(":")[2].isdigit():
+            return one.advertised
+        return f"{one.advertised}:{self._ports.get(one.number, 0)}"
+
+    # ---- connections ----
+
+    def opened(self, index: int, generation: int) -> None:
+        """A connection is open: attach its links."""
+        name, number = self._places[self._security.listener_of(index)]
+        table, listener = self._tables.get(name), self._listeners.get(number)
+        endpoint = self.endpoints.opened((index, generation))
+        if table is None:
+            SERVER.error("connection closed: there is no route table %s any more", name)
+            self._transport.close(index, generation)
+            return
+        host = self._security.peer(index)
+        opened = ConnectionOpened(
+            index,
+            generation,
+            endpoint.host_port if endpoint else host,
+            host,
+            role=ROLE,
+            listener=listener.name if listener else "",
+            connector=endpoint.address if endpoint else "",
+            number=self._owner.number(index),
+            management=granted([listener.management if listener else ""], known=False, host=host_of(host)),
+        )
+        way = "to" if endpoint else "from"
+        SERVER.info("[C%d] connection %s %s opened, RMR", opened.number, way, opened.container)
+        leads: dict[int, str | None] = {DATA: table.address, OTHER: None}
+        if endpoint:
+            leads[OUT] = endpoint.address
+        leads[BACK] = f"{table.address}/{self._connections}{opened.number}"
+        peer = Peer(opened, leads)
+        self.begin(peer)
+        self.log_messages(peer, listener.logged_parts if listener else self._logged(name))
+
+    def _logged(self, table: str) -> list[str]:
+        """What the first listener of a table says of messages: those to endpoints, too."""
+        return next((one.logged_parts for one in self._listeners.values() if one.table == table), [])
+
+    def described(self, sent: bool, length: int, head: bytes, payload: bytes) -> str:
+        return described(sent, head, payload)
+
+    def ended(self, name: Name, opened: bool, why: str) -> None:
+        self.endpoints.ended(name, why)
+
+    # ---- what the core wants ----
+
+    def take(self, message: msgspec.Struct) -> bool:
+        if not isinstance(message, Endpoint):
+            return super().take(message)
+        self.endpoints.wish(message)
+        self._transport.end_round()
+        return True
+
+    # ---- connections that are made ----
+
+    def _connect(self, endpoint: Endpoint, fd: int) -> Name | None:
+        """Begin a connection on a socket that is being connected. None: there is no room."""
+        if endpoint.table not in self._dialled:
+            try:
+                place = self._transport.add_place(self._capacity)
+                self._places[place] = endpoint.table, -1
+                self._speak(place)
+            except ValueError as error:
+                SERVER.error("no connection to %s: %s", endpoint.address, error)
+                return None
+            self._dialled[endpoint.table] = place
+        return self._transport.dial(self._dialled[endpoint.table], fd)
+
+    def _not_there(self, endpoint: Endpoint) -> None:
+        self._owner.post(C_ENDPOINT, msgspec.structs.replace(endpoint, open=False))
+
+    def _hang_up(self, name: Name) -> None:
+        self._transport.close(*name)
+
+
+def tokens(secret: bytes, address: str) -> tuple[int, bytes]:
+    """What tells tokens of this run of the router, for this table, from all others: a number that stands in
+    them, and a key that nobody else has."""
+    digest = hashlib.blake2b(address.encode("utf-8", "surrogateescape"), key=secret, digest_size=24).digest()
+    return int.from_bytes(digest[:8], "little"), digest[8:]

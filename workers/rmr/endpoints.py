@@ -1,0 +1,161 @@
+"""Endpoints of route tables that the core wants connections to: made, and made again, as long as it does."""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+from shm.contract.payloads import Endpoint
+from workers.control.lookup import Address, Lookup, begin
+from workers.control.neighbours import Name
+
+SERVER = logging.getLogger("SERVER")
+
+FIRST_SECONDS: Final = 1.0  # until the second attempt; then twice as long each time
+LONGEST_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 0.02  # while a name is looked up
+TELL_SECONDS: Final = 60.0  # the same failure is told once in so many
+
+Connect = Callable[[Endpoint, int], Name | None]
+
+
+class _Wanted:
+    """One endpoint and its connection, if there is one."""
+
+    def __init__(self, wish: Endpoint, now: float) -> None:
+        self.wish = wish
+        self.due: float | None = now
+        self.delay = FIRST_SECONDS
+        self.lookup: Lookup | None = None
+        self.addresses: list[Address] = []
+        self.connection: Name | None = None
+        self.open = False
+        self.told: tuple[str, float] = "", 0.0
+        self.reported = False  # to the core, that it was not to be had at once
+
+    @property
+    def address(self) -> str:
+        """In the route table."""
+        return self.wish.address
+
+    @property
+    def host_port(self) -> str:
+        host = self.wish.host
+        return f"[{host}]:{self.wish.port}" if ":" in host else f"{host}:{self.wish.port}"
+
+
+class Endpoints:
+    """``connect`` begins a connection on a socket that is being connected, ``hang_up`` ends one;
+    ``failed`` is called once if an endpoint cannot be connected to at first."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        hang_up: Callable[[Name], None],
+        failed: Callable[[Endpoint], None],
+        clock: Callable[[], float] = time.monotonic,
+        look_up: Callable[[str, str], Lookup] = Lookup,
+    ) -> None:
+        self._connect = connect
+        self._hang_up = hang_up
+        self._tell_failed = failed
+        self._clock = clock
+        self._look_up = look_up
+        self._wanted: dict[str, _Wanted] = {}  # by address
+        self._by_name: dict[Name, _Wanted] = {}
+        self._stopped = False
+
+    def wish(self, wish: Endpoint) -> None:
+        """The core wants a connection, or does not any longer."""
+        known = self._wanted.get(wish.address)
+        if known is not None and (not wish.open or known.wish != wish):
+            self._drop(self._wanted.pop(wish.address))
+            known = None
+        if wish.open and known is None:
+            self._wanted[wish.address] = _Wanted(wish, self._clock())
+
+    def forget(self) -> None:
+        """The core that wanted them is dead; the next one asks anew."""
+        while self._wanted:
+            self._drop(self._wanted.popitem()[1])
+
+    def stop(self) -> None:
+        """Make no connection any more; those there are stay until they are closed."""
+        self._stopped = True
+
+    def _drop(self, one: _Wanted) -> None:
+        if one.connection is not None:
+            self._hang_up(one.connection)
+
+    def wait(self, at_most: float) -> float:
+        """Seconds until `step` has something to do."""
+        now = self._clock()
+        for one in () if self._stopped else self._wanted.values():
+            if one.lookup is not None:
+                at_most = min(at_most, LOOK_SECONDS)
+            elif one.due is not None:
+                at_most = min(at_most, max(0.0, one.due - now))
+        return at_most
+
+    def step(self) -> None:
+        """Try whatever is due."""
+        now = self._clock()
+        for one in () if self._stopped else list(self._wanted.values()):
+            if one.due is not None and now >= one.due:
+                one.due = None
+                one.lookup = self._look_up(one.wish.host, str(one.wish.port))
+            if one.lookup is not None and one.lookup.done:
+                found, one.lookup = one.lookup, None
+                one.addresses = list(found.addresses)
+                if found.addresses:
+                    self._begin(one)
+                else:
+                    self._failed(one, found.error)
+
+    def _begin(self, one: _Wanted) -> None:
+        try:
+            fd = begin(*one.addresses.pop(0))
+        except OSError as error:
+            self._failed(one, str(error))
+            return
+        name = self._connect(one.wish, fd)
+        if name is None:
+            os.close(fd)
+            self._failed(one, "this worker has no room for another connection")
+            return
+        one.connection = name
+        self._by_name[name] = one
+
+    def opened(self, name: Name) -> _Wanted | None:
+        """A connection is there: whose it is. None: it was accepted."""
+        one = self._by_name.get(name)
+        if one is not None:
+            one.reported = True
+            one.open, one.delay, one.told = True, FIRST_SECONDS, ("", 0.0)
+        return one
+
+    def ended(self, name: Name, why: str) -> None:
+        """A connection is gone, or has never been."""
+        one = self._by_name.pop(name, None)
+        if one is None:
+            return
+        opened, one.connection, one.open = one.open, None, False
+        if self._wanted.get(one.address) is not one:
+            return
+        if not opened and one.addresses:
+            self._begin(one)
+        else:
+            self._failed(one, why or "closed by the peer")
+
+    def _failed(self, one: _Wanted, why: str) -> None:
+        now = self._clock()
+        if not one.reported:
+            one.reported = True
+            self._tell_failed(one.wish)
+        one.due = now + one.delay
+        said, when = one.told
+        if said != why or now >= when + TELL_SECONDS:
+            one.told = why, now
+            SERVER.warning("endpoint %s: %s; next attempt in %g s", one.address, why, one.delay)
+        one.delay = min(LONGEST_SECONDS, one.delay * 2)

@@ -1,0 +1,1 @@
+"""Messages of source routes, taken through the route workers of this router."""

@@ -1,0 +1,174 @@
+"""Who sends on a link, for workers of source routes: what this router saw of it, never what a message says.
+
+The pump asks once for each link and table (route_take.h), and keeps the answer.
+"""
+
+import logging
+import re
+from typing import Final, Protocol
+
+import msgspec
+
+from shm.contract.control import ConnectorSetup, ListenerSetup
+from shm.contract.payloads import C_ROUTE_COUNTS, RouteCounts, RouteReach
+from shm.contract.source_routes import SourceRoutesSetup
+from workers.control.guard import Passed
+from workers.control.neighbours import Described
+from workers.control.opening import OF_ROUTERS, Terms, tenant_of
+from workers.source_routes.table import Sources, compiled, entries
+from workers.source_routes.transform import Transform
+
+LOGGER = logging.getLogger("ROUTER")
+
+LOCAL_TYPE: Final = 0  # of an address that is a name in the router's own space
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """The other end of a connection. ``container`` is what it calls itself, which counts for routers only."""
+
+    terms: Terms
+    connector: bool
+    user: str
+    container: str
+    tenant: str
+    policed: bool  # vhost policy says which addresses it may use
+
+    @property
+    def trunk(self) -> bool:
+        return self.terms.role in OF_ROUTERS
+
+    @property
+    def foreign(self) -> bool:
+        """Another router, or whatever a connector leads to."""
+        return self.trunk or self.connector
+
+    def names(self, target: str | None) -> list[str]:
+        """Every name that it has as a source."""
+        if self.foreign:
+            return [f"uplink:{self.terms.name}", *([f"uplink:{self.container}"] if self.trunk else [])]
+        known = [f"listener:{self.terms.name}"]
+        known += [f"user:{self.user}"] if self.user else []
+        return known + ([f"link:{target}"] if target else [])
+
+
+class Connections(Protocol):
+    """What is asked of workers.control.handler.Handler."""
+
+    listeners: dict[int, ListenerSetup]
+    passed: dict[int, Passed]
+    dialled_by: dict[int, ConnectorSetup]
+
+    @property
+    def pump(self) -> Described: ...
+    def post(self, kind: int, message: msgspec.Struct) -> None: ...
+
+
+def peer_of(connections: Connections, index: int) -> Peer | None:
+    """The other end of a connection; None: it was denied."""
+    passed, connector = connections.passed.get(index), connections.dialled_by.get(index)
+    if passed is None:
+        return None
+    container, hostname, _, _, _, _, config = connections.pump.connection_info(index)
+    terms: Terms = connector or connections.listeners[config]
+    tenant = tenant_of(terms, hostname, passed)
+    policed = passed.admission is not None
+    return Peer(terms, connector is not None, passed.user, container, tenant, policed)
+
+
+class Engine(Protocol):
+    """What is asked of workers.loop.pump.Routes."""
+
+    def set(self, table: bytes | None) -> None: ...
+    def sender(
+        self,
+        index: int,
+        generation: int,
+        trunk: bool,
+        target: tuple[int, bytes] | None,
+        names: list[int],
+        foreign: bool,
+        reach: bytes | None,
+    ) -> None: ...
+    def forget_sender(self, index: int, generation: int) -> None: ...
+    def counts(self) -> dict[int, tuple[int, int, list[int]]]: ...
+
+
+class Senders:
+    """The workers of source routes of one process, and who sends to them."""
+
+    def __init__(self, engine: Engine, connections: Connections) -> None:
+        self._engine = engine
+        self._connections = connections
+        self._setup = SourceRoutesSetup()
+        self._sources = Sources(())
+        self._patterns: dict[int, re.Pattern[str]] = {}
+        self._reach: dict[tuple[int, int], frozenset[str]] = {}
+        self._fed: dict[tuple[int, int], str] = {}  # where auto links lead to, and an edge router's
+        self._changes: dict[int, Transform] = {}
+
+    def configure(self, setup: SourceRoutesSetup) -> None:
+        """These workers from now on."""
+        self.report()
+        sources = Sources(setup.workers)
+        self._engine.set(compiled(setup, sources) if setup.on else None)
+        self._setup, self._sources = setup, sources
+        self._changes = {i: Transform(one.use) for i, one in enumerate(setup.workers) if one.use}
+        self._patterns = {i: re.compile(one.pattern) for i, one in enumerate(setup.workers) if one.pattern}
+
+    def asked(self, connection: int, link: int, generation: int, ours: bool, target: str | None) -> None:
+        """A message has come on a link: who sends there? Nothing is said of a link that no worker serves."""
+        peer = peer_of(self._connections, connection)
+        if peer is None or peer.tenant:
+            return
+        if ours and (target := self._fed.get((link, generation))) is None and not peer.trunk:
+            return
+        reach = None
+        if peer.policed and target is None:
+            may = self._reach.get((link, generation), frozenset())
+            reach = bytes(stop.text in may for stop in entries(self._setup))
+        names = self._sources.numbers(peer.names(target))
+        self._engine.sender(link, generation, peer.trunk, _address(target), names, peer.foreign, reach)
+
+    def uplink(self, link: int, generation: int, name: str) -> None:
+        """Of a link on which messages come from another network, by a listener or connector of that name."""
+        names = self._sources.numbers([f"uplink:{name}"])
+        self._engine.sender(link, generation, False, None, names, True, None)
+
+    def reached(self, message: RouteReach) -> None:
+        """The core says what an anonymous link under policy may reach, or where one of ours leads to."""
+        if message.target:
+            self._fed[message.link, message.generation] = message.target
+        else:
+            self._reach[message.link, message.generation] = frozenset(message.addresses)
+        self._engine.forget_sender(message.link, message.generation)
+
+    def gone(self, link: int, generation: int) -> None:
+        """A link has ended."""
+        self._reach.pop((link, generation), None)
+        self._fed.pop((link, generation), None)
+
+    def scope(self, worker: int, name: bytes) -> bytes | None:
+        """The scope that a worker's pattern finds in an address."""
+        match = self._patterns[worker].search(name.decode("utf-8", "replace"))
+        return None if match is None or match[1] is None else match[1].encode()
+
+    def change(self, worker: int, data: bytes) -> bytes | None:
+        """What a transform makes of the data of a message; None: it failed."""
+        return self._changes[worker](data)
+
+    def report(self) -> None:
+        """Tell the core what was counted."""
+        if counts := self._engine.counts():
+            workers = self._setup.workers
+            told = RouteCounts({workers[i].identity: count for i, count in counts.items()})
+            self._connections.post(C_ROUTE_COUNTS, told)
+
+
+def _address(target: str | None) -> tuple[int, bytes] | None:
+    """A target as routes have it: `64#name` is of type 64."""
+    if target is None:
+        return None
+    kind, mark, name = target.partition("#")
+    if mark and kind.isascii() and kind.isdigit() and int(kind) <= 255 and name:
+        return int(kind), name.encode("utf-8", "surrogateescape")
+    return LOCAL_TYPE, target.encode("utf-8", "surrogateescape")

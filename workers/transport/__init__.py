@@ -1,0 +1,1 @@
+"""Sockets, and what lies between them and the engine."""

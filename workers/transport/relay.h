@@ -1,0 +1,324 @@
+/* A client's SASL exchange that somebody else answers: an authentication service (authServicePlugin), or a thread of this worker
+ * that looks after the router's own users (logins.py).
+ *
+ * Two connections share a relay: `up`, which the client has made, and `down`, which Python dials to the service when the client
+ * has said that it speaks SASL.  Neither waits: what one side says is put where the other's engine writes it from.
+ *
+ *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking
+ *                                 asking --outcome ok--> opening --the service's OPEN, judged by Python--> decided
+ *   any of them --anything else, the end of `down`, its deadline--> decided (refused)
+ *
+ * Of the router's own users (`local`) there is no `down`, and Python is told of each init and response:
+ *
+ *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking --its word--> decided
+ *
+ * Prohibited: deciding for the client without OPEN (its properties say who it is), deciding twice, offering EXTERNAL (the service
+ * would see the router's certificate, and take the client for the router).  An init that comes before the mechanisms waits for them.
+ */
+#ifndef ROUTERD_WORKERS_RELAY_H
+#define ROUTERD_WORKERS_RELAY_H
+
+#include "workers/state/pump.h"
+
+#include <strings.h>
+
+enum relay_state { RELAY_CONNECTING, RELAY_OFFERED, RELAY_ASKING, RELAY_ANSWERING, RELAY_OPENING, RELAY_DECIDED };
+enum { RELAY_MECHANISMS = 256, RELAY_MECHANISM_COUNT = 30, RELAY_SAID_MAX = 65536 };   /* the engine has room for 32 mechanisms */
+
+typedef struct { char *start; size_t size; } relay_said;
+
+typedef struct relay {
+    pump *p;
+    wconn *up, *down;              /* NULL: gone, or not there yet */
+    enum relay_state state;
+    uint32_t engines;              /* transports that know it; it goes with the last one */
+    bool asked;                    /* Python knows of the client */
+    bool early;                    /* the client's init came before the mechanisms, and waits in `client` */
+    bool anonymous;                /* ANONYMOUS may be offered */
+    bool local;                    /* the router's own users: a thread answers */
+    char mechanisms[RELAY_MECHANISMS];   /* offered to the client, blanks between */
+    char mechanism[64];            /* that the client has chosen */
+    relay_said client, service;    /* what each side said last; the other's engine writes it from here */
+    char *user;                    /* the engine keeps this pointer */
+    const char *why;               /* why it came to nothing; NULL: the service said so, or nothing is known */
+    bool faulty;                   /* and it is the client's fault */
+} relay;
+
+/* The engine's own buffer is gone when the callback returns. False: too long. */
+static inline bool relay_keep(relay_said *said, const pn_bytes_t *bytes)
+{
+    if (bytes->size > RELAY_SAID_MAX) return false;
+    char *copy = bytes->start ? (char *) malloc(bytes->size + 1) : NULL;
+    if (copy) memcpy(copy, bytes->start, bytes->size);
+    free(said->start);
+    said->start = copy;
+    said->size = copy ? bytes->size : 0;
+    return true;
+}
+
+static inline pn_bytes_t relay_bytes(const relay_said *said) { return (pn_bytes_t) { said->size, said->start }; }
+
+/* Have one side say something. */
+static inline void relay_say(relay *r, wconn *c, const relay_said *said, int what)
+{
+    pnx_sasl_set_bytes_out(c->transport, relay_bytes(said));
+    pnx_sasl_set_desired_state(c->transport, what);
+    mark_dirty(r->p, c);
+}
+
+/* The service's connection is of no use any more.  It may be the one whose bytes are being read: the sweep ends it. */
+static inline void relay_hang_up(relay *r)
+{
+    if (r->down) r->down->deadline = r->p->now_ms;
+}
+
+/* The client is refused: pn_sasl_outcome_t. */
+static inline void relay_refuse(relay *r, int outcome, const char *why)
+{
+    if (r->state == RELAY_DECIDED) return;
+    r->state = RELAY_DECIDED;
+    r->why = why;
+    r->faulty = outcome == PN_SASL_AUTH;
+    if (r->up) {
+        pn_sasl_done(pn_sasl(r->up->transport), outcome);
+        relay_say(r, r->up, &(relay_said) { NULL, 0 }, SASL_POSTED_OUTCOME);
+    }
+    relay_hang_up(r);
+}
+
+/* The service, or a thread, has decided for the client. */
+static inline void relay_admit(relay *r, const char *user)
+{
+    if (r->state != (r->local ? RELAY_ASKING : RELAY_OPENING) || !r->up || pn_sasl_outcome(pn_sasl(r->up->transport)) != PN_SASL_NONE) return;
+    r->user = strdup(user);
+    if (!r->user) { relay_refuse(r, PN_SASL_TEMP, "out of memory"); return; }
+    r->state = RELAY_DECIDED;
+    pnx_sasl_set_succeeded(r->up->transport, r->user, NULL);
+    relay_say(r, r->up, r->local ? &(relay_said) { NULL, 0 } : &r->service, SASL_POSTED_OUTCOME);
+}
+
+static inline relay *relay_of(pn_transport_t *t) { return (relay *) pnx_sasl_get_context(t); }
+
+/* Is the word there, as a whole? */
+static inline bool relay_offers(const char *words, const char *word, size_t size)
+{
+    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
+        if (strcspn(at, " ") == size && !strncasecmp(at, word, size)) return true;
+    return false;
+}
+
+/* What a client may choose from: the service's mechanisms, or those of the router's users, but for those that would not prove
+ * anything, and those that the listener does not allow, which the engine leaves out. */
+static inline uint32_t relay_choose(relay *r, const char *words)
+{
+    size_t used = 0;
+    uint32_t count = 0;
+    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ') {
+        size_t size = strcspn(at, " ");
+        bool proven = r->local && pnx_sasl_get_external_username(r->up->transport);
+        bool barred = (size == 8 && !proven && !strncasecmp(at, "EXTERNAL", 8)) || (!r->anonymous && size == 9 && !strncasecmp(at, "ANONYMOUS", 9));
+        if (!size || barred || !pnx_sasl_is_mechanism_included(r->up->transport, (pn_bytes_t) { size, at })) continue;
+        if (count == RELAY_MECHANISM_COUNT || used + size + 2 > sizeof r->mechanisms) break;
+        if (used) r->mechanisms[used++] = ' ';
+        memcpy(r->mechanisms + used, at, size);
+        used += size;
+        count++;
+    }
+    r->mechanisms[used] = 0;
+    return count;
+}
+
+/* ---- the engine asks: the client's side ---- */
+
+static inline bool relay_init_server(pn_transport_t *t)
+{
+    relay *r = relay_of(t);
+    if (!r->up || r->asked) return true;
+    r->asked = true;
+    if (r->local) {
+        relay_choose(r, r->p->listeners[r->up->listener].offered);
+        r->state = RELAY_OFFERED;
+        pnx_sasl_set_desired_state(t, SASL_POSTED_MECHANISMS);
+        return true;
+    }
+    r->p->on_event(r->p->self, EV_RELAY, r->up, NULL, NULL, NULL);
+    return true;
+}
+
+static inline const char *relay_list(pn_transport_t *t) { return relay_of(t)->mechanisms; }
+
+/* A thread is to answer what the client has said. */
+static inline void relay_tell(relay *r)
+{
+    r->state = RELAY_ASKING;
+    r->p->on_event(r->p->self, EV_RELAY, r->up, NULL, NULL, NULL);
+}
+
+/* A client chooses how to log in here.  What needs no password is decided at once. */
+static inline void relay_login(relay *r)
+{
+    const char *external = pnx_sasl_get_external_username(r->up->transport);
+    r->state = RELAY_ASKING;
+    if (!strcasecmp(r->mechanism, "ANONYMOUS")) relay_admit(r, "anonymous");
+    else if (strcasecmp(r->mechanism, "EXTERNAL")) relay_tell(r);
+    else if (!r->client.size || (external && r->client.size == strlen(external) && !memcmp(r->client.start, external, r->client.size)))
+        relay_admit(r, external ? external : "");
+    else relay_refuse(r, PN_SASL_AUTH, "the client's certificate is for another user than it says");
+}
+
+static inline void relay_ask(relay *r)
+{
+    if (!relay_offers(r->mechanisms, r->mechanism, strlen(r->mechanism))) {
+        relay_refuse(r, PN_SASL_AUTH, "the client has chosen a mechanism that was not offered");
+        return;
+    }
+    if (r->local) { relay_login(r); return; }
+    r->state = RELAY_ASKING;
+    pnx_sasl_set_selected_mechanism(r->down->transport, r->mechanism);
+    relay_say(r, r->down, &r->client, SASL_POSTED_INIT);
+}
+
+static inline void relay_init(pn_transport_t *t, const char *mechanism, const pn_bytes_t *bytes)
+{
+    relay *r = relay_of(t);
+    bool early = r->state == RELAY_CONNECTING && !r->early;
+    if ((!early && (r->state != RELAY_OFFERED || (!r->down && !r->local))) || strlen(mechanism) >= sizeof r->mechanism || !relay_keep(&r->client, bytes)) {
+        relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange makes no sense");
+        return;
+    }
+    strcpy(r->mechanism, mechanism);
+    r->early = early;
+    if (!early) relay_ask(r);
+}
+
+static inline void relay_response(pn_transport_t *t, const pn_bytes_t *bytes)
+{
+    relay *r = relay_of(t);
+    if (r->state != RELAY_ANSWERING || (!r->down && !r->local) || !relay_keep(&r->client, bytes)) {
+        relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange makes no sense");
+        return;
+    }
+    if (r->local) { relay_tell(r); return; }
+    r->state = RELAY_ASKING;
+    relay_say(r, r->down, &r->client, SASL_POSTED_RESPONSE);
+}
+
+/* ---- the engine asks: the service's side ---- */
+
+static inline bool relay_init_client(pn_transport_t *t) { (void) t; return true; }
+
+static inline bool relay_mechanisms(pn_transport_t *t, const char *words)
+{
+    relay *r = relay_of(t);
+    if (r->state != RELAY_CONNECTING || !r->up) {
+        relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange makes no sense");
+        return false;
+    }
+    if (!relay_choose(r, words)) {
+        relay_refuse(r, PN_SASL_SYS, "the service offers no mechanism that the listener allows");
+        return false;
+    }
+    r->state = RELAY_OFFERED;
+    pnx_sasl_set_desired_state(r->up->transport, SASL_POSTED_MECHANISMS);
+    mark_dirty(r->p, r->up);
+    if (r->early) relay_ask(r);
+    return true;
+}
+
+static inline void relay_challenge(pn_transport_t *t, const pn_bytes_t *bytes)
+{
+    relay *r = relay_of(t);
+    if (r->state != RELAY_ASKING || !r->up || !relay_keep(&r->service, bytes)) {
+        relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange makes no sense");
+        return;
+    }
+    r->state = RELAY_ANSWERING;
+    relay_say(r, r->up, &r->service, SASL_POSTED_CHALLENGE);
+}
+
+/* The thread's question to the client. */
+static inline void relay_question(relay *r, const char *start, size_t size)
+{
+    if (r->state == RELAY_ASKING && r->up && relay_keep(&r->service, &(pn_bytes_t) { size, start })) {
+        r->state = RELAY_ANSWERING;
+        relay_say(r, r->up, &r->service, SASL_POSTED_CHALLENGE);
+    } else relay_refuse(r, PN_SASL_TEMP, "no challenge could be sent");
+}
+
+static inline void relay_outcome(pn_transport_t *t, const pn_bytes_t *bytes)
+{
+    relay *r = relay_of(t);
+    int outcome = pn_sasl_outcome(pn_sasl(t));
+    if (r->state != RELAY_ASKING || !relay_keep(&r->service, bytes)) relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange makes no sense");
+    else if (outcome == PN_SASL_OK && r->up) {
+        r->state = RELAY_OPENING;
+        pnx_sasl_set_bytes_out(r->up->transport, relay_bytes(&r->service));   /* what it named before is freed */
+    }
+    else relay_refuse(r, outcome > PN_SASL_TEMP ? PN_SASL_TEMP : outcome, NULL);
+}
+
+static inline bool relay_encrypts(pn_transport_t *t) { (void) t; return false; }
+static inline ssize_t relay_encrypt_size(pn_transport_t *t) { (void) t; return 0; }
+static inline ssize_t relay_encrypt(pn_transport_t *t, pn_bytes_t in, pn_bytes_t *out) { (void) t; (void) in; (void) out; return 0; }
+static inline void relay_prepare(pn_transport_t *t) { (void) t; }
+
+static inline void relay_release(pn_transport_t *t)
+{
+    relay *r = relay_of(t);
+    if (--r->engines) return;
+    free(r->client.start);
+    free(r->service.start);
+    free(r->user);
+    free(r);
+}
+
+static const pnx_sasl_implementation relay_engine = {
+    relay_release, relay_list, relay_init_server, relay_init_client, relay_prepare, relay_init, relay_response, relay_mechanisms,
+    relay_challenge, relay_outcome, relay_encrypts, relay_encrypt_size, relay_encrypt, relay_encrypt
+};
+
+static inline void relay_join(relay *r, wconn *c)
+{
+    c->relay = r;
+    r->engines++;
+    pnx_sasl_set_implementation(c->transport, &relay_engine, r);
+}
+
+/* The connection to the service that a client needs has been begun. */
+static inline void relay_dialled(relay *r, wconn *c, const char *realm)
+{
+    r->down = c;
+    relay_join(r, c);
+    if (*realm) pnx_sasl_set_local_hostname(c->transport, realm);
+}
+
+/* A client of a listener with a service: nobody enters without the service's word, not even by leaving SASL out.  With users of the
+ * router's own, the listener says whether SASL may be left out.  False: no memory. */
+static inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
+{
+    relay *r = (relay *) calloc(1, sizeof *r);
+    if (!r) return false;
+    r->p = p;
+    r->up = c;
+    r->anonymous = !l->authenticate;
+    r->local = !l->relays;
+    relay_join(r, c);
+    if (!r->local) pn_transport_require_auth(c->transport, true);
+    return true;
+}
+
+/* One end is gone. */
+static inline void relay_left(wconn *c)
+{
+    relay *r = c->relay;
+    if (!r) return;
+    if (r->up == c) {
+        r->up = NULL;
+        relay_hang_up(r);
+    } else if (r->down == c) {
+        r->down = NULL;
+        relay_refuse(r, PN_SASL_TEMP, "the service has ended the connection");
+    }
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* What protects a connection natively: TLS and SASL at its beginning, and the limits its vhost sets on what follows.
+ *
+ * Who may connect, and with which limits, Python decides once per connection (policy.py).  What must be looked at with every
+ * session or message is looked at here, and only on connections that have such a limit.
+ */
+#ifndef ROUTERD_WORKERS_SECURITY_H
+#define ROUTERD_WORKERS_SECURITY_H
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "workers/state/pump.h"
+#include "shm/scan.h"
+
+#define CERTIFICATES_MS 1000           /* files of certificates are looked at when somebody connects, at most this often */
+
+enum refusal_counter {                 /* shm/stats.py names them; tests compare the two */
+    N_REFUSED_TLS = 72, N_REFUSED_AUTHENTICATION = 73, N_REFUSED_UNPROTECTED = 74, N_REFUSED_VHOST = 75, N_REFUSED_SESSIONS = 76,
+    N_REFUSED_SIZE = 77, N_REFUSED_USER_ID = 78, N_CERTIFICATES_LOADED = 79, N_CERTIFICATES_FAILED = 80
+};
+
+static const char security_proxy[] = "user-id is not that of the connection";
+
+/* False: the connection cannot be protected and must not live. */
+static inline bool security_begin(const wlistener *l, wconn *c)
+{
+    pn_transport_t *t = c->transport;
+    pn_sasl_t *sasl = pn_sasl(t);
+    if (*l->mechanisms) pn_sasl_allowed_mechs(sasl, l->mechanisms);
+    pn_sasl_set_allow_insecure_mechs(sasl, true);      /* qdrouterd's rule (facts 15); requireEncryption is for the others */
+    pn_transport_require_auth(t, l->authenticate);
+    pn_transport_require_encryption(t, l->encrypt);
+    if (!l->tls) return true;
+    pn_ssl_t *ssl = pn_ssl(t);
+    c->secured = ssl && pn_ssl_init(ssl, l->tls, NULL) == 0;
+    if (c->secured) return true;
+    pn_transport_require_encryption(t, true);          /* no TLS to speak: nobody gets in */
+    return false;
+}
+
+/* Somebody connects: let Python see whether the certificates have changed. */
+static inline void security_refresh(pump *p, wlistener *l)
+{
+    if (!l->tls || p->now_ms < l->tls_checked + CERTIFICATES_MS) return;
+    l->tls_checked = p->now_ms;
+    p->on_event(p->self, EV_CERTIFICATES, NULL, NULL, l, NULL);
+}
+
+/* A session more than the vhost allows, begun before its peer could know how many these are: no channel is left to answer it on,
+ * so the connection is closed.  False: that has been done. */
+static inline bool security_session(pump *p, wconn *c)
+{
+    c->sessions++;
+    if (!c->max_sessions || c->sessions <= c->max_sessions) return true;
+    stats_add(p->stats, N_REFUSED_SESSIONS, 1);
+    p->on_event(p->self, EV_SESSION_DENIED, c, NULL, NULL, NULL);
+    return false;
+}
+
+/* The user-id of a scanned message: SCAN_BAD with security_proxy when it names somebody else.  `start`: of the bytes that were
+ * scanned; only their first SCAN_DONE bytes, of whose form the scan has made sure, are looked at. */
+static inline enum scan_result security_user_id(const wconn *c, const uint8_t *start, scan_found *found, enum scan_result result)
+{
+    if (!c->user || result != SCAN_DONE || found->properties == SCAN_ABSENT) return result;
+    const uint8_t *p = scan_value(start + found->properties);
+    scan_cursor fields;
+    uint32_t count;
+    size_t n = (size_t) (start + found->body - p);
+    if (!scan_list(p, n, &fields, &count) || count < 2 || !scan_field(&fields, &n)) return result;
+    const uint8_t *id = scan_field(&fields, &n);
+    if (!id || *id == 0x40) return result;             /* null: nobody is named */
+    uint32_t skip = *id == 0xa0 ? 2 : *id == 0xb0 ? 5 : 0;
+    if (skip && (n == skip || (n - skip == strlen(c->user) && !memcmp(id + skip, c->user, n - skip)))) return result;
+    return scan_bad(found, security_proxy);
+}
+
+/* `address:port` of who connected, or "-". */
+static inline void security_peer(const wconn *c, char *text, size_t size)
+{
+    char address[INET6_ADDRSTRLEN];
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *) &c->peer;
+    snprintf(text, size, "-");
+    if (c->peer.sin6_family == AF_INET6 && inet_ntop(AF_INET6, &c->peer.sin6_addr, address, sizeof address))
+        snprintf(text, size, "[%s]:%u", address, ntohs(c->peer.sin6_port));
+    else if (v4->sin_family == AF_INET && inet_ntop(AF_INET, &v4->sin_addr, address, sizeof address))
+        snprintf(text, size, "%s:%u", address, ntohs(v4->sin_port));
+}
+
+static inline bool security_too_large(const wconn *c, uint64_t size) { return c->max_message && size > c->max_message; }
+
+#endif

@@ -1,0 +1,70 @@
+/* Protocol trace: the engine describes each frame of a traced connection in a line, and Python logs it.
+ *
+ * A connection follows the log's level of the module PROTOCOL (pump.tracing) unless it was told itself.  The engine has no
+ * tracer, and looks at one flag per frame, while a connection is not traced.  One without an engine hands over the frame itself.
+ */
+#ifndef ROUTERD_WORKERS_TRACE_H
+#define ROUTERD_WORKERS_TRACE_H
+
+#include "workers/state/pump.h"
+
+enum trace_wish { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
+
+static inline bool trace_wanted(const pump *p, const wconn *c)
+{
+    return c->trace == TRACE_ON || (c->trace == TRACE_AS_LOGGED && p->tracing);
+}
+
+static inline void trace_line(pn_transport_t *transport, const char *line)
+{
+    wconn *c = (wconn *) pn_transport_get_context(transport);
+    if (c && c->tracer) c->tracer->on_event(c->tracer->self, EV_TRACE, c, NULL, (void *) line, NULL);
+}
+
+/* Begin or stop, as is wanted now. */
+static inline void trace_apply(pump *p, wconn *c)
+{
+    bool wanted = trace_wanted(p, c);
+    if ((!c->transport && !c->plain) || wanted == (c->tracer != NULL)) return;
+    c->tracer = wanted ? p : NULL;
+    if (c->plain) return;                                       /* plain_seen() looks at it */
+    if (wanted) {
+        pn_transport_set_context(c->transport, c);
+        pn_transport_set_tracer(c->transport, trace_line);
+    }
+    pn_transport_trace(c->transport, wanted ? PN_TRACE_FRM : PN_TRACE_OFF);
+}
+
+/* The log's level has changed. */
+static inline void trace_all(pump *p, bool tracing)
+{
+    if (p->tracing == tracing) return;
+    p->tracing = tracing;
+    for (uint32_t i = 0; i < p->conns.high; i++) {
+        wconn *c = (wconn *) pool_at(&p->conns, i);
+        if (c->slot.next_free == SLOT_USED) trace_apply(p, c);
+    }
+}
+
+#define FRAME_SEEN_PAYLOAD 256u        /* octets of a payload that are told */
+
+typedef struct {                       /* a frame of a connection without an engine */
+    bool sent;
+    uint32_t length, head_length, payload_length;              /* of all of it; of what stands around the payload, of what is there of that */
+    const uint8_t *head, *payload;
+} frame_seen;
+
+static inline void trace_frame(wconn *c, frame_seen *seen)
+{
+    if (seen->payload_length > FRAME_SEEN_PAYLOAD) seen->payload_length = FRAME_SEEN_PAYLOAD;
+    c->tracer->on_event(c->tracer->self, EV_TRACE, c, NULL, seen, NULL);
+}
+
+/* Nobody is left to say whose frames these are. */
+static inline void trace_end(wconn *c)
+{
+    c->tracer = NULL;
+    pn_transport_trace(c->transport, PN_TRACE_OFF);
+}
+
+#endif

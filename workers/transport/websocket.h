@@ -1,0 +1,232 @@
+/* AMQP over WebSockets (RFC 6455): what the engine reads and writes is the payload of binary frames.
+ *
+ * The exporter has answered the HTTP request and hands the socket over, by a socket that all workers look at as at a listening
+ * one: who takes its next packet has the connection, which comes with it, and the address of its peer.
+ *
+ *   in    header --whole--> payload --its end--> header             a control frame may stand between two parts of a message
+ *   out   idle --the engine has something--> header --> payload --> idle;   an answer to a ping or close goes out when idle
+ *
+ * Where frames begin and end means nothing to AMQP.  Prohibited: a frame of a client that is not masked, reserved bits, text, a
+ * control frame in parts or of more than 125 bytes: the connection ends with the status that says so.
+ */
+#ifndef ROUTERD_WORKERS_WEBSOCKET_H
+#define ROUTERD_WORKERS_WEBSOCKET_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "workers/state/pump.h"
+
+#define WEBSOCKET_READ 16384u
+#define WEBSOCKET_CONTROL 125u
+
+enum websocket_opcode { WEBSOCKET_CONTINUED = 0, WEBSOCKET_TEXT = 1, WEBSOCKET_BINARY = 2, WEBSOCKET_CLOSE = 8, WEBSOCKET_PING = 9, WEBSOCKET_PONG = 10 };
+enum websocket_status { WEBSOCKET_NORMAL = 1000, WEBSOCKET_WRONG = 1002, WEBSOCKET_NO_TEXT = 1003 };
+
+typedef struct websocket {
+    uint8_t header[14];            /* of the frame that is being read, as far as it has come */
+    uint32_t header_size;
+    bool inside;                   /* its payload is being read */
+    uint64_t left;                 /* of that */
+    uint32_t masked;               /* bytes of it so far: where in the mask the next one is */
+    uint8_t control[WEBSOCKET_CONTROL];    /* payload of a control frame */
+    uint32_t control_size;
+    bool over;                     /* nothing more is read */
+    uint8_t begin[14];             /* header of the frame that is being written, and what of it is to be sent */
+    uint32_t begin_at, begin_size;
+    uint64_t payload;              /* of that frame still to be sent: it stands in the engine */
+    uint8_t answer[4 + WEBSOCKET_CONTROL]; /* a control frame that goes next */
+    uint32_t answer_size;
+} websocket;
+
+/* ---- what comes ---- */
+
+static inline void websocket_answer(websocket *s, uint8_t opcode, const uint8_t *payload, uint32_t size)
+{
+    s->answer[0] = (uint8_t) (0x80 | opcode);
+    s->answer[1] = (uint8_t) size;
+    if (size) memcpy(s->answer + 2, payload, size);
+    s->answer_size = 2 + size;
+}
+
+static inline void websocket_end(websocket *s, uint32_t status)
+{
+    const uint8_t payload[2] = { (uint8_t) (status >> 8), (uint8_t) status };
+    s->over = true;
+    websocket_answer(s, WEBSOCKET_CLOSE, payload, 2);
+}
+
+static inline uint32_t websocket_header_size(const websocket *s)
+{
+    if (s->header_size < 2) return 2;
+    uint8_t length = s->header[1] & 0x7f;
+    return 2u + (length == 126 ? 2 : length == 127 ? 8 : 0) + 4;
+}
+
+/* A header is there whole.  0, or the status that the connection ends with. */
+static inline uint32_t websocket_header(websocket *s)
+{
+    uint8_t opcode = s->header[0] & 0x0f, length = s->header[1] & 0x7f;
+    bool control = opcode & 8;
+    if (s->header[0] & 0x70 || !(s->header[1] & 0x80)) return WEBSOCKET_WRONG;
+    if (opcode == WEBSOCKET_TEXT) return WEBSOCKET_NO_TEXT;
+    if (opcode > WEBSOCKET_PONG || (opcode > WEBSOCKET_BINARY && !control)) return WEBSOCKET_WRONG;
+    if (control && (length > WEBSOCKET_CONTROL || !(s->header[0] & 0x80))) return WEBSOCKET_WRONG;
+    s->left = length;
+    uint32_t more = length == 126 ? 2 : length == 127 ? 8 : 0;
+    if (more) s->left = 0;
+    for (uint32_t i = 0; i < more; i++) s->left = s->left << 8 | s->header[2 + i];
+    if (s->left >> 63) return WEBSOCKET_WRONG;
+    s->inside = true;
+    s->masked = s->control_size = 0;
+    return 0;
+}
+
+static inline void websocket_unmask(websocket *s, uint8_t *to, const uint8_t *from, size_t size)
+{
+    const uint8_t *mask = s->header + s->header_size - 4;
+    for (size_t i = 0; i < size; i++) to[i] = from[i] ^ mask[(s->masked + i) & 3];
+    s->masked += (uint32_t) size;
+    s->left -= size;
+}
+
+/* A frame has come whole. */
+static inline void websocket_frame(websocket *s)
+{
+    uint8_t opcode = s->header[0] & 0x0f;
+    s->inside = false;
+    s->header_size = 0;
+    if (opcode == WEBSOCKET_PING) {
+        websocket_answer(s, WEBSOCKET_PONG, s->control, s->control_size);
+    } else if (opcode == WEBSOCKET_CLOSE) {
+        s->over = true;
+        websocket_answer(s, WEBSOCKET_CLOSE, s->control, s->control_size < 2 ? 0 : 2);
+    }
+}
+
+/* Bytes of the socket into the engine.  False: the engine, or this side of the WebSocket, has ended. */
+static inline bool websocket_take(websocket *s, pn_transport_t *t, const uint8_t *from, size_t size)
+{
+    while (size && !s->over) {
+        if (!s->inside) {
+            s->header[s->header_size++] = *from++;
+            size--;
+            if (s->header_size < websocket_header_size(s)) continue;
+            uint32_t wrong = websocket_header(s);
+            if (wrong) { websocket_end(s, wrong); break; }
+        } else {
+            size_t n = s->left < size ? (size_t) s->left : size;
+            if (s->header[0] & 8) {
+                websocket_unmask(s, s->control + s->control_size, from, n);
+                s->control_size += (uint32_t) n;
+            } else {
+                ssize_t room = pn_transport_capacity(t);
+                if (room <= 0) return false;
+                if (n > (size_t) room) n = (size_t) room;
+                websocket_unmask(s, (uint8_t *) pn_transport_tail(t), from, n);
+                pn_transport_process(t, n);
+            }
+            from += n;
+            size -= n;
+        }
+        if (s->inside && !s->left) websocket_frame(s);
+    }
+    return !s->over;
+}
+
+/* As read(2) into the engine: how much came from the socket, 0 at the end, -1 with errno. */
+static inline ssize_t websocket_read(websocket *s, int fd, pn_transport_t *t)
+{
+    uint8_t bytes[WEBSOCKET_READ];
+    if (s->over) return 0;
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    if (n > 0 && !websocket_take(s, t, bytes, (size_t) n)) pn_transport_close_tail(t);
+    return n;
+}
+
+/* ---- what goes ---- */
+
+static inline bool websocket_idle(const websocket *s) { return s->begin_at == s->begin_size && !s->payload; }
+
+static inline void websocket_begin_frame(websocket *s, uint64_t size)
+{
+    s->begin[0] = 0x80 | WEBSOCKET_BINARY;
+    s->begin_at = 0;
+    s->payload = size;
+    if (size < 126) {
+        s->begin[1] = (uint8_t) size;
+        s->begin_size = 2;
+        return;
+    }
+    uint32_t more = size < 65536 ? 2 : 8;
+    s->begin[1] = more == 2 ? 126 : 127;
+    for (uint32_t i = 0; i < more; i++) s->begin[2 + i] = (uint8_t) (size >> 8 * (more - 1 - i));
+    s->begin_size = 2 + more;
+}
+
+/* An answer that waits goes out between two frames.  False: the socket takes no more, errno says why. */
+static inline bool websocket_flush(websocket *s, int fd)
+{
+    while (s->answer_size && websocket_idle(s)) {
+        ssize_t n = send(fd, s->answer, s->answer_size, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        memmove(s->answer, s->answer + n, s->answer_size - (size_t) n);
+        s->answer_size -= (uint32_t) n;
+    }
+    return true;
+}
+
+/* As send(2), of bytes of the engine: how many of them went, -1 with errno. */
+static inline ssize_t websocket_send(websocket *s, int fd, const char *bytes, size_t size)
+{
+    for (;;) {
+        if (websocket_idle(s)) {
+            if (!websocket_flush(s, fd)) return -1;
+            websocket_begin_frame(s, size);
+        }
+        uint32_t header = s->begin_size - s->begin_at;
+        struct iovec parts[2] = { { s->begin + s->begin_at, header }, { (void *) (uintptr_t) bytes, s->payload < size ? (size_t) s->payload : size } };
+        struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+        ssize_t n = sendmsg(fd, &message, MSG_NOSIGNAL);
+        if (n < 0) return -1;
+        if ((size_t) n <= header) {
+            s->begin_at += (uint32_t) n;
+            if ((size_t) n < header) continue;
+            errno = EAGAIN;
+            return -1;
+        }
+        s->begin_at = s->begin_size;
+        s->payload -= (uint64_t) n - header;
+        return n - (ssize_t) header;
+    }
+}
+
+/* ---- handing over ---- */
+
+/* Does this socket hand connections over, or does it listen? */
+static inline bool websocket_door(int fd)
+{
+    int type = 0;
+    socklen_t size = sizeof type;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET;
+}
+
+/* As accept(2): the next connection that is handed over; -1 with errno. */
+static inline int websocket_accept(int fd, struct sockaddr_in6 *peer)
+{
+    union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } rights;
+    struct iovec part = { peer, sizeof *peer };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.room, .msg_controllen = sizeof rights.room };
+    if (recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) return -1;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    int got;
+    errno = message.msg_flags & MSG_CTRUNC ? EMFILE : EAGAIN;
+    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof got)) return -1;
+    memcpy(&got, CMSG_DATA(c), sizeof got);
+    return got;
+}
+
+#endif
