@@ -6,7 +6,8 @@ A worker that leaves goes through the phases of a stop for itself (routerd.super
 nobody, lets deliveries settle, closes its connections, exits. The others accept meanwhile, and if it is the
 only one, clients wait in the sockets' queues. The core exits at once; the workers keep their connections and
 wait for the next one. The recorder, the last, has the time that its file takes; what happens meanwhile
-waits in its ring, and nobody waits for its successor. The exporter stays: WebSockets with TLS would end with it.
+waits in its ring, and nobody waits for its successor. The exporter stays: WebSockets with TLS would end with
+it.
 Prohibited: a worker or the core leaving before the successor of the last one serves. So new code that does
 not start costs one process, not all.
 """
