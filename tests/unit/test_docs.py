@@ -117,3 +117,12 @@ def test_module_paths_in_the_pages_exist() -> None:
     }
     assert named
     assert [f"{page.name}: {name}" for page, name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_a_line_of_the_changelog_is_one_short_sentence() -> None:
+    """At most 25 words, on one line, under a heading that says what kind of change it is."""
+    page = text(ROOT / "docs" / "changelog.md")
+    lines = [line for line in page.partition("\n## ")[2].splitlines()[1:] if line and line[0] != "#"]
+    assert [line for line in lines if line[:2] != "- " or len(line.split()) > 26] == []
+    kinds = {"Added", "Changed", "Fixed", "Security", "For developers"}
+    assert set(re.findall(r"(?m)^### (.+)$", page)) <= kinds
