@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How whatever is compiled here is: docs/security.md says what for.
 HARDENED := CFLAGS="$$(.ci/hardening cflags $(BIN)/python)" LDFLAGS="$$(.ci/hardening ldflags)"
 
-NATIVE := $(shell find bench core shm workers -name '*.pyx' -o -name '*.p[xy][dix]' -o -name '*.h')
+NATIVE := $(shell find bench core shm workers -name '*.pyx' -o -name '*.p[xy][dix]' -o -name '*.[ch]')
 SYSTEM := $(VENV)/.system
 TOOLS := $(VENV)/.tools
 PACKAGES := $(VENV)/.packages

@@ -6,8 +6,8 @@
  */
 #include <stdio.h>
 
-#include "workers/amqp/content_header.h"
-#include "workers/amqp/rewrite.h"
+#include "workers/amqp/content_header.c"
+#include "workers/amqp/rewrite.c"
 
 enum { ROOM = 16384, TURNS = 20 };
 

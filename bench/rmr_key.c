@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "workers/rmr/amqp.h"
+#include "workers/rmr/amqp.c"
 #include "core/rmr/table.h"
 
 #define MESSAGES 4096u                 /* different ones, of random keys */

@@ -14,7 +14,7 @@
 enum content_state { CONTENT_RECEIVING = 0, CONTENT_COMPLETE = 1, CONTENT_ABORTED = 2 };
 
 typedef struct {               /* for the flow log, if the record of the message says so (F_DIGEST); offsets: 0 where there is none */
-    uint64_t message;          /* hash of the message-id (workers/amqp/flow_extract.h); 0: it has none */
+    uint64_t message;          /* hash of the message-id (workers/amqp/flow_extract.c); 0: it has none */
     uint32_t body;             /* offset of the first body section; 0: it had not come yet */
     uint32_t trace;            /* text of a W3C traceparent */
     uint32_t transaction;      /* the 32 octets of RMR's transaction id */

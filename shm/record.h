@@ -89,7 +89,7 @@ enum routerd_record_flag {
 enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
     D_FAILED = 1,              /* modified: delivery-failed */
     D_UNDELIVERABLE = 2,       /* modified: undeliverable-here */
-    D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/amqp/disposition.h */
+    D_PAYLOAD = 4              /* `block` holds the encoded detail: see workers/amqp/disposition.c */
 };
 
 /* `state` of a keyed link's DELIVER: what its worker has found of the message's route key.

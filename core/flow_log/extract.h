@@ -1,4 +1,4 @@
-/* What a message says of itself for the flow log, from what its worker found (record.h, content.h, workers/amqp/flow_extract.h).  Nothing of it is trusted. */
+/* What a message says of itself for the flow log, from what its worker found (record.h, content.h, workers/amqp/flow_extract.c).  Nothing of it is trusted. */
 #ifndef ROUTERD_CORE_FLOW_DIGEST_H
 #define ROUTERD_CORE_FLOW_DIGEST_H
 

@@ -311,7 +311,7 @@ static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note
     return r;
 }
 
-/* The condition of a rejection: the first text of its payload (workers/amqp/disposition.h). */
+/* The condition of a rejection: the first text of its payload (workers/amqp/disposition.c). */
 __attribute__((noinline, cold)) static uint32_t flow_condition(core_router *c, core_flow *f, uint8_t arena, uint32_t block)
 {
     uint8_t text[TELEMETRY_TEXT];

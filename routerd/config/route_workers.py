@@ -45,7 +45,7 @@ _TAKES: dict[str, _Takes] = {
         ("route",), ("inner", "innerAllow", "uplinks", "mode", "format", "metadata", *_STRIP)
     ),
 }
-MOST_SOURCES = 256  # that can be told apart (workers/source_routes/table.h)
+MOST_SOURCES = 256  # that can be told apart (workers/source_routes/table.c)
 _ALL = ("name", "kind", "address", "scopeChange", "allow", "sendTo")
 _USE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-# Kinds as worker processes number them: workers/source_routes/table.h, enum route_kind.
+# Kinds as worker processes number them: workers/source_routes/table.c, enum route_kind.
 KINDS: Final = (
     "forward", "static", "proxy", "extend", "collapse", "payload-wrap", "payload-unwrap", "wrap", "unwrap",
     "tee", "discovery", "transform",

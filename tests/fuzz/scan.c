@@ -1,5 +1,5 @@
 /* The scan, and what the flow log wants to know of a message, as functions that a test can call. */
-#include "workers/amqp/flow_extract.h"
+#include "workers/amqp/flow_extract.c"
 #include "shm/scan.h"
 
 int scan(const uint8_t *bytes, size_t size, int complete, scan_found *found);

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "workers/ockam/frame.h"
+#include "workers/ockam/frame.c"
 
 #define ROOM (1u << 20)
 #define GROWTH (300u << 10)            /* annotations, and properties, of as many wrappers as there may be */

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#include "workers/amqp/content_header.h"
-#include "workers/amqp/rewrite.h"
+#include "workers/amqp/content_header.c"
+#include "workers/amqp/rewrite.c"
 
 enum { HOP_SMALL = 4096, HOP_LARGE = 96, HOP_CORE = 64, HOP_ROOM = 3 << 20 };
 

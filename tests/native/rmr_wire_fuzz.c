@@ -8,7 +8,7 @@
  * Each input stands in an allocation of its own size, for AddressSanitizer.  Arguments: seed, rounds.
  */
 #include "tests/native/check.h"
-#include "workers/rmr/amqp.h"
+#include "workers/rmr/amqp.c"
 
 #define LONGEST 2000u
 

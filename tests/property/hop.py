@@ -1,4 +1,4 @@
-"""The worker's way with router annotations as a Python function (workers/amqp/annotations_in.h, …_out.h)."""
+"""The worker's way with router annotations as a Python function (workers/amqp/annotations_in.c, …_out.c)."""
 
 import ctypes
 import subprocess

@@ -1,4 +1,4 @@
-"""The worker processes' way with source routes as a Python function (workers/source_routes/take.h)."""
+"""The worker processes' way with source routes as a Python function (workers/source_routes/take.c)."""
 
 import ctypes
 import subprocess

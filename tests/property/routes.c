@@ -1,5 +1,5 @@
 /* Workers of source routes as functions that a test can call. */
-#include "workers/source_routes/take.h"
+#include "workers/source_routes/take.c"
 
 static route_engine engine;
 static uint8_t out[4 << 20];

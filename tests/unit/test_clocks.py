@@ -13,7 +13,8 @@ SOURCES = [
     path
     for package in ("core", "routerd", "shm", "workers")
     for path in sorted((ROOT / package).rglob("*"))
-    if path.suffix in (".py", ".h", ".pyx", ".pxi", ".pxd")
+    if path.suffix in (".py", ".h", ".c", ".pyx", ".pxi", ".pxd")
+    and (path.suffix != ".c" or not path.with_suffix(".pyx").exists())  # that one is what Cython wrote
 ]
 WALL = re.compile(
     r"CLOCK_REALTIME|\btime\.(time|time_ns|ctime|gmtime|localtime)\(|datetime\.(now|utcnow|today)|\bgettimeofday"

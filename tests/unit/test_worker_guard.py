@@ -254,7 +254,7 @@ def test_connections_that_were_not_opened_are_few_lines(caplog: pytest.LogCaptur
 
 def test_the_native_counters_have_the_places_that_statistics_name() -> None:
     """Those that the pump writes itself."""
-    header = (ROOT / "workers/transport/security.h").read_text()
+    header = (ROOT / "workers/transport/security.c").read_text()
     written = {
         name.lower(): int(index) for name, index in re.findall(r"\bN_((?:REFUSED|CERT)\w+) = (\d+)", header)
     }

@@ -25,7 +25,7 @@
 #include "workers/state/pool.h"
 #include "shm/record.h"
 #include "shm/ring.h"
-#include "workers/source_routes/take.h"
+#include "workers/source_routes/take.c"
 #include "shm/stats.h"
 
 #define MAX_CONNECTIONS (1u << 16)

@@ -1,0 +1,234 @@
+/* The beginning of an outgoing message whose router annotations differ from how they stand in its blocks.
+ *
+ *   in the blocks:  [section] [header, delivery-annotations] [message-annotations: the user's | routers'] [the rest ...]
+ *   written here:   [section] [header, delivery-annotations] [message-annotations: the user's | routers']
+ *
+ * What stays is copied octet for octet from where it is; the rest, with the body in it, goes its usual way from there.  The
+ * content header was written by another process: every place it names is checked against what has been published.
+ */
+#ifndef ROUTERD_WORKERS_ANNOTATIONS_OUT_H
+#define ROUTERD_WORKERS_ANNOTATIONS_OUT_H
+
+#include "workers/amqp/annotations.h"
+#include "workers/amqp/annotations_put.c"
+
+typedef struct {                           /* what the message is to say from here on */
+    uint8_t form;                          /* enum content_annotations */
+    uint8_t phase;                         /* of the address; 0 is not written */
+    bool stream, afresh;                   /* afresh: ingress and trace begin here */
+    const annotations_self *self;
+    const uint8_t *to;                     /* the to-override set by the core; NULL: what came stays */
+    uint32_t to_length;
+} annotations_wanted;
+
+typedef struct {                           /* what of it is written, and how long it gets */
+    bool to, ingress, old_trace;           /* there is an override; the ingress, the trace that came are kept */
+    uint32_t to_length, ingress_length, trace, trace_count;    /* trace: bytes of its entries, ours with them */
+    const uint8_t *narrow;                 /* entries of the trace that came, with short strings only; NULL: as they came */
+    uint32_t narrow_length;
+} annotations_plan;
+
+/* A trace that came with long strings, where only short ones may stand: the entries anew, in place. */
+static inline uint32_t trace_narrow(annotations_writer *w, uint8_t *trace)
+{
+    scan_cursor entries = { trace, trace + w->content.trace_length };
+    uint8_t *to = trace;
+    for (uint32_t i = 0; i < w->content.trace_count; i++) {
+        size_t n;
+        const uint8_t *entry = scan_field(&entries, &n);
+        size_t head = !entry ? 0 : *entry == 0xa1 ? 2 : *entry == 0xb1 ? 5 : 0;
+        if (!head || n - head > ANNOTATIONS_ID_MAX) { w->broken = true; return 0; }
+        uint8_t length = (uint8_t) (n - head);
+        memmove(to + 2, entry + head, length);             /* `to` is never ahead of `entry` */
+        *to = 0xa1;
+        to[1] = length;
+        to += 2 + length;
+    }
+    return (uint32_t) (to - trace);
+}
+
+/* `scratch`: room for a trace. */
+static inline annotations_plan annotations_plan_for(annotations_writer *w, const annotations_wanted *want, uint8_t *scratch)
+{
+    const arena_content *c = &w->content;
+    bool came = c->annotations != ANNOTATIONS_NONE && !want->afresh;
+    annotations_plan plan = { .to = want->to || (c->routed & ROUTED_OVERRIDE), .ingress = came && c->ingress_length,
+                              .old_trace = came && c->trace_count };
+    plan.to_length = !plan.to ? 0 : want->to ? want->to_length : c->to_length;
+    plan.ingress_length = plan.ingress ? c->ingress_length : want->self->length;
+    plan.trace = 2 + want->self->length;
+    plan.trace_count = 1;
+    if (!plan.old_trace) return plan;
+    plan.trace_count += c->trace_count;
+    plan.narrow_length = c->trace_length;
+    if (want->form == ANNOTATIONS_SECTION && c->annotations != ANNOTATIONS_SECTION) {
+        message_copy(w, c->trace, c->trace_length, scratch);
+        if (!w->broken) plan.narrow_length = trace_narrow(w, scratch);
+        plan.narrow = scratch;
+    }
+    plan.trace += plan.narrow_length;
+    return plan;
+}
+
+static inline void put_ingress(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+{
+    put_string_head(w, plan->ingress_length);
+    if (plan->ingress) put_range(w, w->content.ingress, plan->ingress_length);
+    else put_bytes(w, want->self->id, want->self->length);
+}
+
+/* The entries of the trace: those that came, and this router. */
+static inline void put_trace(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+{
+    if (plan->narrow) put_bytes(w, plan->narrow, plan->narrow_length);
+    else if (plan->old_trace) put_range(w, w->content.trace, w->content.trace_length);
+    put_string_head(w, want->self->length);
+    put_bytes(w, want->self->id, want->self->length);
+}
+
+static inline void put_override(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+{
+    if (want->to) put_bytes(w, want->to, want->to_length);
+    else put_address(w, plan->to_length);
+}
+
+/* ---- sections ---- */
+
+/* Our own form (router-annotations.adoc): short strings but for the override, and the shortest lists. */
+static inline void put_section(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+{
+    const arena_content *c = &w->content;
+    bool same = c->annotations == ANNOTATIONS_SECTION, signs = want->self->length;
+    uint32_t to = plan->to ? 5 + plan->to_length : 1, ingress = signs ? 2 + plan->ingress_length : 2;
+    uint32_t trace = signs ? compound_size(plan->trace, plan->trace_count) : 1, tail = same ? c->tail_length : 0;
+    bool phase = want->phase && want->phase <= 9;
+    put_bytes(w, scan_section_ours, SCAN_ROUTERS_DESCRIPTOR);
+    put_compound(w, 0xc0, 2 + to + ingress + trace + (phase ? ANNOTATIONS_PHASE_BYTES : 0) + tail, 4 + phase + (same ? c->tail_count : 0));
+    put_byte(w, 0x50);
+    put_byte(w, (uint8_t) ((same ? c->section_flags : 0) | (want->stream ? ANNOTATIONS_STREAMING : 0)));
+    if (plan->to) { put_byte(w, 0xb1); put_u32(w, plan->to_length); put_override(w, want, plan); }
+    else put_byte(w, 0x40);
+    if (signs) {
+        put_ingress(w, want, plan);
+        put_compound(w, 0xc0, plan->trace, plan->trace_count);
+        put_trace(w, want, plan);
+    } else {
+        put_bytes(w, "\xa1\x00\x45", 3);                   /* both are mandatory: no name, no entry */
+    }
+    if (phase) {
+        put_bytes(w, annotations_section_phase, ANNOTATIONS_PHASE_BYTES - 1);
+        put_byte(w, (uint8_t) ('0' + want->phase));
+    }
+    if (tail) put_range(w, c->tail, tail);
+}
+
+/* skrouterd's (facts 3.2): long lists, the shortest number and strings. */
+static inline void put_skupper(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+{
+    const arena_content *c = &w->content;
+    bool same = c->annotations == ANNOTATIONS_SKUPPER, signs = want->self->length;
+    uint32_t flags = (same ? c->section_flags : 0) | (want->stream ? ANNOTATIONS_STREAMING : 0), tail = same ? c->tail_length : 0;
+    uint32_t size = flags > 255 ? 5 : flags ? 2 : 1;
+    size += plan->to ? string_size(plan->to_length) : 1;
+    size += signs ? string_size(plan->ingress_length) + 9 + plan->trace : 2;
+    put_bytes(w, scan_section_skupper, SCAN_ROUTERS_DESCRIPTOR);
+    put_compound_long(w, 0xc0, size + tail, 4 + (same ? c->tail_count : 0));
+    if (flags > 255) { put_byte(w, 0x70); put_u32(w, flags); }
+    else if (flags) { put_byte(w, 0x52); put_byte(w, (uint8_t) flags); }
+    else put_byte(w, 0x43);
+    if (plan->to) { put_string_head(w, plan->to_length); put_override(w, want, plan); }
+    else put_byte(w, 0x40);
+    if (signs) {
+        put_ingress(w, want, plan);
+        put_compound_long(w, 0xc0, plan->trace, plan->trace_count);
+        put_trace(w, want, plan);
+    } else {
+        put_bytes(w, "\x40\x45", 2);
+    }
+    if (tail) put_range(w, c->tail, tail);
+}
+
+/* ---- message-annotations ---- */
+
+static inline void put_key(annotations_writer *w, const char *key, uint8_t length)
+{
+    const uint8_t head[2] = { 0xa3, length };
+    put_bytes(w, head, 2);
+    put_bytes(w, key, length);
+}
+
+/* How many values the routers' keys and their values are (0: there are none), and how long. */
+static inline uint32_t map_count(const annotations_wanted *want, const annotations_plan *plan, uint32_t *size)
+{
+    bool signs = want->self->length;
+    *size = (want->phase ? 16 + 2u : 0) + (want->stream ? 17 + 2u : 0) + (plan->to ? 13 + string_size(plan->to_length) : 0);
+    if (signs) *size += 18 + string_size(plan->ingress_length) + 16 + compound_size(plan->trace, plan->trace_count);
+    return 2u * ((want->phase > 0) + want->stream + plan->to + 2u * signs);
+}
+
+static inline void put_keys(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+{
+    if (want->phase) { put_key(w, "x-opt-qd.phase", 14); put_byte(w, 0x54); put_byte(w, want->phase); }
+    if (want->stream) { put_key(w, "x-opt-qd.stream", 15); put_bytes(w, "\x54\x01", 2); }
+    if (plan->to) { put_key(w, "x-opt-qd.to", 11); put_string_head(w, plan->to_length); put_override(w, want, plan); }
+    if (!want->self->length) return;
+    put_key(w, "x-opt-qd.ingress", 16);
+    put_ingress(w, want, plan);
+    put_key(w, "x-opt-qd.trace", 14);
+    put_compound(w, 0xc0, plan->trace, plan->trace_count);
+    put_trace(w, want, plan);
+}
+
+/* Header and delivery-annotations as they are, then message-annotations: the user's first, unchanged. */
+static inline void put_map(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan, uint32_t keys, uint32_t size)
+{
+    const arena_content *c = &w->content;
+    bool there = c->message_annotations != ARENA_NO_OFFSET;
+    uint32_t before = there ? c->message_annotations : c->annotations_end, users = there ? c->user_to - c->user_from : 0;
+    uint32_t count = (there ? c->user_count : 0) + keys;
+    bool alone = before == c->section_end && c->annotations_end == w->length;   /* the message is nothing else, and an empty one is none */
+    put_range(w, c->section_end, before - c->section_end);
+    if (!count && !alone) return;
+    put_bytes(w, "\x00\x53\x72", 3);
+    put_compound(w, 0xc1, users + size, count);
+    if (users) put_range(w, c->user_from, users);
+    if (keys) put_keys(w, want, plan);
+}
+
+/* ---- the message ---- */
+
+static inline bool content_plausible(const arena_content *c, uint64_t length)
+{
+    bool there = c->message_annotations != ARENA_NO_OFFSET;
+    if (c->annotations_end > length || c->annotations_end > ANNOTATIONS_END_MAX || c->section_end > c->annotations_end) return false;
+    if (there && (c->message_annotations < c->section_end || c->user_from < c->message_annotations || c->user_to < c->user_from
+                  || c->user_to > c->annotations_end)) return false;
+    if (c->routed & ROUTED_OVERRIDE && c->to_length > ANNOTATIONS_TO_MAX) return false;
+    if (c->annotations == ANNOTATIONS_NONE) return true;
+    return c->ingress_length <= ANNOTATIONS_ID_MAX && c->trace_length <= ANNOTATIONS_TRACE_BYTES && c->trace_count <= ANNOTATIONS_TRACE_MAX
+        && c->tail_length <= c->section_end;
+}
+
+/* Writes the beginning.  Where the rest of the message starts; ANNOTATIONS_BROKEN: it makes no sense, and what was given so
+ * far is no part of a message. */
+static inline uint32_t annotations_write(annotations_writer *w, const annotations_wanted *want)
+{
+    const arena_content *c = &w->content;
+    uint8_t scratch[ANNOTATIONS_TRACE_BYTES];
+    if (!content_plausible(c, w->length)) return ANNOTATIONS_BROKEN;
+    annotations_plan plan = { .to = false };
+    uint32_t keys = 0, size = 0;
+    bool rewrite = c->message_annotations != ARENA_NO_OFFSET && c->user_to != c->annotations_end;   /* router keys have come */
+    if (want->form != ANNOTATIONS_NONE) plan = annotations_plan_for(w, want, scratch);
+    if (w->broken) return ANNOTATIONS_BROKEN;
+    if (want->form == ANNOTATIONS_SECTION) put_section(w, want, &plan);
+    else if (want->form == ANNOTATIONS_SKUPPER) put_skupper(w, want, &plan);
+    else if (want->form == ANNOTATIONS_MAP) keys = map_count(want, &plan, &size);
+    rewrite |= keys > 0;
+    if (rewrite) put_map(w, want, &plan, keys, size);
+    annotations_flush(w);
+    if (w->broken) return ANNOTATIONS_BROKEN;
+    return rewrite ? c->annotations_end : c->section_end;
+}
+
+#endif

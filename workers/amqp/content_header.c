@@ -1,0 +1,121 @@
+/* What the scan of an arriving message found, as its content header tells it to the core and to other workers. */
+#ifndef ROUTERD_WORKERS_DESCRIBE_H
+#define ROUTERD_WORKERS_DESCRIBE_H
+
+#include "workers/amqp/annotations_in.c"
+#include "workers/state/pump.h"
+#include "shm/rmr_key.h"
+#include "shm/scan.h"
+#include "workers/transport/security.c"
+
+static inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)
+{
+    c->delivery_annotations = found->delivery_annotations;
+    c->message_annotations = found->message_annotations;
+    c->properties = found->properties;
+    c->application_properties = found->application_properties;
+    c->annotations_end = found->annotations_end;
+    c->body = found->body;
+    c->to_offset = found->to;
+    c->to_length = found->to_length;
+    c->priority = found->priority;
+    c->arrived = now;
+}
+
+/* A message that is there as a whole, or its sections are: what it says to routers, and in whose name it speaks. */
+static inline enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found, enum scan_result result, bool *moved)
+{
+    result = annotations_check(c, bytes, found, conn->heeded, result, moved);
+    return security_user_id(conn, bytes, found, result);
+}
+
+/* A message whose sections are there: the key by which a route table goes.  MORE: not all of its application properties are. */
+static inline enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result, scan_found *found, rmr_key *key)
+{
+    if (result == SCAN_DONE) result = rmr_key_there(bytes, size, complete, found);
+    return result == SCAN_DONE ? rmr_key_scan(bytes, size, found, key) : result;
+}
+
+/* What is to be there of a message before it can be posted, from where its scan got.  `loose`: it may be to a route table, or to anything else, so the
+ * core looks for its key and needs the application properties; malformed ones are for their reader. */
+static inline enum scan_result content_there(const uint8_t *bytes, size_t size, bool complete, bool keyed, bool loose, enum scan_result result, scan_found *found)
+{
+    scan_found more = *found;
+    if (result != SCAN_DONE || !(keyed || loose)) return result;
+    if (keyed) return rmr_key_there(bytes, size, complete, found);
+    return rmr_key_there(bytes, size, complete, &more) == SCAN_MORE && size < SCAN_LIMIT ? SCAN_MORE : SCAN_DONE;
+}
+
+/* Bytes that were put in order where they had been gathered, back into their blocks. */
+static inline void content_return(const arena_view *v, uint32_t head, const uint8_t *gathered, uint64_t size)
+{
+    arena_reader reader;
+    chain_open(&reader, head);
+    while (reader.position < size) {
+        uint32_t n;
+        uint8_t *to = (uint8_t *) (uintptr_t) chain_read(v, &reader, size, &n);
+        if (!to) return;
+        memcpy(to, gathered + reader.position, n);
+        chain_advance(&reader, n);
+    }
+}
+
+/* The first bytes of a chain in one piece, to be freed; NULL: out of memory. */
+static inline uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size)
+{
+    uint8_t *gathered = (uint8_t *) malloc(size);
+    arena_reader reader;
+    chain_open(&reader, head);
+    while (gathered && reader.position < size) {
+        uint32_t n;
+        const uint8_t *from = chain_read(v, &reader, size, &n);
+        if (!from) break;
+        memcpy(gathered + reader.position, from, n);
+        chain_advance(&reader, n);
+    }
+    return gathered;
+}
+
+/* Scan what there is of a long message: in its first block, or gathered when the sections reach further.  `key`: of one to a route table. */
+static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key)
+{
+    arena_view *v = &p->arena.view;
+    arena_content *c = arena_content_of(v, s->writer.head);
+    uint8_t *bytes = (uint8_t *) c + sizeof *c;
+    bool moved = false, keyed = s->link->keyed, loose = s->link->loose && !complete;
+    uint64_t size = s->writer.written;
+    uint32_t first = arena_capacity(v, s->writer.head, true), there = size < first ? (uint32_t) size : first;
+    bool all = complete && size <= first;
+    enum scan_result result = scan_message(bytes, there, all, found);
+    result = content_there(bytes, there, all, keyed, loose, result, found);
+    if (result != SCAN_MORE || size <= first) {
+        result = content_check(s->link->conn, c, bytes, found, result, &moved);
+        return keyed ? content_key(bytes, there, all, result, found, key) : result;
+    }
+    if (size > SCAN_LIMIT) size = SCAN_LIMIT;
+    uint8_t *gathered = chain_gather(v, s->writer.head, size);
+    if (!gathered) return scan_bad(found, "the router is out of memory");
+    all = complete && size == s->writer.written;
+    result = scan_message(gathered, size, all, found);
+    result = content_there(gathered, size, all, keyed, loose, result, found);
+    if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
+    result = content_check(s->link->conn, c, gathered, found, result, &moved);
+    if (keyed) result = content_key(gathered, size, all, result, found, key);
+    if (moved) content_return(v, s->writer.head, gathered, size);
+    if (result == SCAN_DONE && found->to != SCAN_ABSENT && (uint64_t) found->to + found->to_length > first) {
+        /* `to` lies across blocks: keep a copy in one piece for the core */
+        uint32_t copy = arena_alloc(&p->arena, ARENA_LARGE);
+        if (copy == ROUTERD_NIL || found->to_length > arena_capacity(v, copy, false)) {
+            if (copy != ROUTERD_NIL) arena_free_one(&p->arena, copy);
+            result = scan_bad(found, "properties.to is too long");
+        } else {
+            memcpy(arena_at(v, copy)->data, gathered + found->to, found->to_length);
+            c->key_block = copy;
+            found->to = 0;
+        }
+    }
+    free(gathered);
+    return result;
+}
+
+#endif

@@ -1,0 +1,399 @@
+/* Outgoing deliveries: from blocks to the engine, in priority order.
+ *
+ *   undelivered ──written, unsettled──▶ unsettled ──receiver settles──▶ gone (UPDATE, SETTLED)
+ *       │                                   └──sender settled first────▶ gone (DONE)
+ *       ├──written, presettled────────────▶ gone (DONE)
+ *       └──aborted, dropped, link lost────▶ gone (DONE or UPDATE)
+ *
+ * Every delivery the core sent is ended by exactly one record: an UPDATE with SETTLED, or a DONE.  Its blocks may be
+ * reused from then on, so nothing is read from them afterwards.
+ */
+#ifndef ROUTERD_WORKERS_EGRESS_H
+#define ROUTERD_WORKERS_EGRESS_H
+
+#include "workers/amqp/initial_state.c"
+#include "workers/amqp/message_log.c"
+#include "workers/state/pump.h"
+#include "workers/amqp/rewrite.c"
+#include "workers/amqp/link_routes.c"
+#include "workers/loop/times.c"
+
+enum serve_result { SERVE_EMPTY, SERVE_BLOCKED, SERVE_BUSY };
+
+static inline void out_queue(wlink *k, wout *o)
+{
+    o->next = NULL;
+    o->previous = k->queue_last;
+    if (k->queue_last) k->queue_last->next = o;
+    else k->queue_first = o;
+    k->queue_last = o;
+    k->queued++;
+    k->queued_settled += o->droppable;
+    if (k->queued == 1 || o->priority > k->queue_priority) k->queue_priority = o->priority;
+}
+
+static inline void out_unlink(wlink *k, wout *o)
+{
+    if (o->next) o->next->previous = o->previous;
+    else if (!o->sent) k->queue_last = o->previous;
+    if (o->previous) o->previous->next = o->next;
+    else if (o->sent) k->unsettled_first = o->next;
+    else k->queue_first = o->next;
+    if (o->sent) return;
+    k->queued--;
+    k->queued_settled -= o->droppable;
+}
+
+static inline void out_sent(wlink *k, wout *o)
+{
+    out_unlink(k, o);
+    o->sent = true;
+    o->previous = NULL;
+    o->next = k->unsettled_first;
+    if (o->next) o->next->previous = o;
+    k->unsettled_first = o;
+}
+
+static inline void out_free(pump *p, wout *o)
+{
+    out_unlink(o->link, o);
+    if (__builtin_expect(o->early != NULL, 0)) early_drop(p, o);
+    if (o->engine) pn_delivery_set_context(o->engine, NULL);
+    pool_give(&p->outs, o);
+    p->unsettled--;
+}
+
+/* The one record that ends a delivery without an outcome. */
+static inline routerd_record *post_done(pump *p, const wlink *k, uint64_t core, uint8_t flags)
+{
+    routerd_record *r = post_link(p, A_DONE, k);
+    r->delivery = core;
+    r->flags = flags;
+    return r;
+}
+
+static inline routerd_record *post_update(pump *p, const wout *o)
+{
+    routerd_record *r = post_link(p, A_UPDATE, o->link);
+    r->delivery = o->core;
+    r->peer = pool_handle(&p->outs, o);
+    if (o->finished) out_times(o, r);
+    return r;
+}
+
+static inline void out_abort(pump *p, wout *o)
+{
+    if (o->engine) {
+        pn_delivery_t *d = o->engine;
+        pn_delivery_set_context(d, NULL);
+        o->engine = NULL;
+        pn_delivery_abort(d);
+    }
+    wlink *k = o->link;
+    post_done(p, k, o->core, F_DROPPED);
+    mark_dirty(p, k->conn);
+    out_free(p, o);
+    if (k->routed) routed_credit(p, k);
+}
+
+/* A slow receiver of presettled messages: once they fill its list all but the first are dropped (facts 8). */
+static inline void drop_presettled(pump *p, wlink *k)
+{
+    wout *o = k->queue_first ? k->queue_first->next : NULL;
+    while (o) {
+        wout *next = o->next;
+        if (o->droppable && !o->engine) {
+            post_done(p, k, o->core, F_DROPPED);
+            stats_add(p->stats, N_DROPPED, 1);
+            out_free(p, o);
+        }
+        o = next;
+    }
+}
+
+/* Their receiver takes none at present.  What came settled does not hold up its sender any longer; what is not sent until
+ * the list is full is dropped.  Only what was queued since the last time is looked at. */
+static inline void out_waits(pump *p, wlink *k)
+{
+    for (wout *o = k->queue_last; o && !o->waits; o = o->previous) {
+        o->waits = true;
+        if (o->droppable) post_link(p, A_WAITS, k)->delivery = o->core;
+    }
+}
+
+/* SEND: take a delivery in.  A stale link is ignored: the core ends what crossed with the link's DETACH. */
+static inline void egress_accept(pump *p, const routerd_record *r)
+{
+    wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
+    if (!k || !k->outgoing) return;
+    wout *o = r->arena <= p->workers && arena_at(&p->views[r->arena], r->block) ? (wout *) pool_take(&p->outs) : NULL;
+    if (!o) {
+        stats_add(p->stats, N_BAD_RECORDS, 1);
+        post_done(p, k, r->peer, F_DROPPED);
+        return;
+    }
+    o->link = k;
+    o->core = r->peer;
+    o->starved = link_starved(p, k);
+    o->arena = r->arena;
+    o->routed = (uint8_t) r->state;
+    o->override = (uint32_t) r->extra;
+    o->priority = r->priority < ROUTERD_PRIORITIES ? r->priority : ROUTERD_PRIORITIES - 1;
+    o->settled = r->flags & F_SETTLED;
+    o->droppable = o->settled && !k->routed;
+    if (__builtin_expect(k->routed, 0)) k->promised--;
+    o->streaming = !(r->flags & F_COMPLETE);
+    chain_open(&o->reader, r->block);
+    arena_fetch(&p->views[r->arena], r->block);
+    p->unsettled++;
+    out_queue(k, o);
+    if (k->queued_settled > k->capacity) drop_presettled(p, k);
+    work_add(p, k);
+}
+
+/* The delivery a record of the core names: by our handle, or by the core's own before it knows ours. */
+static inline wout *egress_find(pump *p, const routerd_record *r)
+{
+    if (r->delivery) {
+        wout *o = (wout *) pool_find(&p->outs, r->delivery);
+        return o && o->core == r->peer ? o : NULL;
+    }
+    wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
+    if (!k) return NULL;
+    for (wout *o = k->queue_first; o; o = o->next) if (o->core == r->peer) return o;
+    for (wout *o = k->unsettled_first; o; o = o->next) if (o->core == r->peer) return o;
+    return NULL;
+}
+
+/* Everything of the message that is there has been written. */
+static inline void egress_finish(pump *p, wlink *k, wout *o)
+{
+    pn_delivery_t *d = o->engine;
+    stats_add(p->stats, N_OUT, 1);
+    o->finished = p->now_ns;
+    if (o->settled) {
+        out_times(o, post_done(p, k, o->core, 0));
+        out_free(p, o);
+        pn_delivery_settle(d);
+        return;
+    }
+    out_sent(k, o);
+    pn_link_advance(k->engine);
+}
+
+/* The engine's delivery, with what comes before the bytes as they are.  False: it makes no sense. */
+static inline bool egress_begin(pump *p, wlink *k, wout *o, const arena_content *c, uint64_t length)
+{
+    out_begun(p, k, o);
+    if (__builtin_expect(k->routed, 0)) return routed_open(p, k, o, length);
+    uint64_t tag = ++k->tag;
+    o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { sizeof tag, (const char *) &tag });
+    pn_delivery_set_context(o->engine, o);
+    message_log(p, k, &p->views[o->arena], o->reader.head, true);
+    return __builtin_expect(!rewrite_due(k, c), 1) || rewrite_begin(p, k, o, length);
+}
+
+/* Write one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
+ * engine holds enough for now. */
+static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *session)
+{
+    const arena_view *v = &p->views[o->arena];
+    const arena_content *c = arena_content_of(v, o->reader.head);
+    uint32_t state = chain_state(c);       /* before the length: complete means that the length is final */
+    uint64_t length = chain_length(c);
+    if (o->aborted) { out_abort(p, o); return SERVE_EMPTY; }
+    if (state == CONTENT_ABORTED) return SERVE_BLOCKED;         /* the core does not know yet: our answer waits for its CONTINUE */
+    if (!o->engine && !egress_begin(p, k, o, c, length)) {
+        stats_add(p->stats, N_BAD_RECORDS, 1);
+        out_abort(p, o);
+        return SERVE_EMPTY;
+    }
+    if (__builtin_expect(o->early != NULL, 0)) early_tell(p, o);
+    while (o->reader.position < length) {
+        uint32_t n;
+        const uint8_t *from = chain_read(v, &o->reader, length, &n);
+        if (!from) {                                            /* a broken chain: never send half a message as a whole one */
+            stats_add(p->stats, N_BAD_RECORDS, 1);
+            out_abort(p, o);
+            return SERVE_EMPTY;
+        }
+        pn_link_send(k->engine, (const char *) from, n);
+        chain_advance(&o->reader, n);
+        if (o->streaming && o->reader.position - o->reported >= PROGRESS_STEP) {
+            routerd_record *r = post_link(p, A_PROGRESS, k);
+            r->delivery = o->core;
+            r->peer = pool_handle(&p->outs, o);
+            r->length = o->reported = o->reader.position;
+        }
+        if (o->reader.position < length && pn_session_outgoing_bytes(session) >= SESSION_HIGH) return SERVE_BUSY;
+    }
+    if (state != CONTENT_COMPLETE) return SERVE_BLOCKED;
+    egress_finish(p, k, o);
+    return SERVE_EMPTY;
+}
+
+static inline void egress_drained(pump *p, wlink *k)
+{
+    if (!k->drain_ready || k->queue_first) return;
+    if (k->routed) { routed_drained(p, k); return; }
+    k->drain_ready = k->drain_asked = false;
+    pn_link_drained(k->engine);
+    mark_dirty(p, k->conn);
+}
+
+static inline enum serve_result egress_serve(pump *p, wlink *k)
+{
+    pn_session_t *session = pn_link_session(k->engine);
+    enum serve_result result = SERVE_EMPTY;
+    while (k->queue_first) {
+        wout *o = k->queue_first;
+        if (!o->engine && pn_link_credit(k->engine) <= 0) {
+            if (k->queued_settled) out_waits(p, k);
+            if (!k->starved_since) k->starved_since = p->now_ns;
+            result = SERVE_BLOCKED;
+            break;
+        }
+        if (pn_session_outgoing_bytes(session) >= SESSION_HIGH) return SERVE_BUSY;
+        result = egress_write(p, k, o, session);
+        if (result != SERVE_EMPTY) break;
+    }
+    if (k->drain_ready && !k->routed && pn_link_credit(k->engine) <= 0) k->drain_ready = k->drain_asked = false;
+    egress_drained(p, k);
+    return result;
+}
+
+/* Has the peer closed the session's window, and is the engine full of what waits for it? */
+static inline bool session_shut(pn_session_t *session)
+{
+    return pn_session_outgoing_bytes(session) >= SESSION_HIGH && !pn_session_remote_incoming_window(session);
+}
+
+/* Serve a connection's links with work, most urgent first.  BUSY: something is left that only the engine holds up;
+ * BLOCKED: what is left waits for its session's window, which opens when the peer says so: there is no need to try again
+ * before something has been read. */
+static inline enum serve_result egress_turn(pump *p, wconn *c)
+{
+    enum serve_result result = SERVE_EMPTY;
+    for (uint32_t mask = c->work_mask; mask;) {
+        uint32_t q = 31u - (uint32_t) __builtin_clz(mask), index = c->work_first[q];
+        mask &= ~(1u << q);
+        while (index != ROUTERD_NIL) {
+            wlink *k = (wlink *) pool_at(&p->links, index);
+            index = k->work_next;
+            if (!k->open || egress_serve(p, k) != SERVE_BUSY) { work_remove(p, k); continue; }
+            if (session_shut(pn_link_session(k->engine))) { result = SERVE_BLOCKED; continue; }
+            if (index != ROUTERD_NIL) {                         /* the others of this priority come first next time */
+                work_remove(p, k);
+                k->queue_priority = (uint8_t) q;
+                work_add(p, k);
+            }
+            return SERVE_BUSY;
+        }
+    }
+    return result;
+}
+
+/* The receiver said something of a delivery that went with an earlier core: it has its way, and nobody is told. */
+static inline void egress_forgotten(pump *p, wlink *k, pn_delivery_t *d)
+{
+    bool over = pn_delivery_settled(d) || pn_delivery_remote_state(d) >= PN_ACCEPTED;
+    pn_delivery_clear(d);
+    if (!over) return;
+    pn_delivery_settle(d);
+    mark_dirty(p, k->conn);
+}
+
+/* The receiver said something of a delivery. */
+static inline void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
+{
+    wout *o = (wout *) pn_delivery_get_context(d);
+    bool settled = pn_delivery_settled(d);
+    if (!pn_delivery_updated(d)) return;
+    if (!o) { egress_forgotten(p, k, d); return; }
+    if (!settled && !pn_delivery_remote_state(d)) { pn_delivery_clear(d); return; }
+    routerd_record *r = post_update(p, o);
+    disposition_read(p, d, r);
+    o->told = (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED || r->state == S_TRANSACTIONAL;
+    pn_delivery_clear(d);
+    if (!settled) return;
+    r->flags = F_SETTLED;
+    bool sent = o->sent;
+    out_free(p, o);
+    if (sent) pn_delivery_settle(d);
+    else {
+        pn_delivery_abort(d);                                   /* settled before it had all of it */
+        if (k->routed) routed_credit(p, k);
+        if (k->queue_first) work_add(p, k);
+    }
+    mark_dirty(p, k->conn);
+}
+
+/* The sender changed or settled what we sent (UPDATE from the core).  If it settles, DONE is our last word on it, unless
+ * the receiver's outcome was. */
+static inline void egress_update(pump *p, const routerd_record *r)
+{
+    wout *o = egress_find(p, r);
+    if (!o) {
+        if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
+        return;
+    }
+    if (!o->engine && r->state && !(r->flags & F_SETTLED)) { early_keep(p, o, r); return; }
+    if (o->engine && r->state) {
+        disposition_write(p, o->engine, r);
+        pn_delivery_update(o->engine, r->state);
+    }
+    if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
+    mark_dirty(p, o->link->conn);
+    if (!(r->flags & F_SETTLED)) return;
+    if (!o->sent) { o->settled = true; return; }                /* still to be written: it goes out settled */
+    pn_delivery_t *d = o->engine;
+    if (!o->told) out_times(o, post_done(p, o->link, o->core, 0));
+    out_free(p, o);
+    pn_delivery_settle(d);
+}
+
+static inline void egress_continue(pump *p, const routerd_record *r)
+{
+    wout *o = egress_find(p, r);
+    if (!o) return;
+    if (r->flags & F_ABORTED) o->aborted = true;
+    if (o->aborted && !o->sent && o != o->link->queue_first) { out_abort(p, o); return; }
+    if (!o->sent) work_add(p, o->link);
+}
+
+/* PN_LINK_FLOW on an outgoing link. */
+static inline void egress_flow(pump *p, wlink *k)
+{
+    if (k->queue_first && (pn_link_credit(k->engine) > 0 || k->queue_first->engine)) work_add(p, k);
+    if (__builtin_expect(k->routed, 0)) {
+        routed_flow(p, k);
+    } else if (pn_link_get_drain(k->engine) && !k->drain_asked) {
+        k->drain_asked = true;
+        post_link(p, A_DRAIN, k);
+    }
+}
+
+/* The link is lost: what was not begun goes back as released, what was begun as modified(delivery-failed); a receiver that is
+ * still there is told that the rest of it will not come. */
+static inline void egress_lost(pump *p, wlink *k)
+{
+    wout *o;
+    bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE;
+    work_remove(p, k);
+    while ((o = k->queue_first) || (o = k->unsettled_first)) {
+        if (o->settled) {
+            post_done(p, k, o->core, F_DROPPED);
+        } else {
+            routerd_record *r = post_update(p, o);
+            bool begun = o->engine || o->begun;
+            r->flags = (uint8_t) (F_SETTLED | (begun ? 0 : F_UNSENT));
+            r->state = begun ? S_MODIFIED : S_RELEASED;
+            r->extra = begun ? D_FAILED : 0;
+        }
+        pn_delivery_t *half = there && !o->sent ? o->engine : NULL;
+        out_free(p, o);
+        if (half) pn_delivery_abort(half);
+    }
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* Incoming deliveries as the worker keeps them, and what is said of each: to the core when it comes, to its sender when it is refused. */
+#ifndef ROUTERD_WORKERS_INCOMING_H
+#define ROUTERD_WORKERS_INCOMING_H
+
+#include "workers/amqp/content_header.c"
+#include "workers/amqp/flow_extract.c"
+#include "workers/amqp/disposition.c"
+#include "workers/state/pump.h"
+#include "shm/rmr_key.h"
+#include "workers/transport/security.c"
+
+static inline void win_link(wlink *k, win *s)
+{
+    s->link = k;
+    s->next = k->in_first;
+    s->previous = NULL;
+    if (k->in_first) k->in_first->previous = s;
+    k->in_first = s;
+}
+
+static inline void win_free(pump *p, win *s)
+{
+    wlink *k = s->link;
+    if (s->previous) s->previous->next = s->next;
+    else k->in_first = s->next;
+    if (s->next) s->next->previous = s->previous;
+    if (k->current == s) { k->current = NULL; k->held = false; }
+    if (s->engine) pn_delivery_set_context(s->engine, NULL);
+    free(s->body);
+    pool_give(&p->ins, s);
+    p->unsettled--;
+}
+
+static inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
+{
+    win *s = (win *) pool_take(&p->ins);
+    if (!s) return NULL;
+    s->engine = d;
+    s->writer.head = ROUTERD_NIL;
+    pn_delivery_set_context(d, s);
+    win_link(k, s);
+    p->unsettled++;
+    return s;
+}
+
+/* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind it. */
+static inline void intake_stall(pump *p, wlink *k)
+{
+    if (k->stalled) return;
+    k->stalled = true;
+    k->stalled_next = p->stalled_first;
+    p->stalled_first = pool_index(&p->links, k);
+}
+
+/* Whether it is time to say that messages are malformed in this way. */
+static inline bool intake_complains(pump *p, const char *why)
+{
+    for (uint32_t i = 0; i < COMPLAINTS; i++) {
+        if (p->complaints[i].why && p->complaints[i].why != why) continue;
+        if (p->complaints[i].why && p->now_ms < p->complaints[i].again) return false;
+        p->complaints[i].why = why;
+        p->complaints[i].again = p->now_ms + COMPLAINT_MS;
+        return true;
+    }
+    return false;
+}
+
+static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
+{
+    pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
+    pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition : "amqp:decode-error");
+    pn_condition_set_description(error, why);
+    pn_delivery_update(d, S_REJECTED);
+    if (!p->routes || why != p->routes->run.detail) stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
+    mark_dirty(p, k->conn);
+    if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
+}
+
+static inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
+{
+    routerd_record *r = post_link(p, A_DELIVER, k);
+    r->flags = flags;
+    r->priority = priority;
+    r->block = block;
+    r->peer = peer;
+    r->length = length;
+    r->time = p->now_ns;
+    stats_add(p->stats, N_IN, 1);
+    return r;
+}
+
+/* What the sender says of an unsettled delivery besides its bytes; a transfer may say it, too (AMQP 2.7.5). */
+static inline routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t *d)
+{
+    routerd_record *r = post_link(p, A_UPDATE, k);
+    r->delivery = s->core;
+    r->peer = pool_handle(&p->ins, s);
+    r->flags = F_IN;
+    disposition_read(p, d, r);
+    pn_delivery_clear(d);
+    return r;
+}
+
+/* Of a chain that is about to be posted: the flag that its record gets. */
+static inline uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found)
+{
+    if (__builtin_expect(!p->digests, 1)) return 0;
+    arena_content *c = arena_content_of(&p->arena.view, head);
+    uint32_t first = arena_capacity(&p->arena.view, head, true);
+    digest_read(&c->digest, (const uint8_t *) (c + 1), size < first ? size : first, complete && size <= first, found, p->digests);
+    return F_DIGEST;
+}
+
+/* The same of one that is whole in its block.  Of most messages all goes into the record (digest_post): to fetch a line of theirs
+ * that it does not need otherwise takes the core longer than all the rest that it does for the flow log. */
+static inline uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, uint64_t size, const scan_found *found, content_digest *d)
+{
+    if (__builtin_expect(!p->digests, 1)) return 0;
+    digest_read(d, (const uint8_t *) (c + 1), size, true, found, p->digests);
+    if (__builtin_expect(!(k->keyed || d->trace | d->transaction | d->onward | d->back), 1)) return F_BRIEF;
+    c->digest = *d;
+    return F_DIGEST;
+}
+
+static inline void digest_post(const content_digest *d, routerd_record *r)
+{
+    r->delivery = d->message;
+    r->credit = d->body;
+    r->extra = d->delivery_count;
+}
+
+#endif

@@ -1,0 +1,400 @@
+/* Incoming deliveries: from the engine into blocks, scanned, and posted to the core.
+ *
+ *   state of a delivery   what has been said to the core      what ends it
+ *   arriving              nothing                             posted, or refused (malformed): the core never hears of it
+ *   streaming             DELIVER, then CONTINUE              complete or aborted
+ *   waiting (unsettled)   DELIVER with COMPLETE               UPDATE from the core that settles, or the link is lost
+ *
+ * A message that fits one block and is there whole goes the short way (intake_whole): one copy, one scan, one record.
+ * Prohibited: writing into a chain after COMPLETE or ABORTED was posted; freeing an incomplete posted chain (the core's
+ * record that names the delivery does that).
+ */
+#ifndef ROUTERD_WORKERS_INTAKE_H
+#define ROUTERD_WORKERS_INTAKE_H
+
+#include "workers/amqp/incoming.c"
+#include "workers/amqp/message_log.c"
+#include "workers/source_routes/intake.c"
+#include "workers/amqp/link_routes.c"
+#include "workers/transport/sockets.c"
+
+/* The short way.  False: it needs the long one (no single block is large enough). */
+static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
+{
+    if (!blocks_left(p)) { intake_stall(p, k); return true; }
+    uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
+    uint32_t head = arena_alloc_head(&p->arena, size <= small ? ARENA_SMALL : ARENA_LARGE);
+    if (arena_capacity(&p->arena.view, head, true) < size) {
+        arena_free_chain(&p->arena, head);
+        return false;
+    }
+    note_link(p, k, head);
+    arena_content *c = arena_content_of(&p->arena.view, head);
+    uint8_t *bytes = (uint8_t *) c + sizeof *c;
+    scan_found found;
+    rmr_key key;
+    if (size) pn_link_recv(k->engine, (char *) bytes, size);
+    bool settled = pn_delivery_settled(d), moved = false;
+    uint8_t origin = 0;
+    enum scan_result result = content_check(k->conn, c, bytes, &found, scan_message(bytes, size, true, &found), &moved);
+    if (__builtin_expect(k->keyed, 0)) result = content_key(bytes, size, true, result, &found, &key);
+    else if (__builtin_expect(p->routes != NULL, 0) && result == SCAN_DONE) {
+        result = route_whole(p, k, &head, &size, &found, &origin);
+        c = arena_content_of(&p->arena.view, head);
+    }
+    win *s = NULL;
+    if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
+        arena_free_chain(&p->arena, head);
+        intake_refuse(p, k, d, result != SCAN_DONE ? found.why : "the router has no room for another unsettled delivery", found.condition);
+        pn_delivery_settle(d);
+        credit_owed(p, k, 1);
+        return true;
+    }
+    content_describe(c, &found, p->now_ns);
+    if (__builtin_expect(origin, 0)) route_describe(p, c, &p->routes->first);
+    atomic_store_explicit(&c->length, size, memory_order_relaxed);       /* published with the record */
+    atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
+    pn_link_advance(k->engine);
+    if (s) s->posted = s->complete = s->whole = true;
+    message_log(p, k, &p->arena.view, head, false);
+    content_digest digest;
+    uint8_t flags = (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)
+                               | (__builtin_expect(origin, 0) ? digest_chain(p, head, size, true, &found) : digest_whole(p, k, c, size, &found, &digest)));
+    routerd_record *r = post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, flags);
+    if (flags & F_BRIEF) digest_post(&digest, r);
+    if (__builtin_expect(k->keyed, 0)) rmr_key_post(&key, r);
+    if (__builtin_expect(origin, 0)) r->state = origin;
+    if (settled) pn_delivery_settle(d);
+    else if (__builtin_expect(pn_delivery_remote_state(d) != 0, 0)) post_said(p, k, s, d);
+    return true;
+}
+
+/* Nobody wants the rest, but it is read all the same, so that the session window stays true.
+ * refund: the core never heard of the delivery, so its credit comes back from here. */
+static inline void intake_discard(win *s, bool refund)
+{
+    s->discard = true;
+    s->refund = refund;
+    s->writer.head = ROUTERD_NIL;
+    s->link->held = false;
+}
+
+/* More has come of a message that nobody needs. */
+static inline void intake_wasted(win *s, pn_delivery_t *d, uint64_t size)
+{
+    s->wasted += size;
+    if (!s->outcome || s->wasted < HOLD_HIGH) return;
+    pn_delivery_update(d, s->outcome);
+    s->outcome = 0;
+}
+
+/* The last byte (or an abort) has come, and the link moves on to its next delivery. */
+static inline void intake_finish(pump *p, wlink *k, win *s)
+{
+    pn_delivery_t *d = s->engine;
+    bool settled = s->settled || s->discard;
+    s->complete = true;
+    k->current = NULL;
+    k->held = false;
+    if (s->refund) credit_owed(p, k, 1);
+    if (settled) {
+        if (s->outcome && !pn_delivery_aborted(d)) pn_delivery_update(d, s->outcome);
+        win_free(p, s);
+        pn_delivery_settle(d);         /* moves the link on */
+    } else {
+        pn_link_advance(k->engine);
+    }
+}
+
+static inline void post_continue(pump *p, win *s, uint8_t flags)
+{
+    routerd_record *r = post_link(p, A_CONTINUE, s->link);
+    r->delivery = s->core;
+    r->peer = pool_handle(&p->ins, s);
+    r->length = s->writer.written;
+    r->flags = flags;
+    s->grown = false;
+}
+
+/* Tell the core what has grown, once for all that arrived in this turn. */
+static inline void intake_flush(pump *p)
+{
+    for (uint32_t i = 0; i < p->grown_count; i++) {
+        win *s = (win *) pool_find(&p->ins, p->grown[i]);
+        if (s && s->grown) post_continue(p, s, 0);
+    }
+    p->grown_count = 0;
+}
+
+static inline void intake_grown(pump *p, win *s)
+{
+    if (s->grown) return;
+    if (p->grown_count == GROWN_BATCH) intake_flush(p);
+    s->grown = true;
+    p->grown[p->grown_count++] = pool_handle(&p->ins, s);
+}
+
+/* Longer than the vhost or the router allows (facts 7): rejected, the link closed; Python closes the connection. */
+static inline void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
+{
+    if (!s || !s->discard || s->outcome) {                     /* what was told before stands */
+        pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
+        pn_condition_set_name(error, "amqp:link:message-size-exceeded");
+        pn_condition_set_description(error, "the message is larger than the policy allows");
+        pn_delivery_update(d, S_REJECTED);
+    }
+    if (s) {
+        if (s->posted && !s->discard) {
+            chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
+            post_continue(p, s, F_ABORTED);
+        } else if (s->writer.head != ROUTERD_NIL) {
+            arena_free_chain(&p->arena, s->writer.head);
+        }
+        win_free(p, s);
+    }
+    pn_delivery_settle(d);
+    pn_link_close(k->engine);                                  /* without an error: the message has it, and the connection's CLOSE follows */
+    k->conn->denied = true;
+    stats_add(p->stats, N_REFUSED_SIZE, 1);
+    mark_dirty(p, k->conn);
+    p->on_event(p->self, EV_MESSAGE_DENIED, k->conn, k, k->engine, NULL);
+}
+
+static inline void intake_aborted(pump *p, wlink *k, win *s)
+{
+    stats_add(p->stats, N_ABORTED, 1);
+    if (s->posted && !s->discard) {
+        chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
+        post_continue(p, s, F_ABORTED);
+        s->settled = true;             /* AMQP 2.7.5: aborted deliveries are settled; the core gives the credit back */
+    } else if (!s->discard) {
+        if (s->writer.head != ROUTERD_NIL) arena_free_chain(&p->arena, s->writer.head);
+        intake_discard(s, true);
+    }
+    intake_finish(p, k, s);
+}
+
+/* What is to be known of a message before it can be posted. */
+static inline enum scan_result intake_known(pump *p, wlink *k, win *s, bool complete, scan_found *found, rmr_key *key)
+{
+    if (k->routed) return routed_scan(p, s, complete, found);
+    if (__builtin_expect(s->wants_whole, 0) && !complete && s->writer.written < ROUTE_WHOLE) return SCAN_MORE;
+    if (__builtin_expect(s->passed && s->origin, 0)) return route_rescan(p, s->writer.head, s->writer.written, complete, found);
+    enum scan_result result = intake_scan(p, s, complete, found, key);
+    return result != SCAN_DONE || k->keyed || __builtin_expect(!p->routes, 1) ? result : route_streamed(p, k, s, complete, found);
+}
+
+/* After new bytes: publish, post.  False: the message was refused. */
+static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
+{
+    uint8_t flags = (uint8_t) (complete ? F_COMPLETE : 0);
+    chain_publish(&p->arena, &s->writer, complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
+    if (s->posted) {
+        if (complete) post_continue(p, s, F_COMPLETE);
+        else intake_grown(p, s);
+        return;
+    }
+    scan_found found;
+    rmr_key key;
+    routerd_record *r;
+    switch (intake_known(p, k, s, complete, &found, &key)) {
+    case SCAN_MORE:
+        return;
+    case SCAN_BAD:
+        arena_free_chain(&p->arena, s->writer.head);
+        intake_refuse(p, k, s->engine, found.why, found.condition);
+        intake_discard(s, true);
+        return;
+    case SCAN_DONE:
+        content_describe(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
+        if (__builtin_expect(s->origin, 0)) route_describe(p, arena_content_of(&p->arena.view, s->writer.head), &s->to);
+        s->posted = true;
+        s->settled = pn_delivery_settled(s->engine);
+        if (s->settled) flags |= F_SETTLED;
+        if (!k->routed) {
+            message_log(p, k, &p->arena.view, s->writer.head, false);
+            flags |= digest_chain(p, s->writer.head, s->writer.written, complete, &found);
+        }
+        r = post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
+        if (k->keyed) rmr_key_post(&key, r);
+        if (s->origin) r->state = s->origin;
+        if (!s->settled && !k->routed && pn_delivery_remote_state(s->engine)) post_said(p, k, s, s->engine);
+    }
+}
+
+/* A transfer says more than goes through a routed link: it is refused before anything of it was posted. */
+static inline void intake_unfit(pump *p, wlink *k, win *s)
+{
+    arena_free_chain(&p->arena, s->writer.head);
+    intake_refuse(p, k, s->engine, routed_unfit, NULL);
+    intake_discard(s, true);
+}
+
+/* The rest of a payload that a worker opens makes no sense. */
+static inline void intake_broken(pump *p, wlink *k, win *s, pn_delivery_t *d)
+{
+    bool posted = s->posted;
+    if (posted) {
+        chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
+        post_continue(p, s, F_ABORTED);
+        s->settled = true;
+    } else {
+        arena_free_chain(&p->arena, s->writer.head);
+    }
+    stats_add(p->stats, N_ROUTE_DECODE, 1);
+    intake_refuse(p, k, d, route_broken, "amqp:decode-error");
+    intake_discard(s, !posted);
+}
+
+/* The long way: as many bytes as there are, until they end, a block is missing, or the readers are too far behind. */
+static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
+{
+    char scratch[4096];
+    bool grew = false;
+    size_t pending;
+    if (pn_delivery_aborted(d)) { intake_aborted(p, k, s); return; }
+    while ((pending = pn_delivery_pending(d)) > 0) {
+        if (security_too_large(k->conn, s->writer.written + s->wasted + pending)) { intake_too_large(p, k, s, d); return; }
+        if (s->discard) {
+            ssize_t n = pn_link_recv(k->engine, scratch, pending < sizeof scratch ? pending : sizeof scratch);
+            if (n <= 0) break;
+            intake_wasted(s, d, (uint64_t) n);
+            mark_dirty(p, k->conn);
+            continue;
+        }
+        if (s->posted && s->writer.written - s->read_to >= HOLD_HIGH) { k->held = true; break; }
+        if (__builtin_expect(s->body != NULL, 0)) {
+            if (!blocks_left(p)) { intake_stall(p, k); break; }
+            int got = route_receive(p, k, s, pending);
+            if (got < 0) intake_broken(p, k, s, d);
+            if (!got) break;
+            grew |= got > 0;
+            continue;
+        }
+        uint32_t room;
+        uint8_t *to = NULL;
+        if (blocks_left(p)) {
+            if (s->writer.head == ROUTERD_NIL) {
+                chain_begin(&p->arena, &s->writer, ARENA_LARGE);
+                note_link(p, k, s->writer.head);
+                if (k->routed && !routed_begin(p, s)) { intake_unfit(p, k, s); continue; }
+            }
+            to = chain_room(&p->arena, &s->writer, ARENA_LARGE, &room);
+        }
+        if (!to) { intake_stall(p, k); break; }
+        ssize_t n = pn_link_recv(k->engine, (char *) to, pending < room ? pending : room);
+        if (n <= 0) break;
+        chain_wrote(&s->writer, (uint32_t) n);
+        grew = true;
+    }
+    bool complete = !pn_delivery_partial(d) && !pn_delivery_pending(d);
+    if (grew) mark_dirty(p, k->conn);                          /* the session window may have opened */
+    if (__builtin_expect(s->body != NULL, 0) && complete && !s->discard && !route_body_over(s->body)) intake_broken(p, k, s, d);
+    if (!s->discard && (grew || (complete && s->writer.head != ROUTERD_NIL))) intake_post(p, k, s, complete);
+    if (complete) intake_finish(p, k, s);
+}
+
+static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
+{
+    win *s = k->current;
+    const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
+    if (k->held || k->stalled) return;
+    if (p->resting && !(s && s->discard)) { intake_stall(p, k); return; }
+    if (!s) {
+        if (pn_delivery_aborted(d)) {
+            stats_add(p->stats, N_ABORTED, 1);
+            pn_delivery_settle(d);
+            credit_owed(p, k, 1);
+            return;
+        }
+        size_t pending = pn_delivery_pending(d);
+        bool partial = pn_delivery_partial(d);
+        if (security_too_large(k->conn, pending)) { intake_too_large(p, k, NULL, d); return; }
+        if (partial && !pending) return;
+        if (over_share(p, k)) { intake_stall(p, k); return; }
+        if (!partial && pending <= ARENA_LARGE_BYTES && (k->routed ? routed_whole(p, k, d, pending) : intake_whole(p, k, d, pending))) { kept_change(p, k, before); return; }
+        if (!(s = win_new(p, k, d))) { intake_stall(p, k); return; }
+        k->current = s;
+    }
+    intake_stream(p, k, s, d);
+    kept_change(p, k, before);
+    if (p->paused && k->current && !k->held && !k->stalled) conn_resume(p, k->conn);     /* it cannot end without its rest */
+}
+
+/* The sender changed or settled a delivery that it had sent unsettled. */
+static inline void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
+{
+    win *s = (win *) pn_delivery_get_context(d);
+    bool settled = pn_delivery_settled(d);
+    if (!s || !s->posted || s->discard || s->settled || (!settled && !pn_delivery_remote_state(d))) {
+        pn_delivery_clear(d);
+        return;
+    }
+    routerd_record *r = post_said(p, k, s, d);
+    if (!settled) return;
+    r->flags |= F_SETTLED;
+    if (s->complete) {
+        win_free(p, s);
+        pn_delivery_settle(d);
+        mark_dirty(p, k->conn);
+    } else {
+        s->settled = true;
+    }
+}
+
+static inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
+{
+    if (k->conn->denied) return;
+    if (pn_delivery_readable(d)) {
+        win *s = k->current;
+        if (s && s->posted && !s->settled && !pn_delivery_aborted(d) && pn_delivery_settled(d)) intake_updated(p, k, d);
+        intake_read(p, k, d);
+    } else if (pn_delivery_updated(d)) {
+        intake_updated(p, k, d);
+    }
+}
+
+/* A link that had to wait goes on. */
+static inline void intake_resume(pump *p, wlink *k)
+{
+    pn_delivery_t *d;
+    if (k->plain) { mark_dirty(p, k->conn); return; }
+    while (!k->held && !k->stalled && !k->conn->denied && (d = pn_link_current(k->engine)) && pn_delivery_readable(d)) {
+        if (pn_delivery_partial(d) && !pn_delivery_pending(d)) break;
+        intake_read(p, k, d);
+        if (k->current && pn_link_current(k->engine) == d) break;
+    }
+    mark_dirty(p, k->conn);
+}
+
+/* Every reader has got to `length`: what lies before it can be used again, and a sender held back goes on. */
+static inline void intake_consumed(pump *p, win *s, uint64_t length)
+{
+    if (s->discard || s->whole || s->writer.head == ROUTERD_NIL || length > s->writer.written || length <= s->read_to) return;
+    const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
+    s->read_to = length;
+    if (chain_trim(&p->arena, &s->writer, length)) p->freed = true;
+    kept_change(p, s->link, before);
+    if (s->link->held && s->link->current == s && s->writer.written - s->read_to < HOLD_LOW) {
+        s->link->held = false;
+        intake_resume(p, s->link);
+    }
+}
+
+/* The link is going: what is half received is aborted, the rest is the core's to forget.  Returns nothing to the engine. */
+static inline void intake_lost(pump *p, wlink *k)
+{
+    while (k->in_first) {
+        win *s = k->in_first;
+        if (!s->complete && s->posted && !s->discard) {
+            chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
+            post_continue(p, s, F_ABORTED);
+        } else if (!s->posted && !s->discard && s->writer.head != ROUTERD_NIL) {
+            arena_free_chain(&p->arena, s->writer.head);
+            p->freed = true;
+        }
+        win_free(p, s);
+    }
+}
+
+#endif

@@ -1,0 +1,184 @@
+/* Links that are routed through to a peer's: what passes is the peer's business, and credit is the far receiver's own.
+ *
+ * What a transfer says besides its message goes in front of the message's bytes in the chain, so that the other end's first
+ * transfer says it too: its delivery tag, and the state that it may carry (AMQP 4.4.1: a transaction).  The bytes behind
+ * are the peer's, whatever they are: only their beginning is looked at, for the priority; and as far as their properties where the
+ * peer may speak in nobody's name but its own (user-id), which takes a message that can be read.
+ *
+ *   u16 bytes in front, u16 bytes of the tag, u32 state, the tag, the state's detail as the engine encodes it
+ *
+ * Credit of the receiver: what it has given, less what stands in its link's list, is what the far sender may have.
+ */
+#ifndef ROUTERD_WORKERS_ROUTED_H
+#define ROUTERD_WORKERS_ROUTED_H
+
+#include "workers/amqp/incoming.c"
+
+#define ROUTED_FRONT 8u                /* bytes in front of tag and detail */
+#define ROUTED_TAG_MAX 32u             /* AMQP 2.8.7 */
+#define ROUTED_DETAIL_MAX 256u
+#define ROUTED_FRONT_MAX (ROUTED_FRONT + ROUTED_TAG_MAX + ROUTED_DETAIL_MAX)
+
+_Static_assert(ROUTED_FRONT_MAX + sizeof(arena_content) + sizeof(arena_block) < ARENA_SMALL_BYTES, "it stands in the head block");
+
+static const char routed_unfit[] = "the delivery's tag or state is too long";
+
+/* ---- in ---- */
+
+/* What a transfer says besides its bytes; how long that is, 0: too long. */
+static inline uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
+{
+    pn_bytes_t tag = pn_delivery_tag(d);
+    uint64_t state = pn_delivery_remote_state(d);
+    ssize_t detail = 0;
+    if (tag.size > ROUTED_TAG_MAX || state > UINT32_MAX) return 0;
+    if (state) {
+        pn_data_t *data = pn_disposition_data(pn_delivery_remote(d));
+        if (!data_sound(data)) return 0;
+        if (data && pn_data_size(data)) detail = pn_data_encode(data, (char *) front + ROUTED_FRONT + tag.size, ROUTED_DETAIL_MAX);
+        if (detail < 0) return 0;
+    }
+    uint16_t size = (uint16_t) (ROUTED_FRONT + tag.size + (size_t) detail), tag_size = (uint16_t) tag.size;
+    uint32_t code = (uint32_t) state;
+    memcpy(front, &size, 2);
+    memcpy(front + 2, &tag_size, 2);
+    memcpy(front + 4, &code, 4);
+    if (tag.size) memcpy(front + ROUTED_FRONT, tag.start, tag.size);
+    return size;
+}
+
+/* A message's first bytes: that there is one, its priority, and in whose name it speaks if that counts. */
+static inline enum scan_result routed_look(const wconn *c, const uint8_t *bytes, size_t size, bool complete, scan_found *found)
+{
+    enum scan_result result = scan_message(bytes, size, complete && (c->user || !size), found);
+    if (result == SCAN_BAD && (c->user || !size)) return SCAN_BAD;
+    if (__builtin_expect(c->user != NULL, 0) && (result = security_user_id(c, bytes, found, result)) != SCAN_DONE) return result;
+    uint8_t priority = found->priority;
+    scan_message(bytes, 0, false, found);                       /* offsets are nobody's business */
+    found->priority = priority;
+    return size ? SCAN_DONE : SCAN_MORE;
+}
+
+/* The same of what there is of a long message: in its first block, or gathered when its properties reach further. */
+static inline enum scan_result routed_scan(const pump *p, const win *s, bool complete, scan_found *found)
+{
+    const arena_view *v = &p->arena.view;
+    const wconn *c = s->link->conn;
+    const uint8_t *bytes = (const uint8_t *) arena_content_of(v, s->writer.head) + sizeof(arena_content);
+    uint16_t front;
+    memcpy(&front, bytes, 2);
+    uint64_t size = s->writer.written;
+    uint32_t first = arena_capacity(v, s->writer.head, true);
+    enum scan_result result = routed_look(c, bytes + front, (size < first ? size : first) - front, complete && size <= first, found);
+    if (result != SCAN_MORE || size <= first) return result;
+    if (size > SCAN_LIMIT) size = SCAN_LIMIT;
+    uint8_t *gathered = chain_gather(v, s->writer.head, size);
+    if (!gathered) return scan_bad(found, "the router is out of memory");
+    result = routed_look(c, gathered + front, size - front, complete && size == s->writer.written, found);
+    free(gathered);
+    return result == SCAN_MORE && size == SCAN_LIMIT ? scan_bad(found, "annotations and properties are longer than 1 MiB") : result;
+}
+
+/* The chain of a delivery has just begun.  False: it says too much. */
+static inline bool routed_begin(pump *p, win *s)
+{
+    uint8_t front[ROUTED_FRONT_MAX];
+    uint32_t size = routed_front(s->engine, front);
+    return size && chain_write(&p->arena, &s->writer, ARENA_LARGE, front, size);
+}
+
+/* As intake_whole(). */
+static inline bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
+{
+    if (!blocks_left(p)) { intake_stall(p, k); return true; }
+    uint8_t front[ROUTED_FRONT_MAX];
+    uint32_t before = routed_front(d, front), small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
+    uint32_t head = arena_alloc_head(&p->arena, before + size <= small ? ARENA_SMALL : ARENA_LARGE);
+    if (!before || arena_capacity(&p->arena.view, head, true) < before + size) {
+        arena_free_chain(&p->arena, head);
+        return false;
+    }
+    note_link(p, k, head);
+    arena_content *c = arena_content_of(&p->arena.view, head);
+    uint8_t *bytes = (uint8_t *) c + sizeof *c;
+    scan_found found;
+    memcpy(bytes, front, before);
+    if (size) pn_link_recv(k->engine, (char *) bytes + before, size);
+    bool settled = pn_delivery_settled(d);
+    enum scan_result result = routed_look(k->conn, bytes + before, size, true, &found);
+    win *s = NULL;
+    if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
+        arena_free_chain(&p->arena, head);
+        intake_refuse(p, k, d, result != SCAN_DONE ? found.why : "the router has no room for another unsettled delivery", found.condition);
+        pn_delivery_settle(d);
+        credit_owed(p, k, 1);
+        return true;
+    }
+    content_describe(c, &found, p->now_ns);
+    atomic_store_explicit(&c->length, before + size, memory_order_relaxed);       /* published with the record */
+    atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
+    pn_link_advance(k->engine);
+    if (s) s->posted = s->complete = s->whole = true;
+    post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, before + size, (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
+    if (settled) pn_delivery_settle(d);
+    return true;
+}
+
+/* ---- out ---- */
+
+/* Begin a delivery as its sender has begun it.  False: what stands in front makes no sense. */
+static inline bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length)
+{
+    uint32_t room;
+    uint16_t size, tag;
+    uint32_t state;
+    const uint8_t *bytes = chain_read(&p->views[o->arena], &o->reader, length, &room);
+    if (!bytes || room < ROUTED_FRONT) return false;
+    memcpy(&size, bytes, 2);
+    memcpy(&tag, bytes + 2, 2);
+    memcpy(&state, bytes + 4, 4);
+    if (size > room || size > ROUTED_FRONT_MAX || tag > ROUTED_TAG_MAX || size < ROUTED_FRONT + tag) return false;
+    o->engine = pn_delivery(k->engine, (pn_delivery_tag_t) { tag, (const char *) bytes + ROUTED_FRONT });
+    pn_delivery_set_context(o->engine, o);
+    chain_advance(&o->reader, size);
+    if (!state) return true;
+    uint32_t detail = size - ROUTED_FRONT - tag;
+    if (detail) pn_data_decode(pn_disposition_data(pn_delivery_local(o->engine)), (const char *) bytes + ROUTED_FRONT + tag, detail);
+    pn_delivery_update(o->engine, state);
+    return true;
+}
+
+/* What the receiver has given and the sender has not been given yet, or has given back unused. */
+static inline bool routed_credit(pump *p, wlink *k)
+{
+    int32_t free = pn_link_credit(k->engine) - (int32_t) k->queued;
+    if (free <= k->promised) return false;
+    post_link(p, A_CREDIT, k)->credit = (uint32_t) (free - k->promised);
+    k->promised = free;
+    return true;
+}
+
+/* The receiver said something of its credit. */
+static inline void routed_flow(pump *p, wlink *k)
+{
+    bool more = routed_credit(p, k), drain = pn_link_get_drain(k->engine);
+    if (drain && (more || !k->drain_asked)) post_link(p, A_DRAIN, k);
+    else if (!drain && k->drain_asked && !more) post_link(p, A_CREDIT, k);      /* of 0: it wants to wait after all */
+    k->drain_asked = drain;
+}
+
+/* The sender has given credit back; once what it sent before is through, the receiver's drain is answered. */
+static inline void routed_drained(pump *p, wlink *k)
+{
+    if (k->promised > 0) return;
+    k->drain_ready = k->drain_asked = false;
+    if (pn_link_get_drain(k->engine)) {
+        pn_link_drained(k->engine);
+        k->promised = 0;
+        mark_dirty(p, k->conn);
+    } else {
+        routed_credit(p, k);
+    }
+}
+
+#endif

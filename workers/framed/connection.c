@@ -1,0 +1,159 @@
+/* Life of a plain connection (plain.h), and what the core says of its links.
+ *
+ * There is no handshake: an accepted connection is open at once, one that we make as soon as its socket is connected.  Python then attaches
+ * its links, and nothing is read before the core has let the incoming ones in.
+ */
+#ifndef ROUTERD_WORKERS_PLAIN_CONN_H
+#define ROUTERD_WORKERS_PLAIN_CONN_H
+
+#include <sys/uio.h>
+
+#include "workers/framed/out.c"
+
+#define PLAIN_CONNECT_MS 10000         /* until a connection that we make is there */
+
+static void plain_free(plain_conn *x)
+{
+    free(x->in);
+    free(x->rest);
+    free(x->gathered);
+    free(x->sids);
+    free(x->name);
+    free(x);
+}
+
+/* A connection on an accepted socket, or on one that is being connected; NULL: no room for it. */
+static wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled)
+{
+    int one = 1;
+    plain_conn *x = (plain_conn *) calloc(1, sizeof *x);
+    uint8_t *in = (uint8_t *) malloc(PLAIN_BUFFER);
+    wconn *c = x && in ? (wconn *) pool_take(&p->conns) : NULL;
+    if (!c) {
+        free(in);
+        free(x);
+        return NULL;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    x->in = in;
+    x->room = PLAIN_BUFFER;
+    x->speaks = p->listeners[listener].plain->speaks;
+    x->connecting = dialled;
+    c->plain = x;
+    c->fd = fd;
+    c->listener = listener;
+    c->link_first = ROUTERD_NIL;
+    c->dialled = c->want_write = dialled;
+    c->opened = !dialled;
+    if (dialled) c->deadline = p->now_ms + PLAIN_CONNECT_MS;
+    else stats_add(p->stats, N_ACCEPTED, 1);
+    for (uint32_t i = 0; i < ROUTERD_PRIORITIES; i++) c->work_first[i] = c->work_last[i] = ROUTERD_NIL;
+    trace_apply(p, c);
+    plain_watch(p, c);
+    stats_set(p->stats, N_CONNECTIONS, p->conns.used);
+    return c;
+}
+
+/* Whether the socket that was being connected is; if not, the connection is over. */
+static inline void plain_connected(pump *p, wconn *c)
+{
+    int why = 0;
+    socklen_t size = sizeof why;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0) why = errno;
+    if (why) { plain_close(p, c, strerror(why)); return; }
+    size = sizeof c->peer;
+    getpeername(c->fd, (struct sockaddr *) &c->peer, &size);
+    c->plain->connecting = false;
+    c->opened = true;
+    c->deadline = 0;
+    p->on_event(p->self, EV_PLAIN_OPEN, c, NULL, NULL, NULL);
+}
+
+static inline void plain_event(pump *p, wconn *c, uint32_t events)
+{
+    if (c->failed) return;
+    mark_dirty(p, c);
+    if (c->plain->connecting) {
+        if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) {
+            c->want_write = false;
+            plain_connected(p, c);
+            plain_watch(p, c);
+        }
+        return;
+    }
+    if (events & EPOLLOUT) {
+        c->want_write = false;
+        plain_watch(p, c);
+    }
+    if (c->reading && events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+        for (int i = 0; i < READ_TURNS && plain_read(p, c); i++) continue;
+    } else if (events & EPOLLERR) {
+        plain_close(p, c, "the connection is broken");
+    }
+}
+
+/* A turn of a connection that something has happened to. */
+static inline void plain_serve(pump *p, wconn *c)
+{
+    if (c->failed || c->plain->connecting) return;
+    if (!c->reading) plain_input(p, c);
+    if (!c->failed) plain_output(p, c);
+}
+
+static inline void plain_sweep(pump *p, wconn *c)
+{
+    if (!c->deadline || p->now_ms < c->deadline) return;
+    c->deadline = 0;
+    plain_close(p, c, "no answer in time");
+}
+
+/* ---- links ---- */
+
+/* NULL: no room. */
+static inline wlink *plain_link(pump *p, wconn *c, bool outgoing)
+{
+    wlink *k = link_begin(p, c, outgoing);
+    if (!k) return NULL;
+    k->plain = true;
+    k->known = true;
+    return k;
+}
+
+/* ---- the core's word ---- */
+
+/* What became of a frame: its sender cannot be told, so it is counted. */
+static inline void plain_outcome(pump *p, win *s, const routerd_record *r)
+{
+    if (r->peer) s->core = r->peer;
+    if (r->state > S_ACCEPTED && r->state <= S_MODIFIED && !s->told) {
+        s->told = true;
+        stats_add(p->stats, s->link->conn->plain->speaks->undelivered, 1);
+    }
+    if (!(r->flags & F_SETTLED)) return;
+    mark_dirty(p, s->link->conn);
+    if (s->complete) win_free(p, s);
+    else intake_discard(s, false);
+}
+
+static inline void plain_flow(pump *p, wlink *k, const routerd_record *r)
+{
+    if (k->outgoing) return;
+    if (r->type == W_FLOW) {
+        k->credit += (int32_t) r->credit;
+        mark_dirty(p, k->conn);
+    } else if (r->type == W_DRAIN) {
+        post_link(p, A_DRAINED, k)->credit = k->credit > 0 ? (uint32_t) k->credit : 0;
+        k->credit = 0;
+    }
+}
+
+/* The core that knew of it is dead.  A frame that is still arriving is read to its end, and forgotten. */
+static inline void plain_forgotten(pump *p, win *s)
+{
+    if (s->discard) return;
+    stats_add(p->stats, s->link->conn->plain->speaks->undelivered, !s->told);
+    if (s->complete) win_free(p, s);
+    else intake_discard(s, false);
+}
+
+#endif

@@ -1,0 +1,117 @@
+/* Connections and links that this side begins: what a connector asks for, and what the core asks for.
+ *
+ *   a connection    dialled --socket writable--> the engine speaks --peer's OPEN--> opened, like an accepted one
+ *   a link          asked --peer's attach--> open, like an attached one
+ *                         --peer's detach, or the connection's end--> refused
+ *
+ * The sessions of such links carry their number, plus one, as context; those that a peer has begun carry none.
+ */
+#ifndef ROUTERD_WORKERS_DIAL_H
+#define ROUTERD_WORKERS_DIAL_H
+
+#include "workers/transport/sockets.c"
+
+/* Terms for connections that a connector makes; NULL: there is no place. */
+static inline wlistener *dial_place(pump *p)
+{
+    wlistener *l = listener_new(p);
+    if (!l) return NULL;
+    l->fd = -1;
+    l->dials = true;
+    return l;
+}
+
+/* A connection on a socket that is being connected; NULL: no room.  Its OPEN is still to be written. */
+static inline wconn *dial(pump *p, int fd, uint16_t place, const char *hostname, const char *user, const char *password)
+{
+    p->now_ms = (int64_t) (clock_ns() / 1000000u);       /* the last turn may be long ago */
+    wconn *c = conn_begin(p, fd, place);
+    if (!c) return NULL;
+    c->dialled = true;
+    pn_connection_set_hostname(c->engine, hostname);
+    if (*user) pn_connection_set_user(c->engine, user);
+    if (*password) pn_connection_set_password(c->engine, password);
+    conn_begun(p, c, security_begin(&p->listeners[place], c), true);
+    return c;
+}
+
+/* Why a socket cannot be connected, for whoever asks the transport. */
+static inline void dial_failed(wconn *c)
+{
+    int why = 0;
+    socklen_t size = sizeof why;
+    pn_condition_t *error = pn_transport_condition(c->transport);
+    if (!c->dialled || c->opened || getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0 || !why) return;
+    pn_condition_set_name(error, "proton:io");
+    pn_condition_set_description(error, strerror(why));
+}
+
+static inline bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
+
+#define ROUTED_SESSIONS (1u << 30)    /* numbers of sessions for links that are routed through, from here on */
+#define IDLE_SESSION ((void *) UINTPTR_MAX)   /* one of those that has no link, in place of its number */
+#define IDLE_SESSIONS 16              /* kept, of a connection */
+
+/* The session of a connection that has this number, begun if it is not there.  Links that are routed through begin none while one
+ * has no links: RabbitMQ takes a new session on the channel of one that it has not ended yet, and mixes their frames.  Where the peer
+ * has no channel left they share one. */
+static inline pn_session_t *dial_session(wconn *c, uint32_t number)
+{
+    void *name = (void *) ((uintptr_t) number + 1);
+    pn_session_t *routed = NULL, *idle = NULL;
+    uint32_t count = 0, most = pn_transport_get_channel_max(c->transport);
+    for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE)) {
+        if (pn_session_get_context(s) == name) return s;
+        if (pn_session_get_context(s) == IDLE_SESSION) idle = s;
+        if ((uintptr_t) pn_session_get_context(s) > ROUTED_SESSIONS) routed = s;
+        count++;
+    }
+    if (number >= ROUTED_SESSIONS && idle) {
+        pn_session_set_context(idle, name);
+        return idle;
+    }
+    if (number >= ROUTED_SESSIONS && routed && count >= most) return routed;
+    pn_session_t *session = pn_session(c->engine);
+    if (!session) return NULL;
+    pn_session_set_context(session, name);
+    pn_session_set_incoming_window_and_lwm(session, c->window, 0);
+    pn_session_open(session);
+    return session;
+}
+
+/* Is the name of a link still another one's: of one in the same session, or of one that is let go and the peer has not said so?
+ * The engine says ATTACH before DETACH, whatever came first, and takes the answer for the link that was there. */
+static inline bool dial_taken(wconn *c, uint32_t number, const char *name, bool outgoing)
+{
+    void *session = (void *) ((uintptr_t) number + 1);
+    for (pn_link_t *l = pn_link_head(c->engine, 0); l; l = pn_link_next(l, 0)) {
+        if (pn_link_is_sender(l) != outgoing || strcmp(pn_link_name(l), name)) continue;
+        if (pn_session_state(pn_link_session(l)) & PN_REMOTE_CLOSED) continue;
+        if (!pn_link_get_context(l) || pn_session_get_context(pn_link_session(l)) == session) return true;
+    }
+    return false;
+}
+
+/* Is a session without links kept for the next ones? */
+static inline bool dial_kept(const wconn *c, pn_session_t *session)
+{
+    if ((uintptr_t) pn_session_get_context(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED) return false;
+    uint32_t idle = 0;
+    for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE))
+        idle += pn_session_get_context(s) == IDLE_SESSION;
+    return idle < IDLE_SESSIONS;
+}
+
+/* A link that we had attached is gone, and its session with it if it was the last one there. */
+static inline void dial_done(pump *p, wconn *c, pn_session_t *session)
+{
+    for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
+        const wlink *k = (const wlink *) pool_at(&p->links, index);
+        if (pn_link_session(k->engine) == session) return;
+        index = k->next;
+    }
+    if (dial_kept(c, session)) pn_session_set_context(session, IDLE_SESSION);
+    else pn_session_close(session);
+}
+
+#endif

@@ -1,0 +1,382 @@
+/* The worker's loop: engine events, connections in and out of service, and the turn that ties everything together.
+ *
+ * One turn: wait for sockets or the doorbell; read and handle; serve the work ring; publish what the core must know;
+ * write.  Under load nobody sleeps, so nobody is woken.
+ */
+#ifndef ROUTERD_WORKERS_LOOP_H
+#define ROUTERD_WORKERS_LOOP_H
+
+#include "workers/transport/sockets.c"
+
+#include "shm/layout.h"
+#include "workers/loop/resync.c"
+#include "workers/loop/poll.c"
+#include "workers/loop/dial.c"
+#include "workers/loop/wait.c"
+
+#define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */
+#define LONGEST_SLEEP_MS 1000
+#define CROWDED_NS 100000              /* the action ring is full: leave the sockets alone and the core time to catch up */
+
+/* ---- links ---- */
+
+static inline wlink *link_new(pump *p, wconn *c, pn_link_t *engine)
+{
+    wlink *k = link_begin(p, c, pn_link_is_sender(engine));
+    if (!k) return NULL;
+    k->engine = engine;
+    pn_link_set_context(engine, k);
+    return k;
+}
+
+/* Answer for everything the link still had, then forget it.  The engine's link stays: its owner closes it. */
+static inline void link_free(pump *p, wlink *k)
+{
+    wconn *c = k->conn;
+    if (k->outgoing) egress_lost(p, k);
+    else intake_lost(p, k);
+    if (k->stalled) {
+        uint32_t *at = &p->stalled_first, index = pool_index(&p->links, k);
+        while (*at != ROUTERD_NIL && *at != index) at = &((wlink *) pool_at(&p->links, *at))->stalled_next;
+        if (*at == index) *at = k->stalled_next;
+    }
+    if (k->previous == ROUTERD_NIL) c->link_first = k->next;
+    else ((wlink *) pool_at(&p->links, k->previous))->next = k->next;
+    if (k->next != ROUTERD_NIL) ((wlink *) pool_at(&p->links, k->next))->previous = k->previous;
+    if (k->outgoing) c->links_out--;
+    else c->links_in--;
+    if (k->engine) pn_link_set_context(k->engine, NULL);
+    if (k->ours) dial_done(p, c, pn_link_session(k->engine));
+    free(k->sender.reach);
+    pool_give(&p->links, k);
+    stats_set(p->stats, N_LINKS, p->links.used);
+}
+
+/* Python posts the DETACH (its callback runs first in the ring's order: UPDATEs were posted by egress_lost). */
+static inline void link_lost(pump *p, wlink *k, int event)
+{
+    if (k->outgoing) egress_lost(p, k);
+    else intake_lost(p, k);
+    if (k->known) p->on_event(p->self, event, k->conn, k, k->engine, NULL);
+    link_free(p, k);
+}
+
+static inline void links_lost(pump *p, wconn *c)
+{
+    while (c->link_first != ROUTERD_NIL) link_lost(p, (wlink *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
+}
+
+static inline void session_lost(pump *p, pn_session_t *session)
+{
+    wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
+    uint32_t index = c ? c->link_first : ROUTERD_NIL;
+    while (index != ROUTERD_NIL) {
+        wlink *k = (wlink *) pool_at(&p->links, index);
+        index = k->next;
+        if (pn_link_session(k->engine) == session) link_lost(p, k, EV_LINK_LOST);
+    }
+}
+
+/* ---- events ---- */
+
+static inline void event_link_closed(pump *p, pn_link_t *engine, bool closed)
+{
+    wlink *k = (wlink *) pn_link_get_context(engine);
+    if (k) link_lost(p, k, EV_DETACH);
+    if (pn_link_state(engine) & PN_LOCAL_UNINIT) pn_link_open(engine);
+    if (closed) pn_link_close(engine);
+    else pn_link_detach(engine);
+    pn_link_free(engine);
+}
+
+static inline void event_session(pump *p, pn_session_t *session, bool open)
+{
+    if (!open) {
+        session_lost(p, session);
+        wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
+        if (c && c->sessions && !session_ours(session)) c->sessions--;
+        pn_session_close(session);
+        pn_session_free(session);
+        return;
+    }
+    if (session_ours(session)) return;
+    wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
+    if (c && !security_session(p, c)) return;
+    if (c) pn_session_set_incoming_window_and_lwm(session, c->window, 0);
+    pn_session_open(session);
+}
+
+static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
+{
+    wconn *c = (wconn *) pn_connection_get_context(engine);
+    if (!c) return;
+    if (open) {
+        c->opened = true;
+        c->known = !p->away;
+        c->deadline = 0;
+        c->tick_at = p->now_ms;
+    }
+    p->on_event(p->self, open ? EV_CONNECTION_OPEN : EV_CONNECTION_CLOSE, c, NULL, engine, NULL);
+    if (!open) links_lost(p, c);                                /* nothing more is sent to a peer that has said CLOSE */
+}
+
+/* Does a peer's attach have this terminus?  A source without address has no type here, but it may say what it can. */
+static inline bool terminus_there(pn_terminus_t *t) { return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0; }
+
+/* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 2.6.3).  The engine does not tell a source
+ * without an address from none: where we have named no address, the detach alone counts.  Who answers without the address that
+ * we have named has not made it its own, as clients do that open whatever comes; if links are routed through, that is for the
+ * far peer to judge: it gets such an answer, and the detach that may follow. */
+static inline bool attach_refused(const wlink *k)
+{
+    pn_terminus_t *here = k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine);
+    pn_terminus_t *there = k->outgoing ? pn_link_remote_target(k->engine) : pn_link_remote_source(k->engine);
+    bool named = pn_terminus_get_address(here);
+    if (named && !k->routed) return !pn_terminus_get_address(there);
+    if (!k->outgoing && (k->routed || (!named && !pn_terminus_is_dynamic(here)))) return false;
+    return pn_terminus_get_type(there) == PN_UNSPECIFIED;
+}
+
+enum { UNSOUND_WAIT_MS = 5000 };    /* a peer that does not end a connection closed for such an attach loses it */
+
+/* A peer attaches, or answers our attach. */
+static inline void event_attach(pump *p, pn_link_t *engine)
+{
+    wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(pn_link_session(engine)));
+    wlink *k = (wlink *) pn_link_get_context(engine);
+    if (!c || !(pn_session_state(pn_link_session(engine)) & PN_LOCAL_ACTIVE)) return;
+    if (!attach_sound(engine)) {
+        pn_condition_t *error = pn_connection_condition(c->engine);
+        pn_condition_set_name(error, "amqp:decode-error");
+        pn_condition_set_description(error, "an array in an attach is not what it claims to be");
+        pn_connection_close(c->engine);
+        c->deadline = p->now_ms + UNSOUND_WAIT_MS;
+        mark_dirty(p, c);
+        return;
+    }
+    if (!k) {
+        if (pn_link_state(engine) & PN_LOCAL_UNINIT) p->on_event(p->self, EV_ATTACH, c, NULL, engine, NULL);
+    } else if (k->asked && !attach_refused(k)) {
+        k->open = true;
+        p->on_event(p->self, EV_ATTACHED, c, k, engine, NULL);
+    }
+}
+
+static inline void event_handle(pump *p, int type, void *object)
+{
+    wlink *k;
+    switch (type) {
+    case PN_DELIVERY: {
+        pn_delivery_t *d = (pn_delivery_t *) object;
+        k = (wlink *) pn_link_get_context(pn_delivery_link(d));
+        if (!k) return;
+        if (k->outgoing) egress_updated(p, k, d);
+        else intake_event(p, k, d);
+        return;
+    }
+    case PN_LINK_FLOW:
+        k = (wlink *) pn_link_get_context((pn_link_t *) object);
+        if (!k || !k->open) return;
+        if (k->outgoing) egress_flow(p, k);
+        else intake_flow(p, k);
+        return;
+    case PN_LINK_REMOTE_OPEN: event_attach(p, (pn_link_t *) object); return;
+    case PN_LINK_REMOTE_CLOSE: event_link_closed(p, (pn_link_t *) object, true); return;
+    case PN_LINK_REMOTE_DETACH: event_link_closed(p, (pn_link_t *) object, false); return;
+    case PN_SESSION_REMOTE_OPEN: event_session(p, (pn_session_t *) object, true); return;
+    case PN_SESSION_REMOTE_CLOSE: event_session(p, (pn_session_t *) object, false); return;
+    case PN_CONNECTION_REMOTE_OPEN: event_connection(p, (pn_connection_t *) object, true); return;
+    case PN_CONNECTION_REMOTE_CLOSE: event_connection(p, (pn_connection_t *) object, false); return;
+    default: return;
+    }
+}
+
+static inline void events_drain(pump *p)
+{
+    pn_event_t *e;
+    while ((e = pn_collector_peek(p->collector))) {
+        event_handle(p, pn_event_type(e), pn_event_context(e));
+        pn_collector_pop(p->collector);
+    }
+}
+
+/* ---- connections ---- */
+
+static inline void conn_forget(pump *p, wconn *c)
+{
+    if (c->dirty) {                                             /* the list must not lead through a reused place */
+        uint32_t *at = &p->dirty_first, index = pool_index(&p->conns, c);
+        while (*at != index) at = &((wconn *) pool_at(&p->conns, *at))->dirty_next;
+        *at = c->dirty_next;
+    }
+    pool_give(&p->conns, c);
+    stats_set(p->stats, N_CONNECTIONS, p->conns.used);
+}
+
+/* One without an engine. */
+static inline void conn_free_plain(pump *p, wconn *c)
+{
+    links_lost(p, c);
+    if (c->plain->why && !c->dialled) stats_add(p->stats, N_FAILED, 1);
+    p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, NULL, NULL);
+    close(c->fd);
+    plain_free(c->plain);
+    conn_forget(p, c);
+}
+
+/* Everything the connection had is answered for, Python is told, and it is gone. */
+static inline void conn_free(pump *p, wconn *c)
+{
+    links_lost(p, c);
+    if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_FAILED, 1);
+    p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
+    relay_left(c);
+    trace_end(c);
+    close(c->fd);
+    free(c->user);
+    free(c->websocket);
+    pn_connection_set_context(c->engine, NULL);
+    pn_transport_unbind(c->transport);
+    events_drain(p);
+    pn_transport_free(c->transport);
+    pn_connection_free(c->engine);
+    events_drain(p);
+    conn_forget(p, c);
+}
+
+static inline void conn_serve(pump *p, wconn *c)
+{
+    if (c->plain) {
+        plain_serve(p, c);
+        if (c->failed) conn_free_plain(p, c);
+        return;
+    }
+    for (int i = 0; i < 16; i++) {
+        enum serve_result left = c->want_write ? SERVE_EMPTY : egress_turn(p, c);
+        bool flowing = conn_write(p, c);
+        events_drain(p);
+        if (pn_transport_closed(c->transport)) { conn_free(p, c); return; }
+        if (!flowing || left == SERVE_BLOCKED || (left == SERVE_EMPTY && !c->work_mask)) return;
+    }
+    if (c->work_mask) mark_dirty(p, c);                         /* others get their turn first */
+}
+
+static inline void conns_serve(pump *p)
+{
+    uint32_t index = p->dirty_first;
+    p->dirty_first = ROUTERD_NIL;
+    while (index != ROUTERD_NIL) {
+        wconn *c = (wconn *) pool_at(&p->conns, index);
+        index = c->dirty_next;
+        c->dirty = false;
+        if (c->slot.next_free == SLOT_USED) conn_serve(p, c);
+    }
+}
+
+static inline void conn_sweep(pump *p, wconn *c)
+{
+    if (c->plain) { plain_sweep(p, c); return; }
+    if (c->deadline && p->now_ms >= c->deadline) {
+        c->deadline = 0;
+        conn_broken(p, c);                                      /* no OPEN, or no end after a CLOSE, within the time given */
+        return;
+    }
+    if (c->tick_at && p->now_ms >= c->tick_at) {
+        c->tick_at = pn_transport_tick(c->transport, p->now_ms);
+        mark_dirty(p, c);
+    }
+}
+
+static inline void conns_sweep(pump *p)
+{
+    p->next_sweep = p->now_ms + SWEEP_MS;
+    for (uint32_t i = 0; i < p->conns.high; i++) {
+        wconn *c = (wconn *) pool_at(&p->conns, i);
+        if (c->slot.next_free == SLOT_USED) conn_sweep(p, c);
+    }
+}
+
+/* ---- the turn ---- */
+
+static inline void socket_event(pump *p, const struct epoll_event *e)
+{
+    uint64_t name = e->data.u64, value;
+    switch (name >> 60) {
+    case EPOLL_DOORBELL:
+        if (read(p->doorbell_fd, &value, sizeof value) < 0) return;
+        return;
+    case EPOLL_WAKE:
+        p->woken = true;
+        return;
+    case EPOLL_LISTENER:
+        sockets_accept(p, &p->listeners[name & 0xffff]);
+        return;
+    default: {
+        wconn *c = (wconn *) pool_at(&p->conns, (uint32_t) name);
+        if ((uint32_t) name >= p->conns.high || c->slot.next_free != SLOT_USED || (c->slot.generation & 0xfffffff) != (name >> 32 & 0xfffffff)) return;
+        if (c->plain) { plain_event(p, c, e->events); return; }
+        if (e->events & EPOLLOUT) { c->want_write = false; conn_watch(p, c); mark_dirty(p, c); }
+        if (e->events & EPOLLERR) { dial_failed(c); conn_broken(p, c); return; }
+        if ((e->events & EPOLLHUP) && !c->reading) { conn_broken(p, c); return; }
+        if (!(e->events & (EPOLLIN | EPOLLHUP))) return;
+        if (conn_waits(p, c)) return;
+        for (int i = 0; i < READ_TURNS && conn_read(p, c); i++) events_drain(p);
+        events_drain(p);
+    }
+    }
+}
+
+static inline int turn_timeout(pump *p, int64_t until)
+{
+    int64_t at = p->conns.used && p->next_sweep < until ? p->next_sweep : until;
+    if (p->accept_retry && p->accept_retry < at) at = p->accept_retry;
+    if (p->dirty_first != ROUTERD_NIL || at <= p->now_ms) return 0;
+    return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
+}
+
+static inline void turn_timers(pump *p)
+{
+    if (p->accept_retry && p->now_ms >= p->accept_retry) {
+        p->accept_retry = 0;
+        listeners_arm(p, true);
+    }
+    if (p->now_ms >= p->next_sweep) {
+        conns_sweep(p);
+        pressure_check(p);
+        stats_set(p->stats, N_UNSETTLED, p->unsettled);
+    }
+}
+
+static inline void pump_turn(pump *p, int64_t until)
+{
+    struct epoll_event events[EPOLL_BATCH];
+    int n = 0;
+    if (p->actions.waiting) nanosleep(&(struct timespec) { .tv_nsec = CROWDED_NS }, NULL);
+    else n = turn_wait(p, events, work_pending(p) ? 0 : turn_timeout(p, until));
+    uint64_t began = clock_ns();
+    p->now_ns = began;
+    p->now_ms = (int64_t) (began / 1000000u);
+    for (int i = 0; i < n; i++) socket_event(p, &events[i]);
+    intake_flush(p);
+    publish_actions(p);
+    work_turn(p);
+    if (p->arena.free_count[0] < p->low_small || p->arena.free_count[1] < p->low_large || p->paused) pressure_check(p);
+    turn_timers(p);
+    conns_serve(p);
+    intake_flush(p);
+    publish_actions(p);
+    stats_add(p->stats, N_LOOPS, 1);
+    atomic_store_explicit(&p->stats->heartbeat, atomic_load_explicit(&p->stats->heartbeat, memory_order_relaxed) + 1, memory_order_relaxed);
+    uint64_t took = clock_ns() - began;
+    if (took > stats_get(p->stats, N_LONGEST_TURN)) stats_set(p->stats, N_LONGEST_TURN, took);
+}
+
+/* Turn until `until` (milliseconds of CLOCK_MONOTONIC), or until the control socket has something to say. */
+static inline void pump_run(pump *p, int64_t until)
+{
+    p->woken = false;
+    publish_actions(p);                     /* what Python has posted since the last round does not wait for a socket */
+    do pump_turn(p, until); while (!p->woken && p->now_ms < until && !p->actions.failed);
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* A worker without a core: its connections and links stay, what was on its way is over.
+ *
+ *   present --pump_leave()--> away --pump_return()--> telling --pump_present()--> present
+ *
+ *   away      nobody reads what is posted; no ring and no block of anybody is touched; incoming messages wait in the
+ *             engine, attaches are not answered, no credit is given; detaches and closes happen at once
+ *   telling   a new core is there, and learns of the connections and links one by one; incoming messages still wait until it has
+ *             heard of those of all workers: whoever is to receive them may be another's
+ *
+ * Prohibited: reading a block in `away` (its owner takes all of its blocks back when every worker is away), and passing a
+ * message on in `telling` (the core would not know its link, or have nobody for it).
+ */
+#ifndef ROUTERD_WORKERS_AWAY_H
+#define ROUTERD_WORKERS_AWAY_H
+
+#include "workers/loop/work.c"
+
+/* What its sender waits for is in doubt, unless it was told an outcome before.  The rest of a message that is still
+ * arriving is read and forgotten, and its credit comes back from here. */
+static inline void away_incoming(pump *p, win *s)
+{
+    pn_delivery_t *d = s->engine;
+    if (s->link->plain) { plain_forgotten(p, s); return; }
+    bool settled = s->posted ? s->settled : pn_delivery_settled(d);
+    if (s->discard || (!s->posted && s->writer.head == ROUTERD_NIL)) return;   /* over already, or not begun */
+    if (!settled && !s->told) {
+        pn_disposition_set_failed(pn_delivery_local(d), true);
+        pn_delivery_update(d, S_MODIFIED);
+    }
+    if (s->complete) {
+        win_free(p, s);
+        pn_delivery_settle(d);
+    } else {
+        s->grown = false;
+        intake_discard(s, true);
+    }
+}
+
+/* What was not begun was never sent; what is half written is aborted; what waits for its receiver is forgotten. */
+static inline void away_outgoing(pump *p, wlink *k)
+{
+    wout *o;
+    work_remove(p, k);
+    while ((o = k->queue_first) || (o = k->unsettled_first)) {
+        pn_delivery_t *half = o->sent ? NULL : o->engine;
+        out_free(p, o);
+        if (half) pn_delivery_abort(half);
+    }
+    k->drain_asked = k->drain_ready = false;
+}
+
+static inline void away_link(pump *p, wlink *k)
+{
+    k->known = false;
+    mark_dirty(p, k->conn);
+    if (k->outgoing) {
+        away_outgoing(p, k);
+        return;
+    }
+    for (win *s = k->in_first, *next; s; s = next) {
+        next = s->next;
+        away_incoming(p, s);
+    }
+    if (k->current && k->current->discard) intake_resume(p, k);
+    if (k->plain) k->credit = 0;
+    if (k->draining) {
+        k->draining = false;
+        pn_link_set_drain(k->engine, false);
+        pn_link_flow(k->engine, 0);
+    }
+}
+
+/* The core is dead.  What it still said counts; then nothing is left of what went through it. */
+static inline void pump_leave(pump *p)
+{
+    if (p->away) return;
+    while (work_turn(p)) continue;
+    p->away = p->resting = true;
+    p->grown_count = 0;
+    outbox_detach(&p->actions);
+    for (uint32_t i = 0; i < p->conns.high; i++) ((wconn *) pool_at(&p->conns, i))->known = false;
+    for (uint32_t i = 0; i < p->links.high; i++) {
+        wlink *k = (wlink *) pool_at(&p->links, i);
+        if (k->slot.next_free == SLOT_USED) away_link(p, k);
+    }
+}
+
+/* A new core is there: the rings are empty and every block is ours again.  False: no memory, or the rings make no sense. */
+static inline bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
+{
+    arena_disown(&p->arena);
+    for (uint32_t i = 0; i < p->links.high; i++) memset(((wlink *) pool_at(&p->links, i))->kept, 0, sizeof(((wlink *) 0)->kept));
+    if (!arena_own(&p->arena, &p->views[p->index]) || !outbox_attach(&p->actions, actions) || !ring_consume(&p->work, work)) return false;
+    p->away = false;
+    return true;
+}
+
+/* Credit that the sender of an incoming link has, as the core counts it: what waits in the engine will be passed on, what
+ * is being discarded will not, and may have had its credit back. */
+static inline int32_t away_credit(wlink *k)
+{
+    pn_link_drained(k->engine);        /* what came back unused is not in the credit any more */
+    const win *s = k->current;
+    return pn_link_credit(k->engine) + (int32_t) k->owed - (s && s->discard && !s->refund);
+}
+
+/* The core has been told of this link: ask it again what the receiver asked. */
+static inline void away_told(pump *p, wlink *k)
+{
+    if (!k->outgoing || !k->open || !pn_link_get_drain(k->engine)) return;
+    k->drain_asked = true;
+    post_link(p, A_DRAIN, k);
+}
+
+/* The core knows all: messages flow, and the credit that was kept meanwhile goes out. */
+static inline void pump_present(pump *p)
+{
+    if (p->away || !p->resting) return;                        /* it has died meanwhile */
+    p->resting = false;
+    for (uint32_t i = 0; i < p->links.high; i++) {
+        wlink *k = (wlink *) pool_at(&p->links, i);
+        if (k->slot.next_free == SLOT_USED && !k->outgoing && k->owed) credit_owed(p, k, 0);
+    }
+    work_unstall(p);
+}
+
+#endif

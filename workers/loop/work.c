@@ -1,0 +1,192 @@
+/* Work records: what the core asks of this worker (the links' work_list of the IPC note), applied to the engine. */
+#ifndef ROUTERD_WORKERS_WORK_H
+#define ROUTERD_WORKERS_WORK_H
+
+#include "workers/amqp/egress.c"
+#include "workers/amqp/intake.c"
+#include "workers/ockam/out.c"
+#include "workers/framed/connection.c"
+#include "workers/rmr/out.c"
+
+static inline void work_release(pump *p, uint32_t block)
+{
+    if (block == ROUTERD_NIL) return;
+    const arena_block *b = arena_at(&p->arena.view, block);
+    wlink *k = b ? (wlink *) pool_find2(&p->links, b->note[0], b->note[1]) : NULL;
+    const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
+    if (!arena_free_chain(&p->arena, block)) { stats_add(p->stats, N_BAD_RECORDS, 1); return; }
+    p->freed = true;
+    if (!k) return;
+    kept_change(p, k, before);
+    if (p->paused && !k->kept[0] && !k->kept[1]) conn_resume(p, k->conn);
+}
+
+/* Credit for an incoming link, if it is still there. */
+static inline void work_credit(pump *p, const routerd_record *r)
+{
+    if (!r->credit) return;
+    wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
+    if (k && !k->outgoing) credit_owed(p, k, r->credit);
+}
+
+/* UPDATE to an incoming delivery.  A stale handle is no error: the sender may have settled meanwhile. */
+static inline void work_update_in(pump *p, const routerd_record *r)
+{
+    win *s = (win *) pool_find(&p->ins, r->delivery);
+    bool settled = r->flags & F_SETTLED;
+    if (s && s->link->plain) {
+        plain_outcome(p, s, r);
+    } else if (s) {
+        pn_delivery_t *d = s->engine;
+        if (r->peer) s->core = r->peer;
+        if (r->state && !s->settled) {
+            disposition_write(p, d, r);
+            if (settled && !s->complete) s->outcome = r->state;
+            else pn_delivery_update(d, r->state);
+            s->told |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED || r->state == S_TRANSACTIONAL;
+        }
+        mark_dirty(p, s->link->conn);
+        if (settled && s->complete) {
+            win_free(p, s);
+            pn_delivery_settle(d);
+        } else if (settled) {
+            wlink *k = s->link;
+            intake_discard(s, false);
+            intake_resume(p, k);
+        }
+    }
+    if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
+    else if (r->flags & F_RELEASE) work_release(p, r->block);
+    work_credit(p, r);
+}
+
+static inline void work_drain(pump *p, wlink *k)
+{
+    if (pn_link_credit(k->engine) - pn_link_queued(k->engine) > 0) {
+        uint32_t owed = p->withhold || p->resting ? 0 : k->owed;   /* the sender hears of all its credit in one frame */
+        k->owed -= owed;
+        k->draining = true;
+        pn_link_drain(k->engine, (int) owed);
+        mark_dirty(p, k->conn);
+        return;
+    }
+    routerd_record *r = post_link(p, A_DRAINED, k);             /* all credit is in use: nothing to wait for */
+    r->credit = k->owed;
+    k->owed = 0;
+}
+
+/* PN_LINK_FLOW on an incoming link: credit that came back unused, because we asked (drain) or because we had asked. */
+static inline void intake_flow(pump *p, wlink *k)
+{
+    int returned = pn_link_drained(k->engine);
+    bool done = k->draining && !pn_link_draining(k->engine);
+    if (returned <= 0 && !done) return;
+    if (done) {
+        k->draining = false;
+        pn_link_set_drain(k->engine, false);
+    }
+    routerd_record *r = post_link(p, A_DRAINED, k);
+    r->credit = (returned > 0 ? (uint32_t) returned : 0) + (done ? k->owed : 0);
+    if (done) k->owed = 0;
+}
+
+static inline void work_link(pump *p, const routerd_record *r)
+{
+    wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
+    if (!k) return;
+    if (k->plain) { plain_flow(p, k, r); return; }
+    switch (r->type) {
+    case W_FLOW:
+        if (k->outgoing || !k->open) return;
+        if (k->draining) { k->draining = false; pn_link_set_drain(k->engine, false); mark_dirty(p, k->conn); }
+        if (r->credit && !p->withhold) {
+            pn_link_flow(k->engine, (int) (r->credit + k->owed));
+            k->owed = 0;
+            mark_dirty(p, k->conn);
+        }
+        return;
+    case W_DRAIN:
+        if (!k->outgoing && k->open && !k->draining) work_drain(p, k);
+        return;
+    case W_DRAINED:
+        if (!k->outgoing || !k->open) return;
+        k->drain_ready = true;
+        if (k->routed) k->promised -= (int32_t) r->credit;
+        if (!k->queue_first) egress_drained(p, k);
+        else work_add(p, k);
+    }
+}
+
+static inline void work_record(pump *p, const routerd_record *r)
+{
+    switch (r->type) {
+    case W_SEND: egress_accept(p, r); return;
+    case W_CONTINUE: egress_continue(p, r); return;
+    case W_UPDATE:
+        if (r->flags & F_IN) work_update_in(p, r);
+        else egress_update(p, r);
+        return;
+    case W_RELEASE:
+        work_release(p, r->block);
+        work_credit(p, r);
+        return;
+    case W_CONSUMED: {
+        win *s = (win *) pool_find(&p->ins, r->delivery);
+        if (s) intake_consumed(p, s, r->length);
+        return;
+    }
+    case W_ACCEPTED: {
+        win *s = (win *) pool_find(&p->ins, r->delivery);
+        if (s) s->core = r->peer;
+        return;
+    }
+    case W_FLOW: case W_DRAIN: case W_DRAINED: work_link(p, r); return;
+    case W_CONTROL:
+        p->on_event(p->self, EV_CONTROL, NULL, NULL, NULL, r);
+        payload_done(p, r->arena, r->block);
+        return;
+    default: stats_add(p->stats, N_BAD_RECORDS, 1);
+    }
+}
+
+/* Links that found no block go on, now that some came back.  Those that keep too much wait on; while blocks are few, all
+ * that keep some. */
+static inline void work_unstall(pump *p)
+{
+    uint32_t index = p->stalled_first;
+    p->freed = false;
+    if (index == ROUTERD_NIL || !blocks_left(p)) return;
+    bool low = p->arena.free_count[0] + p->arena.free_count[1] <= 2 * p->reserve;
+    p->stalled_first = ROUTERD_NIL;
+    while (index != ROUTERD_NIL) {
+        wlink *k = (wlink *) pool_at(&p->links, index);
+        uint32_t here = index;
+        index = k->stalled_next;
+        if (!k->current && (over_share(p, k) || (low && (k->kept[0] || k->kept[1])))) {
+            k->stalled_next = p->stalled_first;
+            p->stalled_first = here;
+            continue;
+        }
+        k->stalled = false;
+        if (k->engine || k->plain) intake_resume(p, k);
+    }
+}
+
+/* True if more is waiting. */
+static inline bool work_turn(pump *p)
+{
+    const routerd_record *r;
+    int n = 0;
+    if (p->away) return false;
+    while (n < WORK_BATCH && (r = ring_peek(&p->work))) {
+        routerd_record copy = *r;                               /* shared memory is read once */
+        ring_advance(&p->work);
+        work_record(p, &copy);
+        n++;
+    }
+    ring_return(&p->work);
+    if (p->freed) work_unstall(p);
+    return n == WORK_BATCH;
+}
+
+#endif

@@ -1,0 +1,182 @@
+/* Messages of Ockam's TCP transport (facts source-routes 1.3): their routes and payload in the content of a frame, and back.
+ *
+ *   bare    length in 2 octets, then a BARE message (route_body.h)
+ *   cbor    one octet 01 for the connection; length in 4 octets, then [onward, return, payload: bytes, tracing: text or null],
+ *           a route being [[type, value: bytes], ...]
+ *
+ * CBOR is read with definite lengths in as few octets as they need (RFC 8949, 4.2.1); without its fourth element there is no tracing context.
+ */
+#ifndef ROUTERD_WORKERS_OCKAM_FRAME_H
+#define ROUTERD_WORKERS_OCKAM_FRAME_H
+
+#include "workers/source_routes/take.c"
+
+#define OCKAM_VERSION 1u               /* what each side of a CBOR connection says first */
+
+enum ockam_framing { OCKAM_CBOR, OCKAM_BARE };
+enum cbor_major { CBOR_UINT = 0, CBOR_BYTES = 2, CBOR_TEXT = 3, CBOR_ARRAY = 4 };
+
+static inline uint32_t ockam_width(uint8_t framing) { return framing == OCKAM_CBOR ? 4 : 2; }
+
+static inline uint32_t ockam_length(uint8_t framing, const uint8_t *p) { return framing == OCKAM_CBOR ? scan_u32(p) : (uint32_t) p[0] << 8 | p[1]; }
+
+/* ---- in ---- */
+
+static inline uint64_t cbor_head(route_bare *b, uint8_t major)
+{
+    uint64_t n = 0;
+    if (b->why) return 0;
+    if (b->at == b->end) { b->why = "it is cut short"; return 0; }
+    uint8_t first = *b->at++, low = first & 31;
+    if (first >> 5 != major) { b->why = "a value of another type stands where it belongs"; return 0; }
+    if (low < 24) return low;
+    if (low > 27) { b->why = "a value has no definite length"; return 0; }
+    uint32_t octets = 1u << (low - 24);
+    if (b->end - b->at < (ptrdiff_t) octets) { b->why = "it is cut short"; return 0; }
+    for (uint32_t i = 0; i < octets; i++) n = n << 8 | *b->at++;
+    if (n < (octets == 1 ? 24 : 1ull << 4 * octets)) b->why = "a number is not written in as few octets as it needs (non-minimal)";
+    return n;
+}
+
+static inline route_octets cbor_octets(route_bare *b, uint8_t major)
+{
+    uint64_t n = cbor_head(b, major);
+    if (!b->why && n > (uint64_t) (b->end - b->at)) b->why = "it is cut short";
+    if (b->why) return (route_octets) { b->at, 0 };
+    b->at += n;
+    return (route_octets) { b->at - n, (uint32_t) n };
+}
+
+static inline enum route_result cbor_way(route_run *r, route_bare *b, route_way *w, bool onward)
+{
+    uint64_t count = cbor_head(b, CBOR_ARRAY);
+    uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
+    w->count = w->octets = 0;
+    if (!b->why && count > most)
+        return route_over(r, onward ? ROUTE_LONG_ONWARD : ROUTE_LONG_RETURN, NULL, "a route is too long: %u addresses; %u are allowed",
+                          count > UINT32_MAX ? UINT32_MAX : (uint32_t) count, most);
+    for (uint64_t i = 0; i < count && !b->why; i++) {
+        if (cbor_head(b, CBOR_ARRAY) != 2 && !b->why) b->why = "an address has not 2 elements";
+        uint64_t type = cbor_head(b, CBOR_UINT);
+        if (!b->why && type > 255) b->why = "an address type is above 255";
+        route_octets name = cbor_octets(b, CBOR_BYTES);
+        if (b->why) break;
+        if (!name.size) b->why = "an address is empty";
+        if (name.size > r->table->limits.address_octets)
+            return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size, r->table->limits.address_octets);
+        way_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
+    }
+    way_reverse(w);
+    return ROUTE_DONE;
+}
+
+/* As bare_message(). */
+static inline enum route_result cbor_message(route_run *r, route_level *l)
+{
+    route_bare b = { r->rest, r->rest + r->rest_size, NULL };
+    level_clear(l);
+    uint64_t elements = cbor_head(&b, CBOR_ARRAY);
+    if (!b.why && elements != 3 && elements != 4) b.why = "a message has 3 or 4 elements";
+    if (!b.why && cbor_way(r, &b, &l->onward, true) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    if (!b.why && cbor_way(r, &b, &l->returning, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    route_octets payload = cbor_octets(&b, CBOR_BYTES);
+    if (!b.why && elements == 4 && b.at < b.end && *b.at == 0xf6) {
+        b.at++;
+    } else if (!b.why && elements == 4) {
+        route_octets tracing = cbor_octets(&b, CBOR_TEXT);
+        if (!b.why && route_tracing(r, l, tracing, &b.why) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    }
+    return route_read_to_end(r, l, &b, payload);
+}
+
+/* The content of a frame as the message that workers see, with `own`, where it has come in, in front of its return route.  PASS: it is a
+ * heartbeat, which leads nowhere. */
+static inline enum route_result ockam_read(route_engine *e, const route_sender *s, uint8_t framing, const uint8_t *at, uint32_t size, const route_stop *own)
+{
+    route_run *r = &e->run;
+    route_level *l = &e->level[0];
+    const scan_found none = { .message_annotations = SCAN_ABSENT };
+    route_begin(e, s, at, size, true, &none);
+    if ((framing == OCKAM_CBOR ? cbor_message(r, l) : bare_message(r, l)) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    if (!l->onward.count) return ROUTE_PASS;
+    way_push(&l->returning, own);
+    return level_check(r, l, NULL);
+}
+
+/* ---- out ---- */
+
+typedef struct { uint8_t *at, *end; bool full; } ockam_out;
+
+static inline void ockam_put(ockam_out *o, const void *bytes, size_t size)
+{
+    if (o->full || (size_t) (o->end - o->at) < size) { o->full = true; return; }
+    if (size) memcpy(o->at, bytes, size);
+    o->at += size;
+}
+
+static inline void ockam_put_uint(ockam_out *o, uint64_t n)
+{
+    uint8_t bytes[10];
+    ockam_put(o, bytes, route_uint(bytes, n));
+}
+
+static inline void cbor_put(ockam_out *o, uint8_t major, uint64_t n)
+{
+    uint8_t bytes[9];
+    uint32_t width = n < 24 ? 0 : n < 1u << 8 ? 1 : n < 1u << 16 ? 2 : n < 1ull << 32 ? 4 : 8;
+    bytes[0] = (uint8_t) (major << 5 | (width == 0 ? n : width == 1 ? 24 : width == 2 ? 25 : width == 4 ? 26 : 27));
+    for (uint32_t i = 0; i < width; i++) bytes[1 + i] = (uint8_t) (n >> 8 * (width - 1 - i));
+    ockam_put(o, bytes, 1 + width);
+}
+
+static inline void ockam_put_way(ockam_out *o, uint8_t framing, const route_way *w)
+{
+    if (framing == OCKAM_CBOR) cbor_put(o, CBOR_ARRAY, w->count);
+    else ockam_put_uint(o, w->count);
+    for (uint32_t i = w->count; i-- > 0;) {
+        const route_stop *s = &w->stop[i];
+        if (framing == OCKAM_CBOR) {
+            cbor_put(o, CBOR_ARRAY, 2);
+            cbor_put(o, CBOR_UINT, s->type);
+            cbor_put(o, CBOR_BYTES, s->length);
+        } else {
+            ockam_put_uint(o, s->type);
+            ockam_put_uint(o, s->length);
+        }
+        ockam_put(o, s->at, s->length);
+    }
+}
+
+/* What goes in front of `payload` octets: into [to, to + room), with a length of a frame that has `tail` octets behind them.  How much it is; 0:
+ * more than there is room for. */
+static inline uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_t payload, uint32_t tail, uint8_t *to, uint32_t room)
+{
+    uint32_t width = ockam_width(framing);
+    ockam_out o = { to + width, to + room, false };
+    if (framing == OCKAM_CBOR) cbor_put(&o, CBOR_ARRAY, 4);
+    else ockam_put_uint(&o, l->tracing ? 2 : 1);
+    ockam_put_way(&o, framing, &l->onward);
+    ockam_put_way(&o, framing, &l->returning);
+    if (framing == OCKAM_CBOR) cbor_put(&o, CBOR_BYTES, payload);
+    else ockam_put_uint(&o, payload);
+    if (o.full) return 0;
+    uint32_t head = (uint32_t) (o.at - to), length = head - width + payload + tail;
+    for (uint32_t i = 0; i < width; i++) to[i] = (uint8_t) (length >> 8 * (width - 1 - i));
+    return head;
+}
+
+/* What goes behind the payload. */
+static inline uint32_t ockam_tail(const route_level *l, uint8_t framing, uint8_t *to, uint32_t room)
+{
+    ockam_out o = { to, to + room, false };
+    if (framing == OCKAM_CBOR && !l->tracing) ockam_put(&o, "\xf6", 1);
+    if (framing == OCKAM_CBOR && l->tracing) cbor_put(&o, CBOR_TEXT, l->tracing_size);
+    if (framing == OCKAM_BARE && l->tracing) {
+        ockam_put(&o, "\1", 1);
+        ockam_put_uint(&o, l->tracing_size);
+    }
+    if (l->tracing) ockam_put(&o, l->tracing, l->tracing_size);
+    return (uint32_t) (o.at - to);
+}
+
+#endif

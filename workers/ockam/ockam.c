@@ -1,0 +1,225 @@
+/* Connections of Ockam nodes: frames from their sockets through the workers of source routes, and posted to the core, by plain.h.
+ *
+ *   frame   hole: nothing of it was read     all of it is in the buffer ──refused──▶ counted, told once in a while, gone
+ *                                              └──workers passed──▶ begun in blocks, posted ──its rest, from the buffer──▶ complete
+ *
+ * The whole of a frame is held, since its tracing context, which stands in front of a message here, comes last there.  Nobody is told of what
+ * is refused: the transport has no word for it.  A frame that makes no sense ends its connection; one that is refused does not.
+ *
+ * A connection has one incoming link, `other`, and one out of its own address, `back`.  What comes in has that address in front of its return
+ * route, so a reply comes back here.  The first address of its onward route is a worker's that lists this uplink, or one that the listener or
+ * connector lists; nothing else can be reached.
+ */
+#ifndef ROUTERD_WORKERS_OCKAM_H
+#define ROUTERD_WORKERS_OCKAM_H
+
+#include "workers/ockam/frame.c"
+#include "workers/framed/framed.c"
+
+#define OCKAM_FRONT_BLOCKS 5u          /* large blocks that what stands in front of the rest may need */
+#define OCKAM_FIRST (2 * ARENA_LARGE_BYTES)    /* octets of the rest that are written with it */
+
+enum ockam_counter {                   /* shm/stats.py names them; tests compare the two */
+    N_OCKAM_FRAMES_IN = 151, N_OCKAM_FRAMES_OUT = 152, N_OCKAM_BAD_LENGTH = 153, N_OCKAM_BAD_FRAME = 154, N_OCKAM_HEARTBEATS = 155, N_OCKAM_REFUSED = 156,
+    N_OCKAM_UNDELIVERED = 157, N_OCKAM_UNFIT = 158
+};
+
+typedef struct { route_stop stop; bool prefix; } ockam_reach;
+
+typedef struct {                       /* of a listener or connector */
+    plain_terms plain;
+    uint8_t framing;                   /* enum ockam_framing */
+    uint32_t reach_count;              /* addresses, no workers', that may be reached from here */
+    uint8_t reach[];                   /* of each: its type, whether what begins with it is meant, two octets of length, its octets */
+} ockam_terms;
+
+static inline const ockam_terms *ockam_terms_of(const pump *p, const wconn *c) { return (const ockam_terms *) (const void *) p->listeners[c->listener].plain; }
+
+static inline bool ockam_reaches(const ockam_terms *t, const route_stop *s)
+{
+    const uint8_t *at = t->reach;
+    for (uint32_t i = 0; i < t->reach_count; i++) {
+        uint16_t length = (uint16_t) (at[2] | at[3] << 8);
+        if (*at == s->type && (at[1] ? s->length >= length : s->length == length) && !memcmp(at + 4, s->at, length)) return true;
+        at += 4 + length;
+    }
+    return false;
+}
+
+/* ---- through the workers ---- */
+
+/* As route_take(), for what ockam_read() has read. */
+static inline enum route_result ockam_take(route_engine *e, const ockam_terms *t)
+{
+    route_run *r = &e->run;
+    const route_stop *first = way_first(&e->level[0].onward);
+    if (!route_find(r->table, first) && !ockam_reaches(t, first))
+        return route_refuse(r, ROUTE_ACCESS, first, "nothing is sent here from outside; list it in reach of the listener or connector, or a worker that allows this uplink");
+    enum route_result done = route_chain(r, e->scope);
+    if (done != ROUTE_DONE) return done;
+    if (!route_tails(r)) return route_refuse(r, ROUTE_LONG_MESSAGE, NULL, "the router is out of memory");
+    e->anew = true;
+    route_copies(e);
+    return ROUTE_DONE;
+}
+
+/* It goes no further. */
+static inline enum plain_step ockam_refused(pump *p, wconn *c)
+{
+    route_engine *e = p->routes;
+    stats_add(p->stats, N_OCKAM_REFUSED, 1);
+    stats_add(p->stats, route_counter_of(e->run.reason), 1);
+    if (intake_complains(p, route_why[e->run.reason])) p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
+    route_counted(p);
+    route_engine_clean(e);
+    return PLAIN_ON;
+}
+
+/* The beginning of what was made of a frame, and `here` octets of its rest, in blocks.  False: it goes no further. */
+static inline bool ockam_begin(pump *p, wlink *k, const uint8_t *at, uint64_t here, arena_writer *w, scan_found *found)
+{
+    route_engine *e = p->routes;
+    const scan_found none = { .message_annotations = SCAN_ABSENT };
+    uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
+    if (e->run.copies || e->run.copies_lost) route_post_copies(p, k, at, &none);
+    if (!route_compose(e, &e->run, at, &none) || e->out.used > OCKAM_FRONT_BLOCKS * (ARENA_LARGE_BYTES / 2)) {
+        route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "what its routes and wrappers make is too long");
+        return false;
+    }
+    enum arena_class class = e->out.used + here <= small ? ARENA_SMALL : ARENA_LARGE;
+    if (!chain_begin(&p->arena, w, class)) { route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "the router has no memory for it now"); return false; }
+    note_link(p, k, w->head);
+    bool there = chain_write(&p->arena, w, class, out_start(&e->out), e->out.used) && chain_write(&p->arena, w, class, e->run.rest, here);
+    enum scan_result result = there ? route_rescan(p, w->head, w->written, here == e->run.rest_size, found) : SCAN_MORE;
+    if (result == SCAN_DONE) return true;
+    if (result == SCAN_BAD) route_wrong(&e->run, found->why ? found->why : "what was wrapped is no message");
+    else route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "the properties of what was wrapped are too long, or the router has no memory for it now");
+    route_forget(p, arena_content_of(&p->arena.view, w->head));
+    arena_free_chain(&p->arena, w->head);
+    return false;
+}
+
+/* What is still to come of the frame's message stands in the buffer from now on; `frame` octets of it were the frame. */
+static inline void ockam_keep(plain_conn *x, uint32_t frame, const uint8_t *rest, uint64_t left)
+{
+    uint8_t *at = x->in + x->first;
+    if (!left) { x->first += frame; return; }
+    if (rest < at || rest + left > at + frame) {
+        memmove(at, rest, left);                                /* a worker has put it together elsewhere */
+        rest = at;
+    }
+    x->skip = (uint64_t) (at + frame - (rest + left));
+    x->first = (uint32_t) (rest - x->in);
+    x->left = left;
+}
+
+/* The workers have had it: to the core. */
+static inline enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, uint32_t frame)
+{
+    plain_conn *x = c->plain;
+    wlink *k = x->other;
+    route_engine *e = p->routes;
+    uint64_t here = e->run.rest_size < OCKAM_FIRST ? e->run.rest_size : OCKAM_FIRST, left = e->run.rest_size - here;
+    const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
+    arena_writer w;
+    scan_found found;
+    win *s = left <= frame ? plain_win(p, k) : NULL;
+    if (!s) route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "the router has no room for another delivery");
+    if (!s || !ockam_begin(p, k, at, here, &w, &found)) {
+        if (s) win_free(p, s);
+        kept_change(p, k, before);
+        x->first += frame;
+        return ockam_refused(p, c);
+    }
+    kept_change(p, k, before);
+    arena_content *content = arena_content_of(&p->arena.view, w.head);
+    content_describe(content, &found, p->now_ns);
+    route_describe(p, content, &e->first);
+    s->writer = w;
+    s->posted = true;
+    s->complete = s->whole = !left;
+    chain_publish(&p->arena, &s->writer, left ? CONTENT_RECEIVING : CONTENT_COMPLETE);
+    message_log(p, k, &p->arena.view, w.head, false);
+    uint8_t flags = (uint8_t) ((left ? 0 : F_COMPLETE) | digest_chain(p, w.head, w.written, !left, &found));
+    routerd_record *r = post_deliver(p, k, w.head, pool_handle(&p->ins, s), found.priority, w.written, flags);
+    r->state = DELIVER_OF_WORKER;
+    k->credit--;
+    if (left) { x->into = k; k->current = s; }
+    ockam_keep(x, frame, e->run.rest + here, left);
+    route_counted(p);
+    route_engine_clean(e);
+    return PLAIN_ON;
+}
+
+/* ---- frames ---- */
+
+/* A buffer for the frame at its front, as far as it has come: what it claims to be long is no reason to have memory for it. */
+static inline enum plain_step ockam_more(pump *p, wconn *c, uint64_t frame)
+{
+    plain_conn *x = c->plain;
+    uint64_t there = x->end - x->first, room = frame + PLAIN_READ_MIN;
+    if (there + PLAIN_READ_MIN <= x->room || x->room >= room) return PLAIN_MORE;
+    if (room > 2 * (uint64_t) x->room) room = 2 * (uint64_t) x->room;
+    uint8_t *in = (uint8_t *) realloc(x->in, room);
+    if (!in) { plain_close(p, c, "out of memory"); return PLAIN_WAIT; }
+    x->in = in;
+    x->room = (uint32_t) room;
+    return PLAIN_MORE;
+}
+
+static inline enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, uint32_t width, uint32_t length)
+{
+    plain_conn *x = c->plain;
+    route_engine *e = p->routes;
+    const ockam_terms *t = ockam_terms_of(p, c);
+    const route_stop own = { x->name, x->name_length, x->name_type };
+    stats_add(p->stats, N_OCKAM_FRAMES_IN, 1);
+    if (__builtin_expect(c->tracer != NULL, 0)) {
+        trace_frame(c, &(frame_seen) { .length = width + length, .head_length = width, .payload_length = length, .head = at, .payload = at + width });
+    }
+    if (!e || !route_sender_known(p, x->other)) { x->first += width + length; stats_add(p->stats, N_OCKAM_REFUSED, 1); return PLAIN_ON; }
+    enum route_result done = ockam_read(e, &x->other->sender, t->framing, at + width, length, &own);
+    if (done == ROUTE_PASS) {
+        stats_add(p->stats, N_OCKAM_HEARTBEATS, 1);
+    } else if (done == ROUTE_REFUSED && e->run.reason == ROUTE_BAD_ENCODING) {
+        if (intake_complains(p, route_why[ROUTE_BAD_ENCODING])) p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
+        plain_malformed(p, c, (enum counter) N_OCKAM_BAD_FRAME, "a frame makes no sense");
+        route_engine_clean(e);
+        return PLAIN_WAIT;
+    } else if (done == ROUTE_DONE && (done = ockam_take(e, t)) == ROUTE_DONE) {
+        return ockam_post(p, c, at + width, width + length);
+    }
+    x->first += width + length;
+    if (done == ROUTE_REFUSED) return ockam_refused(p, c);
+    route_engine_clean(e);
+    return PLAIN_ON;
+}
+
+/* The frame at the front of the buffer. */
+static enum plain_step ockam_next(pump *p, wconn *c)
+{
+    plain_conn *x = c->plain;
+    const ockam_terms *t = ockam_terms_of(p, c);
+    const uint8_t *at = x->in + x->first;
+    uint32_t there = x->end - x->first, width = ockam_width(t->framing);
+    if (t->framing == OCKAM_CBOR && !x->greeted) {
+        if (!there) return PLAIN_MORE;
+        if (*at != OCKAM_VERSION) {
+            plain_malformed(p, c, (enum counter) N_OCKAM_BAD_FRAME, "its first octet is not 01, the version of Ockam's transport since June 2024");
+            return PLAIN_WAIT;
+        }
+        x->greeted = true;
+        x->first++;
+        return PLAIN_ON;
+    }
+    if (there < width) return PLAIN_MORE;
+    uint32_t length = ockam_length(t->framing, at);
+    if (length > t->plain.most) {
+        plain_malformed(p, c, (enum counter) N_OCKAM_BAD_LENGTH, "a frame is longer than maxFrameSize allows");
+        return PLAIN_WAIT;
+    }
+    if (there < width + length) return ockam_more(p, c, (uint64_t) width + length);
+    return plain_may(p, x->other) ? ockam_frame(p, c, at, width, length) : PLAIN_WAIT;
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* Messages to Ockam nodes, as frames: what plain_out.h asks of the protocol.
+ *
+ * The first address of the onward route is this connection's own, and is taken off; the other side puts its own in front of the return route.
+ * The payload is the data of the body.  Properties, metadata and the count of workers stay behind: Ockam's messages have no place for them.
+ */
+#ifndef ROUTERD_WORKERS_OCKAM_OUT_H
+#define ROUTERD_WORKERS_OCKAM_OUT_H
+
+#include "workers/ockam/ockam.c"
+#include "workers/framed/out.c"
+
+static struct {                        /* made last; one pump is in a process */
+    route_run run;
+    route_level level;
+    uint8_t head[PLAIN_HEAD_MAX / 2], tail[PLAIN_HEAD_MAX / 2];
+} ockam_last;
+
+/* The routes in the annotations; NULL: they are in ockam_last.  */
+static inline const char *ockam_routes(const plain_conn *x, const uint8_t *start, const scan_found *found)
+{
+    route_given given = { .seen = 0 };
+    route_level *l = &ockam_last.level;
+    const route_stop own = { x->name, x->name_length, x->name_type };
+    const uint8_t *at, *end = start + found->annotations_end;
+    if (found->message_annotations == SCAN_ABSENT) return "it has no onward route";
+    at = scan_value(start + found->message_annotations);
+    bool wide = *at == 0xd1;
+    uint32_t count = wide ? scan_u32(at + 5) : at[2];
+    at += wide ? 9 : 3;
+    if (at > end || route_read_map(&ockam_last.run, l, at, (uint32_t) (end - at), count, &given) == ROUTE_REFUSED) return "its annotations make no sense";
+    if (!given.onward || !l->onward.count) return "it has no onward route";
+    if (!route_same(way_first(&l->onward), &own)) return "its onward route does not begin with the address of this connection";
+    way_pop(&l->onward);
+    return l->onward.count ? NULL : "its onward route ends at this connection";
+}
+
+static inline const char *ockam_body(const uint8_t *start, uint32_t from, size_t size, uint64_t length, uint8_t *whole, plain_frame *f, bool *pieces)
+{
+    route_run *r = &ockam_last.run;
+    const uint8_t *at = start + from, *end = start + size;
+    r->complete = size == length;
+    switch (body_begin(r, &at, end, false)) {
+    case ROUTE_MORE: *pieces = true; return NULL;
+    case ROUTE_DONE: break;
+    default: return "its body is no data";
+    }
+    const uint8_t *value = at + 3;
+    uint32_t descriptor = 0;
+    if (scan_descriptor(at, end, &descriptor)) value = at + descriptor;
+    uint32_t head = end - value < 2 ? 0 : *value == 0xa0 ? 2 : *value == 0xb0 ? 5 : 0;
+    uint64_t data = head && end - value >= (ptrdiff_t) head ? head == 2 ? value[1] : scan_u32(value + 1) : UINT64_MAX;
+    if (data != UINT64_MAX && (uint64_t) (value + head - start) + data == length) {
+        f->payload = (uint32_t) (value + head - start);
+        f->payload_length = (uint32_t) data;
+        return NULL;
+    }
+    if (!whole) { *pieces = true; return NULL; }
+    route_sections s;
+    memset(&s, 0, sizeof s);
+    int64_t joined = sections_take(&s, at, (size_t) (end - at), whole + (at - start));
+    if (joined < 0 || !sections_over(&s)) return "its body is no data";
+    f->payload = (uint32_t) (at - start);
+    f->payload_length = (uint32_t) joined;
+    return NULL;
+}
+
+static enum plain_made ockam_make(pump *p, wconn *c, wout *o, const uint8_t *start, size_t size, uint64_t length, uint8_t *whole, plain_frame *f)
+{
+    const ockam_terms *t = ockam_terms_of(p, c);
+    scan_found found;
+    bool pieces = false;
+    (void) o;
+    f->why = "source routes are not configured any more";
+    if (!p->routes) return PLAIN_UNFIT;
+    ockam_last.run.table = p->routes->table;
+    enum scan_result result = scan_message(start, size, size == length, &found);
+    if (result == SCAN_MORE && !whole) return PLAIN_PIECES;
+    f->why = result != SCAN_DONE ? "it is no message" : ockam_routes(c->plain, start, &found);
+    if (!f->why) f->why = ockam_body(start, found.annotations_end, size, length, whole, f, &pieces);
+    if (pieces) return PLAIN_PIECES;
+    if (f->why) return PLAIN_UNFIT;
+    f->tail = ockam_tail(&ockam_last.level, t->framing, ockam_last.tail, sizeof ockam_last.tail);
+    f->head = ockam_head(&ockam_last.level, t->framing, f->payload_length, f->tail, ockam_last.head, sizeof ockam_last.head);
+    if (!f->head) f->why = "its routes are too long for a frame";
+    else if ((uint64_t) f->head + f->payload_length + f->tail > (uint64_t) t->plain.most + ockam_width(t->framing)) f->why = plain_long;
+    return f->why ? PLAIN_UNFIT : PLAIN_MADE;
+}
+
+static void ockam_put_frame(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to)
+{
+    (void) p, (void) c, (void) o;
+    memcpy(to, ockam_last.head, f->head);
+    memcpy(to + f->head, ockam_last.tail, f->tail);
+}
+
+/* What each side of a connection says first. */
+static inline void ockam_greet(pump *p, wconn *c)
+{
+    plain_conn *x = c->plain;
+    if (ockam_terms_of(p, c)->framing != OCKAM_CBOR || !(x->rest = (uint8_t *) malloc(1))) return;
+    *x->rest = OCKAM_VERSION;
+    x->rest_first = 0;
+    x->rest_size = 1;
+    x->rest_of = 0;
+    mark_dirty(p, c);
+}
+
+static const plain_protocol ockam_protocol = {
+    .number = 1, .frames_in = (enum counter) N_OCKAM_FRAMES_IN, .frames_out = (enum counter) N_OCKAM_FRAMES_OUT, .undelivered = (enum counter) N_OCKAM_UNDELIVERED,
+    .unfit = (enum counter) N_OCKAM_UNFIT, .unfit_name = "amqp:not-implemented", .next = ockam_next, .make = ockam_make, .put = ockam_put_frame,
+};
+
+#endif

@@ -1,0 +1,133 @@
+/* Questions and answers between AMQP clients and RMR applications, each in the words of its own protocol.
+ *
+ *   a client asks an application    its reply-to and correlation-id (else its message-id) go along as the frame's trace data, which
+ *                                   comes back with the reply; nobody here remembers anything.  A tag that only this router can make
+ *                                   is on it: an application could otherwise send to any address
+ *   an application's blocking call  what the answer's header needs is the message's message-id, which a client gives back as
+ *   comes to a client               correlation-id
+ */
+#ifndef ROUTERD_WORKERS_RMR_ASK_H
+#define ROUTERD_WORKERS_RMR_ASK_H
+
+#include "workers/rmr/frame.c"
+#include "workers/rmr/siphash.c"
+
+#define RMR_ASKED_TEXT 1000u           /* octets of a reply-to */
+#define RMR_ASKED_ID 512u              /* octets of an id, as AMQP encodes it */
+#define RMR_ASKED_HEAD 16u             /* magic, two lengths, tag */
+#define RMR_ASKED_MAX (RMR_ASKED_HEAD + RMR_ASKED_TEXT + RMR_ASKED_ID)
+#define RMR_CALL_BYTES 112u            /* magic, type, subscription, call, transaction, sid, MEID */
+#define RMR_CALL_TEXT (2 * RMR_CALL_BYTES)     /* as letters, two for an octet: not every client gives a binary id back */
+
+static const uint8_t rmr_asked_magic[4] = { 0xf5, 'r', 't', 'q' };
+static const uint8_t rmr_call_magic[4] = { 0xf5, 'r', 't', 'c' };
+
+typedef struct {                       /* where an answer goes; both stand in the message, or in a frame's trace data */
+    const uint8_t *text, *id;
+    uint32_t length, id_length;        /* 0: none */
+} rmr_asked;
+
+/* Fields 0 to 5 of a message's properties, NULL where there are none.  `p`: behind their descriptor. */
+static inline void rmr_ask_fields(const uint8_t *p, size_t size, const uint8_t *field[6], size_t length[6])
+{
+    scan_cursor fields;
+    uint32_t count;
+    for (int i = 0; i < 6; i++) field[i] = NULL;
+    if (!scan_list(p, size, &fields, &count)) return;
+    for (uint32_t i = 0; i < count && i < 6; i++) {
+        if (!(field[i] = scan_field(&fields, &length[i]))) return;
+        if (*field[i] == 0x40) field[i] = NULL;
+    }
+}
+
+/* Whom a message wants its answer to go to; length 0: nobody, or more than can go along, or no text, which a `to` must be. */
+static inline rmr_asked rmr_ask_read(const uint8_t *const field[6], const size_t length[6])
+{
+    rmr_asked asked = { .length = 0 };
+    const uint8_t *to = field[4];
+    int id = field[5] ? 5 : 0;
+    if (!to || (*to != 0xa1 && *to != 0xb1)) return asked;
+    uint32_t head = *to == 0xa1 ? 2 : 5;
+    if (length[4] <= head || length[4] - head > RMR_ASKED_TEXT || !utf8_valid(to + head, length[4] - head) || (field[id] && length[id] > RMR_ASKED_ID)) return asked;
+    asked.text = to + head;
+    asked.length = (uint32_t) length[4] - head;
+    asked.id = field[id];
+    asked.id_length = field[id] ? (uint32_t) length[id] : 0;
+    return asked;
+}
+
+/* As trace data, but for the tag; its length. */
+static inline uint32_t rmr_ask_put(uint8_t *trace, const rmr_asked *asked)
+{
+    memcpy(trace, rmr_asked_magic, 4);
+    trace[4] = (uint8_t) (asked->length >> 8); trace[5] = (uint8_t) asked->length;
+    trace[6] = (uint8_t) (asked->id_length >> 8); trace[7] = (uint8_t) asked->id_length;
+    memset(trace + 8, 0, RMR_ASKED_HEAD - 8);                  /* the tag: not all frames get one */
+    memcpy(trace + RMR_ASKED_HEAD, asked->text, asked->length);
+    if (asked->id_length) memcpy(trace + RMR_ASKED_HEAD + asked->length, asked->id, asked->id_length);
+    return RMR_ASKED_HEAD + asked->length + asked->id_length;
+}
+
+static inline uint64_t rmr_ask_tag(const uint8_t key[SIPHASH_KEY], const uint8_t *trace, uint32_t size)
+{
+    uint8_t without[RMR_ASKED_MAX];
+    memcpy(without, trace, size);
+    memset(without + 8, 0, 8);
+    return siphash(key, without, size);
+}
+
+static inline void rmr_ask_sign(const uint8_t key[SIPHASH_KEY], uint8_t *trace, uint32_t size)
+{
+    uint64_t tag = rmr_ask_tag(key, trace, size);
+    memcpy(trace + 8, &tag, 8);
+}
+
+/* Where the answer goes that a frame is.  Length 0: it is none, or not to a question that came this way. */
+static inline rmr_asked rmr_ask_answered(const uint8_t key[SIPHASH_KEY], const uint8_t *header)
+{
+    rmr_asked asked = { .length = 0 };
+    const uint8_t *trace = header + scan_u32(header + RMR_LEN0);
+    uint32_t size = scan_u32(header + RMR_LEN1), text, id;
+    uint64_t tag;
+    if (size < RMR_ASKED_HEAD || size > RMR_ASKED_MAX || memcmp(trace, rmr_asked_magic, 4)) return asked;
+    text = (uint32_t) trace[4] << 8 | trace[5];
+    id = (uint32_t) trace[6] << 8 | trace[7];
+    memcpy(&tag, trace + 8, 8);
+    if (RMR_ASKED_HEAD + text + id != size || tag != rmr_ask_tag(key, trace, size)) return asked;
+    return (rmr_asked) { trace + RMR_ASKED_HEAD, trace + RMR_ASKED_HEAD + text, text, id };
+}
+
+/* A blocking call as an id. */
+static inline void rmr_call_put(uint8_t text[RMR_CALL_TEXT], const uint8_t *header)
+{
+    uint8_t id[RMR_CALL_BYTES] = { 0 };
+    memcpy(id, rmr_call_magic, 4);
+    memcpy(id + 4, header + RMR_MT, 4);
+    memcpy(id + 8, header + RMR_SUBID, 4);
+    id[12] = rmr_call(header);
+    memcpy(id + 16, header + RMR_XACT, RMR_XACT_BYTES);
+    memcpy(id + 48, header + RMR_SID, RMR_SID_BYTES);
+    memcpy(id + 80, header + RMR_MEID, RMR_MEID_BYTES);
+    for (uint32_t i = 0; i < RMR_CALL_BYTES; i++) {
+        text[2 * i] = (uint8_t) ('a' + (id[i] >> 4));
+        text[2 * i + 1] = (uint8_t) ('a' + (id[i] & 15));
+    }
+}
+
+/* Fills a new header in with what an answer to the call needs that a correlation-id names.  False: it names none. */
+static inline bool rmr_call_take(uint8_t *header, uint32_t head, const uint8_t *text, size_t length)
+{
+    uint8_t id[RMR_CALL_BYTES];
+    if (!text || *text != 0xa1 || length != 2 + RMR_CALL_TEXT) return false;
+    for (uint32_t i = 0; i < RMR_CALL_BYTES; i++) id[i] = (uint8_t) ((text[2 * i + 2] - 'a') << 4 | (text[2 * i + 3] - 'a'));
+    if (memcmp(id, rmr_call_magic, 4)) return false;
+    memcpy(header + RMR_MT, id + 4, 4);
+    memcpy(header + RMR_SUBID, id + 8, 4);
+    header[head - 4] = id[12];
+    memcpy(header + RMR_XACT, id + 16, RMR_XACT_BYTES);
+    memcpy(header + RMR_SID, id + 48, RMR_SID_BYTES);
+    memcpy(header + RMR_MEID, id + 80, RMR_MEID_BYTES);
+    return true;
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* Messages to RMR applications, as frames: what plain_out.h asks of the protocol. */
+#ifndef ROUTERD_WORKERS_RMR_OUT_H
+#define ROUTERD_WORKERS_RMR_OUT_H
+
+#include "workers/framed/out.c"
+#include "workers/rmr/rmr.c"
+
+static inline const char *rmr_unfit_why(enum rmr_made made)
+{
+    if (made == RMR_NO_TYPE) return "there is no message type: application property rmr.mt";
+    return made == RMR_NO_BODY ? "the body is neither data nor one value of octets" : "the RMR header that it carries is none";
+}
+
+static rmr_frame rmr_last;              /* made last; one pump is in a process */
+
+static inline bool rmr_too_long(const pump *p, const wconn *c, const rmr_frame *frame)
+{
+    return (uint64_t) RMR_TRANSPORT + frame->head_length + frame->payload_length > plain_terms_of(p, c)->most;
+}
+
+/* Tables, and what is said about them, come from the core or from nobody: a client could otherwise give applications routes. */
+static inline bool rmr_forbidden(const pump *p, const wout *o, const rmr_frame *frame)
+{
+    return o->arena != p->workers && rmr_control((int32_t) scan_u32(frame->head + RMR_MT));
+}
+
+/* What only replies, and what comes for them, need. */
+static inline void rmr_address_back(const pump *p, const wconn *c, const wout *o, rmr_frame *frame)
+{
+    const rmr_terms *t = rmr_terms_of(p, c);
+    const plain_conn *x = c->plain;
+    if (o->link == x->back) {
+        int32_t mt = (int32_t) scan_u32(frame->head + RMR_MT);
+        rmr_unsign(t, x, frame->head);
+        if (!rmr_control(mt)) frame->head[RMR_FLAGS] &= (uint8_t) ~RMR_CALL;
+    } else if (!frame->annotated && (t->reply != REPLY_TRANSPARENT || (frame->asks && !frame->head[RMR_SOURCE]))) {
+        uint8_t *source = frame->head + RMR_SOURCE;
+        if (frame->asks) {
+            rmr_token_asked(frame->head + RMR_SID, t->nonce);
+            rmr_ask_sign(t->key, frame->head + RMR_HEADER, scan_u32(frame->head + RMR_LEN1));
+        } else if (!rmr_token_endpoint(frame->head + RMR_SID, t->nonce, source, rmr_text(source, RMR_SOURCE_BYTES))) memset(frame->head + RMR_SID, 0, RMR_SID_BYTES);
+        memset(source, 0, RMR_SOURCE_BYTES);
+        if (t->reply == REPLY_PROXIED) memcpy(source, t->source, RMR_SOURCE_BYTES);
+    }
+}
+
+
+static enum plain_made rmr_made_of(pump *p, wconn *c, wout *o, const uint8_t *start, size_t size, uint64_t length, uint8_t *whole, plain_frame *f)
+{
+    enum rmr_made made = rmr_make(start, size, length, &rmr_last);
+    if (made == RMR_PIECES && whole) made = rmr_join(whole, (uint32_t) length, &rmr_last) ? RMR_MADE : RMR_NO_BODY;
+    if (made == RMR_PIECES) return PLAIN_PIECES;
+    f->why = made != RMR_MADE ? rmr_unfit_why(made) : rmr_forbidden(p, o, &rmr_last) ? rmr_reserved : rmr_too_long(p, c, &rmr_last) ? plain_long : NULL;
+    f->head = RMR_TRANSPORT + rmr_last.head_length;
+    f->tail = 0;
+    f->payload = rmr_last.payload;
+    f->payload_length = rmr_last.payload_length;
+    return f->why ? PLAIN_UNFIT : PLAIN_MADE;
+}
+
+static void rmr_put_head(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to)
+{
+    rmr_address_back(p, c, o, &rmr_last);
+    rmr_put_transport(to, rmr_last.head_length + f->payload_length);
+    memcpy(to + RMR_TRANSPORT, rmr_last.head, rmr_last.head_length);
+}
+
+static const plain_protocol rmr_protocol = {
+    .number = 0, .frames_in = N_RMR_FRAMES_IN, .frames_out = N_RMR_FRAMES_OUT, .undelivered = N_RMR_UNDELIVERED, .unfit = N_RMR_UNFIT,
+    .unfit_name = "routerd:not-an-rmr-message", .next = rmr_frame_next, .make = rmr_made_of, .put = rmr_put_head,
+};
+
+#endif

@@ -1,0 +1,200 @@
+/* Connections of RMR applications: frames from their sockets into blocks, and posted to the core (facts rmr 1, 11), by plain.h.
+ *
+ * A connection has two incoming links, which take turns by frame: `data` to its route table, by key, and `other`, where each message says
+ * where it goes: replies, and what is about tables.
+ */
+#ifndef ROUTERD_WORKERS_RMR_H
+#define ROUTERD_WORKERS_RMR_H
+
+#include "workers/framed/framed.c"
+#include "workers/rmr/amqp.c"
+
+#define RMR_SIDS 1024u                 /* of a connection's senders, that are kept until the reply comes */
+#define RMR_NUMBER 10u                 /* digits of a connection's number */
+
+enum rmr_reply { REPLY_TRANSPARENT, REPLY_PROXIED, REPLY_SAME };
+
+typedef struct {                       /* of a listener, or of the connections that are made for a route table */
+    plain_terms plain;
+    char address[RMR_ADDRESS_MAX];     /* of the table */
+    char control[RMR_ADDRESS_MAX];     /* what is about tables goes there */
+    char back[RMR_ADDRESS_MAX];        /* addresses of connections: this, and their number */
+    uint32_t address_length, control_length, back_length;
+    char source[RMR_SOURCE_BYTES];     /* what replies are sent to */
+    uint64_t nonce;
+    uint8_t reply;                     /* enum rmr_reply */
+    uint8_t key[SIPHASH_KEY];          /* of tags that only this router can make */
+    bool replies;                      /* a frame with a token that comes here is a reply, and never on its way by the table */
+} rmr_terms;
+
+typedef struct rmr_sid { uint32_t number; uint8_t sid[RMR_SID_BYTES]; } rmr_sid;
+
+static inline const rmr_terms *rmr_terms_of(const pump *p, const wconn *c) { return (const rmr_terms *) (const void *) p->listeners[c->listener].plain; }
+
+/* ---- what the core hears of a frame ---- */
+
+/* Where a reply goes that has this token. */
+static inline rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, char *room)
+{
+    if (token->kind == TOKEN_CONNECTION) {
+        char digits[RMR_NUMBER];
+        uint32_t at = RMR_NUMBER, number = token->number;
+        do digits[--at] = (char) ('0' + number % 10); while ((number /= 10));
+        memcpy(room, t->back, t->back_length);
+        memcpy(room + t->back_length, digits + at, RMR_NUMBER - at);
+        return (rmr_address) { room, t->back_length + RMR_NUMBER - at };
+    }
+    return (rmr_address) { room, (uint32_t) snprintf(room, RMR_ADDRESS_MAX, "%s/%.*s", t->address, (int) token->length, (const char *) token->text) };
+}
+
+/* So that its reply comes here, or back on the connection that it goes out on: our source, a token for what the sender had in its sid. */
+static inline void rmr_sign(const rmr_terms *t, plain_conn *x, uint8_t *header)
+{
+    static const uint8_t nothing[RMR_SID_BYTES];
+    uint32_t saved = 0;
+    if (t->reply == REPLY_TRANSPARENT) return;
+    if (memcmp(header + RMR_SID, nothing, RMR_SID_BYTES)) {
+        if (!x->sids) x->sids = (rmr_sid *) calloc(RMR_SIDS, sizeof *x->sids);
+        if (x->sids) {
+            saved = ++x->sids_kept ? x->sids_kept : ++x->sids_kept;
+            rmr_sid *place = &x->sids[saved % RMR_SIDS];
+            place->number = saved;
+            memcpy(place->sid, header + RMR_SID, RMR_SID_BYTES);
+        }
+    }
+    rmr_token_connection(header + RMR_SID, t->nonce, x->number, saved);
+    memset(header + RMR_SOURCE, 0, RMR_SOURCE_BYTES);
+    if (t->reply == REPLY_PROXIED) memcpy(header + RMR_SOURCE, t->source, RMR_SOURCE_BYTES);
+}
+
+/* What a reply's sid was before it was signed. */
+static inline void rmr_unsign(const rmr_terms *t, const plain_conn *x, uint8_t *header)
+{
+    rmr_token token = rmr_token_read(header + RMR_SID, t->nonce);
+    if (token.kind != TOKEN_CONNECTION || token.number != x->number) return;
+    const rmr_sid *place = x->sids && token.saved ? &x->sids[token.saved % RMR_SIDS] : NULL;
+    if (place && place->number == token.saved) memcpy(header + RMR_SID, place->sid, RMR_SID_BYTES);
+    else memset(header + RMR_SID, 0, RMR_SID_BYTES);
+}
+
+static inline void rmr_describe(arena_content *c, const scan_found *found, uint64_t now)
+{
+    content_describe(c, found, now);
+    c->user_from = found->message_annotations + 12;
+    c->user_to = found->annotations_end;
+    c->user_count = 2;
+}
+
+/* A frame whose head and `here` bytes of payload are at hand.  WAIT: not now. */
+static inline enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, const rmr_parts *parts, uint32_t here)
+{
+    static uint8_t front[RMR_FRONT_MAX];
+    char to[RMR_ADDRESS_MAX], back[RMR_ADDRESS_MAX];
+    uint8_t source[RMR_SOURCE_BYTES], call[RMR_CALL_TEXT];
+    rmr_asked asked = { .length = 0 };
+    plain_conn *x = c->plain;
+    const rmr_terms *t = rmr_terms_of(p, c);
+    bool control = rmr_control(parts->mt);
+    rmr_token token = rmr_token_read(header + RMR_SID, t->nonce);
+    bool reply = !control && token.kind && (t->replies || rmr_answers_call(header));
+    if (__builtin_expect(reply && token.kind == TOKEN_ASKED, 0)) reply = (asked = rmr_ask_answered(t->key, header)).length;
+    wlink *k = control || reply ? x->other : x->data;
+    win *s;
+    if (!plain_may(p, k)) return PLAIN_WAIT;
+    if (!(s = plain_win(p, k))) { intake_stall(p, k); return PLAIN_WAIT; }
+    const rmr_token itself = { .kind = TOKEN_CONNECTION, .number = x->number };
+    rmr_wanted want = { .reply_to = rmr_back_address(t, &itself, back) };
+    if (control) want.conn = want.reply_to;
+    if (control) want.to = (rmr_address) { t->control, t->control_length };
+    else if (asked.length) {
+        want.to = (rmr_address) { (const char *) asked.text, asked.length };
+        want.id = asked.id;
+        want.id_length = asked.id_length;
+    } else if (reply) want.to = rmr_back_address(t, &token, to);
+    memcpy(source, header + RMR_SOURCE, RMR_SOURCE_BYTES);
+    if (reply && token.kind != TOKEN_CONNECTION) memset(header + RMR_SID, 0, RMR_SID_BYTES);
+    else if (!reply && !control) rmr_sign(t, x, header);
+    if (__builtin_expect(header[RMR_FLAGS] & RMR_CALL && !control && !reply, 0)) {
+        rmr_call_put(call, header);
+        want.call = call;
+    }
+    scan_found found;
+    rmr_key key;
+    const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
+    uint32_t length = rmr_compose(front, header, parts, source, &want, &found, &key);
+    chain_begin(&p->arena, &s->writer, ARENA_LARGE);
+    note_link(p, k, s->writer.head);
+    chain_write(&p->arena, &s->writer, ARENA_LARGE, front, length);
+    chain_write(&p->arena, &s->writer, ARENA_LARGE, header + parts->head, here);
+    kept_change(p, k, before);
+    rmr_describe(arena_content_of(&p->arena.view, s->writer.head), &found, p->now_ns);
+    s->posted = true;
+    s->complete = s->whole = here == parts->payload;
+    chain_publish(&p->arena, &s->writer, s->complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
+    message_log(p, k, &p->arena.view, s->writer.head, false);
+    uint8_t flags = (uint8_t) ((s->complete ? F_COMPLETE : 0) | digest_chain(p, s->writer.head, s->writer.written, s->complete, &found));
+    routerd_record *r = post_deliver(p, k, s->writer.head, pool_handle(&p->ins, s), 4, s->writer.written, flags);
+    if (k->keyed) rmr_key_post(&key, r);
+    k->credit--;
+    stats_add(p->stats, N_RMR_FRAMES_IN, 1);
+    x->left = parts->payload - here;
+    if (!x->left) return PLAIN_ON;
+    x->into = k;
+    k->current = s;
+    return PLAIN_ON;
+}
+
+/* A frame that has come, as it came. */
+static inline void rmr_trace(wconn *c, const uint8_t *frame, uint32_t length, uint32_t head, uint32_t here)
+{
+    trace_frame(c, &(frame_seen) { .length = length, .head_length = head, .payload_length = here, .head = frame, .payload = frame + head });
+}
+
+/* The same of one that is told to the log, if its time has come: before replies are led back here. */
+static enum plain_step rmr_begin_traced(pump *p, wconn *c, uint8_t *frame, uint32_t length, const rmr_parts *parts, uint32_t here)
+{
+    static uint8_t as_it_came[RMR_TRANSPORT + RMR_HEAD_MAX + FRAME_SEEN_PAYLOAD];
+    uint32_t head = RMR_TRANSPORT + parts->head, told = here < FRAME_SEEN_PAYLOAD ? here : FRAME_SEEN_PAYLOAD;
+    memcpy(as_it_came, frame, head + told);
+    enum plain_step step = rmr_begin(p, c, frame + RMR_TRANSPORT, parts, here);
+    if (step == PLAIN_ON) rmr_trace(c, as_it_came, length, head, told);
+    return step;
+}
+
+/* The frame at the front of the buffer. */
+static enum plain_step rmr_frame_next(pump *p, wconn *c)
+{
+    plain_conn *x = c->plain;
+    uint8_t *frame = x->in + x->first;
+    uint32_t there = x->end - x->first, most = plain_terms_of(p, c)->most;
+    rmr_parts parts;
+    if (there < 4) return PLAIN_MORE;
+    uint32_t length = rmr_length(frame);
+    if (!rmr_length_good(length, most)) {
+        plain_malformed(p, c, N_RMR_BAD_LENGTH, length > most ? "a frame is longer than maxFrameSize allows" : "a frame is shorter than its header");
+        return PLAIN_WAIT;
+    }
+    if (there < RMR_TRANSPORT + RMR_HEADER_OLD) return PLAIN_MORE;
+    if (!rmr_measure(frame + RMR_TRANSPORT, length - RMR_TRANSPORT, &parts)) {
+        plain_malformed(p, c, N_RMR_BAD_HEADER, "the parts of a frame are longer than the frame, or its header is of no known length");
+        return PLAIN_WAIT;
+    }
+    uint32_t head = RMR_TRANSPORT + parts.head, behind = length - head - parts.payload;
+    if (there < head) return PLAIN_MORE;
+    uint32_t here = there - head < parts.payload ? there - head : parts.payload;
+    if (parts.mt >= 0 && parts.mt < RMR_RESERVED && !rmr_control(parts.mt)) {
+        if (__builtin_expect(c->tracer != NULL, 0)) rmr_trace(c, frame, length, head, here);
+        stats_add(p->stats, N_RMR_RESERVED, 1);
+        x->skip = length;
+        if (intake_complains(p, rmr_reserved)) p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, (void *) (uintptr_t) rmr_reserved, NULL);
+        return PLAIN_ON;
+    }
+    enum plain_step step = __builtin_expect(c->tracer != NULL, 0) ? rmr_begin_traced(p, c, frame, length, &parts, here)
+                                                                  : rmr_begin(p, c, frame + RMR_TRANSPORT, &parts, here);
+    if (step == PLAIN_WAIT) return PLAIN_WAIT;
+    x->first += head + here;
+    x->skip = behind;
+    return PLAIN_ON;
+}
+
+#endif

@@ -1,0 +1,292 @@
+/* Payloads that are messages: data sections put together, and what stands in them.
+ *
+ *   amqp      message-annotations and the bare message; may be wrapped and opened while it still arrives, piece by piece
+ *   bare      a BARE message, whose payload is the data of the body; its length comes first, so all of it must be there
+ *   payload   a BARE map and a BARE data, which is the bare message
+ */
+#ifndef ROUTERD_WORKERS_ROUTE_BODY_H
+#define ROUTERD_WORKERS_ROUTE_BODY_H
+
+#include "workers/source_routes/read.c"
+
+#define ROUTE_ANNOTATIONS_MOST 65536u  /* octets of a wrapped message's annotations; what the limits allow is a third of it */
+#define ROUTE_MAP_MOST 255u            /* entries of a payload's map */
+
+static const char route_not_data[] = "the encoding is wrong: its body is no data";
+
+static inline enum route_result route_wrong(route_run *r, const char *why)
+{
+    char text[160];
+    snprintf(text, sizeof text, "the encoding is wrong: %s", why);
+    return route_refuse(r, ROUTE_BAD_ENCODING, NULL, text);
+}
+
+/* ---- data sections, over any pieces ---- */
+
+/* Whether a section's beginning is whole; its octets then count in `left`.  -1: it is no data section. */
+static inline int sections_begun(route_sections *s)
+{
+    uint32_t descriptor = 0;
+    uint8_t code = scan_descriptor(s->head, s->head + s->have, &descriptor);
+    if (code && code != SECTION_DATA) return -1;
+    if (!code || s->have == descriptor) return 0;
+    uint32_t width = s->head[descriptor] == 0xa0 ? 1 : s->head[descriptor] == 0xb0 ? 4 : 0;
+    if (!width) return -1;
+    if (s->have < descriptor + 1 + width) return 0;
+    s->left = width == 1 ? s->head[descriptor + 1] : scan_u32(s->head + descriptor + 1);
+    s->have = 0;
+    return 1;
+}
+
+/* Takes a piece; what is data goes to `to`, which may be the piece itself.  How much that is; -1: it is no data section. */
+static inline int64_t sections_take(route_sections *s, const uint8_t *from, size_t size, uint8_t *to)
+{
+    int64_t done = 0;
+    while (size) {
+        if (s->left) {
+            size_t n = size < s->left ? size : (size_t) s->left;
+            memmove(to + done, from, n);
+            done += (int64_t) n;
+            s->left -= n;
+            from += n;
+            size -= n;
+            continue;
+        }
+        s->head[s->have++] = *from++;
+        size--;
+        if (sections_begun(s) < 0) return -1;
+    }
+    return done;
+}
+
+static inline bool sections_over(const route_sections *s) { return !s->left && !s->have; }
+
+static inline void text_u32(uint8_t *to, uint32_t n)
+{
+    const uint8_t bytes[4] = { (uint8_t) (n >> 24), (uint8_t) (n >> 16), (uint8_t) (n >> 8), (uint8_t) n };
+    memcpy(to, bytes, 4);
+}
+
+static inline void route_data_head(uint8_t *to, uint32_t size)
+{
+    memcpy(to, "\0\x53\x75\xb0", 4);
+    text_u32(to + 4, size);
+}
+
+/* ---- the body of the message at hand ---- */
+
+/* Where properties end and the body begins.  `plain`: properties may say no more than BARE can leave out. */
+static inline enum route_result body_begin(route_run *r, const uint8_t **at, const uint8_t *end, bool plain)
+{
+    for (;;) {
+        uint32_t descriptor = 0;
+        if (*at == end) return r->complete ? route_wrong(r, "its body is missing") : ROUTE_MORE;
+        uint8_t code = scan_descriptor(*at, end, &descriptor);
+        if (code == 0) return r->complete ? route_wrong(r, "it is cut short") : ROUTE_MORE;
+        if (code == SECTION_DATA) return ROUTE_DONE;
+        if (code != SECTION_PROPERTIES && code != SECTION_APPLICATION_PROPERTIES) {
+            if (plain) return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "BARE holds data only; use format: amqp");
+            return route_refuse(r, ROUTE_BAD_ENCODING, NULL, route_not_data);
+        }
+        const uint8_t *value = *at + descriptor;
+        size_t n = scan_size(value, end, 0);
+        if (n == SIZE_MAX) return route_wrong(r, "a section holds no AMQP");
+        if (n == 0 || n > (size_t) (end - value)) return r->complete ? route_wrong(r, "it is cut short") : ROUTE_MORE;
+        scan_cursor fields;
+        uint32_t count;
+        if (plain && (code != SECTION_PROPERTIES || !scan_list(value, n, &fields, &count)))
+            return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "BARE holds no application properties; use format: amqp");
+        for (uint32_t i = 0; plain && i < count; i++) {
+            size_t size;
+            const uint8_t *field = scan_field(&fields, &size);
+            if (!field) return route_wrong(r, "its properties are cut short");
+            if (*field != 0x40 && i != 0 && i != 5 && i != 6)
+                return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "BARE holds no properties but message-id, correlation-id, content-type, which it leaves out; use format: amqp");
+        }
+        *at = value + n;
+    }
+}
+
+/* The data of the body, put together: `rest` is that from now on.  `s`: what is to be known of the pieces that follow. */
+static inline enum route_result body_gather(route_run *r, bool plain, route_sections *s)
+{
+    memset(s, 0, sizeof *s);
+    if (r->bare_data) { r->bare_data = false; return ROUTE_DONE; }
+    const uint8_t *at = r->rest, *end = at + r->rest_size;
+    enum route_result begun = body_begin(r, &at, end, plain);
+    if (begun != ROUTE_DONE) return begun;
+    uint8_t *to = route_room(r, (size_t) (end - at));
+    if (!to) return route_refuse(r, ROUTE_LONG_MESSAGE, NULL, "the router is out of memory");
+    int64_t size = sections_take(s, at, (size_t) (end - at), to);
+    if (size < 0) return route_refuse(r, plain ? ROUTE_NOT_IMPLEMENTED : ROUTE_BAD_ENCODING, NULL, route_not_data);
+    if (r->complete && !sections_over(s)) return route_wrong(r, "it is cut short");
+    r->rest = to;
+    r->rest_size = (uint64_t) size;
+    return ROUTE_DONE;
+}
+
+/* All of the message must be there. */
+static inline enum route_result body_whole(route_run *r)
+{
+    if (r->complete) return ROUTE_DONE;
+    if (r->whole < ROUTE_WHOLE) { r->wants_whole = true; return ROUTE_MORE; }
+    return route_over(r, ROUTE_LONG_MESSAGE, NULL, "it has more than %u octets, and must be held whole here; %u are allowed", ROUTE_WHOLE, ROUTE_WHOLE);
+}
+
+/* ---- BARE ---- */
+
+typedef struct { const uint8_t *at, *end; const char *why; } route_bare;
+
+static inline uint64_t bare_uint(route_bare *b)
+{
+    uint64_t n = 0;
+    for (uint32_t shift = 0; shift < 70; shift += 7) {
+        if (b->at == b->end) { b->why = "it is cut short"; return 0; }
+        uint8_t octet = *b->at++;
+        if (shift == 63 && octet > 1) break;
+        n |= (uint64_t) (octet & 127) << shift;
+        if (octet >= 128) continue;
+        if (!octet && shift) { b->why = "a number is not written in as few octets as it needs (non-minimal)"; return 0; }
+        return n;
+    }
+    b->why = "a number has more than 64 bits";
+    return 0;
+}
+
+static inline route_octets bare_data(route_bare *b)
+{
+    uint64_t n = bare_uint(b);
+    if (!b->why && n > (uint64_t) (b->end - b->at)) b->why = "it is cut short";
+    if (b->why || n > UINT32_MAX) return (route_octets) { b->at, 0 };
+    b->at += n;
+    return (route_octets) { b->at - n, (uint32_t) n };
+}
+
+static inline enum route_result bare_way(route_run *r, route_bare *b, route_way *w, bool onward)
+{
+    uint64_t count = bare_uint(b);
+    uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
+    w->count = w->octets = 0;
+    if (b->why) return ROUTE_DONE;
+    if (count > most)
+        return route_over(r, onward ? ROUTE_LONG_ONWARD : ROUTE_LONG_RETURN, NULL, "a route is too long: %u addresses; %u are allowed",
+                          count > UINT32_MAX ? UINT32_MAX : (uint32_t) count, most);
+    for (uint64_t i = 0; i < count && !b->why; i++) {
+        uint64_t type = bare_uint(b);
+        if (!b->why && type > 255) b->why = "an address type is above 255";
+        route_octets name = bare_data(b);
+        if (b->why) break;
+        if (!name.size) b->why = "an address is empty";
+        if (name.size > r->table->limits.address_octets)
+            return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size, r->table->limits.address_octets);
+        way_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
+    }
+    way_reverse(w);
+    return ROUTE_DONE;
+}
+
+static inline enum route_result route_tracing(route_run *r, route_level *l, route_octets text, const char **why)
+{
+    if (text.size > ROUTE_TRACING_MOST)
+        return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size, ROUTE_TRACING_MOST);
+    if (!utf8_valid(text.at, text.size)) *why = "a text is not UTF-8";
+    l->tracing = text.at;
+    l->tracing_size = text.size;
+    return ROUTE_DONE;
+}
+
+/* All of a message has been read: its payload is `rest` from then on. */
+static inline enum route_result route_read_to_end(route_run *r, route_level *l, const route_bare *b, route_octets payload)
+{
+    const char *why = !b->why && b->at != b->end ? "octets follow its end (trailing bytes)" : b->why;
+    if (why) return route_wrong(r, why);
+    l->state = l->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;
+    r->rest = payload.at;
+    r->rest_size = payload.size;
+    r->bare_data = true;
+    return ROUTE_DONE;
+}
+
+/* The message in `rest`, whose payload is `rest` from then on. */
+static inline enum route_result bare_message(route_run *r, route_level *l)
+{
+    route_bare b = { r->rest, r->rest + r->rest_size, NULL };
+    level_clear(l);
+    uint64_t version = bare_uint(&b);
+    if (!b.why && version != 1 && version != 2) b.why = "there are versions 1 and 2 only";
+    if (!b.why && bare_way(r, &b, &l->onward, true) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    if (!b.why && bare_way(r, &b, &l->returning, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    route_octets payload = b.why ? (route_octets) { r->rest, 0 } : bare_data(&b);
+    if (!b.why && version == 2) {
+        uint64_t flag = bare_uint(&b);
+        if (!b.why && flag > 1) b.why = "an optional value begins with neither 0 nor 1";
+        if (!b.why && flag) {
+            route_octets tracing = bare_data(&b);
+            if (!b.why && route_tracing(r, l, tracing, &b.why) == ROUTE_REFUSED) return ROUTE_REFUSED;
+        }
+    }
+    if (version == 1 && r->table->limits.lenient_tail && b.end - b.at == 1 && !*b.at) b.at++;
+    return route_read_to_end(r, l, &b, payload);
+}
+
+/* ---- opening ---- */
+
+/* Message-annotations in front of `rest`. */
+static inline enum route_result amqp_message(route_run *r, route_level *l)
+{
+    const uint8_t *p = r->rest;
+    route_given given = { .seen = 0 };
+    uint64_t have = r->rest_size;
+    if (have < 12 && !r->complete) return ROUTE_MORE;
+    bool wide = have > 3 && p[3] == 0xd1;
+    if (have < (wide ? 12 : 6) || memcmp(p, "\0\x53\x72", 3) || (!wide && p[3] != 0xc1)) return route_wrong(r, "it does not begin with message-annotations");
+    uint32_t size = wide ? scan_u32(p + 4) : p[4], head = wide ? 8 : 5, before = wide ? 4 : 1;
+    if (size > ROUTE_ANNOTATIONS_MOST) return route_over(r, ROUTE_LONG_MESSAGE, NULL, "%u octets of annotations; %u are allowed", size, ROUTE_ANNOTATIONS_MOST);
+    if (size < before) return route_wrong(r, "its annotations are cut short");
+    if (size > have - head) return r->complete ? route_wrong(r, "its annotations are cut short") : ROUTE_MORE;
+    uint32_t count = wide ? scan_u32(p + 8) : p[5];
+    if (route_read_map(r, l, p + head + before, size - before, count, &given) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    r->rest = p + head + size;
+    r->rest_size = have - head - size;
+    return ROUTE_DONE;
+}
+
+/* The message inside into `l`. */
+static inline enum route_result body_open(route_run *r, uint8_t form, route_level *l)
+{
+    route_sections s;
+    enum route_result done = form == ROUTE_AMQP ? ROUTE_DONE : body_whole(r);
+    if (done != ROUTE_DONE) return done;
+    if (r->opened == ROUTE_DEPTH) return route_over(r, ROUTE_NESTING, NULL, "more than %u wrappers are taken off here; %u are allowed", ROUTE_DEPTH, ROUTE_DEPTH);
+    if ((done = body_gather(r, false, &s)) != ROUTE_DONE) return done;
+    if ((done = form == ROUTE_AMQP ? amqp_message(r, l) : bare_message(r, l)) != ROUTE_DONE) return done;
+    r->sections[r->opened++] = s;
+    if (!l->onward.count) return route_refuse(r, ROUTE_EMPTY, NULL, "the onward route inside is empty; give at least one address");
+    return level_check(r, l, NULL);
+}
+
+/* {map, data}: the bare message that is the data. */
+static inline enum route_result body_open_payload(route_run *r)
+{
+    route_sections s;
+    route_octets key[ROUTE_MAP_MOST];
+    enum route_result done = body_whole(r);
+    if (done != ROUTE_DONE || (done = body_gather(r, false, &s)) != ROUTE_DONE) return done;
+    route_bare b = { r->rest, r->rest + r->rest_size, NULL };
+    uint64_t count = bare_uint(&b);
+    if (!b.why && count > ROUTE_MAP_MOST) b.why = "a map has more than 255 entries";
+    for (uint64_t i = 0; i < count && !b.why; i++) {
+        key[i] = bare_data(&b);
+        for (uint64_t j = 0; j < i && !b.why; j++)
+            if (key[j].size == key[i].size && !memcmp(key[j].at, key[i].at, key[i].size)) b.why = "a map has a key twice";
+        if (!b.why) bare_data(&b);
+    }
+    route_octets payload = b.why ? (route_octets) { r->rest, 0 } : bare_data(&b);
+    if (!b.why && b.at != b.end) b.why = "octets follow its end (trailing bytes)";
+    if (b.why) return route_wrong(r, b.why);
+    r->rest = payload.at;
+    r->rest_size = payload.size;
+    return ROUTE_DONE;
+}
+
+#endif

@@ -1,0 +1,270 @@
+/* Source routes between the pump and the core: an arriving message is taken through the workers before it is posted. */
+#ifndef ROUTERD_WORKERS_ROUTE_INTAKE_H
+#define ROUTERD_WORKERS_ROUTE_INTAKE_H
+
+#include "workers/amqp/content_header.c"
+#include "workers/amqp/incoming.c"
+#include "workers/state/pump.h"
+
+enum route_counter {                   /* shm/stats.py names them; tests compare the two */
+    N_ROUTE_MESSAGES = 85, N_ROUTE_STEPS = 86, N_ROUTE_COPIES = 87, N_ROUTE_COPIES_LOST = 88, N_ROUTE_WRONG = 89, N_ROUTE_DECODE = 90,
+    N_ROUTE_HOPS = 91, N_ROUTE_LENGTH = 92, N_ROUTE_NESTING = 93, N_ROUTE_METADATA = 94, N_ROUTE_MESSAGE = 95, N_ROUTE_ACCESS = 96, N_ROUTE_NOT_IMPLEMENTED = 97, N_ROUTE_UNUSABLE = 150, N_ROUTE_TRANSFORM = 159
+};
+
+static const char route_broken[] = "the encoding is wrong: the rest of a wrapped message is no data";
+
+static inline uint32_t route_counter_of(uint8_t reason)
+{
+    switch (reason) {
+    case ROUTE_BAD_ANNOTATION: case ROUTE_BAD_ENCODING: return N_ROUTE_DECODE;
+    case ROUTE_TOO_MANY_HOPS: return N_ROUTE_HOPS;
+    case ROUTE_LONG_ONWARD: case ROUTE_LONG_RETURN: case ROUTE_LONG_ADDRESS: case ROUTE_LONG_ROUTE: return N_ROUTE_LENGTH;
+    case ROUTE_NESTING: return N_ROUTE_NESTING;
+    case ROUTE_METADATA: return N_ROUTE_METADATA;
+    case ROUTE_LONG_MESSAGE: return N_ROUTE_MESSAGE;
+    case ROUTE_ACCESS: return N_ROUTE_ACCESS;
+    case ROUTE_NOT_IMPLEMENTED: return N_ROUTE_NOT_IMPLEMENTED;
+    case ROUTE_TRANSFORM_FAILED: return N_ROUTE_TRANSFORM;
+    case ROUTE_UNUSABLE_RETURN: return N_ROUTE_UNUSABLE;
+    default: return N_ROUTE_WRONG;
+    }
+}
+
+static inline void route_counted(pump *p)
+{
+    route_engine *e = p->routes;
+    route_count(e);
+    if (!e->visit_count) return;
+    stats_add(p->stats, N_ROUTE_MESSAGES, 1);
+    stats_add(p->stats, N_ROUTE_STEPS, e->visit_count);
+}
+
+/* Who sends on this link, as of the present table.  False: nothing of it is for workers. */
+static inline bool route_sender_known(pump *p, wlink *k)
+{
+    route_sender *s = &k->sender;
+    if (__builtin_expect(s->epoch != p->routes->epoch, 0)) {
+        s->off = true;
+        s->epoch = p->routes->epoch;
+        p->on_event(p->self, EV_ROUTE_SENDER, k->conn, k, NULL, NULL);
+    }
+    return !s->off;
+}
+
+/* It goes no further; the description says why. */
+static inline enum scan_result route_rejected(pump *p, scan_found *found)
+{
+    const route_run *r = &p->routes->run;
+    stats_add(p->stats, route_counter_of(r->reason), 1);
+    found->condition = route_condition[r->reason];
+    route_counted(p);
+    route_engine_clean(p->routes);
+    return scan_bad(found, r->detail);
+}
+
+static inline enum scan_result route_no_room(pump *p, scan_found *found)
+{
+    p->routes->visit_count = 0;
+    route_refuse(&p->routes->run, ROUTE_LONG_MESSAGE, NULL, "the router has no memory for it now");
+    return route_rejected(p, found);
+}
+
+/* A new chain: what was composed, and the rest.  False: there is no room for it. */
+static inline bool route_chain_new(pump *p, const wlink *k, const route_run *r, arena_writer *w)
+{
+    const route_out *o = &p->routes->out;
+    uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
+    enum arena_class class = o->used + r->rest_size <= small ? ARENA_SMALL : ARENA_LARGE;
+    if (!blocks_left(p) || !chain_begin(&p->arena, w, class)) return false;
+    if (chain_write(&p->arena, w, class, out_start(o), o->used) && chain_write(&p->arena, w, class, r->rest, r->rest_size)) {
+        note_link(p, k, w->head);
+        return true;
+    }
+    arena_free_chain(&p->arena, w->head);
+    return false;
+}
+
+/* What was found out of a message is to be found out again. */
+static inline void route_forget(pump *p, arena_content *c)
+{
+    if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
+    c->key_block = ROUTERD_NIL;
+    c->annotations = c->phase = c->routed = 0;
+    c->section_end = c->user_from = c->user_to = c->user_count = c->ingress_length = c->trace_length = c->trace_count = c->tail_length = c->tail_count = 0;
+}
+
+/* What the new beginning says, of a chain that is there as far as it is.  MORE: its properties are not. */
+static inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found)
+{
+    const arena_view *v = &p->arena.view;
+    arena_content *c = arena_content_of(v, head);
+    uint8_t *bytes = (uint8_t *) c + sizeof *c, *gathered = NULL;
+    uint32_t first = arena_capacity(v, head, true);
+    bool moved = false;
+    route_forget(p, c);
+    enum scan_result result = scan_message(bytes, size < first ? size : first, complete && size <= first, found);
+    if (result == SCAN_MORE && size > first) {
+        if (size > SCAN_LIMIT) size = SCAN_LIMIT;
+        if (!(gathered = chain_gather(v, head, size))) return scan_bad(found, "the router is out of memory");
+        result = scan_message(gathered, size, complete, found);
+        if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
+    }
+    result = annotations_check(c, gathered ? gathered : bytes, found, 0, result, &moved);
+    free(gathered);
+    return result;
+}
+
+/* Where it goes now, for the core: this wins over `to`, and over its link's target. */
+static inline void route_describe(pump *p, arena_content *c, const route_first *first)
+{
+    if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
+    c->key_block = ROUTERD_NIL;
+    c->to_offset = (uint32_t) first->offset;
+    c->to_length = first->length;
+    c->routed |= ROUTED_OVERRIDE;
+}
+
+/* The copies of a tee: each is a message of its own, settled, whose credit nobody gave. */
+static inline void route_post_copies(pump *p, wlink *k, const uint8_t *start, const scan_found *was)
+{
+    route_engine *e = p->routes;
+    stats_add(p->stats, N_ROUTE_COPIES_LOST, e->run.copies_lost);
+    for (const route_run *copy = e->run.copies; copy; copy = copy->copies) {
+        arena_writer w;
+        scan_found found;
+        if (!route_compose(e, copy, start, was) || !route_chain_new(p, k, copy, &w)) { stats_add(p->stats, N_ROUTE_COPIES_LOST, 1); continue; }
+        arena_content *c = arena_content_of(&p->arena.view, w.head);
+        if (route_rescan(p, w.head, w.written, true, &found) != SCAN_DONE) {
+            arena_free_chain(&p->arena, w.head);
+            stats_add(p->stats, N_ROUTE_COPIES_LOST, 1);
+            continue;
+        }
+        content_describe(c, &found, p->now_ns);
+        route_describe(p, c, &e->first);
+        chain_publish(&p->arena, &w, CONTENT_COMPLETE);
+        uint8_t digest = digest_chain(p, w.head, w.written, true, &found);
+        routerd_record *r = post_deliver(p, k, w.head, 0, found.priority, w.written, (uint8_t) (F_COMPLETE | F_SETTLED | digest));
+        r->state = DELIVER_OF_WORKER | DELIVER_COPY;
+        stats_add(p->stats, N_ROUTE_COPIES, 1);
+    }
+}
+
+/* What came out of a wrapper is no message. */
+static inline enum scan_result route_nonsense(pump *p, scan_found *found)
+{
+    route_wrong(&p->routes->run, found->why ? found->why : "what was wrapped is no message");
+    return route_rejected(p, found);
+}
+
+/* The message as the workers leave it takes the place of the one that came. */
+static inline enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete, const uint8_t *bytes, const scan_found *was, scan_found *found)
+{
+    route_engine *e = p->routes;
+    const route_run *r = &e->run;
+    enum scan_result result = SCAN_DONE;
+    s->origin = e->visit_count ? DELIVER_OF_WORKER : DELIVER_OF_LINK;
+    if (e->anew) {
+        arena_writer w;
+        if (r->copies || r->copies_lost) route_post_copies(p, k, bytes, was);
+        if (!route_compose(e, r, bytes, was) || !route_chain_new(p, k, r, &w)) return route_no_room(p, found);
+        arena_free_chain(&p->arena, s->writer.head);
+        s->writer = w;
+        chain_publish(&p->arena, &s->writer, complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
+        if (!complete && (r->opened || r->layers)) {
+            if (!(s->body = (route_body *) malloc(sizeof *s->body))) return route_no_room(p, found);
+            *s->body = (route_body) { .opened = r->opened, .layers = r->layers };
+            memcpy(s->body->sections, r->sections, sizeof r->sections);
+        }
+        result = route_rescan(p, w.head, w.written, complete, found);
+        if (result == SCAN_BAD) return route_nonsense(p, found);
+    }
+    s->to = e->first;
+    s->passed = true;
+    route_counted(p);
+    return result;
+}
+
+/* ---- a message that came in one piece ---- */
+
+/* As content_check(), for a whole message in one block; `head` and `size` are those of what it has become. */
+static inline enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found, uint8_t *origin)
+{
+    route_engine *e = p->routes;
+    const arena_view *v = &p->arena.view;
+    if (!route_sender_known(p, k)) return SCAN_DONE;
+    arena_content *c = arena_content_of(v, *head);
+    uint8_t *bytes = (uint8_t *) c + sizeof *c;
+    switch (route_take(e, &k->sender, c, bytes, *size, true, found)) {
+    case ROUTE_PASS: route_engine_clean(e); return SCAN_DONE;
+    case ROUTE_DONE: break;
+    default: return route_rejected(p, found);
+    }
+    *origin = e->visit_count ? DELIVER_OF_WORKER : DELIVER_OF_LINK;
+    if (!e->anew) return SCAN_DONE;
+    bool copies = e->run.copies || e->run.copies_lost;
+    if (__builtin_expect(copies, 0)) route_post_copies(p, k, bytes, found);
+    if (!route_compose(e, &e->run, bytes, found)) return route_no_room(p, found);
+    size_t all = e->out.used + e->run.rest_size;
+    if (all <= arena_capacity(v, *head, true)) {
+        memmove(bytes + e->out.used, e->run.rest, e->run.rest_size);
+        memcpy(bytes, out_start(&e->out), e->out.used);
+    } else {
+        arena_writer w;
+        if (!route_chain_new(p, k, &e->run, &w)) return route_no_room(p, found);
+        arena_free_chain(&p->arena, *head);
+        *head = w.head;
+    }
+    *size = all;
+    enum scan_result result = route_rescan(p, *head, all, true, found);
+    if (result != SCAN_DONE) return route_nonsense(p, found);
+    route_counted(p);
+    route_engine_clean(e);
+    return SCAN_DONE;
+}
+
+/* ---- a message that still comes, or is longer than a block ---- */
+
+/* Takes a scanned message through the workers.  MORE: one of them has to see more of it; DONE: `found` says what it has
+ * become, or the same as before. */
+static inline enum scan_result route_streamed(pump *p, wlink *k, win *s, bool complete, scan_found *found)
+{
+    route_engine *e = p->routes;
+    const arena_view *v = &p->arena.view;
+    arena_content *c = arena_content_of(v, s->writer.head);
+    uint64_t size = s->writer.written;
+    uint8_t *bytes = (uint8_t *) c + sizeof *c, *gathered = NULL;
+    enum scan_result result = SCAN_DONE;
+    scan_found there = *found;
+    if (s->passed || !route_sender_known(p, k)) return SCAN_DONE;
+    if (size > arena_capacity(v, s->writer.head, true)) {
+        if (!(bytes = gathered = chain_gather(v, s->writer.head, size))) return route_no_room(p, found);
+        arena_content now = { .key_block = ROUTERD_NIL };                   /* places in what was gathered */
+        bool moved = false;
+        annotations_check(&now, bytes, &there, k->conn->heeded, scan_message(bytes, size, complete, &there), &moved);
+    }
+    switch (route_take(e, &k->sender, c, bytes, size, complete, &there)) {
+    case ROUTE_PASS: s->passed = true; break;
+    case ROUTE_MORE: result = SCAN_MORE; s->wants_whole = e->run.wants_whole; route_forget(p, c); break;
+    case ROUTE_REFUSED: result = route_rejected(p, found); break;
+    case ROUTE_DONE: result = route_rewritten(p, k, s, complete, bytes, &there, found);
+    }
+    route_engine_clean(e);
+    free(gathered);
+    return result;
+}
+
+/* The next piece of a payload that was opened or wrapped on its way.  1: it is in the chain; 0: nothing came; -1: it makes no
+ * sense, or there is no room for it. */
+static inline int route_receive(pump *p, wlink *k, win *s, size_t pending)
+{
+    uint8_t piece[16384], heads[ROUTE_DEPTH * ROUTE_DATA_HEAD];
+    ssize_t n = pn_link_recv(k->engine, (char *) piece, pending < sizeof piece ? pending : sizeof piece);
+    if (n <= 0) return 0;
+    int64_t left = route_body_take(s->body, piece, (size_t) n);
+    if (left < 0) return -1;
+    if (!left) return 1;
+    uint32_t front = route_body_heads(s->body, (size_t) left, heads);
+    return chain_write(&p->arena, &s->writer, ARENA_LARGE, heads, front) && chain_write(&p->arena, &s->writer, ARENA_LARGE, piece, (size_t) left) ? 1 : -1;
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* What becomes of metadata at wrappers, unwrappers and the borders of scopes (routerd/source_routes/metadata.py says the same). */
+#ifndef ROUTERD_WORKERS_ROUTE_META_H
+#define ROUTERD_WORKERS_ROUTE_META_H
+
+#include "workers/source_routes/run.c"
+#include "workers/source_routes/read.c"
+
+static inline void level_drop_meta(route_level *l, uint32_t at)
+{
+    l->meta_octets -= l->meta[at].octets;
+    memmove(&l->meta[at], &l->meta[at + 1], (l->meta_count - at - 1) * sizeof *l->meta);
+    l->meta_count--;
+    if (l->trace == at + 1) l->trace = l->added_count = 0;
+    else if (l->trace > at + 1) l->trace--;
+}
+
+/* A worker's address for who collects them.  False: there is no room for more. */
+static inline void level_collect(route_level *l, const route_stop *text)
+{
+    if (!l->trace || l->added_count == sizeof l->added / sizeof *l->added) return;
+    l->added[l->added_count++] = text;
+    l->meta[l->trace - 1].octets += text->length;
+    l->meta_octets += text->length;
+}
+
+/* Leaving the scope. */
+static inline void level_leave(route_level *l)
+{
+    for (uint32_t i = l->meta_count; i-- > 0;) if (l->meta[i].class == ROUTE_LOCAL) level_drop_meta(l, i);
+}
+
+/* What stands outside a wrapper of what the level has. */
+static inline void level_outside(route_level *l, const route_worker *w)
+{
+    for (uint32_t i = l->meta_count; i-- > 0;) {
+        const route_meta *m = &l->meta[i];
+        bool named = w->metadata == ROUTE_META_COPY || (w->metadata == ROUTE_META_KEYS && route_listed(&w->keys, &(route_stop) { m->name, (uint16_t) m->name_size, 0 }));
+        if (m->class != ROUTE_APPEND && !(m->class == ROUTE_CARRY && named)) level_drop_meta(l, i);
+    }
+}
+
+static inline uint32_t route_string_size(uint32_t size) { return size + (size > 255 ? 5 : 2); }
+
+static inline uint8_t *route_put_string(uint8_t *to, const uint8_t *at, uint32_t size)
+{
+    if (size > 255) {
+        const uint8_t head[5] = { 0xb1, (uint8_t) (size >> 24), (uint8_t) (size >> 16), (uint8_t) (size >> 8), (uint8_t) size };
+        memcpy(to, head, 5);
+        to += 5;
+    } else {
+        *to++ = 0xa1;
+        *to++ = (uint8_t) size;
+    }
+    memcpy(to, at, size);
+    return to + size;
+}
+
+/* A list of two lists' values, or of one's and of what was collected behind them.  False: out of memory. */
+static inline bool meta_join(route_run *r, route_meta *m, const route_octets *more, uint32_t count, const route_stop *const *added, uint32_t added_count)
+{
+    size_t size = 9 + m->items_size + more->size;
+    for (uint32_t i = 0; i < added_count; i++) size += route_string_size(added[i]->length);
+    uint8_t *value = route_room(r, size), *to = value + 9;
+    if (!value) return false;
+    memcpy(to, m->items, m->items_size);
+    to += m->items_size;
+    if (more->size) memcpy(to, more->at, more->size);
+    to += more->size;
+    for (uint32_t i = 0; i < added_count; i++) to = route_put_string(to, added[i]->at, added[i]->length);
+    uint32_t n = m->items_count + count + added_count, body = (uint32_t) size - 5;
+    const uint8_t head[9] = { 0xd0, (uint8_t) (body >> 24), (uint8_t) (body >> 16), (uint8_t) (body >> 8), (uint8_t) body,
+                              (uint8_t) (n >> 24), (uint8_t) (n >> 16), (uint8_t) (n >> 8), (uint8_t) n };
+    memcpy(value, head, 9);
+    m->value = value;
+    m->value_size = (uint32_t) size;
+    m->items = value + 9;
+    m->items_size = (uint32_t) size - 9;
+    m->items_count = n;
+    return true;
+}
+
+/* What was collected becomes part of the list. */
+static inline bool level_settle(route_run *r, route_level *l)
+{
+    if (!l->trace || !l->added_count) return true;
+    bool done = meta_join(r, &l->meta[l->trace - 1], &(route_octets) { NULL, 0 }, 0, l->added, l->added_count);
+    l->added_count = 0;
+    return done;
+}
+
+/* A list that both have: the one outside if that is the one inside with more behind it, else one behind the other. */
+static inline bool meta_merge(route_run *r, route_level *in, route_meta *mine, const route_meta *theirs)
+{
+    if (!mine->items || !theirs->items) return true;
+    uint32_t before = mine->octets;
+    if (theirs->items_size >= mine->items_size && theirs->items_count >= mine->items_count && !memcmp(theirs->items, mine->items, mine->items_size)) {
+        route_meta found = *theirs;
+        found.key = mine->key;
+        found.key_size = mine->key_size;
+        *mine = found;
+    } else {
+        if (!meta_join(r, mine, &(route_octets) { theirs->items, theirs->items_size }, theirs->items_count, NULL, 0)) return false;
+        mine->octets += theirs->octets - theirs->name_size;
+    }
+    in->meta_octets += mine->octets - before;
+    return true;
+}
+
+/* Of the message around it: what was appended there, and with `merge` what else stands there. */
+static inline enum route_result level_merge(route_run *r, route_level *in, route_level *out, bool merge)
+{
+    bool done = level_settle(r, in) && level_settle(r, out);
+    for (uint32_t i = 0; done && i < out->meta_count; i++) {
+        const route_meta *theirs = &out->meta[i];
+        route_meta *mine = level_find_meta(in, theirs);
+        if (theirs->class == ROUTE_LOCAL) continue;
+        if (mine && theirs->class == ROUTE_APPEND) done = meta_merge(r, in, mine, theirs);
+        else if (!mine && (theirs->class == ROUTE_APPEND || merge)) {
+            if (in->meta_count == UINT8_MAX) return route_refuse(r, ROUTE_METADATA, NULL, "there are more than 255 metadata keys");
+            level_add_meta(in, theirs);
+        }
+    }
+    return done ? ROUTE_DONE : route_refuse(r, ROUTE_METADATA, NULL, "the router is out of memory");
+}
+
+#endif

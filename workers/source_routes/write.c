@@ -1,0 +1,314 @@
+/* The new beginning of a message that has passed workers: written from its end to its start, since what stands around
+ * something else says how long that is.
+ *
+ *   [header, delivery-annotations] [message-annotations] { [properties] [data: message-annotations ... } rest
+ *
+ * `rest` is not looked at and stays where it is.
+ */
+#ifndef ROUTERD_WORKERS_ROUTE_WRITE_H
+#define ROUTERD_WORKERS_ROUTE_WRITE_H
+
+#include "workers/amqp/annotations_in.c"
+#include "workers/source_routes/meta.c"
+
+typedef struct {                       /* grows to the front: what is written stands at the end of its room */
+    uint8_t *bytes;
+    size_t room, used;
+    bool failed;
+} route_out;
+
+typedef struct { uint8_t *bytes; size_t room, used; bool failed; } route_text_out;     /* grows to the end */
+
+/* ---- room ---- */
+
+static inline uint8_t *out_front(route_out *o, size_t size)
+{
+    if (o->failed) return NULL;
+    if (size > o->room - o->used) {
+        size_t room = 2 * (o->room + size);
+        uint8_t *bytes = (uint8_t *) malloc(room);
+        if (!bytes) { o->failed = true; return NULL; }
+        if (o->used) memcpy(bytes + room - o->used, o->bytes + o->room - o->used, o->used);
+        free(o->bytes);
+        o->bytes = bytes;
+        o->room = room;
+    }
+    o->used += size;
+    return o->bytes + o->room - o->used;
+}
+
+static inline void front_bytes(route_out *o, const void *bytes, size_t size)
+{
+    uint8_t *to = size ? out_front(o, size) : NULL;
+    if (to) memcpy(to, bytes, size);
+}
+
+static inline const uint8_t *out_start(const route_out *o) { return o->bytes + o->room - o->used; }
+
+static inline uint8_t *text_room(route_text_out *t, size_t size)
+{
+    if (t->failed) return NULL;
+    if (size > t->room - t->used) {
+        size_t room = 2 * (t->room + size);
+        uint8_t *bytes = (uint8_t *) realloc(t->bytes, room);
+        if (!bytes) { t->failed = true; return NULL; }
+        t->bytes = bytes;
+        t->room = room;
+    }
+    t->used += size;
+    return t->bytes + t->used - size;
+}
+
+static inline void text_bytes(route_text_out *t, const void *bytes, size_t size)
+{
+    uint8_t *to = text_room(t, size);
+    if (to && size) memcpy(to, bytes, size);
+}
+
+/* ---- values ---- */
+
+static inline void text_key(route_text_out *t, const char *name)
+{
+    const uint8_t head[2] = { 0xa3, (uint8_t) strlen(name) };
+    text_bytes(t, head, 2);
+    text_bytes(t, name, head[1]);
+}
+
+/* A compound with a long head whose size and count are filled in at its end. */
+static inline size_t text_open(route_text_out *t, uint8_t code)
+{
+    uint8_t *to = text_room(t, 9);
+    if (to) *to = code;
+    return t->used;
+}
+
+static inline void text_close(route_text_out *t, size_t from, uint32_t count)
+{
+    if (t->failed) return;
+    text_u32(t->bytes + from - 8, (uint32_t) (t->used - from + 4));
+    text_u32(t->bytes + from - 4, count);
+}
+
+/* Whether an address can be a string. */
+static inline bool route_plain(const route_stop *s) { return !s->type && utf8_valid(s->at, s->length); }
+
+static inline void text_string(route_text_out *t, const uint8_t *at, uint32_t size)
+{
+    uint8_t *to = text_room(t, route_string_size(size));
+    if (to) route_put_string(to, at, size);
+}
+
+static inline void text_stop(route_text_out *t, const route_stop *s)
+{
+    if (route_plain(s)) { text_string(t, s->at, s->length); return; }
+    size_t list = text_open(t, 0xd0);
+    const uint8_t type[2] = { 0x50, s->type };
+    text_bytes(t, type, 2);
+    uint8_t *head = text_room(t, 5);
+    if (head) { *head = 0xb0; text_u32(head + 1, s->length); }
+    text_bytes(t, s->at, s->length);
+    text_close(t, list, 2);
+}
+
+static inline void text_way(route_text_out *t, const char *key, const route_way *w)
+{
+    text_key(t, key);
+    size_t list = text_open(t, 0xd0);
+    for (uint32_t i = w->count; i-- > 0;) text_stop(t, &w->stop[i]);
+    text_close(t, list, w->count);
+}
+
+static inline void text_octet(route_text_out *t, const char *key, uint16_t n)
+{
+    const uint8_t value[2] = { 0x50, (uint8_t) n };
+    text_key(t, key);
+    text_bytes(t, value, 2);
+}
+
+static inline void text_meta(route_text_out *t, const route_level *l)
+{
+    text_key(t, "x-opt-route.meta");
+    size_t map = text_open(t, 0xd1);
+    for (uint32_t i = 0; i < l->meta_count; i++) {
+        const route_meta *m = &l->meta[i];
+        text_bytes(t, m->key, m->key_size);
+        if (l->trace != i + 1 || !l->added_count) { text_bytes(t, m->value, m->value_size); continue; }
+        size_t list = text_open(t, 0xd0);
+        text_bytes(t, m->items, m->items_size);
+        for (uint32_t j = 0; j < l->added_count; j++) text_string(t, l->added[j]->at, l->added[j]->length);
+        text_close(t, list, m->items_count + l->added_count);
+    }
+    text_close(t, map, 2 * l->meta_count);
+}
+
+/* What of the annotations is neither ours nor other routers'.  How many values it is. */
+static inline uint32_t text_users(route_text_out *t, const route_level *l)
+{
+    scan_cursor items = { l->user, l->user + l->user_size };
+    uint32_t kept = 0;
+    while (l->user && items.at < items.end) {
+        size_t key_size, n;
+        const uint8_t *key = scan_field(&items, &key_size), *value = key ? scan_field(&items, &n) : NULL;
+        if (!value) break;
+        if (route_key_of(key, key_size) != ROUTE_KEY_OTHER || annotations_key_of(key, key_size) != KEY_USER) continue;
+        text_bytes(t, key, key_size + n);
+        kept += 2;
+    }
+    return kept;
+}
+
+typedef struct { size_t offset; uint32_t length; } route_first;            /* where the first address stands, as text */
+
+/* An address that is no string, as text, for the core. */
+static inline void text_to(route_text_out *t, const route_stop *s, route_first *first)
+{
+    char type[8] = "";
+    if (s->type) snprintf(type, sizeof type, "%u#", s->type);
+    text_key(t, "x-opt-route.to");
+    uint8_t *head = text_room(t, 5);
+    first->offset = t->used;
+    first->length = (uint32_t) (strlen(type) + s->length);
+    if (head) { *head = 0xb0; text_u32(head + 1, first->length); }
+    text_bytes(t, type, strlen(type));
+    text_bytes(t, s->at, s->length);
+}
+
+/* The message-annotations of a level. */
+static inline void text_level(route_text_out *t, const route_level *l, bool outermost, route_first *first)
+{
+    static const char *const states[] = { "complete", "partial", "none" };
+    const route_stop *s = way_first(&l->onward);
+    t->used = 0;
+    text_bytes(t, "\0\x53\x72", 3);
+    size_t map = text_open(t, 0xd1);
+    uint32_t count = 8 + (l->user_count ? text_users(t, l) : 0);
+    *first = (route_first) { t->used + 2 + 18 + 9 + (s->length > 255 ? 5 : 2), s->length };
+    text_way(t, "x-opt-route.onward", &l->onward);
+    text_way(t, "x-opt-route.return", &l->returning);
+    text_octet(t, "x-opt-route.hops", l->hops);
+    text_key(t, "x-opt-route.state");
+    const uint8_t head[2] = { 0xa3, (uint8_t) strlen(states[l->state]) };
+    text_bytes(t, head, 2);
+    text_bytes(t, states[l->state], head[1]);
+    if (l->nesting) { text_octet(t, "x-opt-route.nesting", l->nesting); count += 2; }
+    if (l->meta_count) { text_meta(t, l); count += 2; }
+    if (l->tracing) { text_key(t, "x-opt-route.tracing"); text_string(t, l->tracing, l->tracing_size); count += 2; }
+    if (outermost && !route_plain(s)) { text_to(t, s, first); count += 2; }
+    text_close(t, map, count);
+}
+
+/* ---- payloads ---- */
+
+static inline void front_data(route_out *o, uint64_t size)
+{
+    uint8_t head[ROUTE_DATA_HEAD];
+    if (size > UINT32_MAX) { o->failed = true; return; }
+    route_data_head(head, (uint32_t) size);
+    front_bytes(o, head, sizeof head);
+}
+
+/* Properties with nothing but a content-type. */
+static inline void front_content_type(route_out *o, const char *type)
+{
+    uint8_t head[] = { 0x00, 0x53, 0x73, 0xc0, 0, 7, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40, 0xa3, 0 };
+    uint8_t size = (uint8_t) strlen(type);
+    head[4] = (uint8_t) (1 + 6 + 2 + size);
+    head[13] = size;
+    front_bytes(o, type, size);
+    front_bytes(o, head, sizeof head);
+}
+
+static inline uint32_t route_uint(uint8_t *to, uint64_t n)
+{
+    uint32_t size = 0;
+    for (; n > 127; n >>= 7) to[size++] = (uint8_t) (n & 127) | 128;
+    to[size++] = (uint8_t) n;
+    return size;
+}
+
+static inline void front_uint(route_out *o, uint64_t n)
+{
+    uint8_t bytes[10];
+    front_bytes(o, bytes, route_uint(bytes, n));
+}
+
+static inline void front_bare_way(route_out *o, const route_way *w)
+{
+    for (uint32_t i = 0; i < w->count; i++) {                              /* the last stop is first here, too */
+        front_bytes(o, w->stop[i].at, w->stop[i].length);
+        front_uint(o, w->stop[i].length);
+        front_uint(o, w->stop[i].type);
+    }
+    front_uint(o, w->count);
+}
+
+static const char *const route_type_of[ROUTE_FORMS] = { "application/x-amqp-message", "application/x-routed-message; version=1", "application/x-bare" };
+
+/* A payload in the making is content, which a section goes around unless BARE takes it as it is. */
+static inline void front_section(route_out *o, int form, uint64_t rest)
+{
+    if (form < 0) return;
+    front_data(o, o->used + rest);
+    if (form < (int) ROUTE_FORMS) front_content_type(o, route_type_of[form]);
+}
+
+/* BARE has the tracing context behind the payload: those of all messages wrapped here, behind `rest`.  False: out of memory. */
+static inline bool route_tails(route_run *r)
+{
+    uint8_t head[16];
+    size_t all = 0;
+    for (uint32_t i = 0; i < r->layers; i++) {
+        const route_level *l = &r->level[r->layer[i].level];
+        bool traced = r->layer[i].form == ROUTE_BARE && l->tracing;
+        all += r->layer[i].tail = traced ? 1 + route_uint(head, l->tracing_size) + l->tracing_size : 0;
+    }
+    if (!all) return true;
+    uint8_t *to = route_room(r, r->rest_size + all);
+    if (!to) return false;
+    memcpy(to, r->rest, r->rest_size);
+    r->rest = to;
+    to += r->rest_size;
+    r->rest_size += all;
+    for (uint32_t i = 0; i < r->layers; i++) {
+        const route_level *l = &r->level[r->layer[i].level];
+        if (!r->layer[i].tail) continue;
+        *to++ = 1;
+        to += route_uint(to, l->tracing_size);
+        memcpy(to, l->tracing, l->tracing_size);
+        to += l->tracing_size;
+    }
+    return true;
+}
+
+/* The beginning in front of `rest`, from message-annotations on. */
+static inline void route_write(const route_run *r, route_out *o, route_text_out *t, route_first *first)
+{
+    int pending = r->bare_data ? (int) ROUTE_FORMS : -1;
+    uint64_t rest = r->rest_size;                                           /* and what stands behind it */
+    for (uint32_t i = 0; i < r->layers; i++) rest -= r->layer[i].tail;
+    for (uint32_t i = 0; i < r->layers; i++) {
+        const route_level *l = &r->level[r->layer[i].level];
+        uint8_t form = r->layer[i].form;
+        if (form != ROUTE_BARE) front_section(o, pending, rest);
+        if (form != ROUTE_AMQP) front_uint(o, o->used + rest);
+        if (form == ROUTE_PAYLOAD) {
+            front_bytes(o, "\0", 1);
+        } else if (form == ROUTE_BARE) {
+            front_bare_way(o, &l->returning);
+            front_bare_way(o, &l->onward);
+            front_bytes(o, l->tracing ? "\2" : "\1", 1);
+        } else {
+            text_level(t, l, false, first);
+            front_bytes(o, t->bytes, t->used);
+            o->failed |= t->failed;
+        }
+        rest += r->layer[i].tail;
+        pending = form;
+    }
+    front_section(o, pending, rest);
+    text_level(t, &r->level[r->depth], true, first);
+    front_bytes(o, t->bytes, t->used);
+    o->failed |= t->failed;
+}
+
+#endif

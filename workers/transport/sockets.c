@@ -1,0 +1,330 @@
+/* Sockets: accepting, reading into the engine, writing out of it, and closing.
+ *
+ * All workers share each listening socket.  Whoever is woken takes a connection only while it has about as few as the
+ * least loaded of the others; otherwise it looks away for a moment, and comes back in case nobody else did.
+ */
+#ifndef ROUTERD_WORKERS_SOCKETS_H
+#define ROUTERD_WORKERS_SOCKETS_H
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "workers/transport/relay.c"
+#include "workers/transport/security.c"
+#include "workers/transport/trace.c"
+#include "workers/transport/websocket.c"
+
+#define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
+#define ACCEPT_MEMORY (4u << 20)       /* far more than it needs: what others do meanwhile takes some, too */
+#define ACCEPT_FAILED_MS 100           /* out of descriptors or memory: do not spin on it */
+
+#define RESUME_TICK_MS 1000
+
+enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WAKE };
+/* epoll data: kind << 60 | (connection: its handle with 28 bits of generation; listener: its number) */
+static inline uint64_t epoll_name(uint64_t kind, uint64_t handle) { return kind << 60 | (handle & ~(0xfull << 60)); }
+
+static inline void listener_arm(pump *p, wlistener *l, bool armed)
+{
+    if (l->armed == armed || l->fd < 0) return;
+    struct epoll_event e = { .events = EPOLLIN, .data.u64 = epoll_name(EPOLL_LISTENER, (uint64_t) (l - p->listeners)) };
+    if (epoll_ctl(p->epoll_fd, armed ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &e) == 0) l->armed = armed;
+}
+
+static inline void listeners_arm(pump *p, bool armed)
+{
+    for (uint32_t i = 0; i < p->listener_count; i++) listener_arm(p, &p->listeners[i], armed && p->accepting);
+}
+
+static inline bool listener_used(const pump *p, uint32_t place)
+{
+    if (p->listeners[place].fd >= 0 || p->listeners[place].dials) return true;
+    for (uint32_t i = 0; i < p->conns.high; i++) {
+        const wconn *c = (const wconn *) pool_at(&p->conns, i);
+        if (c->slot.next_free == SLOT_USED && c->listener == place) return true;
+    }
+    return false;
+}
+
+/* A place for another listener: a removed one's whose connections are gone, too, or a new one.  NULL: there is none. */
+static inline wlistener *listener_new(pump *p)
+{
+    for (uint32_t i = 0; i < p->listener_count; i++) {
+        if (listener_used(p, i)) continue;
+        free(p->listeners[i].plain);
+        p->listeners[i].plain = NULL;
+        return &p->listeners[i];
+    }
+    return p->listener_count < MAX_LISTENERS ? &p->listeners[p->listener_count++] : NULL;
+}
+
+/* Out of epoll first: the socket stays open elsewhere, and its events would go on coming. */
+static inline void listener_close(pump *p, wlistener *l)
+{
+    listener_arm(p, l, false);
+    if (l->fd >= 0) close(l->fd);
+    l->fd = -1;
+}
+
+/* Fewest connections among the workers that accept. */
+static inline bool my_turn(const pump *p)
+{
+    uint64_t mine = p->conns.used, least = mine;
+    for (uint32_t i = 0; i < p->workers; i++) {
+        if (i == p->index || !p->others[i] || !p->others[i]->pid || !stats_get(p->others[i], N_ACCEPTING)) continue;
+        uint64_t n = stats_get(p->others[i], N_CONNECTIONS);
+        if (n < least) least = n;
+    }
+    return mine <= least + least / 16;
+}
+
+static inline void conn_watch(pump *p, wconn *c)
+{
+    struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u), .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
+    epoll_ctl(p->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
+}
+
+/* What every connection begins with; its maker says which side of it we are, protects it and calls conn_begun.  NULL: no room. */
+static inline wconn *conn_begin(pump *p, int fd, uint16_t listener)
+{
+    const wlistener *l = &p->listeners[listener];
+    wconn *c = (wconn *) pool_take(&p->conns);
+    if (!c) return NULL;
+    int one = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    c->fd = fd;
+    c->listener = listener;
+    c->link_first = ROUTERD_NIL;
+    c->reading = true;
+    for (uint32_t i = 0; i < ROUTERD_PRIORITIES; i++) c->work_first[i] = c->work_last[i] = ROUTERD_NIL;
+    c->engine = pn_connection();
+    c->transport = pn_transport();
+    pn_transport_set_max_frame(c->transport, l->max_frame);
+    pn_transport_set_channel_max(c->transport, l->channel_max);
+    pn_transport_set_idle_timeout(c->transport, l->idle_timeout_ms);
+    c->window = l->window;
+    trace_apply(p, c);
+    pn_connection_set_context(c->engine, c);
+    pn_connection_collect(c->engine, p->collector);
+    return c;
+}
+
+static inline void conn_begun(pump *p, wconn *c, bool secured, bool writing)
+{
+    const wlistener *l = &p->listeners[c->listener];
+    pn_transport_bind(c->transport, c->engine);
+    c->tick_at = p->now_ms;
+    c->deadline = !secured ? p->now_ms : l->handshake_ms ? p->now_ms + l->handshake_ms : 0;
+    c->want_write = writing;
+    struct epoll_event e = { .events = EPOLLIN | (writing ? EPOLLOUT : 0u), .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
+    epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, c->fd, &e);
+    stats_set(p->stats, N_CONNECTIONS, p->conns.used);
+}
+
+/* A connection on an accepted socket; NULL: no room for it. */
+static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
+{
+    wconn *c = conn_begin(p, fd, listener);
+    if (!c) return NULL;
+    if (p->listeners[listener].hands_over && !(c->websocket = (websocket *) calloc(1, sizeof *c->websocket))) abort();   /* memory_left() */
+    pn_transport_set_server(c->transport);
+    bool secured = security_begin(&p->listeners[listener], c);
+    if ((p->listeners[listener].relays || *p->listeners[listener].offered) && !relay_accept(p, &p->listeners[listener], c)) abort();   /* memory_left() */
+    conn_begun(p, c, secured, false);
+    stats_add(p->stats, N_ACCEPTED, 1);
+    return c;
+}
+
+/* Is there memory for what a connection begins with?  The engine does not survive finding none. */
+static inline bool memory_left(void)
+{
+    void *probe = malloc(ACCEPT_MEMORY);
+    free(probe);
+    return probe != NULL;
+}
+
+static wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled);         /* plain_conn.h */
+
+static inline void sockets_accept(pump *p, wlistener *l)
+{
+    while (p->accepting) {
+        if (!my_turn(p)) {
+            if (!p->accept_waiting) {
+                p->accept_waiting = true;
+                p->accept_retry = p->now_ms + ACCEPT_LOOK_AWAY_MS;
+                listeners_arm(p, false);
+                return;
+            }
+        }
+        struct sockaddr_in6 peer = { .sin6_family = AF_UNSPEC };       /* an IPv4 one fits, too */
+        socklen_t peer_size = sizeof peer;
+        errno = ENOMEM;
+        int fd = !memory_left() ? -1 : l->hands_over ? websocket_accept(l->fd, &peer)
+                 : accept4(l->fd, (struct sockaddr *) &peer, &peer_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+                p->accept_retry = p->now_ms + ACCEPT_FAILED_MS;
+                listeners_arm(p, false);
+                p->on_event(p->self, EV_ACCEPT_FAILED, NULL, NULL, l, NULL);
+            }
+            break;
+        }
+        p->accept_waiting = false;
+        security_refresh(p, l);
+        wconn *c = l->plain ? plain_new(p, fd, (uint16_t) (l - p->listeners), false) : conn_new(p, fd, (uint16_t) (l - p->listeners));
+        if (c) c->peer = peer;
+        else close(fd);
+        if (c && c->plain) p->on_event(p->self, EV_PLAIN_OPEN, c, NULL, NULL, NULL);
+        if (!my_turn(p)) break;
+    }
+    p->accept_waiting = false;
+}
+
+/* The socket is of no use any more: tell the engine, whose TRANSPORT_CLOSED tells everybody else. */
+static inline void conn_broken(pump *p, wconn *c)
+{
+    if (!c->failed) {
+        c->failed = true;
+        if (c->transport) pn_transport_close_tail(c->transport);
+        if (c->transport) pn_transport_close_head(c->transport);
+    }
+    mark_dirty(p, c);
+}
+
+/* Read once; true if there may be more. */
+static inline bool conn_read(pump *p, wconn *c)
+{
+    ssize_t room = pn_transport_capacity(c->transport);
+    if (room <= 0) {                                            /* the engine wants no more input: it is closing */
+        char nothing[256];
+        ssize_t n = read(c->fd, nothing, sizeof nothing);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) conn_broken(p, c);
+        return n > 0;
+    }
+    ssize_t n;
+    if (__builtin_expect(c->websocket != NULL, 0)) {
+        n = websocket_read(c->websocket, c->fd, c->transport);
+        room = WEBSOCKET_READ;
+    } else {
+        n = read(c->fd, pn_transport_tail(c->transport), (size_t) room);
+        if (n > 0) pn_transport_process(c->transport, (size_t) n);
+    }
+    if (n > 0) {
+        stats_add(p->stats, N_BYTES_IN, (uint64_t) n);
+        mark_dirty(p, c);
+        return n == room;
+    }
+    if (n == 0) {
+        pn_transport_close_tail(c->transport);
+        c->reading = false;
+        conn_watch(p, c);
+        mark_dirty(p, c);
+    } else if (errno != EAGAIN && errno != EINTR) {
+        conn_broken(p, c);
+    }
+    return false;
+}
+
+static inline ssize_t conn_send(wconn *c, const char *bytes, size_t size)
+{
+    if (__builtin_expect(c->websocket != NULL, 0)) return websocket_send(c->websocket, c->fd, bytes, size);
+    return send(c->fd, bytes, size, MSG_NOSIGNAL);
+}
+
+/* The last that is said on a WebSocket; what does not fit into the socket any more is not said. */
+static inline void conn_farewell(wconn *c)
+{
+    if (!c->websocket) return;
+    if (!c->websocket->over) websocket_end(c->websocket, WEBSOCKET_NORMAL);
+    (void) websocket_flush(c->websocket, c->fd);
+}
+
+/* The socket takes no more: now, or (true) never again. */
+static inline bool conn_full(pump *p, wconn *c)
+{
+    if (errno != EAGAIN) { conn_broken(p, c); return true; }
+    if (!c->want_write) { c->want_write = true; conn_watch(p, c); }
+    return false;
+}
+
+/* Write what the engine has; false if the socket is full. */
+static inline bool conn_write(pump *p, wconn *c)
+{
+    ssize_t size;
+    if (__builtin_expect(c->websocket != NULL, 0) && !websocket_flush(c->websocket, c->fd)) return conn_full(p, c);
+    while ((size = pn_transport_pending(c->transport)) > 0) {
+        ssize_t n = conn_send(c, pn_transport_head(c->transport), (size_t) size);
+        if (n > 0) {
+            pn_transport_pop(c->transport, (size_t) n);
+            stats_add(p->stats, N_BYTES_OUT, (uint64_t) n);
+            continue;
+        }
+        if (n < 0 && errno == EINTR) continue;
+        return conn_full(p, c);
+    }
+    if (c->want_write) { c->want_write = false; conn_watch(p, c); }
+    if (size < 0 && !c->output_done) {
+        c->output_done = true;
+        conn_farewell(c);
+        shutdown(c->fd, SHUT_WR);
+    }
+    return true;
+}
+
+/* ---- blocks run low: read from nobody who can only send, and keeps some of them ---- */
+
+/* A connection that is not listened to cannot be found silent: its idle timeout rests, and so does the check just after,
+ * until what has piled up in the socket was read. */
+static inline void conn_listen(pump *p, wconn *c, bool listen)
+{
+    c->reading = listen;
+    conn_watch(p, c);
+    pn_transport_set_idle_timeout(c->transport, listen ? p->listeners[c->listener].idle_timeout_ms : 0);
+    if (listen) c->tick_at = p->now_ms + RESUME_TICK_MS;
+}
+
+static inline void conn_resume(pump *p, wconn *c)
+{
+    if (c->plain) mark_dirty(p, c);
+    else if (!c->reading && !c->failed && pn_transport_capacity(c->transport) > 0) conn_listen(p, c, true);
+}
+
+static inline void pressure_check(pump *p)
+{
+    uint32_t small = p->arena.free_count[0], large = p->arena.free_count[1];
+    stats_set(p->stats, N_SMALL_FREE, small);
+    stats_set(p->stats, N_LARGE_FREE, large);
+    if (!p->paused && (small < p->low_small || large < p->low_large)) {
+        p->paused = true;
+        stats_add(p->stats, N_PAUSES, 1);
+        stats_set(p->stats, N_PAUSED, 1);
+    } else if (p->paused && small >= 2 * p->low_small && large >= 2 * p->low_large) {
+        p->paused = false;
+        stats_set(p->stats, N_PAUSED, 0);
+        for (uint32_t i = 0; i < p->conns.high; i++) {
+            wconn *c = (wconn *) pool_at(&p->conns, i);
+            if (c->slot.next_free == SLOT_USED) conn_resume(p, c);
+        }
+    }
+}
+
+/* Must this connection wait?  Receivers are read on: their dispositions are what frees blocks.  So are the rests of
+ * messages: nothing they have begun to take up can be freed without them. */
+static inline bool conn_waits(pump *p, wconn *c)
+{
+    if (!p->paused || c->links_out) return false;
+    for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
+        const wlink *k = (const wlink *) pool_at(&p->links, index);
+        index = k->next;
+        if ((!k->kept[0] && !k->kept[1]) || (k->current && !k->held)) continue;
+        conn_listen(p, c, false);
+        return true;
+    }
+    return false;
+}
+
+#endif
