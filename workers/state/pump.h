@@ -27,6 +27,7 @@
 #include "shm/ring.h"
 #include "workers/source_routes/take.c"
 #include "shm/stats.h"
+#include "shm/unity.h"
 
 #define MAX_CONNECTIONS (1u << 16)
 #define MAX_LINKS (1u << 20)
