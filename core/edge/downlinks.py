@@ -18,7 +18,7 @@ from core.links.link import Link
 from core.links.local import Local, RefusedError
 from core.links.rights import Rights
 from core.links.streams import Streams
-from core.process.complaints import Complaints
+from shm.contract.complaints import Complaints
 from shm.contract.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error, LinkRefused
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -183,7 +183,8 @@ class Downlinks:
 
     def _complain(self, opened: ConnectionOpened, what: str, detail: str) -> None:
         who = f"user {opened.user!r} at {opened.host.rpartition(':')[0]}"
-        self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9, detail)
+        now = self._forwarder.now / 1e9
+        self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s%s", who, what, detail, key=(who, what))
 
     def serves(self, attach: Attach) -> Place | Error | None:
         """Where a link to what serves edge routers leads on any other connection; None: it is none."""
@@ -273,7 +274,8 @@ class Downlinks:
             edge = None if link is None else self._by_number.get(link.edge)
             who = "an edge router" if edge is None else f"edge router {edge.opened.container}"
             what = f"asked about an address what cannot be answered: {error}"
-            self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9)
+            now = self._forwarder.now / 1e9
+            self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s", who, what, key=(who, what))
             raise RefusedError(what) from error
         route = self._link_routes.find(question.address, question.receives)
         reached = route is not None and bool(route.hosts or route.remotes)

@@ -42,7 +42,7 @@ from core.links.link import Link
 from core.links.local import Local
 from core.links.streams import Streams
 from core.links.terminus import MAX_CAPACITY
-from core.process.complaints import Complaints
+from shm.contract.complaints import Complaints
 from shm.contract.payloads import (
     C_CLOSE,
     C_DETACH,
@@ -356,7 +356,8 @@ class Uplink:
 
     def _complain(self, what: str, detail: str = "", level: int = logging.WARNING) -> None:
         who = "the interior router" if self.active is None else f"router {self.active.peer}"
-        self._complaints.say(LOGGER, level, who, what, self._forwarder.now / 1e9, detail)
+        now = self._forwarder.now / 1e9
+        self._complaints.tell(now, LOGGER, level, "%s %s%s", who, what, detail, key=(who, what))
 
     # ---- what is beyond ----
 

@@ -12,7 +12,7 @@ from typing import Final
 from core.interior.hello import Hello
 from core.interior.neighbours import Neighbour, Neighbours
 from core.interior.nodes import Node
-from core.process.complaints import Complaints
+from shm.contract.complaints import Complaints
 
 HELLO_LOG = logging.getLogger("ROUTER_HELLO")
 LS_LOG = logging.getLogger("ROUTER_LS")
@@ -45,8 +45,7 @@ class Twins:
     def of_this(self, log: logging.Logger, instance: int, now: float, where: str) -> None:
         """Our own name came to us, perhaps only in a message of our own."""
         if instance != self._instance:
-            what = f" (this one and {where})"
-            self._complaints.say(log, logging.CRITICAL, self._me, TWINS, now, what)
+            self._tell(now, log, self._me, f" (this one and {where})")
 
     def of_neighbour(self, neighbours: Neighbours, one: Neighbour, message: Hello, now: float) -> bool:
         """Two connections may lead to one router, but not to two of one name: the younger is believed.
@@ -57,7 +56,7 @@ class Twins:
             same = other is not one and other.router == message.router
             if same and other.up and other.instance > message.instance:
                 where = f" (connections {one.number} and {other.number})"
-                self._complaints.say(HELLO_LOG, logging.CRITICAL, message.router, TWINS, now, where)
+                self._tell(now, HELLO_LOG, message.router, where)
                 return True
         return False
 
@@ -70,5 +69,8 @@ class Twins:
             return True
         direct = earlier and node.link is not None
         if direct or instance == node.former_instance:
-            self._complaints.say(LS_LOG, logging.CRITICAL, node.router, TWINS, now)
+            self._tell(now, LS_LOG, node.router)
         return direct
+
+    def _tell(self, now: float, log: logging.Logger, router: str, where: str = "") -> None:
+        self._complaints.tell(now, log, logging.CRITICAL, f"%s {TWINS}%s", router, where, key=router)

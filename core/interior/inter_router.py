@@ -13,7 +13,7 @@ import msgspec
 from core.addresses.names import Names
 from core.forwarder.forward import CONTROL_LINK, DATA_LINK, ROUTED_LINK, STREAM_LINK, Forwarder, Nodes
 from core.links.streams import Streams
-from core.process.complaints import Complaints
+from shm.contract.complaints import Complaints
 from shm.contract.payloads import (
     C_CLOSE,
     C_OPEN_LINK,
@@ -232,7 +232,7 @@ class Trunks:
     def _complain(self, trunk: Trunk, what: str, detail: str = "") -> None:
         now = self._forwarder.now / 1e9
         who = f"router {trunk.opened.container}"  # which may have another port the next time
-        self._complaints.say(LOGGER, logging.WARNING, who, what, now, detail)
+        self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s%s", who, what, detail, key=(who, what))
 
     # ---- links ----
 

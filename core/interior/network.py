@@ -37,7 +37,7 @@ from core.interior.port import NetworkSettings, Outlet
 from core.interior.sync import Answer, MobileSync
 from core.interior.topology import Topology
 from core.interior.view import views
-from core.process.complaints import Complaints
+from shm.contract.complaints import Complaints
 
 HELLO_LOG = logging.getLogger("ROUTER_HELLO")
 LS_LOG = logging.getLogger("ROUTER_LS")
@@ -159,9 +159,9 @@ class Network:
             else:
                 self._across(known, control, fields, content)
         except BadMessageError as error:
-            self._complaints.say(
-                log, logging.WARNING, known.name, f"sent {what} that is ignored: {error}", now
-            )
+            which = (known.name, what, str(error))
+            text = "%s sent %s that is ignored: %s"
+            self._complaints.tell(now, log, logging.WARNING, text, *which, key=which)
 
     @staticmethod
     def _newest(what: str, neighbour: Neighbour) -> int:

@@ -14,7 +14,7 @@ from core.interior.linkstate import LinkStateUpdate
 from core.interior.neighbours import Neighbour
 from core.interior.nodes import MOST_ROUTERS, UNREACHABLE, Node, Nodes
 from core.interior.port import NetworkSettings, Outlet
-from core.process.complaints import Complaints
+from shm.contract.complaints import Complaints
 
 LOGGER = logging.getLogger("ROUTER_LS")
 
@@ -63,7 +63,7 @@ class Topology:
                 node = self.nodes.add(router, now)
             if node is None:
                 what = f"has more than {MOST_ROUTERS} other interior routers, which is the most: ignored is "
-                self._complaints.say(LOGGER, logging.ERROR, "the network", what, now, router)
+                self._complaints.tell(now, LOGGER, logging.ERROR, "the network %s%s", what, router)
                 return None
             self.wanted.add(router)
             LOGGER.debug("router %s is known now, as %d", router, node.bit)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from core.addresses.addresses import Address, Addresses
 from core.forwarder.forward import Agents, Forwarder, Nodes
-from core.process.complaints import Complaints
 from shm import native as n
+from shm.contract.complaints import Complaints
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -153,7 +153,8 @@ class Local:
 
     def _dropped(self, text: str) -> None:
         who, what = f"a message of the core's own to {text!r}", "was dropped: its receiver takes none"
-        self._complaints.say(LOGGER, logging.WARNING, who, what, self._forwarder.now / 1e9)
+        now = self._forwarder.now / 1e9
+        self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s", who, what, key=(who, what))
 
     def reaches(self, text: str) -> bool:
         """Whether somebody receives from an address."""

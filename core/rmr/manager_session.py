@@ -11,7 +11,6 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from core.process.complaints import Complaints
 from core.rmr import application as a
 from core.rmr import words
 from core.rmr.border import BorderError
@@ -22,6 +21,7 @@ from core.rmr.server import Event, Limits, Server
 from core.rmr.state import Installed
 from core.rmr.stream import Stream
 from core.rmr.table import MeidMap, Table
+from shm.contract.complaints import Complaints
 from shm.contract.failures import failures
 from shm.contract.hosts import address_of, host_of
 from shm.contract.tables import CONNECTION
@@ -143,8 +143,8 @@ class Liaison:
             self._act(opened(content, _address(number), peer.host), peer, now)
         except (EnvelopeError, BorderError) as error:
             who = f"Route table {self.table}: a control message from {host_of(peer.host)}"
-            why = f"{error} (the connection's peer is {peer.host})"
-            self._complaints.say(LOGGER, logging.WARNING, who, "was dropped: ", now / a.SECOND, why)
+            why, text = f"{error} (the connection's peer is {peer.host})", "%s was dropped: %s"
+            self._complaints.tell(now / a.SECOND, LOGGER, logging.WARNING, text, who, why, key=(text, who))
 
     def _act(self, heard: words.Heard, peer: Peer, now: int) -> None:
         """Do what a control message says. Raises BorderError."""
@@ -160,8 +160,10 @@ class Liaison:
                 why = self.server.requested(heard, dial, now) if self._may_ask(host) else NOT_SERVED
                 if why:
                     who = f"Route table {self.table}: {host}"  # which names itself as it likes
-                    what, detail = "asked for a table and gets none: ", f"{why}; it is {heard.source}"
-                    self._complaints.say(LOGGER, logging.WARNING, who, what, now / a.SECOND, detail)
+                    text = "%s asked for a table and gets none: %s; it is %s"
+                    self._complaints.tell(
+                        now / a.SECOND, LOGGER, logging.WARNING, text, who, why, heard.source, key=(text, who)
+                    )
             case words.STATE if self.server is not None:
                 self.server.answered(heard, now)
             case _:

@@ -40,7 +40,6 @@ ANSWER_SECONDS = 10.0
 CLOSING_SECONDS = 1.0
 CROWDED_SECONDS = 1.0  # when there is no place left, whoever has been here for so long makes room
 TELL_SECONDS = 1.0  # between two lines about clients
-TRACEBACK_SECONDS = 60.0  # between two about pages that could not be made
 REFUSALS: Final = ("slow", "crowded", "malformed", "reset", "tls", "host", "origin")
 _NOT_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -115,9 +114,9 @@ class Server:
         self._accepting = False
         self.answered: Counter[int] = Counter()
         self._relays = websocket.Relays(self._selector)
-        self._complaints = Complaints(LOGGER, "HTTP client %s refused: %s", TELL_SECONDS)
+        self._clients = Complaints(TELL_SECONDS)
         self._now = 0.0  # of this turn
-        self._failure_told = float("-inf")
+        self._pages = Complaints()
         self.refused: Counter[str] = Counter(dict.fromkeys(REFUSALS, 0))
 
     def __len__(self) -> int:
@@ -298,10 +297,9 @@ class Server:
         """A page; one that cannot be made is told, and all others are still served."""
         try:
             return site(request)
-        except Exception:
-            if self._now - self._failure_told >= TRACEBACK_SECONDS:
-                self._failure_told = self._now
-                LOGGER.error("%s could not be made, and is answered with 500", request.path, exc_info=True)
+        except Exception as error:
+            text = "%s could not be made, and is answered with 500"
+            self._pages.tell(self._now, LOGGER, logging.ERROR, text, request.path, error=error)
             return Answer(b"this page could not be made; the router's log says why\n", status=500)
 
     def _upgrade(self, connection: Connection, workers: socket.socket, head: _Head, now: float) -> None:
@@ -362,7 +360,9 @@ class Server:
 
     def _refused(self, connection: Connection, why: str, detail: str = "") -> None:
         self.refused[why] += 1
-        self._complaints.tell(self._now, connection.peer, f"{why}: {detail}" if detail else why)
+        text = "HTTP client %s refused: %s"
+        said = f"{why}: {detail}" if detail else why
+        self._clients.tell(self._now, LOGGER, logging.INFO, text, connection.peer, said)
 
     def _drop(self, connection: Connection, why: str | None = None, detail: str = "") -> None:
         if why is not None:

@@ -19,6 +19,7 @@ from routerd.recorder.files import File, next_number, path_of, remove_unfinished
 from routerd.recorder.recovery import last_place
 from routerd.recorder.rows import ROOM, Rows
 from routerd.recorder.spool import ENOUGH, Head, Noting, Spool
+from shm.contract.complaints import Complaints
 from shm.contract.flow import RAW, folder
 from shm.contract.flow_setup import FlowSetup
 from shm.native import FlowReader, StatsPage
@@ -30,7 +31,6 @@ READ_SECONDS: Final = 0.05  # between two looks at the ring, which holds 20 time
 READS: Final = 4  # in a turn: twice what the ring holds
 LEAST_REST: Final = 1.0
 LONGEST_REST: Final = 60.0
-TOLD_SECONDS: Final = 60.0  # between two log lines about the same kind of error
 
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
@@ -64,7 +64,7 @@ class Recorder:
         self._due = 0.0  # when that, or the file, has its age
         self._rest = 0.0
         self._resting = 0.0  # until when
-        self._told: dict[str, float] = {}
+        self._complaints = Complaints()
         self._bad = 0
         self._why = "flow_lost_io"
         self.closed: Callable[[Path], None] = lambda _: None  # whoever wants to know of complete files
@@ -210,12 +210,12 @@ class Recorder:
             self._end_spool()
             self._spooled = False
             text = error.strerror or str(error)
-            if now >= self._told.get(f"spool {text}", now):
-                self._told[f"spool {text}"] = now + TOLD_SECONDS
-                LOGGER.warning(
-                    "The flow log has no spool in %s: %s; a recorder that is killed now loses up to %d s of "
-                    "records. The next file is tried with one", self.root, text, self._setup.roll_seconds,
-                )  # fmt: skip
+            self._complaints.tell(
+                now, LOGGER, logging.WARNING,
+                "The flow log has no spool in %s: %s; a recorder that is killed now loses up to %d s of "
+                "records. The next file is tried with one", self.root, text, self._setup.roll_seconds,
+                key=("spool", text),
+            )  # fmt: skip
 
     def _begin_spool(self) -> Spool:
         begun, number, boot = self._begun or self._wall(), self._next(), self._boot
@@ -248,13 +248,12 @@ class Recorder:
         self._rest = min(max(LEAST_REST, self._rest * 2), LONGEST_REST)
         self._resting = now + self._rest
         text = error.strerror or str(error)
-        if now >= self._told.get(text, now):
-            self._told[text] = now + TOLD_SECONDS
-            LOGGER.error(
-                "The flow log cannot be written to %s: %s; %d records are lost, and more until it can. "
-                "Trying again with pauses of up to %g s",
-                self.root, text, rows, LONGEST_REST,
-            )  # fmt: skip
+        self._complaints.tell(
+            now, LOGGER, logging.ERROR,
+            "The flow log cannot be written to %s: %s; %d records are lost, and more until it can. "
+            "Trying again with pauses of up to %g s",
+            self.root, text, rows, LONGEST_REST, key=("file", text),
+        )  # fmt: skip
 
     def _count(self, name: str, number: int) -> None:
         if number:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from routerd.config.transport import SslProfile
 from routerd.log.log import event
+from shm.contract.complaints import Complaints
 
 LOOK_SECONDS = 60.0
 TELL_SECONDS = 24 * 3600.0  # until the same certificate is told of again
@@ -71,7 +72,7 @@ class Certificates:
         self._wall = wall
         self._files: dict[str, str] = {}  # by profile
         self._due = float("-inf")
-        self._last: dict[tuple[str, float], float] = {}  # when that was told of
+        self._complaints = Complaints(TELL_SECONDS)
 
     def set(self, profiles: Sequence[SslProfile]) -> None:
         """Look after these from now on."""
@@ -95,9 +96,8 @@ class Certificates:
         self._told(int(min(found, default=0)))
 
     def _tell(self, profile: str, file: str, ends: float, now: float) -> None:
-        if now - self._last.get((file, ends), float("-inf")) < TELL_SECONDS:
+        if self._complaints.due(now, (file, ends)) is None:
             return
-        self._last[file, ends] = now
         date = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ends))
         left = ends - self._wall()
         renew = "renew it: a changed file is used at once"

@@ -1,36 +1,68 @@
-"""Lines of the log about peers that misbehave: each with its address and why, but a flood with few lines."""
+"""Lines of the log that others cause: a flood of them becomes few lines."""
 
 import logging
 from collections import deque
+from collections.abc import Hashable
+from typing import Final
+
+MINUTE: Final = 60.0
+MOST_KEYS: Final = 1024  # more neighbours times kinds than any network has
+
+
+class _Lines:
+    """Those of one key: when the last ones were written, and how many were swallowed since."""
+
+    def __init__(self, burst: int) -> None:
+        self.when: deque[float] = deque([float("-inf")] * burst, burst)
+        self.swallowed = 0
 
 
 class Complaints:
-    """Of one kind: ``text`` has places for the peer and for what else is told. At its level there is one
-    line in ``seconds`` on average, at most ``burst`` of them in a row; the others are of level debug. Time is
-    an argument."""
+    """Each key has one line in ``seconds`` on average, at most ``burst`` of them in a row. The next line says
+    how many were swallowed. `MOST_KEYS` keys have lines of their own, all others share one: a peer that makes
+    up names delays lines about other newcomers, none about those known before. Time is an argument."""
 
-    def __init__(
-        self,
-        logger: logging.Logger,
-        text: str,
-        seconds: float,
-        level: int = logging.INFO,
-        burst: int = 1,
-    ) -> None:
-        self._level = level
-        self._logger = logger
-        self._text = text
+    def __init__(self, seconds: float = MINUTE, burst: int = 1) -> None:
         self._span = seconds * burst
-        self._told: deque[float] = deque([float("-inf")] * burst, burst)  # when the last lines were
-        self._untold = 0
+        self._burst = burst
+        self._keys: dict[Hashable, _Lines] = {}  # the one told last at the end
 
-    def tell(self, now: float, *what: str) -> None:
-        """A line; counters count them all."""
-        if now - self._told[0] < self._span:
-            self._untold += 1
-            self._logger.debug(self._text, *what)
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def tell(
+        self,
+        now: float,
+        logger: logging.Logger,
+        level: int,
+        text: str,
+        *what: object,
+        key: Hashable = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Log a line at its level, with the traceback of ``error``, or swallow it: then it has level debug.
+        ``key``: by default the text without ``what``."""
+        swallowed = self.due(now, text if key is None else key)
+        if swallowed is None:
+            logger.debug(text, *what, stacklevel=2)
             return
-        more = f" (and {self._untold} others since the last such line)" if self._untold else ""
-        self._told.append(now)
-        self._untold = 0
-        self._logger.log(self._level, self._text + "%s", *what, more)
+        more = f" (and {swallowed} more since the last such line)" if swallowed else ""
+        logger.log(level, text + "%s", *what, more, exc_info=error, stacklevel=2)
+
+    def due(self, now: float, key: Hashable) -> int | None:
+        """How many lines of a key were swallowed since its last one; None: this one is swallowed, too."""
+        if key not in self._keys and len(self._keys) >= MOST_KEYS:
+            oldest = next(iter(self._keys))
+            if now - self._keys[oldest].when[-1] >= self._span:
+                del self._keys[oldest]
+            else:
+                key = None
+        lines = self._keys.get(key) or _Lines(self._burst)
+        if now - lines.when[0] < self._span:
+            lines.swallowed += 1
+            return None
+        lines.when.append(now)
+        self._keys.pop(key, None)
+        self._keys[key] = lines
+        swallowed, lines.swallowed = lines.swallowed, 0
+        return swallowed

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from shm.contract.complaints import Complaints
 from shm.native import StatsPage
 from shm.stats import COUNTERS
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("SERVER")
 
-PERIOD: Final = 60.0  # between two tracebacks of one kind
-MOST_KINDS: Final = 256
 AGAIN_SECONDS: Final = 1.0  # before a thread that has ended begins anew
 FAILED: Final = COUNTERS["failures"][0]
 
@@ -37,7 +36,7 @@ class Failures:
         self.number = 0
         self._page: StatsPage | None = None
         self._clock = clock
-        self._said: dict[tuple[str, str], float] = {}
+        self._complaints = Complaints()
 
     def count_in(self, page: StatsPage | None) -> None:
         """Count them in the process's statistics page, too; None: no more, as its memory goes."""
@@ -50,16 +49,10 @@ class Failures:
         self.number += 1
         if self._page is not None:
             self._page.add(FAILED)
-        now, kind = self._clock(), (what, type(error).__name__)
-        text = "%s failed: %s: %s; %s"
-        if now - self._said.get(kind, -PERIOD) < PERIOD:
-            LOGGER.debug(text, what, kind[1], error, then)
-            return
-        if len(self._said) >= MOST_KINDS:
-            del self._said[next(iter(self._said))]
-        self._said.pop(kind, None)
-        self._said[kind] = now
-        LOGGER.error(text, what, kind[1], error, then, exc_info=error)
+        kind, text = (what, type(error).__name__), "%s failed: %s: %s; %s"
+        self._complaints.tell(
+            self._clock(), LOGGER, logging.ERROR, text, *kind, error, then, key=kind, error=error
+        )
 
 
 failures: Final = Failures()  # this process's

@@ -332,7 +332,8 @@ def test_an_interior_router_that_cannot_be_read_is_named_once(
     assert len(said) == len(set(said)) == 3
     assert all(line.startswith("router A at ") for line in said)
     net.run(60)
-    assert [line.endswith("(9 more in between)") for line in lie()] == [False] * 3 + [True] * 3
+    more = "(and 9 more since the last such line)"
+    assert [line.endswith(more) for line in lie()] == [False] * 3 + [True] * 3
     at_rest(net)
 
 

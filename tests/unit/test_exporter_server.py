@@ -229,7 +229,7 @@ def test_a_refused_client_is_named_and_a_flood_is_few_lines(
     lines = [record.getMessage() for record in caplog.records]
     assert lines[0] == f"HTTP client {name} refused: malformed: Bad Request"
     assert len(lines) == 2
-    assert lines[1].endswith("(and 3 others since the last such line)")
+    assert lines[1].endswith("(and 3 more since the last such line)")
     assert bed.server.refused["malformed"] == 5
 
 

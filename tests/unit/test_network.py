@@ -210,7 +210,7 @@ def test_complaints_name_the_neighbour_once_per_minute(caplog: pytest.LogCapture
     lines = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert len(lines) == 2
     assert lines[0].startswith("router B sent a control message that is ignored: ")
-    assert lines[1].endswith("(59 more in between)")
+    assert lines[1].endswith("(and 59 more since the last such line)")
 
 
 def test_newer_protocol_versions_are_ignored(caplog: pytest.LogCaptureFixture) -> None:

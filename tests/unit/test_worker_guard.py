@@ -1,6 +1,5 @@
 """The guard of a worker: users of certificates, changed certificates, refusals, and their counters."""
 
-import logging
 import os
 import re
 from pathlib import Path
@@ -9,10 +8,9 @@ from typing import Any
 import pytest
 
 from shm import stats
-from shm.contract.complaints import Complaints
 from shm.contract.control import ConnectorSetup, ListenerSetup
 from shm.contract.security import GroupSetup, PolicySetup, ServiceSetup, TlsSetup, VhostSetup
-from workers.control.guard import LINE_BURST, TELL_SECONDS, Guard
+from workers.control.guard import LINE_BURST, Guard
 from workers.control.policy import DeniedError
 from workers.control.tls import CertificateError
 
@@ -235,21 +233,6 @@ def test_a_flood_of_broken_connections_is_few_lines(caplog: pytest.LogCaptureFix
         assert guard.refused(3, f"10.0.0.1:{number}", failed)
         guard.unopened(f"10.0.0.1:{number}", ("amqp:connection:framing-error", "connection aborted"))
     assert 2 * LINE_BURST <= len(caplog.messages) <= 2 * LINE_BURST + 4
-
-
-def test_connections_that_were_not_opened_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """At level info one a minute and worker, with how many there were; at level debug each."""
-    caplog.set_level("DEBUG", "SERVER")
-    told = Complaints(logging.getLogger("SERVER"), "connection of %s ended", TELL_SECONDS)
-    for now in (0.0, 1.0, 59.0, 60.0):
-        told.tell(now, f"10.0.0.1:{now:g}")
-    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert lines == [
-        ("INFO", "connection of 10.0.0.1:0 ended"),
-        ("DEBUG", "connection of 10.0.0.1:1 ended"),
-        ("DEBUG", "connection of 10.0.0.1:59 ended"),
-        ("INFO", "connection of 10.0.0.1:60 ended (and 2 others since the last such line)"),
-    ]
 
 
 def test_the_native_counters_have_the_places_that_statistics_name() -> None:

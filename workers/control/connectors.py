@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from shm.contract.complaints import Complaints
 from shm.contract.control import ConnectorSetup
 from shm.contract.payloads import ConnectorState
 from workers.control.listeners import Terms, terms
@@ -30,7 +31,6 @@ MANAGER = logging.getLogger("CONN_MGR")
 CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
-TELL_SECONDS: Final = 60.0  # the same failure is told once in so many
 UNVERIFIED: Final = "certificate verify failed"  # how OpenSSL says it
 LOOK_SECONDS: Final = 0.02  # while a name is looked up
 REMOVED: Final = ("amqp:connection:forced", "the connector was removed or changed")
@@ -81,7 +81,7 @@ class Connector:
         self.connection: Name | None = None
         self.number = 0
         self.state = ConnectorState(setup.name, CONNECTING, hosts=self.schedule.urls)
-        self.told: tuple[str, float] = "", 0.0  # the failure that was logged last, and when
+        self.failures = Complaints()  # since it was connected last
 
 
 class Connectors:
@@ -220,7 +220,7 @@ class Connectors:
         if connector is None or connector.connection != name:
             return
         connector.schedule.opened(failover_hosts(properties))
-        connector.told = "", 0.0
+        connector.failures = Complaints()
         self._now(connector, SUCCESS, f"[C{connector.number}] Connection Opened: dir=out {text}")
 
     def ended(self, number: int, name: Name, opened: bool, error: AmqpError | None) -> None:
@@ -248,11 +248,9 @@ class Connectors:
         now = self._clock()
         delay = connector.schedule.ended(now)
         number = f"[C{connector.number}] " if connector.number else ""
-        said, when = connector.told
         SERVER.info("%s%s", number, text)  # each time, in qdrouterd's words
-        if said != text or now >= when + TELL_SECONDS:
-            connector.told = text, now
-            SERVER.warning("connector %s: %s; next attempt in %g s", connector.setup.name, text, delay)
+        name, line = connector.setup.name, "connector %s: %s; next attempt in %g s"
+        connector.failures.tell(now, SERVER, logging.WARNING, line, name, text, delay, key=text)
         self._now(connector, CONNECTING, number + text)
 
     def _now(self, connector: Connector, status: str, message: str) -> None:

@@ -28,7 +28,8 @@ STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms of those who are nobody in pa
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
 ADMITTED: Final = COUNTERS["connections_admitted"][0]
 NO_USERS: Final = ("", "anonymous")  # what an authentication service may say of somebody it does not know
-TELL_SECONDS: Final = 60.0  # between two lines about the unopened: a scan must not fill the log
+UNOPENED: Final = "connection of %s ended before it was opened"  # once a minute: a scan must not fill the log
+REFUSED: Final = "connection of %s refused: %s"
 LINE_SECONDS: Final = 1.0  # about those that were refused or broke off: on average
 LINE_BURST: Final = 50  # of them in a row
 LOGIN_SECONDS: Final = 0.5  # and about logins that failed
@@ -85,15 +86,9 @@ class Guard:
         self._max_connections = policy.max_connections
         self._policy = Policy(policy)
         self._certificates = Certificates(engine)
-        self._unopened = Complaints(SERVER, "connection of %s ended before it was opened", TELL_SECONDS)
-        self._broken = Complaints(
-            SERVER, "connection of %s ended before it was opened: %s: %s", LINE_SECONDS, burst=LINE_BURST
-        )
-        self._unprotected = Complaints(SERVER, "connection of %s refused: %s", LINE_SECONDS, burst=LINE_BURST)
-        self._unknown = Complaints(SERVER, "connection of %s refused: %s", LOGIN_SECONDS, logging.WARNING)
-        self._crowded = Complaints(
-            SERVER, "link %r of %s refused: this worker has all the links that it can have", TELL_SECONDS
-        )
+        self._rare = Complaints()
+        self._bursts = Complaints(LINE_SECONDS, LINE_BURST)
+        self._logins = Complaints(LOGIN_SECONDS)
         self.denied: set[int] = set()  # connections whose refusal has been told and counted (logins.py)
         self.told: dict[int, Rights] = {}  # by connection: what an authentication service has said
 
@@ -195,16 +190,17 @@ class Guard:
             return True
         if self._engine.sasl_refused(index):
             self.count("refused_authentication")
-            self._unknown.tell(time.monotonic(), peer, description or "authentication failed")
+            why = description or "authentication failed"
+            self._logins.tell(time.monotonic(), SERVER, logging.WARNING, REFUSED, peer, why)
         elif TLS_FAILURE in description and TLS_LEFT in description and self._agreed(index):
             self.unopened(peer)
         elif TLS_FAILURE in description:
             self.count("refused_tls")
             why = f"the TLS handshake failed: {description}"
-            self._unprotected.tell(time.monotonic(), peer, why)
+            self._bursts.tell(time.monotonic(), SERVER, logging.INFO, REFUSED, peer, why)
         elif name == UNPROTECTED:
             self.count("refused_unprotected")
-            self._unprotected.tell(time.monotonic(), peer, description)
+            self._bursts.tell(time.monotonic(), SERVER, logging.INFO, REFUSED, peer, description)
         else:
             return False
         return True
@@ -217,14 +213,15 @@ class Guard:
     def unopened(self, peer: str, error: tuple[str, str] | None = None) -> None:
         """A peer has gone, or has been sent away, without a word that made sense, or with an error."""
         if error is None:
-            self._unopened.tell(time.monotonic(), peer)
+            self._rare.tell(time.monotonic(), SERVER, logging.INFO, UNOPENED, peer)
         else:
-            self._broken.tell(time.monotonic(), peer, *error)
+            self._bursts.tell(time.monotonic(), SERVER, logging.INFO, f"{UNOPENED}: %s: %s", peer, *error)
 
     def without_room(self, peer: str, link: str) -> None:
         """A peer's link is refused: the worker's table of links is full."""
         self.count("refused_room")
-        self._crowded.tell(time.monotonic(), link, peer)
+        text = "link %r of %s refused: this worker has all the links that it can have"
+        self._rare.tell(time.monotonic(), SERVER, logging.INFO, text, link, peer)
 
     def count(self, name: str) -> None:
         """One more in the worker's statistics page."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from shm.contract.complaints import Complaints
 from shm.contract.control import ConnectorSetup, ListenerSetup, Setup
 from shm.contract.payloads import (
     C_ATTACH,
@@ -93,7 +94,7 @@ class Handler:
         self.numbers: dict[int, int] = {}  # by connection; unique in the router, for logs and qd.conn-id
         self.wishes: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
         self.peers: dict[int, str] = {}
-        self._accept_told = -ACCEPT_TELL_SECONDS
+        self._complaints = Complaints(ACCEPT_TELL_SECONDS)
         self.passed: dict[int, Passed] = {}  # connections that the core knows
         self.dialled_by: dict[int, ConnectorSetup] = {}  # connections that a connector has made
         self.others: Callable[[Any], bool] = lambda _: False  # takes what is about connections of theirs
@@ -286,11 +287,8 @@ class Handler:
 
     def accept_failed(self, config: int) -> None:
         """accept() failed for want of descriptors or memory; it is tried again ten times a second."""
-        now = time.monotonic()
-        if now < self._accept_told + ACCEPT_TELL_SECONDS:
-            return
-        self._accept_told = now
-        SERVER.error(NO_DESCRIPTORS, self.listeners[config].name or config)
+        name = self.listeners[config].name or config
+        self._complaints.tell(time.monotonic(), SERVER, logging.ERROR, NO_DESCRIPTORS, name)
 
     # ---- links ----
 

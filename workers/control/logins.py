@@ -181,12 +181,7 @@ class Logins:
         self._undecided: Counter[str] = Counter()  # logins that wait for the thread, by host
         self._failed: Counter[str] = Counter()  # and those that wait for their denial
         self._denials: deque[Asked] = deque()  # the oldest first
-        self._wrong = Complaints(
-            SERVER, "connection of %s refused: login of %s by %s failed: %s", TELL_SECONDS, logging.WARNING
-        )
-        self._crowd = Complaints(
-            SERVER, "connection of %s refused: %s; it may try again", TELL_SECONDS, logging.WARNING
-        )
+        self._complaints = Complaints(TELL_SECONDS)
 
     # ---- listeners ----
 
@@ -223,7 +218,8 @@ class Logins:
             if crowd := self._crowded(login.host):
                 self._guard.count("refused_authentication")
                 self._guard.denied.add(client[0])
-                self._crowd.tell(self._clock(), login.peer, crowd)
+                text = "connection of %s refused: %s; it may try again"
+                self._complaints.tell(self._clock(), SERVER, logging.WARNING, text, login.peer, crowd)
                 self.relayer.refuse(*client, for_now=True)
                 return
             self._logins[client] = login
@@ -314,7 +310,9 @@ class Logins:
         self._guard.count("refused_authentication")
         if not login.gone:
             self._guard.denied.add(login.client[0])
-        self._wrong.tell(self._clock(), login.peer, user, ascii(login.mechanism)[1:-1], why)
+        mechanism = ascii(login.mechanism)[1:-1]
+        text = "connection of %s refused: login of %s by %s failed: %s"
+        self._complaints.tell(self._clock(), SERVER, logging.WARNING, text, login.peer, user, mechanism, why)
 
     def _deny(self, asked: Asked) -> None:
         _less(self._failed, asked.login.host)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from shm.contract.complaints import Complaints
 from shm.contract.payloads import Endpoint
 from workers.control.lookup import Address, Lookup, begin
 from workers.control.neighbours import Name
@@ -15,7 +16,6 @@ SERVER = logging.getLogger("SERVER")
 FIRST_SECONDS: Final = 1.0  # until the second attempt; then twice as long each time
 LONGEST_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 0.02  # while a name is looked up
-TELL_SECONDS: Final = 60.0  # the same failure is told once in so many
 
 Connect = Callable[[Endpoint, int], Name | None]
 
@@ -31,7 +31,7 @@ class _Wanted:
         self.addresses: list[Address] = []
         self.connection: Name | None = None
         self.open = False
-        self.told: tuple[str, float] = "", 0.0
+        self.failures = Complaints()  # since it was open last
         self.reported = False  # to the core, that it was not to be had at once
 
     @property
@@ -132,7 +132,7 @@ class Endpoints:
         one = self._by_name.get(name)
         if one is not None:
             one.reported = True
-            one.open, one.delay, one.told = True, FIRST_SECONDS, ("", 0.0)
+            one.open, one.delay, one.failures = True, FIRST_SECONDS, Complaints()
         return one
 
     def ended(self, name: Name, why: str) -> None:
@@ -154,8 +154,6 @@ class Endpoints:
             one.reported = True
             self._tell_failed(one.wish)
         one.due = now + one.delay
-        said, when = one.told
-        if said != why or now >= when + TELL_SECONDS:
-            one.told = why, now
-            SERVER.warning("endpoint %s: %s; next attempt in %g s", one.address, why, one.delay)
+        text = "endpoint %s: %s; next attempt in %g s"
+        one.failures.tell(now, SERVER, logging.WARNING, text, one.address, why, one.delay, key=why)
         one.delay = min(LONGEST_SECONDS, one.delay * 2)

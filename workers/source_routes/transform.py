@@ -8,11 +8,10 @@ import logging
 import time
 from collections.abc import Callable
 from importlib import import_module
-from typing import Final
+
+from shm.contract.complaints import Complaints
 
 LOGGER = logging.getLogger("ROUTER")
-
-TELL_SECONDS: Final = 60.0  # failures of one function are told once in so many
 
 
 class Transform:
@@ -21,7 +20,7 @@ class Transform:
     def __init__(self, use: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._use = use
         self._clock = clock
-        self._told = -TELL_SECONDS
+        self._complaints = Complaints()
         self._function: Callable[[bytes], bytes] | None = None
         module, _, name = use.partition(":")
         try:
@@ -38,8 +37,6 @@ class Transform:
             why = "it cannot be used" if self._function is None else f"it returned {type(changed).__name__}"
         except Exception as error:  # whatever the code of others does
             why = f"{type(error).__name__}: {error}"
-        now = self._clock()
-        if now >= self._told + TELL_SECONDS:
-            self._told = now
-            LOGGER.warning("transform %s failed on a message: %s", self._use, why)
+        text = "transform %s failed on a message: %s"
+        self._complaints.tell(self._clock(), LOGGER, logging.WARNING, text, self._use, why)
         return None
