@@ -46,6 +46,7 @@ from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
 from shm.contract.management import Management, Splice
+from shm.contract.text import printable
 
 LOGGER = logging.getLogger("AGENT")
 
@@ -111,18 +112,18 @@ class Agent:
 
     def handle(self, request: Request) -> Response:
         """The response to a request; it always has one."""
-        LOGGER.debug("%s of %s", _short(str(request.properties.get("operation", ""))), _about(request))
+        operation = printable(request.operation, LONGEST_NAME)
+        LOGGER.debug("%s of %s", operation, _about(request))
         self._view.requester = request.requester
         try:
             request.requester.permit(request.operation)
             return self._respond(request)
         except ManagementError as error:
-            what, who = _short(request.operation), request.requester.who
-            text = _short(error.text, LONGEST_TEXT)
-            LOGGER.error("%s of %s by %s refused: %s", what, _about(request), who, text)
+            text, who = printable(error.text, LONGEST_TEXT), request.requester.who
+            LOGGER.error("%s of %s by %s refused: %s", operation, _about(request), who, text)
             return Response(error.status, {}, text)
         except Exception as error:
-            LOGGER.exception("%s of %s failed", _short(request.operation), _about(request))
+            LOGGER.exception("%s of %s failed", operation, _about(request))
             return Response(INTERNAL, {}, f"{type(error).__name__}: {error}")
 
     def _respond(self, request: Request) -> Response:
@@ -202,10 +203,5 @@ class Agent:
 
 def _about(request: Request) -> str:
     parts = {"type": request.type or request.entity_type, "name": request.name, "identity": request.identity}
-    shown = [f"{key} {_short(value)!r}" for key, value in parts.items() if value is not None]
-    return " ".join(shown) or "the agent"
-
-
-def _short(text: str, length: int = LONGEST_NAME) -> str:
-    """What a requester made up is as long as it likes; answers and the log are not."""
-    return text if len(text) <= length else f"{text[:length]}…"
+    named = ((key, repr(value)) for key, value in parts.items() if value is not None)
+    return " ".join(f"{key} {printable(value, LONGEST_NAME)}" for key, value in named) or "the agent"

@@ -12,11 +12,13 @@ What RMR text may be, field by field:
     the text of a state        any                                 shown with escapes, and cut
 
 A text that was decoded by ``lossless`` holds octets that are not UTF-8 as lone surrogates. JSON, AMQP and
-terminals take none, so only MEIDs stay so, and ``shown`` is what leaves for people.
+terminals take none, so only MEIDs stay so, and ``shm.contract.text.printable`` makes what people read.
 """
 
 import re
 from typing import Final
+
+from shm.contract.text import printable
 
 LONGEST_NAME: Final = 260  # octets of an endpoint: 253 of a host's name, a colon, brackets and five digits
 LONGEST_ID: Final = 255  # octets; the library answers with messages of 1,024 octets that repeat the id
@@ -65,16 +67,8 @@ def fault(text: str, longest: int = LONGEST_NAME) -> str:
 def name(text: str, field: str) -> str:
     """The same text, which is a name. Raises BorderError."""
     if why := fault(text):
-        raise BorderError(f"{field} {shown(text, 80)!r} {why}")
+        raise BorderError(f"{field} {printable(text, 80)!r} {why}")
     return text
-
-
-def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """A text for people, JSON and AMQP: what cannot be printed as escapes, and no more than so much."""
-    cut = text if len(text) <= longest else f"{text[: longest - 3]}..."
-    if cut.isprintable():
-        return cut
-    return "".join(map(_escaped, cut))
 
 
 def number(text: str) -> int | None:
@@ -93,11 +87,3 @@ def number_before(text: str) -> int:
 def clamped(value: int) -> int:
     """The nearest that fits into 32 bits."""
     return max(INT32.start, min(value, INT32.stop - 1))
-
-
-def _escaped(character: str) -> str:
-    if character.isprintable():
-        return character
-    if "\udc80" <= character <= "\udcff":
-        return f"\\x{ord(character) - 0xDC00:02x}"
-    return character.encode("unicode_escape").decode("ascii")

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from core.rmr.border import shown
+from core.rmr.border import LONGEST_SHOWN
 from core.rmr.table import Table
+from shm.contract.text import printable
 
 
 class Change(NamedTuple):
@@ -36,7 +37,7 @@ def owner_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Ch
     """Managed entities with another owner."""
     for meid in sorted(old.keys() | new.keys()):
         if old.get(meid) != new.get(meid):
-            yield Change(f"meid {shown(meid)}", old.get(meid), new.get(meid))
+            yield Change(f"meid {printable(meid, LONGEST_SHOWN)}", old.get(meid), new.get(meid))
 
 
 def _in_force(table: Table) -> dict[tuple[int, int, tuple[str, ...]], str]:

@@ -6,6 +6,7 @@ from typing import Final
 from core.amqp.codec import Described, Parser, WireError, mapping, section, symbol
 from core.rmr import border, frames
 from core.rmr.words import Heard, Said
+from shm.contract.text import printable
 
 ANNOTATION: Final = "x-opt-rmr.header"
 LONGEST: Final = 64 << 20  # octets of a control message; a table of a million entries has 43 MB
@@ -33,8 +34,8 @@ def opened(content: bytes, answer: str, host: str) -> Heard:
         raise EnvelopeError(str(error)) from error
     call = frame.call if frame.flags & frames.CALL else 0
     why = border.fault(frame.source)
-    fault = f"its source {border.shown(frame.source)!r} {why}" if why else ""
-    source = border.shown(frame.source)
+    fault = f"its source {printable(frame.source, border.LONGEST_SHOWN)!r} {why}" if why else ""
+    source = printable(frame.source, border.LONGEST_SHOWN)
     return Heard(frame.message_type, source, frame.payload, answer, host, frame.transaction, call, fault)
 
 

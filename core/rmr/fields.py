@@ -8,6 +8,7 @@ import msgspec
 from core.rmr import border
 from core.rmr.border import INT32
 from core.rmr.warning import Oddity, Weight
+from shm.contract.text import printable
 
 MEID: Final = "%meid"  # in place of groups: the owner of the message's managed entity
 GROUP_LIMIT: Final = 64  # the limits of the library (facts rmr 8)
@@ -90,7 +91,9 @@ class Reader:
         told = [(reason, weight) for reasons, weight in kinds for reason in reasons]
         for reasons, _ in kinds:
             reasons.clear()
-        return [Oddity(line, border.shown(record), border.shown(reason), weight) for reason, weight in told]
+        longest = border.LONGEST_SHOWN
+        shown = printable(record, longest)
+        return [Oddity(line, shown, printable(reason, longest), weight) for reason, weight in told]
 
     @property
     def waiting(self) -> bool:
@@ -130,7 +133,7 @@ class Reader:
         if not name:
             self.odd.append(f"an empty {what}")
         elif why := border.fault(name):
-            self.fatal.append(f"{what} {border.shown(name, 80)!r} {why}")
+            self.fatal.append(f"{what} {printable(name, 80)!r} {why}")
         elif not is_endpoint(name):
             self.odd.append(f"{what} {name!r} is not host:port")
         elif name != text and self._compatible:

@@ -13,6 +13,7 @@ from core.rmr.building import ODDITY_LIMIT, OpenMap, OpenTable
 from core.rmr.fields import FIELD_LIMIT, Reader, is_endpoint, split_record
 from core.rmr.table import ANY_SUBSCRIPTION, MeidMap, Table
 from core.rmr.warning import BadTableError, Oddity
+from shm.contract.text import printable
 
 MEID_LIMIT: Final = 127  # of one record; the library loses the rest
 MEID_LENGTH: Final = 31  # octets
@@ -238,7 +239,7 @@ class Parser:
             found = found[:MEID_LIMIT]
         for meid in found:
             if len(border.octets_of(meid)) > MEID_LENGTH:
-                self._odd(line, f"MEID {border.shown(meid, 80)!r} is longer than {MEID_LENGTH} octets")
+                self._odd(line, f"MEID {printable(meid, 80)!r} is longer than {MEID_LENGTH} octets")
         map_.change(owner, found)
 
     # ---- oddities ----

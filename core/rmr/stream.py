@@ -16,6 +16,7 @@ from core.rmr.parser import Parser, Result
 from core.rmr.table import MeidMap, Table
 from core.rmr.warning import BadTableError
 from core.rmr.words import STATE, Heard, Said, records, state
+from shm.contract.text import printable
 
 SLICE: Final = 48 * 1024  # characters that are read before others have their turn
 LONGEST_TABLE: Final = 1 << 28  # octets, of the messages between two ends
@@ -154,7 +155,7 @@ class Stream:
         def done(reason: str) -> None:
             self._installing = False
             if reason:
-                self._say(heard, BadTableError(value.table_id, border.shown(reason), []))
+                self._say(heard, BadTableError(value.table_id, printable(reason, border.LONGEST_SHOWN), []))
             else:
                 self._told(heard, value.table_id, "")
                 self._reply(heard, state(value.table_id))

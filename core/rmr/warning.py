@@ -9,7 +9,8 @@ from enum import IntEnum
 
 import msgspec
 
-from core.rmr.border import octets_of, shown
+from core.rmr.border import LONGEST_SHOWN, octets_of
+from shm.contract.text import printable
 
 
 class Weight(IntEnum):
@@ -46,6 +47,6 @@ class BadTableError(ValueError):
     def __init__(self, table_id: str, reason: str, oddities: list[Oddity]) -> None:
         super().__init__(reason)
         self.named = octets_of(table_id)
-        self.table_id = shown(table_id)
+        self.table_id = printable(table_id, LONGEST_SHOWN)
         self.reason = reason
         self.oddities = oddities

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from core.rmr import border
 from core.rmr.warning import BadTableError
+from shm.contract.text import printable
 
 TABLE: Final = 20  # records of tables and maps
 REQUEST: Final = 21  # an application wants its table
@@ -81,14 +82,14 @@ def state(table_id: str | bytes, reason: str = "", bad: bool = False) -> bytes:
     """The payload that says what has become of a table, whose sender knows it by the octets that it gave."""
     named = table_id if isinstance(table_id, bytes) else border.octets_of(table_id)
     end = "\n" if reason.startswith(COUNT_REASON) else ""
-    reason = border.shown(" ".join(reason.split()), REASON_LENGTH) + end
+    reason = printable(" ".join(reason.split()), REASON_LENGTH) + end
     return b"%s %s %s\n\0" % (b"ERR" if bad else b"OK", named or NO_ID.encode(), reason.encode())
 
 
 def state_of(payload: bytes) -> State | None:
     """What a state message says, for people; None: it is none."""
     word, _, rest = border.lossless(_words(payload)).partition(" ")
-    about = border.shown(rest.strip(), border.LONGEST_ID + REASON_LENGTH)
+    about = printable(rest.strip(), border.LONGEST_ID + REASON_LENGTH)
     return State(word == "OK", about) if word in ("OK", "ERR") else None
 
 

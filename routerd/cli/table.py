@@ -18,6 +18,7 @@ from core.rmr.table import ANY_SUBSCRIPTION, MeidMap, Table
 from core.rmr.warning import BadTableError, Oddity
 from routerd.cli.cli_options import examples
 from routerd.cli.live_table import ask, push, who
+from shm.contract.text import printable
 
 FILE = click.argument("file", type=click.Path(path_type=Path, readable=False, allow_dash=True))
 PIECE = 1 << 20
@@ -124,7 +125,7 @@ def show(file: Path, compat: bool, as_json: bool) -> None:
     used = read.used()
     if as_json:
         rows = [entry._asdict() | {"groups": str(entry.groups)} for entry in used.rows()]
-        meids = {border.shown(meid): owner for meid, owner in read.owners.items()}
+        meids = {printable(meid, border.LONGEST_SHOWN): owner for meid, owner in read.owners.items()}
         click.echo(json.dumps({"table": used.table_id, "entries": rows, "meids": meids}, indent=2))
         return
     shown = Shown(title=f"table {used.table_id or '<id-missing>'}", box=box.SIMPLE, title_justify="left")

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from routerd.log.log import printable
+from shm.contract.text import printable
 
 
 class Setting(Struct, frozen=True):
@@ -90,8 +90,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 def shown(value: object, limit: int = 60) -> str:
     """A value as it is quoted in a message: printable, in one line, not too long, and without a password."""
-    text = _PASSWORD.sub(r"\1…'", repr(plain(value)))
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return printable(_PASSWORD.sub(r"\1…'", repr(plain(value))), limit)
 
 
 def shown_of(name: str, value: object, *, as_it_is: bool = False) -> str:

@@ -13,6 +13,8 @@ from email.message import Message
 from http import HTTPStatus
 from typing import Final
 
+from shm.contract.text import printable
+
 ANY: Final = "*"
 _NAME: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})"
 _PLACE: Final = rf"(\[[0-9A-Fa-f:.]{{2,45}}\]|{_NAME})(?::([0-9]{{1,5}}))?"
@@ -94,19 +96,20 @@ class Gate:
             origin in self._origins or origin == (scheme, host[0], host[1] or _PORTS[scheme])
         ):
             return
-        what = f"pages of {_shown(said)} may not open WebSockets here"
+        what = f"pages of {printable(repr(', '.join(said)), _SHOWN)} may not open WebSockets here"
         how = "add that origin to allowedOrigins of the listener if they should"
         raise ShutError(HTTPStatus.FORBIDDEN, "origin", f"{what}; {how}")
 
     def _known(self, said: Sequence[str]) -> tuple[str, str]:
         found = host_of(said[0]) if len(said) == 1 else None
         if found is None:
-            what = f"Host must name one host, and is {_shown(said)}" if said else "Host is missing"
+            hosts = printable(repr(", ".join(said)), _SHOWN)
+            what = f"Host must name one host, and is {hosts}" if said else "Host is missing"
             raise ShutError(HTTPStatus.BAD_REQUEST, "host", what)
         host = found[0]
         if self._any_host or host in self._hosts or _is_address(host) or host.endswith(self._below):
             return found
-        what = f"nothing is served here under the name {_shown([host])}"
+        what = f"nothing is served here under the name {printable(repr(host), _SHOWN)}"
         how = "add it to allowedHosts of the listener, or ask by the address"
         raise ShutError(HTTPStatus.MISDIRECTED_REQUEST, "host", f"{what}; {how}")
 
@@ -121,8 +124,3 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _shown(said: Sequence[str]) -> str:
-    text = ", ".join(said)
-    return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")

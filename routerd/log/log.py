@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 
 from routerd.log.journald import STDERR, STDOUT, for_stderr, is_journal, marked, priority
 from routerd.log.output import LogError, Output, SystemLog
+from shm.contract.text import printable
 from shm.journal import LEVELS, MODULES, NOTICE, TRACE, Journal
 
 __all__ = ["LEVELS", "MODULES", "NOTICE", "TRACE", "LogError", "LogSetup", "configure", "event", "keep_in"]
@@ -330,13 +331,6 @@ def _plain(value: object) -> object:
 
 def _text(value: object) -> str:
     return str(value).encode("utf-8", "backslashreplace").decode()
-
-
-def printable(text: str) -> str:
-    """The text in one line, with control characters and what cannot be encoded as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _time(seconds: float) -> str:

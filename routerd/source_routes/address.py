@@ -6,6 +6,7 @@ An address is a type from 0 to 255 and octets. Type 0 is a name in the router's 
 from typing import NamedTuple
 
 from routerd.source_routes.refusal import Reason, RefusedError
+from shm.contract.text import printable
 
 LOCAL = 0
 ARROW = "=>"
@@ -19,7 +20,7 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         text = self.value.decode("utf-8", "backslashreplace")
-        shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text) or "''"
+        shown = printable(text) or "''"
         return shown if self.type == LOCAL else f"{self.type}#{shown}"
 
 

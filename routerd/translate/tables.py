@@ -5,13 +5,14 @@ import os
 import socket
 from collections.abc import Mapping
 
-from core.rmr.border import fault, shown
+from core.rmr.border import fault
 from core.rmr.fields import is_endpoint
 from routerd.config import Config
 from routerd.config.route_tables import RouteTable
 from routerd.config.transport import Listener
 from shm.contract.numbers import whole
 from shm.contract.tables import TableSetup
+from shm.contract.text import printable
 
 LOGGER = logging.getLogger("ROUTER")
 
@@ -44,7 +45,7 @@ def _texts(environment: Mapping[str, str]) -> dict[str, str]:
     for name in (SEED, MANAGER, STASH, INTERVAL, SOURCE):
         text = environment.get(name, "")
         if why := fault(text, LONGEST):
-            LOGGER.warning("%s counts as not set: its value %r %s", name, shown(text, 80), why)
+            LOGGER.warning("%s counts as not set: its value %r %s", name, printable(text, 80), why)
         else:
             found[name] = text
     return found

@@ -296,6 +296,7 @@ ELSEWHERE = {
     "core/process/router.py": "msgpack of workers; what makes no sense is dropped (test_core_control)",
     "shm/native.pyx": "texts of its own C code",
     "shm/journal.py": "JSON of its own writer",
+    "shm/contract/text.py": "encodes what may be anything, with escapes (test_text)",
     "shm/observer.py": "msgpack of the core's own board",
     "shm/contract/sections.py": "a number that the engine has decoded",
     "shm/placement.py": "numbers of the kernel",

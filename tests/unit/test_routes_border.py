@@ -205,20 +205,6 @@ def test_a_frame_keeps_the_octets_that_it_came_with() -> None:
     assert content(TABLE, b"")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ""),
-        ("a b", "a b"),
-        ("\udcff", r"\xff"),
-        ("\n\x7f\u2028", r"\n\x7f\u2028"),
-        ("x" * 500, "x" * 397 + "..."),
-    ],
-)
-def test_what_is_shown_can_be_printed(text: str, expected: str) -> None:
-    assert border.shown(text) == expected
-
-
 def test_a_text_that_the_router_fails_at_is_answered_and_the_next_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

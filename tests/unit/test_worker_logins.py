@@ -134,8 +134,8 @@ def test_a_wrong_password_is_answered_a_second_later(home: Home, caplog: pytest.
     assert home.logins.wait(5.0) == DELAY_SECONDS
     assert (home.denied, home.counts) == ({1000}, ["refused_authentication"])
     (line,) = caplog.messages
-    name = "al\\nice" + "x" * (subject.SHOWN - 6)
-    said = f"login of '{name}' by PLAIN failed: the user or the password is wrong"
+    name = "'al\\nice" + "x" * (subject.SHOWN - 11) + "..."
+    said = f"login of {name} by PLAIN failed: the user or the password is wrong"
     assert line == f"connection of 10.0.0.1:1000 refused: {said}"
     home.now += DELAY_SECONDS
     home.logins.step()

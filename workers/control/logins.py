@@ -23,6 +23,7 @@ from shm.contract.complaints import Complaints
 from shm.contract.control import ListenerSetup
 from shm.contract.failures import failures, start_thread
 from shm.contract.hosts import address_of, host_of
+from shm.contract.text import printable
 from workers.control.cyrus import (
     CONTINUE,
     MALFORMED,
@@ -306,11 +307,11 @@ class Logins:
             why = "what the client says makes no sense"
         else:
             why = f"Cyrus SASL cannot tell: {answer.why}"
-        user = ascii(answer.user[:SHOWN]) if answer.user else "nobody"
+        user = printable(repr(answer.user), SHOWN) if answer.user else "nobody"
         self._guard.count("refused_authentication")
         if not login.gone:
             self._guard.denied.add(login.client[0])
-        mechanism = ascii(login.mechanism)[1:-1]
+        mechanism = printable(login.mechanism, SHOWN)
         text = "connection of %s refused: login of %s by %s failed: %s"
         self._complaints.tell(self._clock(), SERVER, logging.WARNING, text, login.peer, user, mechanism, why)
 
