@@ -30,6 +30,7 @@ from routerd.supervise.proctitle import call
 from routerd.supervise.restart_policy import CRASHES, FULL_SECONDS
 from shm.contract.control import Exit, Fatal, LogSetup, Setup, ToChild
 from shm.contract.failures import start_thread, watch_process
+from shm.contract.roles import Role, process_name
 from shm.journal import journal_of
 from shm.segment import DIRECTORY, Names
 
@@ -37,19 +38,20 @@ PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 SETUP_SECONDS = 10.0
 REASON_CHARACTERS = 500  # of an exception's text: it may hold what a peer has sent
-SPARE = ["spare", "--until-needed"]
-ROLES = {
-    "core": "core.main",
-    "worker": "workers.main",
-    "exporter": "routerd.exporter.main",
-    "recorder": "routerd.recorder.main",
+SPARE = [Role.SPARE, "--until-needed"]
+PROGRAMS = {
+    Role.CORE: "core.main",
+    Role.WORKER: "workers.main",
+    Role.EXPORTER: "routerd.exporter.main",
+    Role.RECORDER: "routerd.recorder.main",
 }
+ONE_OF_A_KIND = PROGRAMS.keys() - {Role.WORKER}
 
 LOGGER = logging.getLogger("SERVER")
 
 
-class Role(Protocol):
-    """What the modules of `ROLES` offer."""
+class Program(Protocol):
+    """What the modules of `PROGRAMS` offer."""
 
     def run(self, setup: Setup, channel: Channel[ToChild]) -> None:
         """Serve until told to exit."""
@@ -80,12 +82,12 @@ def main(argv: list[str]) -> int:
 def _arguments(argv: list[str]) -> tuple[str, int]:
     """The name the kernel shows for this process (15 characters at most), and the control socket."""
     match argv:
-        case ["core" | "exporter" | "recorder" as role, "--control-fd", control] if control.isdecimal():
-            return f"routerd-{role}"[:15], int(control)
-        case ["worker", index, "--control-fd", control] if index.isdecimal() and control.isdecimal():
+        case [Role.WORKER, index, "--control-fd", control] if index.isdecimal() and control.isdecimal():
             return f"routerd-w{index}", int(control)
         case [*words, "--control-fd", control] if words == SPARE and control.isdecimal():
             return "routerd-spare", int(control)
+        case [role, "--control-fd", control] if role in ONE_OF_A_KIND and control.isdecimal():
+            return f"routerd-{role}"[:15], int(control)
     sys.exit("routerd.process is started by the supervisor; start a router with: routerd run")
 
 
@@ -108,9 +110,9 @@ def _import_everything(channel: ChildEnd) -> None:
     """What the core and workers are made of: the core first, and no more when somebody waits for it already.
     What cannot be imported is told by whoever needs it."""
     with contextlib.suppress(Exception):
-        importlib.import_module(ROLES["core"])
+        importlib.import_module(PROGRAMS[Role.CORE])
         if not select([channel], [], [], 0)[0]:
-            importlib.import_module(ROLES["worker"]).warm_up()
+            importlib.import_module(PROGRAMS[Role.WORKER]).warm_up()
 
 
 def spare_stacks(known_failures: list[str]) -> None:
@@ -128,7 +130,7 @@ def _leave_stacks_later() -> None:
 
 def _take_role(setup: Setup, control: int) -> None:
     """Be called, in every list of processes, as if started for that role."""
-    role = ["worker", str(setup.index)] if setup.role == "worker" else [setup.role]
+    role = [Role.WORKER, str(setup.index)] if setup.role == Role.WORKER else [setup.role]
     name, _ = _arguments([*role, "--control-fd", str(control)])
     ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
     call([*role, "--control-fd", str(control)], SPARE[0])
@@ -157,20 +159,21 @@ def _setup(channel: Channel[ToChild], seconds: float | None) -> Setup | None:
 
 
 def _serve(setup: Setup, channel: ChildEnd) -> int:
+    name = process_name(setup.role, setup.index)
     try:
-        configure(setup.logs, _title(setup), starting=True)
+        configure(setup.logs, name, starting=True)
         _keep_lines(setup)
         watch_process()
-        channel.set_logs = lambda logs: _configure_again(logs, _title(setup))
+        channel.set_logs = lambda logs: _configure_again(logs, name)
         _pin(setup.cpus)
-        cast(Role, importlib.import_module(ROLES[setup.role])).run(setup, channel)
+        cast(Program, importlib.import_module(PROGRAMS[setup.role])).run(setup, channel)
     except ChannelClosedError:
         raise
     except (
         Exception
     ) as error:  # whatever it is, the supervisor's log is the place that tells why a child ended
         known = type(error).__name__ in setup.known_failures  # its traceback stands in the log already
-        LOGGER.critical("%s ends: unhandled %s", _title(setup), reason(error), exc_info=not known)
+        LOGGER.critical("%s ends: unhandled %s", name, reason(error), exc_info=not known)
         channel.send(Fatal(reason(error)))
         return 1
     return 0
@@ -190,10 +193,6 @@ def _configure_again(logs: list[LogSetup], title: str) -> None:
         configure(logs, title)
     except LogError as error:
         LOGGER.error("%s goes on logging as before: %s", title, error)
-
-
-def _title(setup: Setup) -> str:
-    return f"worker-{setup.index}" if setup.role == "worker" else setup.role
 
 
 def reason(error: BaseException) -> str:

@@ -21,6 +21,7 @@ from itertools import islice
 from typing import Any, Final
 
 from shm import native
+from shm.contract.roles import Role
 
 TRACE: Final = 5
 NOTICE: Final = 25
@@ -39,7 +40,7 @@ MODULES: Final = (
 )  # fmt: skip
 LONGEST: Final = 4000  # characters of a text; what is longer is cut
 
-_OTHERS: Final = ("core", "supervisor", "recorder", "exporter")
+_OTHERS: Final = (Role.CORE, Role.SUPERVISOR, Role.RECORDER, Role.EXPORTER)
 _COUNTS: Final = 64
 _LINES: Final = 4096
 _RING: Final = native.JOURNAL_BYTES - _LINES
@@ -126,7 +127,7 @@ def _part(ring: bytes, start: int, length: int) -> bytes:
     return part + ring[: length - len(part)]
 
 
-def journal_of(memory: mmap.mmap, places: int, role: str, index: int = 0) -> Journal:
+def journal_of(memory: mmap.mmap, places: int, role: Role, index: int = 0) -> Journal:
     """The journal of ``worker`` ``index``, of ``core``, ``supervisor`` or ``exporter``."""
     return Journal(memory, places, slot_of(role, index, places))
 
@@ -136,9 +137,9 @@ def journals(memory: mmap.mmap, places: int) -> list[Journal]:
     return [Journal(memory, places, slot) for slot in range(places + len(_OTHERS))]
 
 
-def slot_of(role: str, index: int, places: int) -> int:
+def slot_of(role: Role, index: int, places: int) -> int:
     """Whose slot is which: workers from 0, then the others."""
-    return index if role == "worker" else places + _OTHERS.index(role)
+    return index if role == Role.WORKER else places + _OTHERS.index(role)
 
 
 def merged(journals: list[Journal], limit: int) -> list[Line]:

@@ -9,9 +9,10 @@ import os
 from typing import Final, NamedTuple
 
 from shm import board, native, stats
+from shm.contract.roles import Role, process_name
 from shm.segment import DIRECTORY, Names, SegmentError
 
-_SLOTS_BEHIND_WORKERS: Final = ("core", "supervisor", "recorder")
+_SLOTS_BEHIND_WORKERS: Final = (Role.CORE, Role.SUPERVISOR, Role.RECORDER)
 _ALWAYS: Final = _SLOTS_BEHIND_WORKERS[:2]
 
 
@@ -79,7 +80,7 @@ class Onlooker:
     @property
     def processes(self) -> tuple[str, ...]:
         """The workers that there are now, the core, the supervisor, and the recorder if there is one."""
-        recorder = ("recorder",) if self._pages["recorder"].pid else ()
+        recorder = (Role.RECORDER,) if self._pages[Role.RECORDER].pid else ()
         return *_workers(0, self.workers), *_ALWAYS, *recorder
 
     def pages(self) -> list[Page]:
@@ -88,7 +89,7 @@ class Onlooker:
 
     def former(self) -> list[Page]:
         """The pages of workers that were removed, and of a recorder: what they have counted still counts."""
-        recorder = self.page("recorder")
+        recorder = self.page(Role.RECORDER)
         gone = [recorder] if recorder.generation and not recorder.pid else []
         return [*(self.page(process) for process in _workers(*native.workers(self._control))), *gone]
 
@@ -105,7 +106,7 @@ class Onlooker:
         """Both rings of each worker."""
         waiting = native.ring_records
         return [
-            Ring(f"worker-{i}", ring, waiting(self._rings, offset(i)))
+            Ring(process_name(Role.WORKER, i), ring, waiting(self._rings, offset(i)))
             for i in range(self.workers)
             for ring, offset in (("actions", native.action_ring_offset), ("work", native.work_ring_offset))
         ]
@@ -117,7 +118,7 @@ class Onlooker:
 
 
 def _workers(first: int, behind: int) -> list[str]:
-    return [f"worker-{i}" for i in range(first, behind)]
+    return [process_name(Role.WORKER, i) for i in range(first, behind)]
 
 
 def _map(name: str) -> tuple[mmap.mmap, int]:

@@ -8,6 +8,7 @@ from core.forwarder.forward import Pools
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.view import View
 from shm import native, stats
+from shm.contract.roles import Role, process_name
 
 SMALL_BYTES = 512  # ARENA_SMALL_BYTES and ARENA_LARGE_BYTES of shm/arena.h
 LARGE_BYTES = 16384
@@ -71,10 +72,10 @@ class Allocators(Table):
         for i in range(segments.workers):
             numbers = stats.read(segments.worker_stats(i))
             free = (numbers["small_free"], numbers["large_free"])
-            pools += _pools(f"worker-{i}", native.Arena(segments.arenas[i]).blocks, free)
+            pools += _pools(process_name(Role.WORKER, i), native.Arena(segments.arenas[i]).blocks, free)
         counts = self._view.core.forwarder.counts()
         free = (counts["free_small"], counts["free_large"])
-        pools += _pools("core", native.Arena(segments.arenas[-1]).blocks, free)
+        pools += _pools(Role.CORE.value, native.Arena(segments.arenas[-1]).blocks, free)
         tables = {name: numbers for name, *numbers in Pools(self._view.core.forwarder).rows()}
         whole = [sum(getattr(one, what) * one.size for one in pools) for what in ("total", "used")]
         pools.append(Pool(_BUFFERS, SMALL_BYTES, *(octets // SMALL_BYTES for octets in whole)))

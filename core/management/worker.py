@@ -8,6 +8,7 @@ from core.management.entity_type import Column, Table, type_column
 from core.management.processes import figures
 from core.management.view import View
 from shm import native, placement, stats
+from shm.contract.roles import Role, process_name
 from shm.native import StatsPage
 
 
@@ -55,16 +56,16 @@ class Workers(Table):
         super().__init__()
         self._view = view
 
-    def rows(self) -> list[tuple[str, int]]:
+    def rows(self) -> list[tuple[Role, int]]:
         workers = range(self._view.segments.workers)
-        recorder = [("recorder", 0)] if self._view.segments.recorder_stats().pid else []
-        return [("supervisor", 0), ("core", 0), *recorder, *(("worker", i) for i in workers)]
+        recorder = [(Role.RECORDER, 0)] if self._view.segments.recorder_stats().pid else []
+        return [(Role.SUPERVISOR, 0), (Role.CORE, 0), *recorder, *((Role.WORKER, i) for i in workers)]
 
-    def row(self, entity: tuple[str, int]) -> dict[str, Any]:
+    def row(self, entity: tuple[Role, int]) -> dict[str, Any]:
         """A process as it is now."""
         role, index = entity
         segments = self._view.segments
-        if role == "worker":
+        if role == Role.WORKER:
             page = segments.worker_stats(index)
             small, large = native.Arena(segments.arenas[index]).blocks
             more = {
@@ -75,16 +76,15 @@ class Workers(Table):
                 "large": large,
             }
         else:
-            pages = {"core": segments.core_stats, "recorder": segments.recorder_stats}
+            pages = {Role.CORE: segments.core_stats, Role.RECORDER: segments.recorder_stats}
             page = pages.get(role, segments.supervisor_stats)()
             more = {}
-        name = f"worker-{index}" if role == "worker" else role
         told = _page(role, page)
         pinned = _pinned_by(role, told["cpus"], segments.supervisor_stats().pid)
-        return {"name": name, "role": role, **told, "pinnedBy": pinned, **more}
+        return {"name": process_name(role, index), "role": role.value, **told, "pinnedBy": pinned, **more}
 
 
-def _pinned_by(role: str, cpus: list[int], supervisor: int, online: Path = placement.ONLINE) -> str:
+def _pinned_by(role: Role, cpus: list[int], supervisor: int, online: Path = placement.ONLINE) -> str:
     """How it came that a process may run on these CPUs. The supervisor runs wherever the router may."""
     try:
         allowed = os.sched_getaffinity(supervisor)
@@ -95,18 +95,18 @@ def _pinned_by(role: str, cpus: list[int], supervisor: int, online: Path = place
     return "outside" if placement.online(online) - allowed else "nobody"
 
 
-_ATTRIBUTES = {"core": "coreCpu", "worker": "workerCpus"}
+_ATTRIBUTES = {Role.CORE: "coreCpu", Role.WORKER: "workerCpus"}
 _WORKER_ONLY = frozenset({
     "connections", "links", "unsettled", "deliveries_in", "deliveries_out", "small_free", "large_free",
     "pauses",
 })  # fmt: skip
 
 
-def _page(role: str, page: StatsPage) -> dict[str, Any]:
+def _page(role: Role, page: StatsPage) -> dict[str, Any]:
     pid = page.pid
     seconds, memory, cpus = figures(pid) if pid else (0.0, 0, [])
     numbers = stats.read(page)
-    if role != "worker":
+    if role != Role.WORKER:
         numbers = {name: value for name, value in numbers.items() if name not in _WORKER_ONLY}
     return {
         **numbers,

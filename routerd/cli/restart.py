@@ -18,6 +18,7 @@ import msgspec
 
 from routerd.cli.client import Client, ClientError, Place
 from shm.contract.numbers import whole
+from shm.contract.roles import Role
 from shm.observer import Onlooker, Page
 from shm.segment import DIRECTORY, SegmentError
 
@@ -127,7 +128,7 @@ def _main_pid(unit: str) -> int:
 def _asked(bus: str) -> int:
     try:
         with Client(Place(bus)) as client:
-            return next(int(row["pid"]) for row in client.query("worker") if row["name"] == "supervisor")
+            return next(int(row["pid"]) for row in client.query("worker") if row["name"] == Role.SUPERVISOR)
     except (ClientError, StopIteration) as error:
         raise RestartError(f"{error}; or give --pid, --pid-file or --unit") from error
 
@@ -144,13 +145,13 @@ class Follower:
         self.total = len(self._before)
 
     def _all(self) -> list[Page]:
-        return [page for page in self._pages() if page.process != "supervisor"]
+        return [page for page in self._pages() if page.process != Role.SUPERVISOR]
 
     @property
     def waiting(self) -> list[str]:
         """Who has no successor yet; a worker that was removed meanwhile needs none. A recorder that has ended
         is on no page, but another one follows."""
-        there = {page.process for page in self._all()} | {"recorder"}
+        there = {page.process for page in self._all()} | {Role.RECORDER}
         return [process for process in self._before if process not in self._done and process in there]
 
     def step(self) -> Iterator[str]:
@@ -170,7 +171,7 @@ class Follower:
 
 def _serves(page: Page, before: Page) -> bool:
     """Whether a successor of an earlier process is at work."""
-    accepts = page.process in ("core", "recorder") or bool(page.counters["accepting"])
+    accepts = page.process in (Role.CORE, Role.RECORDER) or bool(page.counters["accepting"])
     return page.generation > before.generation and bool(page.pid) and accepts
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from routerd.cli.client import Client, ClientError, Place, RefusedError
 from routerd.cli.views import VIEWS, Cell, View, router_rows
+from shm.contract.roles import Role
 
 SAMPLE_SECONDS = 0.5  # between two looks at the processes, for their CPU use
 BUSY_TURNS = 10  # of a loop while it is looked at: one that is stuck makes none
@@ -135,7 +136,7 @@ def with_rates(before: Rows, after: Rows, seconds: float) -> Rows:
             "cpuPercent": round(100 * grown("cpuSeconds") / seconds),
             "awake": grown("loops") >= BUSY_TURNS and not grown("sleeps"),
             "stalling": grown("longestLoopNanoseconds") > 0,
-            "queued": queued if row["name"] == "core" else 0,
+            "queued": queued if row["name"] == Role.CORE else 0,
         })  # fmt: skip
     return rows
 

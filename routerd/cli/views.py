@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from routerd.cli.client import ClientError
+from shm.contract.roles import Role
 
 Row = dict[str, Any]
 
@@ -170,7 +171,7 @@ def remark(row: Row) -> str | None:
         return "arena full"
     if row.get("awake"):
         return "needs CPU"
-    waits_for_disk = row.get("name") == "recorder"  # nobody waits for it
+    waits_for_disk = row.get("name") == Role.RECORDER  # nobody waits for it
     if row.get("longestLoopNanoseconds", 0) >= STALL_NS and not waits_for_disk:
         return "stalling" if row.get("stalling") else "has stalled"
     return None

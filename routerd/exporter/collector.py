@@ -22,12 +22,12 @@ from routerd.exporter.catalogue import Metric, number
 from routerd.exporter.observer import Observer, State
 from shm.board import AddressRow
 from shm.contract.failures import failures
+from shm.contract.roles import Role, process_name
 from shm.native import BUCKET_FLOORS, RING_CAPACITY, arena_split
 from shm.observer import Histogram, Page
 from shm.stats import COUNTERS
 
 OTHER: Final = "(other)"
-EXPORTER: Final = "exporter"
 # Where classic buckets end, as powers of two: every one of them is the floor of a log-linear bucket.
 LATENCY_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(13, 36))  # 8 us to 34 s
 SIZE_ENDS: Final = tuple(BUCKET_FLOORS.index(1 << n) for n in range(6, 27, 2))  # 63 bytes to 64 MiB - 1
@@ -115,7 +115,7 @@ class Collector:
             families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
         for reason, count in self._refused.items():
             families.add(catalogue.HTTP_REFUSED, count, reason=reason)
-        families.add(catalogue.NUMBERS["failures"].metric, failures.number, process="exporter")
+        families.add(catalogue.NUMBERS["failures"].metric, failures.number, process=Role.EXPORTER)
         _as_qdrouterd(families, [*(state.page for state in states), *former])
         if self._connections:
             self._newest(families)
@@ -125,16 +125,16 @@ class Collector:
         me = self._identity
         families.info(catalogue.BUILD, version=me.version, python=me.python)
         families.info(catalogue.ROUTER, id=me.router_id, workers=str(self._observer.onlooker.workers))
-        supervisor = self._observer.figures(self._observer.onlooker.page("supervisor").pid)
+        supervisor = self._observer.figures(self._observer.onlooker.page(Role.SUPERVISOR).pid)
         if supervisor is not None:
             families.add(catalogue.START, supervisor.born)
             families.add(catalogue.UPTIME, supervisor.age)
 
     def _exporter(self, families: Families) -> None:
         """Of the process that answers: it has no page in shared memory."""
-        families.add(catalogue.UP, 1, process=EXPORTER)
-        families.add(catalogue.RESTARTS, max(0, self._identity.generation - 1), process=EXPORTER)
-        self._figures(families, EXPORTER, os.getpid())
+        families.add(catalogue.UP, 1, process=Role.EXPORTER)
+        families.add(catalogue.RESTARTS, max(0, self._identity.generation - 1), process=Role.EXPORTER)
+        self._figures(families, Role.EXPORTER, os.getpid())
 
     def _figures(self, families: Families, process: str, pid: int) -> None:
         if (figures := self._observer.figures(pid)) is not None:
@@ -167,14 +167,14 @@ class Collector:
         small, large = arena_split(onlooker.arena_bytes)
         for worker in range(onlooker.workers):
             for size, blocks in (("small", small), ("large", large)):
-                families.add(catalogue.BLOCKS, blocks, process=f"worker-{worker}", size=size)
+                families.add(catalogue.BLOCKS, blocks, process=process_name(Role.WORKER, worker), size=size)
         for ring in onlooker.rings():
             families.add(catalogue.RING, ring.records, process=ring.process, ring=ring.ring)
             families.add(catalogue.RING_SIZE, RING_CAPACITY, process=ring.process, ring=ring.ring)
 
     def _histograms(self, families: Families) -> None:
         core = self._observer.onlooker.histogram
-        latency, size = core("core", "delivery_latency_ns"), core("core", "message_bytes")
+        latency, size = core(Role.CORE, "delivery_latency_ns"), core(Role.CORE, "message_bytes")
         families.histogram(
             catalogue.LATENCY,
             buckets(latency, LATENCY_ENDS, lambda floor: floor * catalogue.NS),
@@ -216,7 +216,7 @@ class Collector:
         for row in dict.fromkeys(self._observer.board().connections):
             families.info(
                 catalogue.CONNECTION,
-                process=f"worker-{row.worker}",
+                process=process_name(Role.WORKER, row.worker),
                 container=row.container,
                 host=row.host,
                 role=row.role,

@@ -15,13 +15,13 @@ import msgspec
 import psutil
 
 from shm.board import Board
+from shm.contract.roles import Role, is_worker
 from shm.observer import Onlooker, Page
 
 TICK_SECONDS: Final = 1.0
 HUNG_SECONDS: Final = 5.0  # a loop turns every second even when there is nothing to do
 MISSING_SECONDS: Final = 5.0  # a killed child is back long before, and one that is replaced has drained
 HISTORY: Final = 120  # ticks
-_SUPERVISOR: Final = "supervisor"
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class Observer:
         if pulse.heartbeat != page.heartbeat or pulse.pid != page.pid or not alive:
             pulse.heartbeat, pulse.pid, pulse.moved = page.heartbeat, page.pid, now
         # the supervisor's loop turns when something happens; if it ends, so does this process
-        stalled = 0.0 if page.process == _SUPERVISOR else now - pulse.moved
+        stalled = 0.0 if page.process == Role.SUPERVISOR else now - pulse.moved
         return State(page, alive, now - pulse.lived, stalled)
 
     def figures(self, pid: int) -> Figures | None:
@@ -204,7 +204,7 @@ def unhealthy(states: list[State]) -> list[str]:
     return [
         f"{state.page.process}: {why}"
         for state in states
-        if state.page.process != "recorder"
+        if state.page.process != Role.RECORDER
         and (
             why := f"missing for {state.missing:.0f} s"
             if state.missing >= MISSING_SECONDS
@@ -216,7 +216,7 @@ def unhealthy(states: list[State]) -> list[str]:
 
 
 def _is_worker(state: State) -> bool:
-    return state.page.process.startswith("worker-")
+    return is_worker(state.page.process)
 
 
 def _accepts(state: State) -> bool:

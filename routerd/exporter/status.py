@@ -9,6 +9,7 @@ import msgspec
 from routerd.exporter.collector import Identity
 from routerd.exporter.observer import Observer, State, unhealthy
 from shm.board import ConnectionRow
+from shm.contract.roles import Role, is_worker
 from shm.native import RING_CAPACITY, arena_split
 
 LOW: Final = 0.1  # of an arena's blocks
@@ -85,9 +86,9 @@ def status(observer: Observer, identity: Identity) -> Status:
     states = observer.states()
     by_name = {state.page.process: state for state in states}
     board = observer.board()
-    supervisor = observer.figures(by_name["supervisor"].page.pid)
+    supervisor = observer.figures(by_name[Role.SUPERVISOR].page.pid)
     processes = _processes(observer, states)
-    workers = [state.page for state in states if state.page.process.startswith("worker-")]
+    workers = [state.page for state in states if is_worker(state.page.process)]
     return Status(
         router=identity.router_id,
         version=identity.version,
@@ -111,7 +112,7 @@ def status(observer: Observer, identity: Identity) -> Status:
             for row in board.addresses
         ],
         other_deliveries=board.other,
-        address_count=by_name["core"].page.counters["addresses"],
+        address_count=by_name[Role.CORE].page.counters["addresses"],
         open_connections=sum(page.counters["connections"] for page in workers),
         links=sum(page.counters["links"] for page in workers),
         connections=board.connections,

@@ -21,6 +21,7 @@ from routerd.supervise.pinning import Pinning, UnknownCpuError, plan
 from routerd.supervise.systemd import Passed
 from routerd.translate.setup import log_setups
 from shm.contract.failures import failures
+from shm.contract.roles import Role
 from shm.space import SegmentError, check_space
 
 MOST_SOCKETS = 64  # a worker has places for so many
@@ -108,11 +109,11 @@ def prepare(
     """Get what another configuration needs. Raises one of ``CANNOT``, and then all is as before."""
     pinning = _room(old, new)
     try:
-        configure(log_setups(new.logs), "supervisor")
+        configure(log_setups(new.logs), Role.SUPERVISOR)
         found, retired = exchange(listening, new.listeners, passed)
     except (LogError, ListenError):
         with suppress(LogError):
-            configure(log_setups(old.logs), "supervisor")
+            configure(log_setups(old.logs), Role.SUPERVISOR)
         raise
     return Reloaded(difference(old, new), found, retired, pinning, tuple(dropped))
 

@@ -23,19 +23,20 @@ from routerd.supervise.restart_policy import (
 from routerd.supervise.signals import HANDLED
 from routerd.supervise.stopping import Stopping
 from shm.contract.control import Exit, Fatal, FromChild, Setup
+from shm.contract.roles import Role
 
 READY_SECONDS = 20.0  # a slow machine starting many workers at once needs a few; more is a hang
 CLOSING_SECONDS = 1.0  # between a child's closing its control socket and its exit
 MANY = 3  # deaths in a row
 LAST_FILE_SECONDS = 30.0  # a recorder that is told to end, while the router goes on, ends its file
 
-Command = Callable[[str, int], list[str]]
+Command = Callable[[Role, int], list[str]]
 
 
-def command(role: str, index: int) -> list[str]:
+def command(role: Role, index: int) -> list[str]:
     """The command line of a child, without the control socket: operators find the role in it."""
-    arguments = {"worker": ["worker", str(index)], "spare": ["spare", "--until-needed"]}.get(role, [role])
-    return [sys.executable, "-P", "-m", "routerd.process", *arguments]
+    more = {Role.WORKER: [str(index)], Role.SPARE: ["--until-needed"]}.get(role, [])
+    return [sys.executable, "-P", "-m", "routerd.process", role, *more]
 
 
 class Death(msgspec.Struct, frozen=True):
@@ -143,7 +144,7 @@ class Child:
 class Place:
     """Of the core, a worker, the exporter or the spare: at most one child at a time, then the next."""
 
-    def __init__(self, role: str, index: int, cpus: list[int]) -> None:
+    def __init__(self, role: Role, index: int, cpus: list[int]) -> None:
         self.role = role
         self.index = index
         self.cpus = cpus
@@ -166,7 +167,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        return f"{self.role} {self.index}" if self.role == "worker" else self.role
+        return f"{self.role} {self.index}" if self.role == Role.WORKER else self.role
 
     @property
     def serving(self) -> bool:
@@ -181,7 +182,7 @@ class Place:
 
     def delay(self, now: float) -> float:
         """Seconds until the next generation may start."""
-        return restart_delay(self.lives, now, awaited=self.role not in ("exporter", "recorder"))
+        return restart_delay(self.lives, now, awaited=self.role not in (Role.EXPORTER, Role.RECORDER))
 
     def died(self, life: Life, cause: str) -> None:
         """Remember an unwanted end."""

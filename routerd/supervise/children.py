@@ -43,6 +43,7 @@ from shm.contract.control import (
     WorkerGone,
     WorkerReclaimed,
 )
+from shm.contract.roles import Role
 
 LAST_SECONDS = 2.0  # beyond everybody else's end, for a recorder to end its file
 QUIESCE_SECONDS = 3.0  # a worker lets go of a dead core in one turn of its loop
@@ -81,11 +82,11 @@ class Family:
         self._memory = memory
         self._command = command
         self._orphaned = False  # the core is dead: its memory is to be reset before there is another one
-        self.core = Place("core", blueprint.places, pinning.core)
+        self.core = Place(Role.CORE, blueprint.places, pinning.core)
         self._roster = Roster(self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core)
         self.workers = self._roster.workers
-        self.exporter = Place("exporter", 0, [])  # looks on: nobody depends on it
-        self.recorder = Place("recorder", 0, [])  # nor on this one
+        self.exporter = Place(Role.EXPORTER, 0, [])  # looks on: nobody depends on it
+        self.recorder = Place(Role.RECORDER, 0, [])  # nor on this one
         self.spares = Spares(command)  # take the places of the next core or workers that die
         self.operational = False  # every place has served once
         self.failure = ""  # why the first start failed
@@ -200,7 +201,7 @@ class Family:
                 worker = self.workers[index]
                 if generation == worker.generation:
                     worker.reclaim_by = None
-            case Quiesced(generation) if place.role == "worker" and child is not None:
+            case Quiesced(generation) if place.role == Role.WORKER and child is not None:
                 if generation == self.core.generation:
                     place.quiet, child.kill_at = True, None
             case Drained() if self._answered(place, Phase.DRAINING):
@@ -214,7 +215,7 @@ class Family:
 
     def _answered(self, place: Place, phase: Phase) -> bool:
         """A worker has done what a phase asks of it; False: it was not asked."""
-        if place.role != "worker":
+        if place.role != Role.WORKER:
             return False
         asked = self.stopping or place.leaving
         if asked is not None:
@@ -251,7 +252,7 @@ class Family:
             why=death.why or ("told to" if wanted else guess(death.how)),
             next=self._following(place, now),
         )
-        if place.role == "worker":
+        if place.role == Role.WORKER:
             self._worker_died(place, now)
 
     def end(self) -> None:
@@ -321,7 +322,7 @@ class Family:
         if place is self.core and self._orphaned:
             self._memory.reset()
             self._orphaned = False
-        if place.role == "worker":
+        if place.role == Role.WORKER:
             self._roster.place_memory(place)
         place.generation += 1
         place.dismissed = False
@@ -350,7 +351,7 @@ class Family:
 
     def _spare_for(self, place: Place) -> Child | None:
         """One that takes a place now; during a rolling restart it would have the code that is replaced."""
-        if self.rolling is not None or place.role not in ("core", "worker"):
+        if self.rolling is not None or place.role not in (Role.CORE, Role.WORKER):
             return None
         return self.spares.take(int(place is not self.core and any(one.serving for one in self.workers)))
 
@@ -369,7 +370,7 @@ class Family:
                 place.child.kill_at, place.child.why = now + LAST_SECONDS, "did not end its file in time"
             elif phase is Phase.KILLING:
                 place.child.kill("did not exit in time")
-            elif phase is Phase.EXITING or place.role == "worker" or _looks_on(place, phase):
+            elif phase is Phase.EXITING or place.role == Role.WORKER or _looks_on(place, phase):
                 place.child.send(order(phase))
         if phase is Phase.EXITING:
             self._memory.wake_core()
@@ -380,4 +381,4 @@ class Family:
 
 def _looks_on(place: Place, phase: Phase) -> bool:
     """Whether it is to know that the router stops, although it has nothing to do for that."""
-    return place.role in ("exporter", "recorder") and phase is Phase.DRAINING
+    return place.role in (Role.EXPORTER, Role.RECORDER) and phase is Phase.DRAINING

@@ -5,8 +5,9 @@ from typing import Final
 from routerd.supervise.child import Place
 from routerd.supervise.children import Family
 from routerd.translate.setup import Blueprint
+from shm.contract.roles import Role
 
-_LACKING: Final = {"exporter": "no http", "recorder": "no flow log"}  # while one does not serve
+_LACKING: Final = {Role.EXPORTER: "no http", Role.RECORDER: "no flow log"}  # while one does not serve
 
 
 def condition(family: Family, blueprint: Blueprint, connections: int, note: str, now: float) -> str:
@@ -25,5 +26,5 @@ def _trouble(place: Place, now: float) -> str:
 
 
 def _is_wanted(place: Place, blueprint: Blueprint) -> bool:
-    wanted = {"exporter": blueprint.serves_http, "recorder": blueprint.records}
+    wanted = {Role.EXPORTER: blueprint.serves_http, Role.RECORDER: blueprint.records}
     return wanted.get(place.role, True)

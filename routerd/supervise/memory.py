@@ -7,6 +7,7 @@ from typing import Final
 
 from routerd.supervise.allowance import memory_limit, too_little
 from shm.contract.failures import failures
+from shm.contract.roles import Role
 from shm.journal import Journal, journal_of
 from shm.segment import create, segment_prefix
 from shm.stats import COUNTERS
@@ -88,7 +89,7 @@ class SharedMemory:
 
     def journal(self) -> Journal:
         """The supervisor's own."""
-        return journal_of(self._segments.control, self._segments.places, "supervisor")
+        return journal_of(self._segments.control, self._segments.places, Role.SUPERVISOR)
 
     def close(self) -> None:
         """Remove everything."""

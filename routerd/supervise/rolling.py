@@ -19,6 +19,7 @@ from routerd.log.log import NOTICE, event
 from routerd.supervise.child import Place
 from routerd.supervise.stopping import Phase, Stopping, order
 from shm.contract.control import CloseConnections
+from shm.contract.roles import Role
 
 REPLACED = CloseConnections("this worker of the router is replaced; connect again")
 
@@ -81,9 +82,9 @@ class Rolling:
     def _begin(self, place: Place, now: float) -> None:
         event(LOGGER, NOTICE, f"Rolling restart: {place.name} leaves", generation=place.generation)
         self._leaving, self._generation = place, place.generation
-        if place.role == "recorder":
+        if place.role == Role.RECORDER:
             place.end_file(now)
-        elif place.role == "worker":
+        elif place.role == Role.WORKER:
             self._stopping = Stopping(now, self._grace, {place.index})
             self._order(place, Phase.DRAINING)
         else:
@@ -100,12 +101,12 @@ class Rolling:
             place.child.kill("did not exit in time")
             return
         place.dismissed = place.dismissed or phase is Phase.EXITING
-        if place.role == "worker" or phase is Phase.EXITING:
+        if place.role == Role.WORKER or phase is Phase.EXITING:
             place.child.send(order(phase, REPLACED))
-        if place.role == "core":
+        if place.role == Role.CORE:
             self._wake_core()
 
 
 def _has_to_leave(place: Place) -> bool:
     """A worker that is to be removed leaves anyway; the recorder that starts next has the new code."""
-    return place.leaving is None and (place.role != "recorder" or place.child is not None)
+    return place.leaving is None and (place.role != Role.RECORDER or place.child is not None)

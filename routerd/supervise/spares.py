@@ -12,6 +12,7 @@ from routerd.log.log import event
 from routerd.supervise.child import Child, Command, Place
 from routerd.supervise.restart_policy import Life
 from routerd.supervise.watch import STOPPED, process_state
+from shm.contract.roles import Role
 
 SPARES = 2
 FIRST_AFTER = 1.0  # since the router's processes were started: until then the machine has better things to do
@@ -29,7 +30,7 @@ class Spares:
         self._state = state
         self._due = 0.0
         self._needed = False  # somebody has died
-        self.places = [Place("spare", index, []) for index in range(SPARES)]
+        self.places = [Place(Role.SPARE, index, []) for index in range(SPARES)]
 
     def later(self, now: float) -> None:
         """Somebody has been started, or has ended."""

@@ -43,6 +43,7 @@ from routerd.supervise.watch import LOOK_SECONDS, Watch
 from routerd.translate.setup import Blueprint, log_setups
 from shm.contract.control import ChangeReply, ChangeRequest
 from shm.contract.failures import failures
+from shm.contract.roles import Role
 from shm.placement import huge_pages_refused
 from shm.segment import DIRECTORY, SegmentError
 from shm.sweep import sweep
@@ -97,7 +98,7 @@ def _assemble(
 ) -> "Supervisor":
     """Everything a router consists of but its children; `stack` undoes it."""
     router = config.router
-    shut = configure(log_setups(config.logs), "supervisor", starting=True)
+    shut = configure(log_setups(config.logs), Role.SUPERVISOR, starting=True)
     for error in shut:
         event(LOGGER, logging.ERROR, f"{error}; until it can, its lines go to standard error")
     raise_limit()

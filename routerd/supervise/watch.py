@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from routerd.supervise.child import Place
+from shm.contract.roles import Role
 
 LOOK_SECONDS = 1.0  # between two looks; an idle child beats as often
 HUNG_SECONDS = 5.0  # far beyond any turn of a loop, near enough for clients that wait
@@ -66,7 +67,7 @@ class Watch:
             if still < HUNG_SECONDS:
                 continue
             state = self._state(place.child.pid)
-            if place.role != "recorder" or state in STOPPED:
+            if place.role != Role.RECORDER or state in STOPPED:
                 del self._pulses[place.name]
                 place.child.kill(f"hung: its loop has not turned for {still:.0f} s (the process is {state})")
 
@@ -93,9 +94,9 @@ class Watch:
         return pulse.still
 
     def _beat(self, place: Place) -> int:
-        if place.role == "exporter":
+        if place.role == Role.EXPORTER:
             return place.beats
-        if place.role == "recorder":
+        if place.role == Role.RECORDER:
             return self._beats.recorder_heartbeat()
         return self._beats.heartbeat(place.index)
 

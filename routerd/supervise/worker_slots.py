@@ -17,6 +17,7 @@ from routerd.supervise.child import Place
 from routerd.supervise.pinning import repin
 from routerd.supervise.stopping import Phase, Stopping, order
 from shm.contract.control import CloseConnections, WorkerAdded, WorkerGone
+from shm.contract.roles import Role
 
 PAUSE = 0.25  # seconds until a worker begins to leave: whoever asked for it through that one gets an answer
 RECLAIM_SECONDS = 30.0  # the core needs milliseconds; one that needs this long hangs
@@ -46,7 +47,7 @@ class Roster:
         self._emptied = emptied
         self._wake_core = wake_core
         self._former: dict[int, int] = {}  # generation by index of places that are no more
-        self.workers = [Place("worker", i, its) for i, its in enumerate(cpus)]
+        self.workers = [Place(Role.WORKER, i, its) for i, its in enumerate(cpus)]
 
     def want(self, cpus: Sequence[list[int]], grace: float, now: float) -> None:
         """So many workers from now on, each on its CPUs; those that go have ``grace`` seconds to settle."""
@@ -97,7 +98,7 @@ class Roster:
         return min(times, default=None)
 
     def _join(self, index: int, now: float) -> None:
-        place = Place("worker", index, self._cpus[index])
+        place = Place(Role.WORKER, index, self._cpus[index])
         place.generation = self._former.get(index, 0)
         self.workers.append(place)
         event(LOGGER, NOTICE, f"{place.name} is added", workers=len(self.workers))

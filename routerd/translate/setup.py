@@ -41,13 +41,14 @@ from shm.contract.control import (
 )
 from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.contract.management import Management
+from shm.contract.roles import Role
 from shm.contract.routing import NetworkSetup, Routing
 from shm.contract.source_routes import SourceRoutesSetup
 from shm.contract.tables import TableSetup
 from workers.control.message_log import components
 
-FLOW = ("core", "worker", "recorder")  # whom the flow log concerns
-ROUTING = ("core", "worker")  # who has to do with messages
+ROUTING = (Role.CORE, Role.WORKER)  # who has to do with messages
+FLOW = (*ROUTING, Role.RECORDER)  # whom the flow log concerns
 
 SECRET: Final = secrets.token_bytes(16)  # of this life of the router
 
@@ -90,10 +91,10 @@ class Blueprint(msgspec.Struct, frozen=True):
         return len(self.doorbells)
 
     def setup(
-        self, role: str, index: int, generation: int, cpus: list[int], segments: str, workers: int = 0
+        self, role: Role, index: int, generation: int, cpus: list[int], segments: str, workers: int = 0
     ) -> Setup:
         """The first message of a child. A worker knows its own doorbell only; there are ``workers``."""
-        core = role == "core"
+        core, worker = role == Role.CORE, role == Role.WORKER
         return Setup(
             role=role,
             index=index,
@@ -103,9 +104,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             version=self.version,
             workers=workers or self.router.workers,
             room=self.places,
-            doorbells=[
-                fd if core or (role == "worker" and i == index) else -1 for i, fd in enumerate(self.doorbells)
-            ],
+            doorbells=[fd if core or (worker and i == index) else -1 for i, fd in enumerate(self.doorbells)],
             cpus=cpus,
             mode=self.router.mode,
             listeners=self._listeners(role),
@@ -131,7 +130,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             source_routes=self.source_routes if role in ROUTING else SourceRoutesSetup(),
             flow=self.flow if role in FLOW else FlowSetup(),
             tables=list(self.tables) if role in ROUTING else [],
-            secret=SECRET if role == "worker" else b"",
+            secret=SECRET if worker else b"",
             policy=policy_setup(self.policy, self.vhosts),
             sasl_config_dir=self.router.sasl_config_dir or "",
             sasl_config_name=self.router.sasl_config_name,
@@ -142,7 +141,7 @@ class Blueprint(msgspec.Struct, frozen=True):
         sockets = [fd for listener in setup.listeners for fd in listener.fds]
         return sockets + [fd for fd in setup.doorbells if fd >= 0]
 
-    def news(self, role: str, index: int, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
+    def news(self, role: Role, index: int, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
         """What a child set up by `before` must be told now, and the descriptors that go with each message."""
         news: list[tuple[msgspec.Struct, list[int]]] = []
         if self.logs != before.logs:
@@ -152,7 +151,7 @@ class Blueprint(msgspec.Struct, frozen=True):
         if (connectors := self._connectors(role, index)) != before._connectors(role, index):
             news.append((SetConnectors(connectors), []))
         policy = policy_setup(self.policy, self.vhosts)
-        if role not in ("exporter", "recorder") and policy != policy_setup(before.policy, before.vhosts):
+        if role in ROUTING and policy != policy_setup(before.policy, before.vhosts):
             news.append((SetPolicy(policy), []))
         if role in ROUTING and list(self.tables) != list(before.tables):
             news.append((SetTables(list(self.tables)), []))
@@ -160,7 +159,7 @@ class Blueprint(msgspec.Struct, frozen=True):
             news.append((SetSourceRoutes(self.source_routes), []))
         if role in FLOW and self.flow != before.flow:
             news.append((SetFlow(self.flow), []))
-        return news + (self._core_news(before) if role == "core" else [])
+        return news + (self._core_news(before) if role == Role.CORE else [])
 
     def _core_news(self, before: "Blueprint") -> list[tuple[msgspec.Struct, list[int]]]:
         news: list[tuple[msgspec.Struct, list[int]]] = []
@@ -189,18 +188,18 @@ class Blueprint(msgspec.Struct, frozen=True):
     def _link_routes(self) -> list[LinkRouteSetup]:
         return [link_route_setup(route) for route in self.link_routes]
 
-    def _connectors(self, role: str, index: int) -> list[ConnectorSetup]:
+    def _connectors(self, role: Role, index: int) -> list[ConnectorSetup]:
         """A worker's own."""
         return [
             connector_setup(one, self.router.link_capacity, self.profiles)
             for one in self.connecting
-            if role == "worker" and one.worker == index
+            if role == Role.WORKER and one.worker == index
         ]
 
-    def _listeners(self, role: str) -> list[ListenerSetup]:
+    def _listeners(self, role: Role) -> list[ListenerSetup]:
         """Those that speak AMQP are the workers', those that speak HTTP the exporter's, which hands over to
         workers who wants AMQP there."""
-        if role not in ("worker", "exporter"):
+        if role not in (Role.WORKER, Role.EXPORTER):
             return []
         found: list[ListenerSetup] = []
         for one in self.listening:
@@ -208,8 +207,8 @@ class Blueprint(msgspec.Struct, frozen=True):
             service = service_setup(one.listener, self.plugins, self.profiles)
             setup = msgspec.structs.replace(setup, service=service)
             if one.handover is not None:
-                found.append(_handing_over(setup, one.handover, role == "exporter"))
-            elif one.listener.http is (role == "exporter"):
+                found.append(_handing_over(setup, one.handover, role == Role.EXPORTER))
+            elif one.listener.http is (role == Role.EXPORTER):
                 found.append(setup)
         return found
 

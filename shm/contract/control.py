@@ -7,6 +7,7 @@ import msgspec
 from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.contract.management import Management, Splice
 from shm.contract.ockam import OckamSetup
+from shm.contract.roles import Role
 from shm.contract.routing import NetworkSetup, Routing
 from shm.contract.security import PolicySetup, ServiceSetup, TlsSetup
 from shm.contract.source_routes import SourceRoutesSetup
@@ -151,13 +152,12 @@ class LinkRouteSetup(msgspec.Struct, frozen=True):
 class Setup(msgspec.Struct, tag=True, frozen=True):
     """The first packet a child gets: everything it needs to know.
 
-    ``role`` is ``core``, ``worker`` or ``exporter``; ``index`` counts workers from 0 and is the number of
-    places for the core (its arena's number too). ``segments`` is the common prefix of the shared-memory
-    names. ``doorbells`` are the eventfds of all places by index; a worker has only its own, -1 elsewhere.
-    ``workers`` is how many there are, ``room`` how many there may ever be; 0: no more than that.
+    ``index`` counts workers from 0 and is the number of places for the core (its arena's number too).
+    ``segments`` is the common prefix of the shared-memory names. ``doorbells`` are all places' eventfds;
+    a worker has only its own, -1 elsewhere. ``room`` is how many workers there may ever be; 0: ``workers``.
     """
 
-    role: str
+    role: Role
     index: int
     generation: int
     segments: str
