@@ -28,15 +28,15 @@ static int32_t subscription_of(uint32_t entry) { return (int32_t) (entry / 1000)
 /* A message with all of a key; its length. */
 static size_t compose(uint8_t *message, uint32_t entry)
 {
-    uint8_t *p = rmr_put_number(message + 12, "rmr.mt", 6, type_of(entry));
+    uint8_t *p = rmr_put_number(message + RMR_SECTION, "rmr.mt", 6, type_of(entry));
     p = rmr_put_number(p, "rmr.sub-id", 10, subscription_of(entry));
-    p = rmr_put_short(p, 0xa1, "rmr.meid", 8);
-    p = rmr_put_short(p, 0xa1, "ran-0001", 8);
-    p = rmr_put_short(p, 0xa1, "rmr.source", 10);
-    p = rmr_put_short(p, 0xa1, "app:4560", 8);
-    rmr_section(message, SECTION_APPLICATION_PROPERTIES, 0xd1, p, 8);
-    memcpy(p, "\x00\x53\x75\xa0\x40", 5);
-    return (size_t) (p - message) + 5 + 64;
+    p = amqp_put_octets(p, AMQP_STRING8, "rmr.meid", 8);
+    p = amqp_put_octets(p, AMQP_STRING8, "ran-0001", 8);
+    p = amqp_put_octets(p, AMQP_STRING8, "rmr.source", 10);
+    p = amqp_put_octets(p, AMQP_STRING8, "app:4560", 8);
+    rmr_section(message, SECTION_APPLICATION_PROPERTIES, AMQP_MAP32, p, 8);
+    p = amqp_put_head(amqp_put_descriptor(p, SECTION_DATA), AMQP_BINARY8, 64);
+    return (size_t) (p - message) + 64;
 }
 
 static route_table *table(uint32_t entries)

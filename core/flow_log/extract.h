@@ -3,6 +3,7 @@
 #define ROUTERD_CORE_FLOW_DIGEST_H
 
 #include "core/flow_log/flow_log.h"
+#include "shm/amqp.h"
 
 #define TRACEPARENT 55u                /* octets: 00-TRACE-SPAN-FLAGS */
 
@@ -31,41 +32,33 @@ static bool flow_trace(const uint8_t *text, telemetry_more *to)
     return flow_hex(text + 3, to->trace, sizeof to->trace) && flow_hex(text + 36, to->span, sizeof to->span);
 }
 
-/* An address of another type than 0, as `TYPE#NAME`: a list of the type, an octet, and the name, octets. */
-static uint32_t flow_typed(const uint8_t *list, uint32_t size, uint8_t *to)
+/* An address, as text or `TYPE#NAME`: a string or symbol, or a list of the type, 0 to 255, and the name, octets.  Its length; -1: it is none. */
+static int64_t flow_address(amqp_value address, uint8_t *to)
 {
-    uint32_t front = *list == 0xc0 ? 3 : 9, head;
-    if (size < front + 2 || list[front] != 0x50) return 0;
-    const uint8_t *name = list + front + 2;
-    uint32_t left = size - front - 2;
-    if (left < 2 || (*name != 0xa0 && *name != 0xb0)) return 0;
-    head = *name == 0xa0 ? 2 : 5;
-    if (left < head) return 0;
-    uint32_t digits = (uint32_t) snprintf((char *) to, 5, "%u#", list[front + 1]);
-    memcpy(to + digits, name + head, left - head);
-    return digits + left - head;
+    amqp_octets text = amqp_text(address);
+    amqp_cursor pair;
+    uint32_t count, digits = 0;
+    int64_t type;
+    if (!text.at) {
+        if (!amqp_list(address, &pair, &count) || count != 2) return -1;
+        amqp_value kind = amqp_next(&pair), name = amqp_next(&pair);
+        if (!name.at || !amqp_integer(kind, &type) || type < 0 || type > 255 || !(text = amqp_binary(name)).at) return -1;
+        digits = (uint32_t) snprintf((char *) to, 5, "%u#", (unsigned) type);
+    }
+    memcpy(to + digits, text.at, text.size);
+    return digits + text.size;
 }
 
 /* The addresses of a list, as `A=>2#B`; what follows one that makes no sense is left out. */
-static uint32_t flow_addresses(const uint8_t *p, const uint8_t *end, uint8_t *to)
+static uint32_t flow_addresses(amqp_cursor *items, uint8_t *to)
 {
     uint8_t *start = to;
-    while (end - p >= 2) {
-        uint32_t head = *p == 0xa1 || *p == 0xc0 ? 2 : *p == 0xb1 || *p == 0xd0 ? 5 : 0;
-        if (!head || (uint32_t) (end - p) < head) break;
-        uint32_t size = head == 2 ? p[1] : (uint32_t) p[1] << 24 | (uint32_t) p[2] << 16 | (uint32_t) p[3] << 8 | p[4];
-        if (size > (uint32_t) (end - p) - head) break;
-        uint8_t *before = to;
-        if (to != start) { *to++ = '='; *to++ = '>'; }
-        if (*p == 0xa1 || *p == 0xb1) {
-            memcpy(to, p + head, size);
-            to += size;
-        } else {
-            uint32_t length = flow_typed(p, head + size, to);
-            if (!length) { to = before; break; }
-            to += length;
-        }
-        p += head + size;
+    for (amqp_value address; (address = amqp_next(items)).at;) {
+        uint32_t arrow = to == start ? 0 : 2;
+        int64_t length = flow_address(address, to + arrow);
+        if (length < 0) break;
+        if (arrow) memcpy(to, "=>", arrow);
+        to += arrow + length;
     }
     return (uint32_t) (to - start);
 }
@@ -75,13 +68,16 @@ static uint32_t flow_route(core_router *c, core_flow *f, const core_in *in, uint
 {
     const arena_view *v = &c->arena[in->arena];
     uint8_t list[FLOW_PATH], text[FLOW_PATH + 1];          /* no address is longer than its encoding; what ends the digits of a type */
-    if (!offset || !content_copy(v, in->block, offset, list, 3, CONTENT_HOPS)) return 0;
-    uint32_t front = *list == 0xc0 ? 3 : *list == 0xd0 ? 9 : 0, size;
-    if (!front || !content_copy(v, in->block, offset, list, front, CONTENT_HOPS)) return 0;
-    size = front == 3 ? 2u + list[1] : 5u + ((uint32_t) list[1] << 24 | (uint32_t) list[2] << 16 | (uint32_t) list[3] << 8 | list[4]);
-    if (size < front || size > sizeof list || !content_copy(v, in->block, offset, list, size, CONTENT_HOPS)) return 0;
-    size = flow_addresses(list + front, list + size, text);
-    return size ? flow_name(f, text, size) : 0;
+    amqp_cursor items;
+    uint32_t count;
+    if (!offset || !content_copy(v, in->block, offset, list, 1, CONTENT_HOPS) || !amqp_is_list(*list) || *list == AMQP_LIST0) return 0;
+    uint32_t head = amqp_head(*list);
+    if (!content_copy(v, in->block, offset, list, head, CONTENT_HOPS)) return 0;
+    size_t size = amqp_size(list, list + head, 0);
+    if (size > sizeof list || !content_copy(v, in->block, offset, list, (uint32_t) size, CONTENT_HOPS)) return 0;
+    if (!amqp_list((amqp_value) { list, size }, &items, &count)) return 0;
+    uint32_t length = flow_addresses(&items, text);
+    return length ? flow_name(f, text, length) : 0;
 }
 
 __attribute__((noinline)) static void flow_digest(core_router *c, core_flow *f, const core_in *in, core_note *note)

@@ -213,11 +213,11 @@ __attribute__((noinline)) static void flow_path(core_router *c, core_flow *f, co
     note->of.path = 0;
     note->of.hops = content->trace_count < 255 ? (uint8_t) content->trace_count : 255;
     if (size > FLOW_PATH || !content_copy(&c->arena[in->arena], in->block, content->trace, bytes, size, CONTENT_HOPS)) return;
-    const uint8_t *text;
-    for (uint32_t at = 0, n; past_string(bytes, size, &at, &text, &n);) {
-        if (n > 2 && text[0] == '0' && text[1] == '/') text += 2, n -= 2;     /* the area */
-        memcpy(path + length, text, n);        /* each is shorter than what stands in `bytes`, its head included */
-        length += n;
+    amqp_cursor entries = {bytes, bytes + size};
+    for (amqp_octets id; (id = amqp_string(amqp_next(&entries))).at;) {
+        if (id.size > 2 && id.at[0] == '0' && id.at[1] == '/') id.at += 2, id.size -= 2;      /* the area */
+        memcpy(path + length, id.at, id.size); /* each is shorter than what stands in `bytes`, its head included */
+        length += id.size;
         path[length++] = '>';
     }
     memcpy(path + length, f->id, f->id_length);

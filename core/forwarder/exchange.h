@@ -13,6 +13,7 @@
 #include "core/forwarder/text.h"
 
 #define EXCHANGE_NONE UINT32_MAX
+#define EXCHANGE_PEEK 10u              /* octets of a descriptor with a number, or in front of a content */
 #define EXCHANGE_SUBJECT 16384u        /* octets of a subject that are looked at; a longer one matches nothing */
 
 enum exchange_token { TOKEN_ITSELF = 0, TOKEN_ONE = 1, TOKEN_ANY = 2 };
@@ -200,33 +201,13 @@ static bool exchange_match(core_exchange *x, const uint8_t *subject, uint32_t le
 
 /* ---- the subject ---- */
 
-/* Octets of an encoded value behind its constructor's first one, and where its text begins; false: it is none we know. */
-static inline bool exchange_value(const uint8_t *head, uint64_t *skip, uint64_t *size)
-{
-    static const uint8_t fixed[16] = {[5] = 1, [6] = 2, [7] = 4, [8] = 8, [9] = 16};
-    uint8_t code = head[0] >> 4;
-    *skip = 1;
-    *size = fixed[code];
-    if (code >= 4 && code <= 9) return true;
-    if (code == 0xa || code == 0xc || code == 0xe) {
-        *skip = 2;
-        *size = head[1];
-    } else if (code == 0xb || code == 0xd || code == 0xf) {
-        *skip = 5;
-        *size = (uint64_t) head[1] << 24 | (uint64_t) head[2] << 16 | (uint64_t) head[3] << 8 | head[4];
-    } else {
-        return false;
-    }
-    return true;
-}
-
-/* At most 10 octets from `offset` on, zeros behind the end of what there is. */
-static bool exchange_peek(const arena_view *v, uint32_t head, uint64_t offset, uint8_t *bytes)
+/* At most EXCHANGE_PEEK octets from `offset` on, zeros behind the end of what there is. */
+static bool exchange_peek(const arena_view *v, uint32_t head, uint64_t offset, uint8_t bytes[EXCHANGE_PEEK])
 {
     uint64_t length = chain_length(arena_content_of(v, head));
     if (offset >= length) return false;
-    memset(bytes, 0, 10);
-    return content_copy(v, head, offset, bytes, length - offset < 10 ? (uint32_t) (length - offset) : 10, CONTENT_HOPS);
+    memset(bytes, 0, EXCHANGE_PEEK);
+    return content_copy(v, head, offset, bytes, length - offset < EXCHANGE_PEEK ? (uint32_t) (length - offset) : EXCHANGE_PEEK, CONTENT_HOPS);
 }
 
 /* The subject in a message's properties (AMQP 3.2.4: the fourth field), copied; its length, 0: there is none, or too much of
@@ -234,22 +215,24 @@ static bool exchange_peek(const arena_view *v, uint32_t head, uint64_t offset, u
 static uint32_t exchange_subject(const arena_view *v, uint32_t head, uint8_t *subject)
 {
     const arena_content *content = arena_content_of(v, head);
-    uint64_t at = content->properties, skip, size;
-    uint8_t bytes[10];
-    if (content->properties == ARENA_NO_OFFSET || !exchange_peek(v, head, at, bytes) || bytes[0] != 0x00) return 0;
+    uint64_t at = content->properties;
+    uint8_t bytes[EXCHANGE_PEEK];
+    amqp_cursor fields;
+    uint32_t count;
+    if (content->properties == ARENA_NO_OFFSET || !exchange_peek(v, head, at, bytes) || bytes[0] != AMQP_DESCRIBED) return 0;
     at += (uint64_t) (scan_value(bytes) - bytes);
-    if (!exchange_peek(v, head, at, bytes) || (bytes[0] != 0xc0 && bytes[0] != 0xd0)) return 0;
-    bool wide = bytes[0] == 0xd0;
-    uint32_t count = wide ? (uint32_t) bytes[5] << 24 | (uint32_t) bytes[6] << 16 | (uint32_t) bytes[7] << 8 | bytes[8] : bytes[2];
-    if (count < 4) return 0;
-    at += wide ? 9 : 3;
+    if (!exchange_peek(v, head, at, bytes) || !amqp_list((amqp_value) { bytes, EXCHANGE_PEEK }, &fields, &count) || count < 4) return 0;
+    at += (uint64_t) (fields.at - bytes);
     for (int field = 0;; field++) {
-        if (!exchange_peek(v, head, at, bytes) || !exchange_value(bytes, &skip, &size)) return 0;
-        if (field == 3) break;
-        at += skip + size;
+        if (!exchange_peek(v, head, at, bytes)) return 0;
+        size_t size = amqp_size(bytes, bytes + EXCHANGE_PEEK, 0);
+        if (size == AMQP_WRONG) return 0;
+        at += size;
+        if (field < 3) continue;
+        uint64_t length = size - amqp_head(bytes[0]);
+        if (!amqp_is_string(bytes[0]) || length > EXCHANGE_SUBJECT) return 0;
+        return content_copy(v, head, at - length, subject, (uint32_t) length, CONTENT_HOPS) ? (uint32_t) length : 0;
     }
-    if ((bytes[0] != 0xa1 && bytes[0] != 0xb1) || size > EXCHANGE_SUBJECT) return 0;
-    return content_copy(v, head, at + skip, subject, (uint32_t) size, CONTENT_HOPS) ? (uint32_t) size : 0;
 }
 
 #endif

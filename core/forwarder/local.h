@@ -9,6 +9,7 @@
 #define ROUTERD_CORE_LOCAL_H
 
 #include "core/forwarder/forward.h"
+#include "shm/scan.h"
 
 /* The next work for the core itself; content of its own that everybody is done with is freed here.  False: none. */
 static bool local_take(core_router *c, routerd_record *r)
@@ -25,12 +26,10 @@ static bool local_take(core_router *c, routerd_record *r)
 /* Where a message's header ends: annotations for the next router go in there. */
 static inline uint32_t local_header_end(const uint8_t *bytes, uint32_t size)
 {
-    if (size < 4 || bytes[0] != 0 || bytes[1] != 0x53 || bytes[2] != 0x70) return 0;
-    if (bytes[3] == 0x45) return 4;
-    if (bytes[3] == 0xc0 && size >= 5 && size - 5 >= bytes[4]) return 5u + bytes[4];
-    if (bytes[3] != 0xd0 || size < 8) return 0;
-    uint64_t end = 8 + ((uint64_t) bytes[4] << 24 | (uint64_t) bytes[5] << 16 | (uint64_t) bytes[6] << 8 | bytes[7]);
-    return end <= size ? (uint32_t) end : 0;
+    static const uint8_t header[3] = {AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_HEADER};
+    if (size < sizeof header || memcmp(bytes, header, sizeof header)) return 0;
+    amqp_value list = amqp_take(bytes + sizeof header, bytes + size, 0);
+    return list.at && amqp_is_list(*list.at) ? (uint32_t) (sizeof header + list.size) : 0;
 }
 
 /* A message of our own, which has no annotations of its own either; ROUTERD_NIL: the arena has no room for it. */

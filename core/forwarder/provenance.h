@@ -7,6 +7,7 @@
 #define ROUTERD_CORE_PAST_H
 
 #include "core/forwarder/arena_read.h"
+#include "shm/amqp.h"
 
 #define PAST_BYTES 16384u              /* of ingress and trace that are looked at: the longest way there can be */
 #define PAST_MEMO 480u                 /* of these, how much a link remembers */
@@ -33,32 +34,13 @@ typedef struct {
 
 static const core_past PAST_NONE = {.known = true};
 
-/* One string of a list, as AMQP encodes it; false: there is none. */
-static inline bool past_string(const uint8_t *bytes, uint32_t size, uint32_t *at, const uint8_t **text, uint32_t *length)
-{
-    if (size - *at < 2) return false;
-    uint32_t head = 2;
-    if (bytes[*at] == 0xa1) {
-        *length = bytes[*at + 1];
-    } else if (bytes[*at] == 0xb1 && size - *at >= 5) {
-        head = 5;
-        *length = (uint32_t) bytes[*at + 1] << 24 | (uint32_t) bytes[*at + 2] << 16 | (uint32_t) bytes[*at + 3] << 8 | bytes[*at + 4];
-    } else {
-        return false;
-    }
-    if (size - *at - head < *length) return false;
-    *text = bytes + *at + head;
-    *at += head + *length;
-    return true;
-}
-
 static void past_parse(const core_network *n, const uint8_t *bytes, uint32_t ingress, uint32_t trace, core_past *past)
 {
     past->origin = ingress ? network_find(n, bytes, ingress) : 0;
     bytes += ingress;
-    const uint8_t *text;
-    for (uint32_t at = 0, length; past_string(bytes, trace, &at, &text, &length);) {
-        int bit = network_find(n, text, length);
+    amqp_cursor entries = {bytes, bytes + trace};
+    for (amqp_octets text; (text = amqp_string(amqp_next(&entries))).at;) {
+        int bit = network_find(n, text.at, text.size);
         if (bit >= 0) mask_set(&past->trace, (uint32_t) bit);
     }
 }

@@ -73,7 +73,7 @@ static enum scan_result keyed_scan(core_router *c, const arena_content *content,
     found.body = content->body - from;
     if (content->message_annotations == from) {
         if (!size || scan_descriptor(c->past, c->past + size, &length) != SECTION_MESSAGE_ANNOTATIONS) return SCAN_BAD;
-        size_t n = scan_size(c->past + length, c->past + size, 0);
+        size_t n = amqp_size(c->past + length, c->past + size, 0);
         if (!n || n > size - length) return all ? SCAN_BAD : SCAN_MORE;
         found.message_annotations = 0;
     }

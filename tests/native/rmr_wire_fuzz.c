@@ -33,12 +33,14 @@ static void fill_text(uint8_t *field, uint32_t size)
 static void check_text(const uint8_t *p, const uint8_t *end)
 {
     while (p < end) {
-        size_t n = scan_size(p, end, 0);
-        CHECK(n && n <= (size_t) (end - p), "no value");
-        uint32_t skip = rmr_key_text(*p), inside = *p == 0xc1 || *p == 0xc0 ? 3 : *p == 0xd1 || *p == 0xd0 ? 9 : 0;
-        CHECK(!skip || utf8_valid(p + skip, n - skip), "a string that is no text");
-        if (inside) check_text(p + inside, p + n);
-        p += n;
+        amqp_value v = amqp_take(p, end, 0);
+        CHECK(v.at, "no value");
+        amqp_octets text = amqp_text(v);
+        amqp_cursor items;
+        uint32_t count;
+        CHECK(!text.at || utf8_valid(text.at, text.size), "a string that is no text");
+        if (amqp_list(v, &items, &count) || amqp_map(v, &items, &count)) check_text(items.at, items.end);
+        p += v.size;
     }
 }
 
@@ -46,7 +48,7 @@ static void check_text(const uint8_t *p, const uint8_t *end)
 static void check_texts(const uint8_t *message, const uint8_t *body)
 {
     while (message < body) {
-        size_t n = scan_size(message + 3, body, 0);
+        size_t n = amqp_size(message + 3, body, 0);
         check_text(message + 3, message + 3 + n);
         message += 3 + n;
     }
@@ -57,18 +59,18 @@ static uint32_t some_frame(uint8_t *at)
 {
     uint32_t own = below(4) ? RMR_HEADER : below(2) ? RMR_HEADER_OLD : RMR_HEADER + below(100), trace = below(2) ? below(60) : 0, d1 = below(6), d2 = below(3) ? 0 : below(20), payload = below(300);
     memset(at, 0, LONGEST);
-    rmr_put32(at + RMR_MT, 100 + below(1000));
-    rmr_put32(at + RMR_PAYLOAD, payload);
-    rmr_put32(at + RMR_VER, 3);
+    be32_put(at + RMR_MT, 100 + below(1000));
+    be32_put(at + RMR_PAYLOAD, payload);
+    be32_put(at + RMR_VER, 3);
     for (uint32_t i = 0; i < RMR_XACT_BYTES + RMR_SID_BYTES; i++) at[RMR_XACT + i] = (uint8_t) below(256);
     fill_text(at + RMR_SOURCE, RMR_SOURCE_BYTES);
     fill_text(at + RMR_MEID, RMR_MEID_BYTES);
     at[RMR_FLAGS] = (uint8_t) (below(2) ? RMR_CALL : 0);
-    rmr_put32(at + RMR_LEN0, own);
-    rmr_put32(at + RMR_LEN1, trace);
-    rmr_put32(at + RMR_LEN2, d1);
-    rmr_put32(at + RMR_LEN3, d2);
-    rmr_put32(at + RMR_SUBID, below(3) ? below(100) : UINT32_MAX);
+    be32_put(at + RMR_LEN0, own);
+    be32_put(at + RMR_LEN1, trace);
+    be32_put(at + RMR_LEN2, d1);
+    be32_put(at + RMR_LEN3, d2);
+    be32_put(at + RMR_SUBID, below(3) ? below(100) : UINT32_MAX);
     uint32_t size = own + trace + d1 + d2 + payload;
     for (uint32_t i = RMR_ADDRESS; i < size; i++) at[i] = (uint8_t) below(256);
     return size;
@@ -95,7 +97,7 @@ static void wrong_lengths(const uint8_t *frame, uint32_t size)
     for (uint32_t at = 0; at < size && at < 216; at += 4) {
         for (uint32_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
             memcpy(damaged, frame, size);
-            rmr_put32(damaged + at, wrong[i]);
+            be32_put(damaged + at, wrong[i]);
             if (at == RMR_PAYLOAD && wrong[i] > size) CHECK(!measure(damaged, size, &parts), "payload of %u in %u", wrong[i], size);
             if (at >= RMR_LEN0 && at <= RMR_LEN3 && wrong[i] > size) CHECK(!measure(damaged, size, &parts), "length %u at %u in %u", wrong[i], at, size);
             measure(damaged, size, &parts);
@@ -109,7 +111,7 @@ static uint32_t message_of(const uint8_t *frame, const rmr_parts *parts, uint8_t
 {
     static const char names[] = "table/$conn/router/17";
     const rmr_address none = { NULL, 0 }, some = { names, sizeof names - 1 };
-    static const uint8_t id[] = { 0xa1, 2, 'i', 'd' };
+    static const uint8_t id[] = { AMQP_STRING8, 2, 'i', 'd' };
     uint8_t call[RMR_CALL_TEXT];
     rmr_wanted want = { .to = below(2) ? some : none, .reply_to = below(2) ? some : none, .conn = below(3) ? none : some };
     rmr_call_put(call, frame);
@@ -157,7 +159,7 @@ static void make(const uint8_t *message, uint32_t size, uint32_t length, bool wh
     enum rmr_made result = rmr_make(copy, size, length, &made);
     if (result == RMR_MADE) {
         CHECK((uint64_t) made.payload + made.payload_length <= length, "the payload lies outside");
-        CHECK(scan_u32(made.head + RMR_PAYLOAD) == made.payload_length, "the payload's length is another one");
+        CHECK(be32(made.head + RMR_PAYLOAD) == made.payload_length, "the payload's length is another one");
         same_by_scan(copy, size, length, &made);
     }
     if (result == RMR_PIECES && size == length && rmr_join(copy, size, &made)) CHECK((uint64_t) made.payload + made.payload_length <= size, "joined too much");
@@ -175,15 +177,15 @@ static void damage(uint8_t *message, uint32_t length)
 {
     uint32_t section = 0;
     for (uint32_t n = below(4), next; n; n--, section = next) {
-        next = section + 8 + scan_u32(message + section + 4);
-        if (message[section + 3] == 0xb0 || next + 12 > length) break;
+        next = section + 8 + be32(message + section + 4);
+        if (message[section + 3] == AMQP_BINARY32 || next + 12 > length) break;
     }
-    uint8_t *items = message + section + 12;
+    uint8_t *items = message + section + RMR_SECTION;
     switch (below(6)) {
     case 0: message[section + below(12)] ^= (uint8_t) (1u << below(8)); return;
     case 1: message[section + 11] = (uint8_t) below(12); return;
     case 2: if (section + 60 < length) memcpy(items + 42, items, 9); return;                       /* rmr.mt */
-    case 3: if (section + 60 < length) memcpy(items + 13, "\xa1\x0armr.sub-ie", 12); return;
+    case 3: if (section + 60 < length) amqp_put_octets(items + 13, AMQP_STRING8, "rmr.sub-ie", 10); return;
     default: message[below(length)] = (uint8_t) below(256);
     }
 }
@@ -212,24 +214,37 @@ static void questions(void)
     uint8_t key[SIPHASH_KEY], message[256], number = (uint8_t) below(256);
     rmr_parts parts;
     for (uint32_t i = 0; i < sizeof key; i++) key[i] = (uint8_t) below(256);
-    uint8_t *p = message + 12;
-    *p++ = 0x53; *p++ = number;                                 /* message-id: smallulong */
-    *p++ = 0x40; *p++ = 0x40; *p++ = 0x40;
-    p = rmr_put_short(p, 0xa1, text, sizeof text - 1);
-    rmr_section(message, SECTION_PROPERTIES, 0xd0, p, 5);
+    uint8_t *p = amqp_put(message + RMR_SECTION, AMQP_SMALLULONG, number);      /* message-id */
+    for (int i = 0; i < 3; i++) p = amqp_put(p, AMQP_NULL, 0);
+    p = amqp_put_octets(p, AMQP_STRING8, text, sizeof text - 1);
+    rmr_section(message, SECTION_PROPERTIES, AMQP_LIST32, p, 5);
     uint8_t *section = p;
-    p = rmr_put_number(section + 12, "rmr.mt", 6, 1000);
-    rmr_section(section, SECTION_APPLICATION_PROPERTIES, 0xd1, p, 2);
+    p = rmr_put_number(section + RMR_SECTION, "rmr.mt", 6, 1000);
+    rmr_section(section, SECTION_APPLICATION_PROPERTIES, AMQP_MAP32, p, 2);
     uint32_t size = (uint32_t) (p - message);
     CHECK(rmr_make(message, size, size, &made) == RMR_MADE && made.asks, "no question");
-    uint32_t trace = scan_u32(made.head + RMR_LEN1);
+    uint32_t trace = be32(made.head + RMR_LEN1);
     rmr_ask_sign(key, made.head + RMR_HEADER, trace);
     CHECK(rmr_measure(made.head, made.head_length, &parts) && parts.head == made.head_length, "the head is not what it says");
     rmr_asked asked = rmr_ask_answered(key, made.head);
     CHECK(asked.length == sizeof text - 1 && !memcmp(asked.text, text, asked.length), "another reply-to");
-    CHECK(asked.id_length == 2 && asked.id[0] == 0x53 && asked.id[1] == number, "another id");
+    CHECK(asked.id_length == 2 && asked.id[0] == AMQP_SMALLULONG && asked.id[1] == number, "another id");
     made.head[RMR_HEADER + below(trace)] ^= (uint8_t) (1 + below(255));
     CHECK(!rmr_ask_answered(key, made.head).length, "a forged question is answered");
+}
+
+/* A client's answer to a blocking call, whose correlation-id stands there in either form: it has the transaction of the call. */
+static void answers(const uint8_t *frame)
+{
+    static rmr_frame made;
+    uint8_t call[RMR_CALL_TEXT], message[512], *p = message + RMR_SECTION;
+    rmr_call_put(call, frame);
+    for (int i = 0; i < 5; i++) p = amqp_put(p, AMQP_NULL, 0);
+    p = amqp_put_octets(p, below(2) ? AMQP_STRING8 : AMQP_STRING32, call, RMR_CALL_TEXT);
+    rmr_section(message, SECTION_PROPERTIES, AMQP_LIST32, p, 6);
+    uint32_t size = (uint32_t) (p - message);
+    CHECK(rmr_make(message, size, size, &made) == RMR_MADE, "an answer without a type makes no frame");
+    CHECK(!memcmp(made.head + RMR_XACT, frame + RMR_XACT, RMR_XACT_BYTES) && !memcmp(made.head + RMR_MT, frame + RMR_MT, 4), "another call");
 }
 
 int main(int argc, char **argv)
@@ -247,6 +262,7 @@ int main(int argc, char **argv)
         CHECK(measure(frame, size, &parts) && parts.head + parts.payload == size, "a frame in order");
         if (!below(20)) wrong_lengths(frame, size);
         uint32_t length = message_of(frame, &parts, message);
+        answers(frame);
         for (uint32_t cut = below(20); cut <= length; cut += 1 + below(20)) make(message, cut, length, true, frame, &parts);
         make(message, length, length, true, frame, &parts);
         for (uint32_t n = 1 + below(3); n; n--) damage(message, length);

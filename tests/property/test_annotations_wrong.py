@@ -140,9 +140,9 @@ def test_annotations_longer_than_a_mebibyte(hop: Hop) -> None:
 
 def test_a_phase_that_is_none_is_no_phase(hop: Hop) -> None:
     """Whole numbers of all types from 0 to 9; else the message goes on without."""
-    seven = ("5407", "5507", "5207", "5307", "5007", "7100000007", "800000000000000007")
+    seven = ("5407", "5507", "5207", "5307", "5007", "600007", "610007", "7100000007", "800000000000000007")
     values = dict.fromkeys(seven, 7)
-    values |= {"43": 0, "540a": 0, "54ff": 0, "7100000107": 0, "a10137": 0, "5607": 0, "41": 0, "600007": 0}
+    values |= {"43": 0, "540a": 0, "54ff": 0, "7100000107": 0, "a10137": 0, "5607": 0, "41": 0}
     for value, phase in values.items():
         hop(router_map(key("phase") + value, 2), (MAP,))
         assert hop.passed.phase == phase, value

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net
-from proton import Message, symbol
+from proton import Message, int32, symbol
 from running import Configuration, RunningRouter, until
 
 from pipeline.survey import survey
@@ -170,6 +170,12 @@ def test_all_planes_fill_their_columns(logged: Logged) -> None:
     passed(logged, routed, None, "flow.end")
     (row,) = logged.has("flow.end", 1)
     assert (row["onward_route"], row["return_route"]) == ("flow.end", "F=>me")
+
+    as_text, as_list = [symbol("me"), "you"], ["A", [int32(7), b"B"]]
+    routed.annotations = {symbol("x-opt-route.onward"): as_list, symbol("x-opt-route.return"): as_text}
+    passed(logged, routed, "flow.passed", "flow.passed")
+    (row,) = logged.has("flow.passed", 1)
+    assert (row["onward_route"], row["return_route"]) == ("A=>7#B", "me=>you")
 
 
 def test_a_killed_recorder_costs_nothing(logged: Logged) -> None:

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "shm/amqp.h"
 #include "shm/content.h"
 
 #define ANNOTATIONS_ID_MAX 255u            /* bytes of a router's id, `area/id`: what str8 holds */
@@ -29,7 +30,7 @@
 #define ANNOTATIONS_STREAMING 1u           /* the bit of a section's flags */
 #define ANNOTATIONS_PHASE_BYTES 9u         /* of a section's symbol that says the phase */
 
-static const char annotations_section_phase[] = "\xa3\x07phase=";     /* and a digit */
+static const uint8_t annotations_section_phase[] = { AMQP_SYMBOL8, 7, 'p', 'h', 'a', 's', 'e', '=' };      /* and a digit */
 
 enum annotations_key { KEY_USER, KEY_PHASE, KEY_STREAM, KEY_TO, KEY_INGRESS, KEY_TRACE, KEY_CLASS, KEY_PADDING };
 

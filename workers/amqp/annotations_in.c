@@ -16,54 +16,50 @@
 
 static const char annotations_invalid[] = "amqp:invalid-field", annotations_refused[] = "amqp:not-allowed";
 
-typedef struct { const uint8_t *at; size_t size; } annotations_value;
-
 /* A string: the place of its text, or `at` NULL when it is none.  What is no UTF-8 is none: we write it again as a string. */
-static inline annotations_value annotations_text(const uint8_t *p, size_t size)
+static inline amqp_octets annotations_text(amqp_value v)
 {
-    size_t head = *p == 0xa1 ? 2 : *p == 0xb1 ? 5 : 0;
-    if (!head || !utf8_valid(p + head, size - head)) return (annotations_value) { NULL, 0 };
-    return (annotations_value) { p + head, size - head };
+    amqp_octets text = amqp_string(v);
+    return text.at && utf8_valid(text.at, text.size) ? text : (amqp_octets) { NULL, 0 };
 }
 
-static inline const char *annotations_ingress(arena_content *c, const uint8_t *start, const uint8_t *p, size_t size)
+static inline const char *annotations_ingress(arena_content *c, const uint8_t *start, amqp_value v)
 {
-    annotations_value id = annotations_text(p, size);
+    amqp_octets id = annotations_text(v);
     if (!id.at) return "the ingress router is no string";
     if (id.size > ANNOTATIONS_ID_MAX) return "the ingress router's id is longer than 255 octets";
     c->ingress = (uint32_t) (id.at - start);
-    c->ingress_length = (uint32_t) id.size;
+    c->ingress_length = id.size;
     return NULL;
 }
 
-static inline const char *annotations_to(arena_content *c, const uint8_t *start, const uint8_t *p, size_t size, scan_found *found)
+static inline const char *annotations_to(arena_content *c, const uint8_t *start, amqp_value v, scan_found *found)
 {
-    annotations_value to = annotations_text(p, size);
+    amqp_octets to = annotations_text(v);
     if (!to.at) return "the to-override is no string";
     if (to.size > ANNOTATIONS_TO_MAX) return "the to-override is longer than 4096 octets";
     if (!to.size) return NULL;
     found->to = (uint32_t) (to.at - start);
-    found->to_length = (uint32_t) to.size;
+    found->to_length = to.size;
     c->routed |= ROUTED_OVERRIDE;
     return NULL;
 }
 
-static inline const char *annotations_trace(arena_content *c, const uint8_t *start, const uint8_t *p, size_t size)
+static inline const char *annotations_trace(arena_content *c, const uint8_t *start, amqp_value v)
 {
-    scan_cursor entries;
+    amqp_cursor entries;
     uint32_t count;
-    if (!scan_list(p, size, &entries, &count)) return "the trace is no list";
+    if (!amqp_list(v, &entries, &count)) return "the trace is no list";
     if (count > ANNOTATIONS_TRACE_MAX) return "the trace has more than 1024 entries";
     if (entries.end - entries.at > (ptrdiff_t) ANNOTATIONS_TRACE_BYTES) return "the trace is longer than 32 KiB";
     c->trace = (uint32_t) (entries.at - start);
     c->trace_length = (uint32_t) (entries.end - entries.at);
     c->trace_count = count;
     for (uint32_t i = 0; i < count; i++) {
-        size_t n;
-        const uint8_t *entry = scan_field(&entries, &n);
-        if (!entry) return "the trace is cut short";
-        annotations_value id = annotations_text(entry, n);
-        if (!id.at || (*entry != 0xa1 && c->annotations == ANNOTATIONS_SECTION)) return "the trace has an entry that is no string, or no short one";
+        amqp_value entry = amqp_next(&entries);
+        if (!entry.at) return "the trace is cut short";
+        amqp_octets id = annotations_text(entry);
+        if (!id.at || (*entry.at != AMQP_STRING8 && c->annotations == ANNOTATIONS_SECTION)) return "the trace has an entry that is no string, or no short one";
         if (id.size > ANNOTATIONS_ID_MAX) return "the trace has a router id longer than 255 octets";
     }
     return entries.at == entries.end ? NULL : "the trace is longer than its count says";
@@ -72,19 +68,16 @@ static inline const char *annotations_trace(arena_content *c, const uint8_t *sta
 /* ---- sections ---- */
 
 /* The flags: an ubyte in our own form, any uint in the other. */
-static inline bool annotations_flags(arena_content *c, const uint8_t *p, enum content_annotations form)
+static inline bool annotations_flags(arena_content *c, amqp_value v, enum content_annotations form)
 {
-    if (form == ANNOTATIONS_SECTION) {
-        c->section_flags = p[1];
-        return *p == 0x50;
-    }
-    if (*p == 0x70) c->section_flags = scan_u32(p + 1);
-    else c->section_flags = *p == 0x52 ? p[1] : 0;
-    return *p == 0x70 || *p == 0x52 || *p == 0x43;
+    if (form != ANNOTATIONS_SECTION) return amqp_uint(v, &c->section_flags);
+    if (*v.at != AMQP_UBYTE) return false;
+    c->section_flags = v.at[1];
+    return true;
 }
 
 /* The phase of the address, which the form has no field for: behind its fields, where others pass on what they do not know. */
-static inline bool annotations_section_says(arena_content *c, scan_cursor *fields)
+static inline bool annotations_section_says(arena_content *c, amqp_cursor *fields)
 {
     const uint8_t *p = fields->at, last = ANNOTATIONS_PHASE_BYTES - 1;
     if (fields->end - p < (ptrdiff_t) ANNOTATIONS_PHASE_BYTES || memcmp(p, annotations_section_phase, last)) return false;
@@ -96,46 +89,41 @@ static inline bool annotations_section_says(arena_content *c, scan_cursor *field
 
 static inline const char *annotations_section(arena_content *c, const uint8_t *start, scan_found *found)
 {
-    const uint8_t *p = scan_value(start), *field[4];
-    size_t size[4];
+    const uint8_t *p = scan_value(start);
+    amqp_value field[4];
     const char *why;
-    scan_cursor fields;
+    amqp_cursor fields;
     uint32_t count;
-    if (!scan_list(p, found->section_end - (size_t) (p - start), &fields, &count)) return "the router annotations are cut short";
+    if (!amqp_list((amqp_value) { p, found->section_end - (size_t) (p - start) }, &fields, &count)) return "the router annotations are cut short";
     if (count < 4) return "the router annotations have fewer than four fields";
-    for (uint32_t i = 0; i < 4; i++) if (!(field[i] = scan_field(&fields, &size[i]))) return "the router annotations are cut short";
+    for (uint32_t i = 0; i < 4; i++) if (!(field[i] = amqp_next(&fields)).at) return "the router annotations are cut short";
     if (found->section == ANNOTATIONS_SECTION && count > 4 && annotations_section_says(c, &fields)) count--;
     c->tail = (uint32_t) (fields.at - start);
     c->tail_length = (uint32_t) (fields.end - fields.at);
     c->tail_count = count - 4;
-    for (uint32_t i = 4; i < count; i++) {
-        size_t n;
-        if (!scan_field(&fields, &n)) return "the router annotations are cut short";
-    }
+    for (uint32_t i = 4; i < count; i++) if (!amqp_next(&fields).at) return "the router annotations are cut short";
     if (fields.at != fields.end) return "the router annotations are longer than their count says";
-    if (size[0] < 2 && *field[0] != 0x43) return "the router annotations' flags are of a wrong type";
     if (!annotations_flags(c, field[0], (enum content_annotations) found->section)) return "the router annotations' flags are of a wrong type";
-    if (*field[1] != 0x40 && (why = annotations_to(c, start, field[1], size[1], found))) return why;
-    if (*field[2] != 0x40 && (why = annotations_ingress(c, start, field[2], size[2]))) return why;
+    if (*field[1].at != AMQP_NULL && (why = annotations_to(c, start, field[1], found))) return why;
+    if (*field[2].at != AMQP_NULL && (why = annotations_ingress(c, start, field[2]))) return why;
     if (c->section_flags & ANNOTATIONS_STREAMING) c->routed |= ROUTED_STREAM;
     c->annotations = found->section;
-    return annotations_trace(c, start, field[3], size[3]);
+    return annotations_trace(c, start, field[3]);
 }
 
 /* ---- the map ---- */
 
 typedef struct { enum annotations_key key; uint8_t *at; size_t key_size, size; } annotations_entry;   /* size: of key and value */
 
-static inline enum annotations_key annotations_key_of(const uint8_t *p, size_t size)
+static inline enum annotations_key annotations_key_of(amqp_value v)
 {
     static const struct { uint8_t length; char text[9]; enum annotations_key key; } known[] = {
         { 14, "phase", KEY_PHASE }, { 15, "stream", KEY_STREAM }, { 11, "to", KEY_TO }, { 16, "ingress", KEY_INGRESS },
         { 14, "trace", KEY_TRACE }, { 14, "class", KEY_CLASS }, { 9, "", KEY_PADDING } };
-    size_t head = *p == 0xa3 ? 2 : *p == 0xb3 ? 5 : size;
-    if (size - head < 9 || size - head > 16 || memcmp(p + head, "x-opt-qd.", 9)) return KEY_USER;
-    size_t length = size - head;
+    amqp_octets name = amqp_symbol(v);
+    if (name.size < 9 || name.size > 16 || memcmp(name.at, "x-opt-qd.", 9)) return KEY_USER;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].length == length && !memcmp(p + head + 9, known[i].text, length - 9)) return known[i].key;
+        if (known[i].length == name.size && !memcmp(name.at + 9, known[i].text, name.size - 9)) return known[i].key;
     return KEY_USER;
 }
 
@@ -163,24 +151,21 @@ static inline void annotations_sort(annotations_entry *entry, uint32_t count, ui
 }
 
 /* A phase is a whole number of any type from 0 to 9; what is none is no phase. */
-static inline uint8_t annotations_phase(const uint8_t *value, size_t size)
+static inline uint8_t annotations_phase(amqp_value v)
 {
-    static const uint8_t zeros[7];
-    uint8_t family = *value >> 4, last = value[size - 1];
-    bool whole = *value <= 0x81 && (family == 5 || ((family == 7 || family == 8) && (*value & 15) <= 1)) && *value != 0x56;
-    return whole && last <= 9 && !memcmp(value + 1, zeros, size - 2) ? last : 0;
+    int64_t n;
+    return amqp_integer(v, &n) && n >= 0 && n <= 9 ? (uint8_t) n : 0;
 }
 
 static inline const char *annotations_heed(arena_content *c, const uint8_t *start, const annotations_entry *e, scan_found *found)
 {
-    const uint8_t *value = e->at + e->key_size;
-    size_t size = e->size - e->key_size;
+    amqp_value value = { e->at + e->key_size, e->size - e->key_size };
     switch (e->key) {
-    case KEY_PHASE: c->phase = annotations_phase(value, size); return NULL;
+    case KEY_PHASE: c->phase = annotations_phase(value); return NULL;
     case KEY_STREAM: c->routed |= ROUTED_STREAM; return NULL;              /* that it is there is what counts */
-    case KEY_TO: return annotations_to(c, start, value, size, found);
-    case KEY_INGRESS: return annotations_ingress(c, start, value, size);
-    case KEY_TRACE: return annotations_trace(c, start, value, size);
+    case KEY_TO: return annotations_to(c, start, value, found);
+    case KEY_INGRESS: return annotations_ingress(c, start, value);
+    case KEY_TRACE: return annotations_trace(c, start, value);
     default: return NULL;
     }
 }
@@ -193,26 +178,25 @@ static inline const char *annotations_map(arena_content *c, uint8_t *start, scan
     annotations_entry entry[ANNOTATIONS_KEYS];
     uint32_t ours = 0, seen = 0, user_bytes = 0;
     bool mixed = false;
-    bool wide = *p == 0xd1;
-    if (end - p < (wide ? 9 : 3)) return "message-annotations are cut short";
-    uint32_t count = wide ? scan_u32(p + 5) : p[2];
+    amqp_cursor items;
+    uint32_t count;
+    if (!amqp_map((amqp_value) { p, (size_t) (end - p) }, &items, &count)) return "message-annotations are cut short";
     if (count % 2) return "message-annotations have an odd number of items";
-    scan_cursor items = { p + (wide ? 9 : 3), end };
     c->user_from = (uint32_t) (items.at - start);
     for (uint32_t i = 0; i < count; i += 2) {
-        size_t key_size, size;
-        const uint8_t *key = scan_field(&items, &key_size);
-        if (!key || !scan_field(&items, &size)) return "message-annotations are cut short";
-        enum annotations_key what = annotations_key_of(key, key_size);
+        amqp_value key = amqp_next(&items);
+        size_t size = amqp_next(&items).size;
+        if (!size) return "message-annotations are cut short";
+        enum annotations_key what = annotations_key_of(key);
         if (what == KEY_USER) {
-            user_bytes += (uint32_t) (key_size + size);
+            user_bytes += (uint32_t) (key.size + size);
             c->user_count += 2;
             mixed |= ours > 0;
             continue;
         }
         if (seen & 1u << what) return "message-annotations have a router key twice";
         seen |= 1u << what;
-        entry[ours++] = (annotations_entry) { what, start + (key - start), key_size, key_size + size };
+        entry[ours++] = (annotations_entry) { what, start + (key.at - start), key.size, key.size + size };
     }
     if (items.at != end) return "message-annotations are longer than their count says";
     c->user_to = c->user_from + user_bytes;

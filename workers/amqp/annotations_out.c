@@ -31,18 +31,14 @@ typedef struct {                           /* what of it is written, and how lon
 /* A trace that came with long strings, where only short ones may stand: the entries anew, in place. */
 static inline uint32_t trace_narrow(annotations_writer *w, uint8_t *trace)
 {
-    scan_cursor entries = { trace, trace + w->content.trace_length };
+    amqp_cursor entries = { trace, trace + w->content.trace_length };
     uint8_t *to = trace;
     for (uint32_t i = 0; i < w->content.trace_count; i++) {
-        size_t n;
-        const uint8_t *entry = scan_field(&entries, &n);
-        size_t head = !entry ? 0 : *entry == 0xa1 ? 2 : *entry == 0xb1 ? 5 : 0;
-        if (!head || n - head > ANNOTATIONS_ID_MAX) { w->broken = true; return 0; }
-        uint8_t length = (uint8_t) (n - head);
-        memmove(to + 2, entry + head, length);             /* `to` is never ahead of `entry` */
-        *to = 0xa1;
-        to[1] = length;
-        to += 2 + length;
+        amqp_value entry = amqp_next(&entries);
+        amqp_octets id = amqp_string(entry);
+        if (!id.at || id.size > ANNOTATIONS_ID_MAX) { w->broken = true; return 0; }
+        memmove(to + 2, id.at, id.size);                   /* `to` is never ahead of `entry` */
+        to = amqp_put_head(to, AMQP_STRING8, id.size) + id.size;
     }
     return (uint32_t) (to - trace);
 }
@@ -100,24 +96,24 @@ static inline void put_section(annotations_writer *w, const annotations_wanted *
     const arena_content *c = &w->content;
     bool same = c->annotations == ANNOTATIONS_SECTION, signs = want->self->length;
     uint32_t to = plan->to ? 5 + plan->to_length : 1, ingress = signs ? 2 + plan->ingress_length : 2;
-    uint32_t trace = signs ? compound_size(plan->trace, plan->trace_count) : 1, tail = same ? c->tail_length : 0;
+    uint32_t trace = signs ? amqp_items_size(plan->trace, plan->trace_count) : 1, tail = same ? c->tail_length : 0;
     bool phase = want->phase && want->phase <= 9;
     put_bytes(w, scan_section_ours, SCAN_ROUTERS_DESCRIPTOR);
-    put_compound(w, 0xc0, 2 + to + ingress + trace + (phase ? ANNOTATIONS_PHASE_BYTES : 0) + tail, 4 + phase + (same ? c->tail_count : 0));
-    put_byte(w, 0x50);
-    put_byte(w, (uint8_t) ((same ? c->section_flags : 0) | (want->stream ? ANNOTATIONS_STREAMING : 0)));
-    if (plan->to) { put_byte(w, 0xb1); put_u32(w, plan->to_length); put_override(w, want, plan); }
-    else put_byte(w, 0x40);
+    put_shortest_items_head(w, AMQP_LIST8, 2 + to + ingress + trace + (phase ? ANNOTATIONS_PHASE_BYTES : 0) + tail, 4 + phase + (same ? c->tail_count : 0));
+    put_value(w, AMQP_UBYTE, (same ? c->section_flags : 0) | (want->stream ? ANNOTATIONS_STREAMING : 0));
+    if (plan->to) { put_to(w, amqp_put_head(put_room(w, AMQP_HEAD_MAX), AMQP_STRING32, plan->to_length)); put_override(w, want, plan); }
+    else put_value(w, AMQP_NULL, 0);
     if (signs) {
         put_ingress(w, want, plan);
-        put_compound(w, 0xc0, plan->trace, plan->trace_count);
+        put_shortest_items_head(w, AMQP_LIST8, plan->trace, plan->trace_count);
         put_trace(w, want, plan);
     } else {
-        put_bytes(w, "\xa1\x00\x45", 3);                   /* both are mandatory: no name, no entry */
+        put_string_head(w, 0);                             /* both are mandatory: no name, no entry */
+        put_value(w, AMQP_LIST0, 0);
     }
     if (phase) {
         put_bytes(w, annotations_section_phase, ANNOTATIONS_PHASE_BYTES - 1);
-        put_byte(w, (uint8_t) ('0' + want->phase));
+        put_bytes(w, &(uint8_t) { (uint8_t) ('0' + want->phase) }, 1);
     }
     if (tail) put_range(w, c->tail, tail);
 }
@@ -129,21 +125,20 @@ static inline void put_skupper(annotations_writer *w, const annotations_wanted *
     bool same = c->annotations == ANNOTATIONS_SKUPPER, signs = want->self->length;
     uint32_t flags = (same ? c->section_flags : 0) | (want->stream ? ANNOTATIONS_STREAMING : 0), tail = same ? c->tail_length : 0;
     uint32_t size = flags > 255 ? 5 : flags ? 2 : 1;
-    size += plan->to ? string_size(plan->to_length) : 1;
-    size += signs ? string_size(plan->ingress_length) + 9 + plan->trace : 2;
+    size += plan->to ? amqp_octets_size(plan->to_length) : 1;
+    size += signs ? amqp_octets_size(plan->ingress_length) + 9 + plan->trace : 2;
     put_bytes(w, scan_section_skupper, SCAN_ROUTERS_DESCRIPTOR);
-    put_compound_long(w, 0xc0, size + tail, 4 + (same ? c->tail_count : 0));
-    if (flags > 255) { put_byte(w, 0x70); put_u32(w, flags); }
-    else if (flags) { put_byte(w, 0x52); put_byte(w, (uint8_t) flags); }
-    else put_byte(w, 0x43);
+    put_items_head(w, AMQP_LIST32, size + tail, 4 + (same ? c->tail_count : 0));
+    put_value(w, flags > 255 ? AMQP_UINT : flags ? AMQP_SMALLUINT : AMQP_UINT0, flags);
     if (plan->to) { put_string_head(w, plan->to_length); put_override(w, want, plan); }
-    else put_byte(w, 0x40);
+    else put_value(w, AMQP_NULL, 0);
     if (signs) {
         put_ingress(w, want, plan);
-        put_compound_long(w, 0xc0, plan->trace, plan->trace_count);
+        put_items_head(w, AMQP_LIST32, plan->trace, plan->trace_count);
         put_trace(w, want, plan);
     } else {
-        put_bytes(w, "\x40\x45", 2);
+        put_value(w, AMQP_NULL, 0);
+        put_value(w, AMQP_LIST0, 0);
     }
     if (tail) put_range(w, c->tail, tail);
 }
@@ -152,30 +147,28 @@ static inline void put_skupper(annotations_writer *w, const annotations_wanted *
 
 static inline void put_key(annotations_writer *w, const char *key, uint8_t length)
 {
-    const uint8_t head[2] = { 0xa3, length };
-    put_bytes(w, head, 2);
-    put_bytes(w, key, length);
+    put_to(w, amqp_put_octets(put_room(w, 2u + length), AMQP_SYMBOL8, key, length));
 }
 
 /* How many values the routers' keys and their values are (0: there are none), and how long. */
 static inline uint32_t map_count(const annotations_wanted *want, const annotations_plan *plan, uint32_t *size)
 {
     bool signs = want->self->length;
-    *size = (want->phase ? 16 + 2u : 0) + (want->stream ? 17 + 2u : 0) + (plan->to ? 13 + string_size(plan->to_length) : 0);
-    if (signs) *size += 18 + string_size(plan->ingress_length) + 16 + compound_size(plan->trace, plan->trace_count);
+    *size = (want->phase ? 16 + 2u : 0) + (want->stream ? 17 + 2u : 0) + (plan->to ? 13 + amqp_octets_size(plan->to_length) : 0);
+    if (signs) *size += 18 + amqp_octets_size(plan->ingress_length) + 16 + amqp_items_size(plan->trace, plan->trace_count);
     return 2u * ((want->phase > 0) + want->stream + plan->to + 2u * signs);
 }
 
 static inline void put_keys(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
-    if (want->phase) { put_key(w, "x-opt-qd.phase", 14); put_byte(w, 0x54); put_byte(w, want->phase); }
-    if (want->stream) { put_key(w, "x-opt-qd.stream", 15); put_bytes(w, "\x54\x01", 2); }
+    if (want->phase) { put_key(w, "x-opt-qd.phase", 14); put_value(w, AMQP_SMALLINT, want->phase); }
+    if (want->stream) { put_key(w, "x-opt-qd.stream", 15); put_value(w, AMQP_SMALLINT, 1); }
     if (plan->to) { put_key(w, "x-opt-qd.to", 11); put_string_head(w, plan->to_length); put_override(w, want, plan); }
     if (!want->self->length) return;
     put_key(w, "x-opt-qd.ingress", 16);
     put_ingress(w, want, plan);
     put_key(w, "x-opt-qd.trace", 14);
-    put_compound(w, 0xc0, plan->trace, plan->trace_count);
+    put_shortest_items_head(w, AMQP_LIST8, plan->trace, plan->trace_count);
     put_trace(w, want, plan);
 }
 
@@ -189,8 +182,8 @@ static inline void put_map(annotations_writer *w, const annotations_wanted *want
     bool alone = before == c->section_end && c->annotations_end == w->length;   /* the message is nothing else, and an empty one is none */
     put_range(w, c->section_end, before - c->section_end);
     if (!count && !alone) return;
-    put_bytes(w, "\x00\x53\x72", 3);
-    put_compound(w, 0xc1, users + size, count);
+    put_to(w, amqp_put_descriptor(put_room(w, AMQP_HEAD_MAX), SECTION_MESSAGE_ANNOTATIONS));
+    put_shortest_items_head(w, AMQP_MAP8, users + size, count);
     if (users) put_range(w, c->user_from, users);
     if (keys) put_keys(w, want, plan);
 }

@@ -43,13 +43,14 @@ static inline void put_bytes(annotations_writer *w, const void *bytes, uint32_t 
     w->used += size;
 }
 
-static inline void put_byte(annotations_writer *w, uint8_t byte) { put_bytes(w, &byte, 1); }
-
-static inline void put_u32(annotations_writer *w, uint32_t n)
+/* Where the codec (amqp.h) may write at most `size` octets; put_to tells up to where it has. */
+static inline uint8_t *put_room(annotations_writer *w, uint32_t size)
 {
-    const uint8_t bytes[4] = { (uint8_t) (n >> 24), (uint8_t) (n >> 16), (uint8_t) (n >> 8), (uint8_t) n };
-    put_bytes(w, bytes, 4);
+    if (size > ANNOTATIONS_AT_ONCE - w->used) annotations_flush(w);
+    return w->bytes + w->used;
 }
+
+static inline void put_to(annotations_writer *w, const uint8_t *end) { w->used = (uint32_t) (end - w->bytes); }
 
 /* ---- parts of the message ---- */
 
@@ -109,34 +110,23 @@ static inline void put_address(annotations_writer *w, uint32_t size)
     put_bytes(w, b->data + at, size);
 }
 
-/* ---- AMQP values (part 1, 1.6) ---- */
+/* ---- AMQP values (amqp.h) ---- */
+
+static inline void put_value(annotations_writer *w, uint8_t code, uint64_t bits) { put_to(w, amqp_put(put_room(w, AMQP_HEAD_MAX), code, bits)); }
 
 static inline void put_string_head(annotations_writer *w, uint32_t size)
 {
-    const uint8_t head[2] = { 0xa1, (uint8_t) size };
-    if (size <= 255) { put_bytes(w, head, 2); return; }
-    put_byte(w, 0xb1);
-    put_u32(w, size);
+    put_to(w, amqp_put_shortest_head(put_room(w, AMQP_HEAD_MAX), AMQP_STRING8, size));
 }
 
-static inline uint32_t string_size(uint32_t size) { return size + (size > 255 ? 5 : 2); }
-
-/* Lists (code 0xc0) and maps (0xc1) around `size` bytes: short where that fits, or else long. */
-static inline bool compound_short(uint32_t size, uint32_t count) { return size + 1 <= 255 && count <= 255; }
-static inline uint32_t compound_size(uint32_t size, uint32_t count) { return size + (compound_short(size, count) ? 3 : 9); }
-
-static inline void put_compound_long(annotations_writer *w, uint8_t code, uint32_t size, uint32_t count)
+static inline void put_items_head(annotations_writer *w, uint8_t code, uint32_t size, uint32_t count)
 {
-    put_byte(w, (uint8_t) (code | 0x10));
-    put_u32(w, size + 4);
-    put_u32(w, count);
+    put_to(w, amqp_put_items_head(put_room(w, AMQP_HEAD_MAX), code, size, count));
 }
 
-static inline void put_compound(annotations_writer *w, uint8_t code, uint32_t size, uint32_t count)
+static inline void put_shortest_items_head(annotations_writer *w, uint8_t short_code, uint32_t size, uint32_t count)
 {
-    const uint8_t head[3] = { code, (uint8_t) (size + 1), (uint8_t) count };
-    if (compound_short(size, count)) put_bytes(w, head, 3);
-    else put_compound_long(w, code, size, count);
+    put_to(w, amqp_put_shortest_items_head(put_room(w, AMQP_HEAD_MAX), short_code, size, count));
 }
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "workers/state/engine.h"
 
-enum { SOUND_DEPTH = 32, AMQP_DESCRIBED = 22, AMQP_ARRAY = 23, AMQP_LIST = 24, AMQP_MAP = 25 };
+#define SOUND_DEPTH 32
 
 static inline bool data_level_sound(pn_data_t *d, int depth)
 {
@@ -17,16 +17,16 @@ static inline bool data_level_sound(pn_data_t *d, int depth)
     while (pn_data_next(d)) {
         int type = pn_data_type(d), element = 0;
         size_t claimed, found = 0;
-        if (type < AMQP_DESCRIBED || type > AMQP_MAP) continue;
-        if (type == AMQP_ARRAY) {
+        if (type < PN_DESCRIBED || type > PN_MAP) continue;
+        if (type == PN_ARRAY) {
             claimed = pn_data_get_array(d);
             element = pn_data_get_array_type(d);
-            if (pn_data_is_array_described(d) || element < 1 || element > AMQP_MAP || element == AMQP_DESCRIBED) return false;
-        } else claimed = type == AMQP_DESCRIBED ? 2 : type == AMQP_LIST ? pn_data_get_list(d) : pn_data_get_map(d);
-        if (type == AMQP_MAP && claimed % 2) return false;
+            if (pn_data_is_array_described(d) || element < 1 || element > PN_MAP || element == PN_DESCRIBED) return false;
+        } else claimed = type == PN_DESCRIBED ? 2 : type == PN_LIST ? pn_data_get_list(d) : pn_data_get_map(d);
+        if (type == PN_MAP && claimed % 2) return false;
         if (!pn_data_enter(d)) return false;
         while (pn_data_next(d)) {
-            if (type == AMQP_ARRAY && pn_data_type(d) != element) return false;
+            if (type == PN_ARRAY && pn_data_type(d) != element) return false;
             found++;
         }
         if (found != claimed || !pn_data_exit(d) || !pn_data_enter(d)) return false;

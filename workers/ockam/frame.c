@@ -18,7 +18,7 @@ enum cbor_major { CBOR_UINT = 0, CBOR_BYTES = 2, CBOR_TEXT = 3, CBOR_ARRAY = 4 }
 
 static inline uint32_t ockam_width(uint8_t framing) { return framing == OCKAM_CBOR ? 4 : 2; }
 
-static inline uint32_t ockam_length(uint8_t framing, const uint8_t *p) { return framing == OCKAM_CBOR ? scan_u32(p) : (uint32_t) p[0] << 8 | p[1]; }
+static inline uint32_t ockam_length(uint8_t framing, const uint8_t *p) { return framing == OCKAM_CBOR ? be32(p) : be16(p); }
 
 /* ---- in ---- */
 
@@ -33,18 +33,19 @@ static inline uint64_t cbor_head(route_bare *b, uint8_t major)
     if (low > 27) { b->why = "a value has no definite length"; return 0; }
     uint32_t octets = 1u << (low - 24);
     if (b->end - b->at < (ptrdiff_t) octets) { b->why = "it is cut short"; return 0; }
-    for (uint32_t i = 0; i < octets; i++) n = n << 8 | *b->at++;
+    n = octets == 1 ? *b->at : octets == 2 ? be16(b->at) : octets == 4 ? be32(b->at) : be64(b->at);
+    b->at += octets;
     if (n < (octets == 1 ? 24 : 1ull << 4 * octets)) b->why = "a number is not written in as few octets as it needs (non-minimal)";
     return n;
 }
 
-static inline route_octets cbor_octets(route_bare *b, uint8_t major)
+static inline amqp_octets cbor_octets(route_bare *b, uint8_t major)
 {
     uint64_t n = cbor_head(b, major);
     if (!b->why && n > (uint64_t) (b->end - b->at)) b->why = "it is cut short";
-    if (b->why) return (route_octets) { b->at, 0 };
+    if (b->why) return (amqp_octets) { b->at, 0 };
     b->at += n;
-    return (route_octets) { b->at - n, (uint32_t) n };
+    return (amqp_octets) { b->at - n, (uint32_t) n };
 }
 
 static inline enum route_result cbor_way(route_run *r, route_bare *b, route_way *w, bool onward)
@@ -59,7 +60,7 @@ static inline enum route_result cbor_way(route_run *r, route_bare *b, route_way 
         if (cbor_head(b, CBOR_ARRAY) != 2 && !b->why) b->why = "an address has not 2 elements";
         uint64_t type = cbor_head(b, CBOR_UINT);
         if (!b->why && type > 255) b->why = "an address type is above 255";
-        route_octets name = cbor_octets(b, CBOR_BYTES);
+        amqp_octets name = cbor_octets(b, CBOR_BYTES);
         if (b->why) break;
         if (!name.size) b->why = "an address is empty";
         if (name.size > r->table->limits.address_octets)
@@ -79,11 +80,11 @@ static inline enum route_result cbor_message(route_run *r, route_level *l)
     if (!b.why && elements != 3 && elements != 4) b.why = "a message has 3 or 4 elements";
     if (!b.why && cbor_way(r, &b, &l->onward, true) == ROUTE_REFUSED) return ROUTE_REFUSED;
     if (!b.why && cbor_way(r, &b, &l->returning, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
-    route_octets payload = cbor_octets(&b, CBOR_BYTES);
+    amqp_octets payload = cbor_octets(&b, CBOR_BYTES);
     if (!b.why && elements == 4 && b.at < b.end && *b.at == 0xf6) {
         b.at++;
     } else if (!b.why && elements == 4) {
-        route_octets tracing = cbor_octets(&b, CBOR_TEXT);
+        amqp_octets tracing = cbor_octets(&b, CBOR_TEXT);
         if (!b.why && route_tracing(r, l, tracing, &b.why) == ROUTE_REFUSED) return ROUTE_REFUSED;
     }
     return route_read_to_end(r, l, &b, payload);
@@ -125,7 +126,10 @@ static inline void cbor_put(ockam_out *o, uint8_t major, uint64_t n)
     uint8_t bytes[9];
     uint32_t width = n < 24 ? 0 : n < 1u << 8 ? 1 : n < 1u << 16 ? 2 : n < 1ull << 32 ? 4 : 8;
     bytes[0] = (uint8_t) (major << 5 | (width == 0 ? n : width == 1 ? 24 : width == 2 ? 25 : width == 4 ? 26 : 27));
-    for (uint32_t i = 0; i < width; i++) bytes[1 + i] = (uint8_t) (n >> 8 * (width - 1 - i));
+    if (width == 1) bytes[1] = (uint8_t) n;
+    else if (width == 2) be16_put(bytes + 1, (uint16_t) n);
+    else if (width == 4) be32_put(bytes + 1, (uint32_t) n);
+    else if (width == 8) be64_put(bytes + 1, n);
     ockam_put(o, bytes, 1 + width);
 }
 

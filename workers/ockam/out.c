@@ -21,13 +21,12 @@ static inline const char *ockam_routes(const plain_conn *x, const uint8_t *start
     route_given given = { .seen = 0 };
     route_level *l = &ockam_last.level;
     const route_stop own = { x->name, x->name_length, x->name_type };
-    const uint8_t *at, *end = start + found->annotations_end;
+    amqp_cursor items;
+    uint32_t count;
     if (found->message_annotations == SCAN_ABSENT) return "it has no onward route";
-    at = scan_value(start + found->message_annotations);
-    bool wide = *at == 0xd1;
-    uint32_t count = wide ? scan_u32(at + 5) : at[2];
-    at += wide ? 9 : 3;
-    if (at > end || route_read_map(&ockam_last.run, l, at, (uint32_t) (end - at), count, &given) == ROUTE_REFUSED) return "its annotations make no sense";
+    amqp_value map = scan_whole_value(start, found->message_annotations, found->annotations_end);
+    if (!amqp_map(map, &items, &count) || route_read_map(&ockam_last.run, l, items.at, (uint32_t) (items.end - items.at), count, &given) == ROUTE_REFUSED)
+        return "its annotations make no sense";
     if (!given.onward || !l->onward.count) return "it has no onward route";
     if (!route_same(way_first(&l->onward), &own)) return "its onward route does not begin with the address of this connection";
     way_pop(&l->onward);
@@ -47,11 +46,10 @@ static inline const char *ockam_body(const uint8_t *start, uint32_t from, size_t
     const uint8_t *value = at + 3;
     uint32_t descriptor = 0;
     if (scan_descriptor(at, end, &descriptor)) value = at + descriptor;
-    uint32_t head = end - value < 2 ? 0 : *value == 0xa0 ? 2 : *value == 0xb0 ? 5 : 0;
-    uint64_t data = head && end - value >= (ptrdiff_t) head ? head == 2 ? value[1] : scan_u32(value + 1) : UINT64_MAX;
-    if (data != UINT64_MAX && (uint64_t) (value + head - start) + data == length) {
-        f->payload = (uint32_t) (value + head - start);
-        f->payload_length = (uint32_t) data;
+    size_t data = value < end && amqp_is_binary(*value) ? amqp_size(value, end, 0) : 0;
+    if (data && (uint64_t) (value - start) + data == length) {
+        f->payload = (uint32_t) (value - start) + amqp_head(*value);
+        f->payload_length = (uint32_t) data - amqp_head(*value);
         return NULL;
     }
     if (!whole) { *pieces = true; return NULL; }

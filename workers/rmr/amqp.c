@@ -31,39 +31,24 @@ typedef struct {                       /* what the message is to say beside its 
     uint32_t id_length;                /* 0: none */
 } rmr_wanted;
 
-static inline uint8_t *rmr_put_long(uint8_t *p, uint8_t code, const void *bytes, uint32_t size)
-{
-    *p = code;
-    rmr_put32(p + 1, size);
-    if (size) memcpy(p + 5, bytes, size);
-    return p + 5 + size;
-}
-
-static inline uint8_t *rmr_put_short(uint8_t *p, uint8_t code, const void *bytes, uint32_t size)
-{
-    p[0] = code;
-    p[1] = (uint8_t) size;
-    memcpy(p + 2, bytes, size);
-    return p + 2 + size;
-}
-
 /* Octets of a frame: text, if they are. */
-static inline uint8_t *rmr_put_octets(uint8_t *p, const uint8_t *octets, uint32_t size) { return rmr_put_short(p, utf8_valid(octets, size) ? 0xa1 : 0xa0, octets, size); }
+static inline uint8_t *rmr_put_octets(uint8_t *p, const uint8_t *octets, uint32_t size)
+{
+    return amqp_put_octets(p, utf8_valid(octets, size) ? AMQP_STRING8 : AMQP_BINARY8, octets, size);
+}
+
+enum { RMR_SECTION = 12 };             /* octets in front of the items of a section, in its long form */
 
 /* A section around a list or map of `count` items, which end here. */
 static inline void rmr_section(uint8_t *section, uint8_t code, uint8_t compound, const uint8_t *end, uint32_t count)
 {
-    section[0] = 0x00; section[1] = 0x53; section[2] = code; section[3] = compound;
-    rmr_put32(section + 4, (uint32_t) (end - section - 8));
-    rmr_put32(section + 8, count);
+    amqp_put_items_head(amqp_put_descriptor(section, code), compound, (uint32_t) (end - section) - RMR_SECTION, count);
 }
 
 static inline uint8_t *rmr_put_number(uint8_t *p, const char *key, uint32_t length, int32_t value)
 {
-    p = rmr_put_short(p, 0xa1, key, length);
-    *p = 0x71;
-    rmr_put32(p + 1, (uint32_t) value);
-    return p + 5;
+    p = amqp_put_octets(p, AMQP_STRING8, key, length);
+    return amqp_put(p, AMQP_INT, (uint32_t) value);
 }
 
 /* `to`: where its text stands. */
@@ -71,21 +56,21 @@ static inline uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, ui
 {
     uint8_t *section = p;
     if (!want->to.length && !want->reply_to.length) return p;
-    p += 12;
-    if (want->call) p = rmr_put_short(p, 0xa1, want->call, RMR_CALL_TEXT);
-    else *p++ = 0x40;
-    *p++ = 0x40;
+    p += RMR_SECTION;
+    if (want->call) p = amqp_put_octets(p, AMQP_STRING8, want->call, RMR_CALL_TEXT);
+    else *p++ = AMQP_NULL;
+    *p++ = AMQP_NULL;
     *to = p + 5;
-    if (want->to.length) p = rmr_put_long(p, 0xb1, want->to.text, want->to.length);
-    else *p++ = 0x40;
-    *p++ = 0x40;
-    if (want->reply_to.length) p = rmr_put_long(p, 0xb1, want->reply_to.text, want->reply_to.length);
-    else *p++ = 0x40;
+    if (want->to.length) p = amqp_put_octets(p, AMQP_STRING32, want->to.text, want->to.length);
+    else *p++ = AMQP_NULL;
+    *p++ = AMQP_NULL;
+    if (want->reply_to.length) p = amqp_put_octets(p, AMQP_STRING32, want->reply_to.text, want->reply_to.length);
+    else *p++ = AMQP_NULL;
     if (want->id_length) {
         memcpy(p, want->id, want->id_length);
         p += want->id_length;
     }
-    rmr_section(section, SECTION_PROPERTIES, 0xd0, p, want->id_length ? 6 : 5);
+    rmr_section(section, SECTION_PROPERTIES, AMQP_LIST32, p, want->id_length ? 6 : 5);
     return p;
 }
 
@@ -93,13 +78,13 @@ static inline uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, ui
  * the header as it came. */
 static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const rmr_parts *parts, const uint8_t *source, const rmr_wanted *want, scan_found *found, rmr_key *key)
 {
-    uint8_t *p = start + 12, *section, *to = start;
+    uint8_t *p = start + RMR_SECTION, *section, *to = start;
     uint32_t count = 4, meid = rmr_text(header + RMR_MEID, RMR_MEID_BYTES), name = rmr_text(source, RMR_SOURCE_BYTES);
     scan_message(start, 0, false, found);
     found->message_annotations = 0;
-    p = rmr_put_short(p, 0xa3, rmr_header_key, sizeof rmr_header_key - 1);
-    p = rmr_put_long(p, 0xb0, header, parts->head);
-    rmr_section(start, SECTION_MESSAGE_ANNOTATIONS, 0xd1, p, 2);
+    p = amqp_put_octets(p, AMQP_SYMBOL8, rmr_header_key, sizeof rmr_header_key - 1);
+    p = amqp_put_octets(p, AMQP_BINARY32, header, parts->head);
+    rmr_section(start, SECTION_MESSAGE_ANNOTATIONS, AMQP_MAP32, p, 2);
     found->annotations_end = (uint32_t) (p - start);
     section = p;
     p = rmr_put_properties(p, want, &to);
@@ -108,10 +93,10 @@ static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const 
     found->body = found->application_properties = (uint32_t) (p - start);
     *key = (rmr_key) { .found = RMR_KEY_MT | RMR_KEY_SID, .mt = parts->mt, .sid = parts->sid };
     section = p;
-    p = rmr_put_number(p + 12, "rmr.mt", 6, parts->mt);
+    p = rmr_put_number(p + RMR_SECTION, "rmr.mt", 6, parts->mt);
     p = rmr_put_number(p, "rmr.sub-id", 10, parts->sid);
     if (meid) {
-        p = rmr_put_short(p, 0xa1, "rmr.meid", 8);
+        p = amqp_put_octets(p, AMQP_STRING8, "rmr.meid", 8);
         key->found |= RMR_KEY_MEID;
         key->meid = (uint32_t) (p - start) + 2;
         key->meid_length = meid;
@@ -119,7 +104,7 @@ static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const 
         count += 2;
     }
     if (name) {
-        p = rmr_put_short(p, 0xa1, "rmr.source", 10);
+        p = amqp_put_octets(p, AMQP_STRING8, "rmr.source", 10);
         key->found |= RMR_KEY_SOURCE;
         key->source = (uint32_t) (p - start) + 2;
         key->source_length = name;
@@ -127,14 +112,12 @@ static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const 
         count += 2;
     }
     if (want->conn.length) {
-        p = rmr_put_short(p, 0xa1, "rmr.conn", 8);
-        p = rmr_put_long(p, 0xb1, want->conn.text, want->conn.length);
+        p = amqp_put_octets(p, AMQP_STRING8, "rmr.conn", 8);
+        p = amqp_put_octets(p, AMQP_STRING32, want->conn.text, want->conn.length);
         count += 2;
     }
-    rmr_section(section, SECTION_APPLICATION_PROPERTIES, 0xd1, p, count);
-    p[0] = 0x00; p[1] = 0x53; p[2] = SECTION_DATA; p[3] = 0xb0;
-    rmr_put32(p + 4, parts->payload);
-    return (uint32_t) (p + 8 - start);
+    rmr_section(section, SECTION_APPLICATION_PROPERTIES, AMQP_MAP32, p, count);
+    return (uint32_t) (amqp_put_head(amqp_put_descriptor(p, SECTION_DATA), AMQP_BINARY32, parts->payload) - start);
 }
 
 /* ---- the other way ---- */
@@ -162,123 +145,121 @@ static inline enum rmr_made rmr_body(const uint8_t *start, uint64_t at, uint64_t
     if (code == SECTION_FOOTER) return RMR_MADE;
     p += descriptor;
     if ((code != SECTION_DATA && code != SECTION_VALUE) || end - p < 2) return RMR_NO_BODY;
-    uint32_t head = *p == 0xa0 || *p == 0xa1 || *p == 0xa3 ? 2 : *p == 0xb0 || *p == 0xb1 || *p == 0xb3 ? 5 : 0;
-    if (code == SECTION_VALUE && *p == 0x40) return RMR_MADE;
+    uint32_t head = amqp_is_octets(*p) ? amqp_head(*p) : 0;
+    if (code == SECTION_VALUE && *p == AMQP_NULL) return RMR_MADE;
     if (!head || end - p < (ptrdiff_t) head) return RMR_NO_BODY;
     frame->payload = (uint32_t) (p + head - start);
-    frame->payload_length = head == 2 ? p[1] : scan_u32(p + 1);
+    frame->payload_length = head == 2 ? p[1] : be32(p + 1);
     uint64_t behind = (uint64_t) frame->payload + frame->payload_length;
     if (behind > length) return RMR_NO_MESSAGE;
     return behind == length || code == SECTION_VALUE ? RMR_MADE : RMR_PIECES;
 }
 
-/* The value of x-opt-rmr.header in the annotations; NULL: there is none. */
-static inline const uint8_t *rmr_annotation(const uint8_t *start, uint32_t at, size_t size, uint32_t *length)
+/* The value of x-opt-rmr.header in the annotations. */
+static inline amqp_octets rmr_annotation(amqp_value annotations)
 {
-    const uint8_t *p = scan_value(start + at);
-    size_t n = scan_size(p, start + size, 0), name_size, value_size;
-    scan_cursor items = { p, p + n };
+    amqp_octets none = { NULL, 0 };
+    amqp_cursor items;
     uint32_t count;
-    if (*p == 0xc1 && n >= 3) { count = p[2]; items.at = p + 3; }
-    else if (*p == 0xd1 && n >= 9) { count = scan_u32(p + 5); items.at = p + 9; }
-    else return NULL;
+    if (!amqp_map(annotations, &items, &count)) return none;
     for (; count >= 2; count -= 2) {
-        const uint8_t *name = scan_field(&items, &name_size), *value = name ? scan_field(&items, &value_size) : NULL;
-        if (!value) return NULL;
-        uint32_t skip = rmr_key_text(*name), head = *value == 0xa0 ? 2 : *value == 0xb0 ? 5 : 0;
-        if (!skip || !head || !rmr_key_is(name + skip, name_size - skip, rmr_header_key, sizeof rmr_header_key - 1)) continue;
-        *length = (uint32_t) value_size - head;
-        return value + head;
+        amqp_value name = amqp_next(&items), value = amqp_next(&items);
+        if (!value.at) return none;
+        amqp_octets key = amqp_text(name), header = amqp_binary(value);
+        if (header.at && key.at && rmr_key_is(key.at, key.size, rmr_header_key, sizeof rmr_header_key - 1)) return header;
     }
-    return NULL;
+    return none;
 }
 
 /* The header that a message came with, or a new one.  False: that is none. */
 static inline bool rmr_take_header(const uint8_t *start, size_t size, const scan_found *found, rmr_frame *frame)
 {
-    uint32_t length = 0;
     rmr_parts parts;
-    const uint8_t *header = found->message_annotations == SCAN_ABSENT ? NULL : rmr_annotation(start, found->message_annotations, size, &length);
-    frame->annotated = header != NULL;
+    amqp_octets header = { NULL, 0 };
+    if (found->message_annotations != SCAN_ABSENT) header = rmr_annotation(scan_whole_value(start, found->message_annotations, size));
+    frame->annotated = header.at != NULL;
     frame->asks = false;
-    if (!header) {
+    if (!header.at) {
         frame->head_length = rmr_new_header(frame->head);
         return true;
     }
-    if (length < RMR_HEADER_OLD || length > RMR_HEAD_MAX) return false;
-    memcpy(frame->head, header, length);
-    rmr_put32(frame->head + RMR_PAYLOAD, 0);
-    frame->head_length = length;
-    return rmr_measure(frame->head, length, &parts) && parts.head == length;
+    if (header.size < RMR_HEADER_OLD || header.size > RMR_HEAD_MAX) return false;
+    memcpy(frame->head, header.at, header.size);
+    be32_put(frame->head + RMR_PAYLOAD, 0);
+    frame->head_length = header.size;
+    return rmr_measure(frame->head, header.size, &parts) && parts.head == header.size;
 }
 
 /* A header for a message without one, by its properties.  True: it answers a call, and so has a type. */
 static inline bool rmr_take_properties(const uint8_t *start, size_t size, const scan_found *found, rmr_frame *frame)
 {
-    const uint8_t *p, *field[6];
-    size_t length[6];
+    amqp_value field[6];
     if (found->properties == SCAN_ABSENT) return false;
-    p = scan_value(start + found->properties);
-    rmr_ask_fields(p, scan_size(p, start + size, 0), field, length);
-    rmr_asked asked = rmr_ask_read(field, length);
-    if (rmr_call_take(frame->head, frame->head_length, field[5], field[5] ? length[5] : 0)) return true;
+    rmr_ask_fields(scan_whole_value(start, found->properties, size), field);
+    rmr_asked asked = rmr_ask_read(field);
+    if (rmr_call_take(frame->head, frame->head_length, field[5])) return true;
     if (!asked.length) return false;
     uint32_t trace = rmr_ask_put(frame->head + RMR_HEADER, &asked);
     memset(frame->head + RMR_HEADER + trace, 0, 4);
-    rmr_put32(frame->head + RMR_LEN1, trace);
+    be32_put(frame->head + RMR_LEN1, trace);
     frame->head_length += trace;
     frame->asks = true;
     return false;
 }
 
-enum { RMR_NAMED = 12 + 2 + sizeof rmr_header_key - 1 + 5, RMR_NUMBERS = 42 };     /* where rmr_compose puts a header; octets of properties with both numbers */
+enum { RMR_NAMED = RMR_SECTION + 2 + sizeof rmr_header_key - 1 + 5, RMR_NUMBERS = 42 };     /* where rmr_compose puts a header; octets of properties with both numbers */
 
 static inline bool rmr_begins(const uint8_t *p, const void *with, size_t size) { return !memcmp(p, with, size); }
+
+/* Moves behind an entry of that name, if one begins at *p.  False: its value is not octets. */
+__attribute__((always_inline)) static inline bool rmr_pass_entry(const uint8_t **p, const uint8_t *end, const char *name, uint8_t length, uint32_t *count)
+{
+    const uint8_t *at = *p, *value = at + 2 + length;
+    if (end - at <= 2 + length || at[0] != AMQP_STRING8 || at[1] != length || memcmp(at + 2, name, length)) return true;
+    size_t size = amqp_is_octets(*value) ? amqp_size(value, end, 0) : 0;
+    *p = value + size;
+    *count -= 2;
+    return size && size <= (size_t) (end - value);
+}
 
 /* What a map says behind both numbers: what rmr_compose puts there, in its order, so nothing that would say a number again. */
 static inline bool rmr_says_no_more(const uint8_t *p, const uint8_t *end, uint32_t count)
 {
-    static const uint8_t names[][13] = { "\x0a\xa1\x08rmr.meid", "\x0c\xa1\x0armr.source", "\x0a\xa1\x08rmr.conn" };
-    for (int i = 0; i < 3 && p < end; i++) {
-        size_t name = names[i][0];
-        if ((size_t) (end - p) < name + 3 || memcmp(p, names[i] + 1, name)) continue;
-        p += name;
-        size_t size = *p == 0xa1 || *p == 0xa0 ? 2u + p[1] : *p == 0xb1 ? 5 + (size_t) scan_u32(p + 1) : SIZE_MAX;
-        if (size > (size_t) (end - p)) return false;
-        p += size;
-        count -= 2;
-    }
-    return p == end && count == 4;
+    return rmr_pass_entry(&p, end, "rmr.meid", 8, &count) && rmr_pass_entry(&p, end, "rmr.source", 10, &count)
+        && rmr_pass_entry(&p, end, "rmr.conn", 8, &count) && p == end && count == 4;
 }
 
 /* A message just as rmr_compose makes it, which is what most are: read at the places where that has put everything, without a scan.  False: it is
  * another one. */
 static inline bool rmr_recognise(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
-    static const uint8_t type[] = { 0xa1, 6, 'r', 'm', 'r', '.', 'm', 't', 0x71 }, subscription[] = { 0xa1, 10, 'r', 'm', 'r', '.', 's', 'u', 'b', '-', 'i', 'd', 0x71 };
-    static const uint8_t annotations[] = { 0x00, 0x53, SECTION_MESSAGE_ANNOTATIONS, 0xd1 }, properties[] = { 0x00, 0x53, SECTION_PROPERTIES, 0xd0 };
-    static const uint8_t application[] = { 0x00, 0x53, SECTION_APPLICATION_PROPERTIES, 0xd1 }, data[] = { 0x00, 0x53, SECTION_DATA, 0xb0 };
+    static const uint8_t type[] = { AMQP_STRING8, 6, 'r', 'm', 'r', '.', 'm', 't', AMQP_INT };
+    static const uint8_t subscription[] = { AMQP_STRING8, 10, 'r', 'm', 'r', '.', 's', 'u', 'b', '-', 'i', 'd', AMQP_INT };
+    static const uint8_t annotations[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_MESSAGE_ANNOTATIONS, AMQP_MAP32 };
+    static const uint8_t properties[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_PROPERTIES, AMQP_LIST32 };
+    static const uint8_t application[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_APPLICATION_PROPERTIES, AMQP_MAP32 };
+    static const uint8_t data[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_DATA, AMQP_BINARY32 };
     rmr_parts parts;
-    if (size < RMR_NAMED || !rmr_begins(start, annotations, 4) || scan_u32(start + 8) != 2) return false;
-    if (start[12] != 0xa3 || start[13] != sizeof rmr_header_key - 1 || !rmr_begins(start + 14, rmr_header_key, sizeof rmr_header_key - 1)) return false;
-    uint64_t head = scan_u32(start + RMR_NAMED - 4), at = RMR_NAMED + head;
-    if (start[RMR_NAMED - 5] != 0xb0 || head < RMR_HEADER_OLD || head > RMR_HEAD_MAX || 8 + (uint64_t) scan_u32(start + 4) != at) return false;
-    if (at + 8 <= size && rmr_begins(start + at, properties, 4)) at += 8 + (uint64_t) scan_u32(start + at + 4);
+    if (size < RMR_NAMED || !rmr_begins(start, annotations, 4) || be32(start + 8) != 2) return false;
+    if (start[12] != AMQP_SYMBOL8 || start[13] != sizeof rmr_header_key - 1 || !rmr_begins(start + 14, rmr_header_key, sizeof rmr_header_key - 1)) return false;
+    uint64_t head = be32(start + RMR_NAMED - 4), at = RMR_NAMED + head;
+    if (start[RMR_NAMED - 5] != AMQP_BINARY32 || head < RMR_HEADER_OLD || head > RMR_HEAD_MAX || 8 + (uint64_t) be32(start + 4) != at) return false;
+    if (at + 8 <= size && rmr_begins(start + at, properties, 4)) at += 8 + (uint64_t) be32(start + at + 4);
     if (at + RMR_NUMBERS > size || !rmr_begins(start + at, application, 4)) return false;
     if (!rmr_begins(start + at + 12, type, sizeof type) || !rmr_begins(start + at + 25, subscription, sizeof subscription)) return false;
-    uint64_t body = at + 8 + scan_u32(start + at + 4);
-    int32_t mt = (int32_t) scan_u32(start + at + 21);
+    uint64_t body = at + 8 + be32(start + at + 4);
+    int32_t mt = (int32_t) be32(start + at + 21);
     if (body < at + RMR_NUMBERS || body + 8 > size || !rmr_begins(start + body, data, 4) || (mt >= 0 && mt < RMR_RESERVED)) return false;
-    if (!rmr_says_no_more(start + at + RMR_NUMBERS, start + body, scan_u32(start + at + 8))) return false;
+    if (!rmr_says_no_more(start + at + RMR_NUMBERS, start + body, be32(start + at + 8))) return false;
     frame->payload = (uint32_t) body + 8;
-    frame->payload_length = scan_u32(start + body + 4);
+    frame->payload_length = be32(start + body + 4);
     if ((uint64_t) frame->payload + frame->payload_length != length) return false;
     memcpy(frame->head, start + RMR_NAMED, head);
-    rmr_put32(frame->head + RMR_PAYLOAD, 0);
+    be32_put(frame->head + RMR_PAYLOAD, 0);
     if (!rmr_measure(frame->head, (uint32_t) head, &parts) || parts.head != head) return false;
-    rmr_put32(frame->head + RMR_MT, (uint32_t) mt);
-    rmr_put32(frame->head + RMR_SUBID, scan_u32(start + at + 38));
-    rmr_put32(frame->head + RMR_PAYLOAD, frame->payload_length);
+    be32_put(frame->head + RMR_MT, (uint32_t) mt);
+    be32_put(frame->head + RMR_SUBID, be32(start + at + 38));
+    be32_put(frame->head + RMR_PAYLOAD, frame->payload_length);
     frame->head_length = (uint32_t) head;
     frame->annotated = true;
     frame->asks = false;
@@ -299,19 +280,19 @@ static inline enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, 
     if (rmr_key_scan(start, size, &found, &key) != SCAN_DONE) return RMR_NO_MESSAGE;
     uint64_t body = found.body;
     if (found.application_properties != SCAN_ABSENT) {
-        const uint8_t *p = scan_value(start + found.application_properties);
-        body = (uint64_t) (p - start) + scan_size(p, start + size, 0);
+        amqp_value properties = scan_whole_value(start, found.application_properties, size);
+        body = (uint64_t) (properties.at - start) + properties.size;
     }
     bool answers = !frame->annotated && rmr_take_properties(start, size, &found, frame);
-    if (key.found & RMR_KEY_MT) rmr_put32(frame->head + RMR_MT, (uint32_t) key.mt);
+    if (key.found & RMR_KEY_MT) be32_put(frame->head + RMR_MT, (uint32_t) key.mt);
     else if (!frame->annotated && !answers) return RMR_NO_TYPE;
-    if (key.found & RMR_KEY_SID) rmr_put32(frame->head + RMR_SUBID, (uint32_t) key.sid);
+    if (key.found & RMR_KEY_SID) be32_put(frame->head + RMR_SUBID, (uint32_t) key.sid);
     if (!frame->annotated) {
         if (key.found & RMR_KEY_MEID) rmr_put_text(frame->head + RMR_MEID, RMR_MEID_BYTES, start + key.meid, key.meid_length);
         if (key.found & RMR_KEY_SOURCE) rmr_put_text(frame->head + RMR_SOURCE, RMR_SOURCE_BYTES, start + key.source, key.source_length);
     }
     enum rmr_made made = rmr_body(start, body, size, length, frame);
-    if (made == RMR_MADE) rmr_put32(frame->head + RMR_PAYLOAD, frame->payload_length);
+    if (made == RMR_MADE) be32_put(frame->head + RMR_PAYLOAD, frame->payload_length);
     return made;
 }
 
@@ -328,16 +309,15 @@ static inline bool rmr_join(uint8_t *start, uint32_t size, rmr_frame *frame)
     uint32_t at = frame->payload + frame->payload_length, descriptor = 0;
     while (at < size) {
         uint8_t code = size - at < 3 ? 1 : scan_descriptor(start + at, start + size, &descriptor);
-        const uint8_t *p = start + at + descriptor;
         if (code == SECTION_FOOTER) break;
-        size_t n = code == SECTION_DATA ? scan_size(p, start + size, 0) : 0;
-        uint32_t head = !n ? 0 : *p == 0xa0 ? 2 : *p == 0xb0 ? 5 : 0;
-        if (!head || n > (size_t) (start + size - p)) return false;
-        memmove(start + frame->payload + frame->payload_length, p + head, n - head);
-        frame->payload_length += (uint32_t) (n - head);
-        at = (uint32_t) (p + n - start);
+        amqp_value value = code == SECTION_DATA ? amqp_take(start + at + descriptor, start + size, 0) : (amqp_value) { NULL, 0 };
+        amqp_octets data = amqp_binary(value);
+        if (!data.at) return false;
+        memmove(start + frame->payload + frame->payload_length, data.at, data.size);
+        frame->payload_length += data.size;
+        at = (uint32_t) (data.at + data.size - start);
     }
-    rmr_put32(frame->head + RMR_PAYLOAD, frame->payload_length);
+    be32_put(frame->head + RMR_PAYLOAD, frame->payload_length);
     return true;
 }
 

@@ -27,32 +27,31 @@ typedef struct {                       /* where an answer goes; both stand in th
     uint32_t length, id_length;        /* 0: none */
 } rmr_asked;
 
-/* Fields 0 to 5 of a message's properties, NULL where there are none.  `p`: behind their descriptor. */
-static inline void rmr_ask_fields(const uint8_t *p, size_t size, const uint8_t *field[6], size_t length[6])
+/* Fields 0 to 5 of a message's properties, `at` NULL where there are none. */
+static inline void rmr_ask_fields(amqp_value list, amqp_value field[6])
 {
-    scan_cursor fields;
+    amqp_cursor fields;
     uint32_t count;
-    for (int i = 0; i < 6; i++) field[i] = NULL;
-    if (!scan_list(p, size, &fields, &count)) return;
+    for (int i = 0; i < 6; i++) field[i] = (amqp_value) { NULL, 0 };
+    if (!amqp_list(list, &fields, &count)) return;
     for (uint32_t i = 0; i < count && i < 6; i++) {
-        if (!(field[i] = scan_field(&fields, &length[i]))) return;
-        if (*field[i] == 0x40) field[i] = NULL;
+        if (!(field[i] = amqp_next(&fields)).at) return;
+        if (*field[i].at == AMQP_NULL) field[i].at = NULL;
     }
 }
 
 /* Whom a message wants its answer to go to; length 0: nobody, or more than can go along, or no text, which a `to` must be. */
-static inline rmr_asked rmr_ask_read(const uint8_t *const field[6], const size_t length[6])
+static inline rmr_asked rmr_ask_read(const amqp_value field[6])
 {
     rmr_asked asked = { .length = 0 };
-    const uint8_t *to = field[4];
-    int id = field[5] ? 5 : 0;
-    if (!to || (*to != 0xa1 && *to != 0xb1)) return asked;
-    uint32_t head = *to == 0xa1 ? 2 : 5;
-    if (length[4] <= head || length[4] - head > RMR_ASKED_TEXT || !utf8_valid(to + head, length[4] - head) || (field[id] && length[id] > RMR_ASKED_ID)) return asked;
-    asked.text = to + head;
-    asked.length = (uint32_t) length[4] - head;
-    asked.id = field[id];
-    asked.id_length = field[id] ? (uint32_t) length[id] : 0;
+    amqp_value id = field[5].at ? field[5] : field[0];
+    if (!field[4].at) return asked;
+    amqp_octets to = amqp_string(field[4]);
+    if (!to.size || to.size > RMR_ASKED_TEXT || !utf8_valid(to.at, to.size) || (id.at && id.size > RMR_ASKED_ID)) return asked;
+    asked.text = to.at;
+    asked.length = to.size;
+    asked.id = id.at;
+    asked.id_length = id.at ? (uint32_t) id.size : 0;
     return asked;
 }
 
@@ -60,8 +59,8 @@ static inline rmr_asked rmr_ask_read(const uint8_t *const field[6], const size_t
 static inline uint32_t rmr_ask_put(uint8_t *trace, const rmr_asked *asked)
 {
     memcpy(trace, rmr_asked_magic, 4);
-    trace[4] = (uint8_t) (asked->length >> 8); trace[5] = (uint8_t) asked->length;
-    trace[6] = (uint8_t) (asked->id_length >> 8); trace[7] = (uint8_t) asked->id_length;
+    be16_put(trace + 4, (uint16_t) asked->length);
+    be16_put(trace + 6, (uint16_t) asked->id_length);
     memset(trace + 8, 0, RMR_ASKED_HEAD - 8);                  /* the tag: not all frames get one */
     memcpy(trace + RMR_ASKED_HEAD, asked->text, asked->length);
     if (asked->id_length) memcpy(trace + RMR_ASKED_HEAD + asked->length, asked->id, asked->id_length);
@@ -86,12 +85,12 @@ static inline void rmr_ask_sign(const uint8_t key[SIPHASH_KEY], uint8_t *trace, 
 static inline rmr_asked rmr_ask_answered(const uint8_t key[SIPHASH_KEY], const uint8_t *header)
 {
     rmr_asked asked = { .length = 0 };
-    const uint8_t *trace = header + scan_u32(header + RMR_LEN0);
-    uint32_t size = scan_u32(header + RMR_LEN1), text, id;
+    const uint8_t *trace = header + be32(header + RMR_LEN0);
+    uint32_t size = be32(header + RMR_LEN1), text, id;
     uint64_t tag;
     if (size < RMR_ASKED_HEAD || size > RMR_ASKED_MAX || memcmp(trace, rmr_asked_magic, 4)) return asked;
-    text = (uint32_t) trace[4] << 8 | trace[5];
-    id = (uint32_t) trace[6] << 8 | trace[7];
+    text = be16(trace + 4);
+    id = be16(trace + 6);
     memcpy(&tag, trace + 8, 8);
     if (RMR_ASKED_HEAD + text + id != size || tag != rmr_ask_tag(key, trace, size)) return asked;
     return (rmr_asked) { trace + RMR_ASKED_HEAD, trace + RMR_ASKED_HEAD + text, text, id };
@@ -115,11 +114,12 @@ static inline void rmr_call_put(uint8_t text[RMR_CALL_TEXT], const uint8_t *head
 }
 
 /* Fills a new header in with what an answer to the call needs that a correlation-id names.  False: it names none. */
-static inline bool rmr_call_take(uint8_t *header, uint32_t head, const uint8_t *text, size_t length)
+static inline bool rmr_call_take(uint8_t *header, uint32_t head, amqp_value correlation)
 {
     uint8_t id[RMR_CALL_BYTES];
-    if (!text || *text != 0xa1 || length != 2 + RMR_CALL_TEXT) return false;
-    for (uint32_t i = 0; i < RMR_CALL_BYTES; i++) id[i] = (uint8_t) ((text[2 * i + 2] - 'a') << 4 | (text[2 * i + 3] - 'a'));
+    amqp_octets text = amqp_string(correlation);
+    if (text.size != RMR_CALL_TEXT) return false;
+    for (uint32_t i = 0; i < RMR_CALL_BYTES; i++) id[i] = (uint8_t) ((text.at[2 * i] - 'a') << 4 | (text.at[2 * i + 1] - 'a'));
     if (memcmp(id, rmr_call_magic, 4)) return false;
     memcpy(header + RMR_MT, id + 4, 4);
     memcpy(header + RMR_SUBID, id + 8, 4);

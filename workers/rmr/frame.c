@@ -35,11 +35,6 @@ typedef struct {
     int32_t mt, sid;
 } rmr_parts;
 
-static inline void rmr_put32(uint8_t *p, uint32_t value)
-{
-    p[0] = (uint8_t) (value >> 24); p[1] = (uint8_t) (value >> 16); p[2] = (uint8_t) (value >> 8); p[3] = (uint8_t) value;
-}
-
 /* The length that a frame's first four bytes tell. */
 static inline uint32_t rmr_length(const uint8_t *frame) { return (uint32_t) frame[0] | (uint32_t) frame[1] << 8 | (uint32_t) frame[2] << 16 | (uint32_t) frame[3] << 24; }
 
@@ -50,10 +45,10 @@ static inline bool rmr_length_good(uint32_t length, uint32_t most) { return leng
 static inline bool rmr_measure(const uint8_t *header, uint32_t room, rmr_parts *parts)
 {
     uint64_t head = 0;
-    uint32_t payload = scan_u32(header + RMR_PAYLOAD), own = scan_u32(header + RMR_LEN0);
-    for (uint32_t at = RMR_LEN0; at <= RMR_LEN3; at += 4) head += scan_u32(header + at);      /* a negative one is far too large */
+    uint32_t payload = be32(header + RMR_PAYLOAD), own = be32(header + RMR_LEN0);
+    for (uint32_t at = RMR_LEN0; at <= RMR_LEN3; at += 4) head += be32(header + at);      /* a negative one is far too large */
     if (own < RMR_HEADER_OLD || head > RMR_HEAD_MAX || head + payload > room) return false;
-    *parts = (rmr_parts) { (uint32_t) head, payload, (int32_t) scan_u32(header + RMR_MT), (int32_t) scan_u32(header + RMR_SUBID) };
+    *parts = (rmr_parts) { (uint32_t) head, payload, (int32_t) be32(header + RMR_MT), (int32_t) be32(header + RMR_SUBID) };
     return true;
 }
 
@@ -77,8 +72,8 @@ static inline bool rmr_control(int32_t mt) { return mt >= RMR_TABLE_DATA && mt <
 /* The call that a frame belongs to; 0: none. */
 static inline uint8_t rmr_call(const uint8_t *header)
 {
-    uint32_t before = scan_u32(header + RMR_LEN0) + scan_u32(header + RMR_LEN1);
-    return scan_u32(header + RMR_LEN2) ? header[before] : 0;
+    uint32_t before = be32(header + RMR_LEN0) + be32(header + RMR_LEN1);
+    return be32(header + RMR_LEN2) ? header[before] : 0;
 }
 
 static inline bool rmr_answers_call(const uint8_t *header) { return !(header[RMR_FLAGS] & RMR_CALL) && rmr_call(header); }
@@ -89,7 +84,7 @@ static inline void rmr_put_transport(uint8_t *frame, uint32_t rest)
     uint32_t length = RMR_TRANSPORT + rest;
     memset(frame, 0, RMR_TRANSPORT);
     frame[0] = (uint8_t) length; frame[1] = (uint8_t) (length >> 8); frame[2] = (uint8_t) (length >> 16); frame[3] = (uint8_t) (length >> 24);
-    rmr_put32(frame + 4, length);
+    be32_put(frame + 4, length);
     frame[8] = '$';
 }
 
@@ -97,10 +92,10 @@ static inline void rmr_put_transport(uint8_t *frame, uint32_t rest)
 static inline uint32_t rmr_new_header(uint8_t *header)
 {
     memset(header, 0, RMR_HEADER + 4);
-    rmr_put32(header + RMR_VER, RMR_VERSION);
-    rmr_put32(header + RMR_LEN0, RMR_HEADER);
-    rmr_put32(header + RMR_LEN2, 4);
-    rmr_put32(header + RMR_SUBID, UINT32_MAX);
+    be32_put(header + RMR_VER, RMR_VERSION);
+    be32_put(header + RMR_LEN0, RMR_HEADER);
+    be32_put(header + RMR_LEN2, 4);
+    be32_put(header + RMR_SUBID, UINT32_MAX);
     return RMR_HEADER + 4;
 }
 
@@ -129,8 +124,8 @@ static inline void rmr_token_connection(uint8_t *sid, uint64_t nonce, uint32_t n
     memset(sid, 0, RMR_SID_BYTES);
     memcpy(sid, rmr_token_magic, 4);
     sid[4] = TOKEN_CONNECTION;
-    rmr_put32(sid + 8, number);
-    rmr_put32(sid + 12, saved);
+    be32_put(sid + 8, number);
+    be32_put(sid + 12, saved);
     memcpy(sid + 16, &nonce, 8);
 }
 
@@ -162,8 +157,8 @@ static inline rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
     if (memcmp(sid, rmr_token_magic, 4)) return token;
     if (sid[4] == TOKEN_CONNECTION && !memcmp(sid + 16, &nonce, 8)) {
         token.kind = TOKEN_CONNECTION;
-        token.number = scan_u32(sid + 8);
-        token.saved = scan_u32(sid + 12);
+        token.number = be32(sid + 8);
+        token.saved = be32(sid + 12);
     } else if (sid[4] == TOKEN_ENDPOINT && !memcmp(sid + 6, &nonce, 2) && sid[5] && sid[5] <= RMR_TOKEN_TEXT && utf8_valid(sid + 8, sid[5])) {
         token.kind = TOKEN_ENDPOINT;
         token.text = sid + 8;

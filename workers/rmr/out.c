@@ -21,7 +21,7 @@ static inline bool rmr_too_long(const pump *p, const wconn *c, const rmr_frame *
 /* Tables, and what is said about them, come from the core or from nobody: a client could otherwise give applications routes. */
 static inline bool rmr_forbidden(const pump *p, const wout *o, const rmr_frame *frame)
 {
-    return o->arena != p->workers && rmr_control((int32_t) scan_u32(frame->head + RMR_MT));
+    return o->arena != p->workers && rmr_control((int32_t) be32(frame->head + RMR_MT));
 }
 
 /* What only replies, and what comes for them, need. */
@@ -30,14 +30,14 @@ static inline void rmr_address_back(const pump *p, const wconn *c, const wout *o
     const rmr_terms *t = rmr_terms_of(p, c);
     const plain_conn *x = c->plain;
     if (o->link == x->back) {
-        int32_t mt = (int32_t) scan_u32(frame->head + RMR_MT);
+        int32_t mt = (int32_t) be32(frame->head + RMR_MT);
         rmr_unsign(t, x, frame->head);
         if (!rmr_control(mt)) frame->head[RMR_FLAGS] &= (uint8_t) ~RMR_CALL;
     } else if (!frame->annotated && (t->reply != REPLY_TRANSPARENT || (frame->asks && !frame->head[RMR_SOURCE]))) {
         uint8_t *source = frame->head + RMR_SOURCE;
         if (frame->asks) {
             rmr_token_asked(frame->head + RMR_SID, t->nonce);
-            rmr_ask_sign(t->key, frame->head + RMR_HEADER, scan_u32(frame->head + RMR_LEN1));
+            rmr_ask_sign(t->key, frame->head + RMR_HEADER, be32(frame->head + RMR_LEN1));
         } else if (!rmr_token_endpoint(frame->head + RMR_SID, t->nonce, source, rmr_text(source, RMR_SOURCE_BYTES))) memset(frame->head + RMR_SID, 0, RMR_SID_BYTES);
         memset(source, 0, RMR_SOURCE_BYTES);
         if (t->reply == REPLY_PROXIED) memcpy(source, t->source, RMR_SOURCE_BYTES);

@@ -30,10 +30,10 @@ static inline int sections_begun(route_sections *s)
     uint8_t code = scan_descriptor(s->head, s->head + s->have, &descriptor);
     if (code && code != SECTION_DATA) return -1;
     if (!code || s->have == descriptor) return 0;
-    uint32_t width = s->head[descriptor] == 0xa0 ? 1 : s->head[descriptor] == 0xb0 ? 4 : 0;
-    if (!width) return -1;
-    if (s->have < descriptor + 1 + width) return 0;
-    s->left = width == 1 ? s->head[descriptor + 1] : scan_u32(s->head + descriptor + 1);
+    const uint8_t *data = s->head + descriptor;
+    if (!amqp_is_binary(*data)) return -1;
+    if (s->have < descriptor + amqp_head(*data)) return 0;
+    s->left = amqp_size(data, s->head + s->have, 0) - amqp_head(*data);
     s->have = 0;
     return 1;
 }
@@ -61,16 +61,9 @@ static inline int64_t sections_take(route_sections *s, const uint8_t *from, size
 
 static inline bool sections_over(const route_sections *s) { return !s->left && !s->have; }
 
-static inline void text_u32(uint8_t *to, uint32_t n)
-{
-    const uint8_t bytes[4] = { (uint8_t) (n >> 24), (uint8_t) (n >> 16), (uint8_t) (n >> 8), (uint8_t) n };
-    memcpy(to, bytes, 4);
-}
-
 static inline void route_data_head(uint8_t *to, uint32_t size)
 {
-    memcpy(to, "\0\x53\x75\xb0", 4);
-    text_u32(to + 4, size);
+    amqp_put_head(amqp_put_descriptor(to, SECTION_DATA), AMQP_BINARY32, size);
 }
 
 /* ---- the body of the message at hand ---- */
@@ -89,18 +82,17 @@ static inline enum route_result body_begin(route_run *r, const uint8_t **at, con
             return route_refuse(r, ROUTE_BAD_ENCODING, NULL, route_not_data);
         }
         const uint8_t *value = *at + descriptor;
-        size_t n = scan_size(value, end, 0);
-        if (n == SIZE_MAX) return route_wrong(r, "a section holds no AMQP");
+        size_t n = amqp_size(value, end, 0);
+        if (n == AMQP_WRONG) return route_wrong(r, "a section holds no AMQP");
         if (n == 0 || n > (size_t) (end - value)) return r->complete ? route_wrong(r, "it is cut short") : ROUTE_MORE;
-        scan_cursor fields;
+        amqp_cursor fields;
         uint32_t count;
-        if (plain && (code != SECTION_PROPERTIES || !scan_list(value, n, &fields, &count)))
+        if (plain && (code != SECTION_PROPERTIES || !amqp_list((amqp_value) { value, n }, &fields, &count)))
             return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "BARE holds no application properties; use format: amqp");
         for (uint32_t i = 0; plain && i < count; i++) {
-            size_t size;
-            const uint8_t *field = scan_field(&fields, &size);
-            if (!field) return route_wrong(r, "its properties are cut short");
-            if (*field != 0x40 && i != 0 && i != 5 && i != 6)
+            amqp_value field = amqp_next(&fields);
+            if (!field.at) return route_wrong(r, "its properties are cut short");
+            if (*field.at != AMQP_NULL && i != 0 && i != 5 && i != 6)
                 return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "BARE holds no properties but message-id, correlation-id, content-type, which it leaves out; use format: amqp");
         }
         *at = value + n;
@@ -153,13 +145,13 @@ static inline uint64_t bare_uint(route_bare *b)
     return 0;
 }
 
-static inline route_octets bare_data(route_bare *b)
+static inline amqp_octets bare_data(route_bare *b)
 {
     uint64_t n = bare_uint(b);
     if (!b->why && n > (uint64_t) (b->end - b->at)) b->why = "it is cut short";
-    if (b->why || n > UINT32_MAX) return (route_octets) { b->at, 0 };
+    if (b->why || n > UINT32_MAX) return (amqp_octets) { b->at, 0 };
     b->at += n;
-    return (route_octets) { b->at - n, (uint32_t) n };
+    return (amqp_octets) { b->at - n, (uint32_t) n };
 }
 
 static inline enum route_result bare_way(route_run *r, route_bare *b, route_way *w, bool onward)
@@ -174,7 +166,7 @@ static inline enum route_result bare_way(route_run *r, route_bare *b, route_way 
     for (uint64_t i = 0; i < count && !b->why; i++) {
         uint64_t type = bare_uint(b);
         if (!b->why && type > 255) b->why = "an address type is above 255";
-        route_octets name = bare_data(b);
+        amqp_octets name = bare_data(b);
         if (b->why) break;
         if (!name.size) b->why = "an address is empty";
         if (name.size > r->table->limits.address_octets)
@@ -185,7 +177,7 @@ static inline enum route_result bare_way(route_run *r, route_bare *b, route_way 
     return ROUTE_DONE;
 }
 
-static inline enum route_result route_tracing(route_run *r, route_level *l, route_octets text, const char **why)
+static inline enum route_result route_tracing(route_run *r, route_level *l, amqp_octets text, const char **why)
 {
     if (text.size > ROUTE_TRACING_MOST)
         return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size, ROUTE_TRACING_MOST);
@@ -196,7 +188,7 @@ static inline enum route_result route_tracing(route_run *r, route_level *l, rout
 }
 
 /* All of a message has been read: its payload is `rest` from then on. */
-static inline enum route_result route_read_to_end(route_run *r, route_level *l, const route_bare *b, route_octets payload)
+static inline enum route_result route_read_to_end(route_run *r, route_level *l, const route_bare *b, amqp_octets payload)
 {
     const char *why = !b->why && b->at != b->end ? "octets follow its end (trailing bytes)" : b->why;
     if (why) return route_wrong(r, why);
@@ -216,12 +208,12 @@ static inline enum route_result bare_message(route_run *r, route_level *l)
     if (!b.why && version != 1 && version != 2) b.why = "there are versions 1 and 2 only";
     if (!b.why && bare_way(r, &b, &l->onward, true) == ROUTE_REFUSED) return ROUTE_REFUSED;
     if (!b.why && bare_way(r, &b, &l->returning, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
-    route_octets payload = b.why ? (route_octets) { r->rest, 0 } : bare_data(&b);
+    amqp_octets payload = b.why ? (amqp_octets) { r->rest, 0 } : bare_data(&b);
     if (!b.why && version == 2) {
         uint64_t flag = bare_uint(&b);
         if (!b.why && flag > 1) b.why = "an optional value begins with neither 0 nor 1";
         if (!b.why && flag) {
-            route_octets tracing = bare_data(&b);
+            amqp_octets tracing = bare_data(&b);
             if (!b.why && route_tracing(r, l, tracing, &b.why) == ROUTE_REFUSED) return ROUTE_REFUSED;
         }
     }
@@ -234,20 +226,23 @@ static inline enum route_result bare_message(route_run *r, route_level *l)
 /* Message-annotations in front of `rest`. */
 static inline enum route_result amqp_message(route_run *r, route_level *l)
 {
+    static const uint8_t annotations[3] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_MESSAGE_ANNOTATIONS };
     const uint8_t *p = r->rest;
     route_given given = { .seen = 0 };
     uint64_t have = r->rest_size;
     if (have < 12 && !r->complete) return ROUTE_MORE;
-    bool wide = have > 3 && p[3] == 0xd1;
-    if (have < (wide ? 12 : 6) || memcmp(p, "\0\x53\x72", 3) || (!wide && p[3] != 0xc1)) return route_wrong(r, "it does not begin with message-annotations");
-    uint32_t size = wide ? scan_u32(p + 4) : p[4], head = wide ? 8 : 5, before = wide ? 4 : 1;
-    if (size > ROUTE_ANNOTATIONS_MOST) return route_over(r, ROUTE_LONG_MESSAGE, NULL, "%u octets of annotations; %u are allowed", size, ROUTE_ANNOTATIONS_MOST);
-    if (size < before) return route_wrong(r, "its annotations are cut short");
-    if (size > have - head) return r->complete ? route_wrong(r, "its annotations are cut short") : ROUTE_MORE;
-    uint32_t count = wide ? scan_u32(p + 8) : p[5];
-    if (route_read_map(r, l, p + head + before, size - before, count, &given) == ROUTE_REFUSED) return ROUTE_REFUSED;
-    r->rest = p + head + size;
-    r->rest_size = have - head - size;
+    bool wide = have > 3 && p[3] == AMQP_MAP32;
+    if (have < (wide ? 12 : 6) || memcmp(p, annotations, 3) || !amqp_is_map(p[3])) return route_wrong(r, "it does not begin with message-annotations");
+    uint64_t size = amqp_size(p + 3, p + have, 0), content = size - amqp_head(p[3]);
+    if (content > ROUTE_ANNOTATIONS_MOST)
+        return route_over(r, ROUTE_LONG_MESSAGE, NULL, "%u octets of annotations; %u are allowed", (uint32_t) content, ROUTE_ANNOTATIONS_MOST);
+    if (3 + size > have) return r->complete ? route_wrong(r, "its annotations are cut short") : ROUTE_MORE;
+    amqp_cursor items;
+    uint32_t count;
+    if (!amqp_map((amqp_value) { p + 3, size }, &items, &count)) return route_wrong(r, "its annotations are cut short");
+    if (route_read_map(r, l, items.at, (uint32_t) (items.end - items.at), count, &given) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    r->rest = items.end;
+    r->rest_size = have - 3 - size;
     return ROUTE_DONE;
 }
 
@@ -269,7 +264,7 @@ static inline enum route_result body_open(route_run *r, uint8_t form, route_leve
 static inline enum route_result body_open_payload(route_run *r)
 {
     route_sections s;
-    route_octets key[ROUTE_MAP_MOST];
+    amqp_octets key[ROUTE_MAP_MOST];
     enum route_result done = body_whole(r);
     if (done != ROUTE_DONE || (done = body_gather(r, false, &s)) != ROUTE_DONE) return done;
     route_bare b = { r->rest, r->rest + r->rest_size, NULL };
@@ -281,7 +276,7 @@ static inline enum route_result body_open_payload(route_run *r)
             if (key[j].size == key[i].size && !memcmp(key[j].at, key[i].at, key[i].size)) b.why = "a map has a key twice";
         if (!b.why) bare_data(&b);
     }
-    route_octets payload = b.why ? (route_octets) { r->rest, 0 } : bare_data(&b);
+    amqp_octets payload = b.why ? (amqp_octets) { r->rest, 0 } : bare_data(&b);
     if (!b.why && b.at != b.end) b.why = "octets follow its end (trailing bytes)";
     if (b.why) return route_wrong(r, b.why);
     r->rest = payload.at;

@@ -39,43 +39,24 @@ static inline void level_outside(route_level *l, const route_worker *w)
     }
 }
 
-static inline uint32_t route_string_size(uint32_t size) { return size + (size > 255 ? 5 : 2); }
-
-static inline uint8_t *route_put_string(uint8_t *to, const uint8_t *at, uint32_t size)
-{
-    if (size > 255) {
-        const uint8_t head[5] = { 0xb1, (uint8_t) (size >> 24), (uint8_t) (size >> 16), (uint8_t) (size >> 8), (uint8_t) size };
-        memcpy(to, head, 5);
-        to += 5;
-    } else {
-        *to++ = 0xa1;
-        *to++ = (uint8_t) size;
-    }
-    memcpy(to, at, size);
-    return to + size;
-}
-
 /* A list of two lists' values, or of one's and of what was collected behind them.  False: out of memory. */
-static inline bool meta_join(route_run *r, route_meta *m, const route_octets *more, uint32_t count, const route_stop *const *added, uint32_t added_count)
+static inline bool meta_join(route_run *r, route_meta *m, const amqp_octets *more, uint32_t count, const route_stop *const *added, uint32_t added_count)
 {
-    size_t size = 9 + m->items_size + more->size;
-    for (uint32_t i = 0; i < added_count; i++) size += route_string_size(added[i]->length);
-    uint8_t *value = route_room(r, size), *to = value + 9;
+    size_t size = AMQP_HEAD_MAX + m->items_size + more->size;
+    for (uint32_t i = 0; i < added_count; i++) size += amqp_octets_size(added[i]->length);
+    uint8_t *value = route_room(r, size);
     if (!value) return false;
+    uint8_t *to = value + AMQP_HEAD_MAX;
     memcpy(to, m->items, m->items_size);
     to += m->items_size;
     if (more->size) memcpy(to, more->at, more->size);
     to += more->size;
-    for (uint32_t i = 0; i < added_count; i++) to = route_put_string(to, added[i]->at, added[i]->length);
-    uint32_t n = m->items_count + count + added_count, body = (uint32_t) size - 5;
-    const uint8_t head[9] = { 0xd0, (uint8_t) (body >> 24), (uint8_t) (body >> 16), (uint8_t) (body >> 8), (uint8_t) body,
-                              (uint8_t) (n >> 24), (uint8_t) (n >> 16), (uint8_t) (n >> 8), (uint8_t) n };
-    memcpy(value, head, 9);
+    for (uint32_t i = 0; i < added_count; i++) to = amqp_put_shortest(to, AMQP_STRING8, added[i]->at, added[i]->length);
     m->value = value;
     m->value_size = (uint32_t) size;
-    m->items = value + 9;
-    m->items_size = (uint32_t) size - 9;
-    m->items_count = n;
+    m->items_size = (uint32_t) size - AMQP_HEAD_MAX;
+    m->items_count += count + added_count;
+    m->items = amqp_put_items_head(value, AMQP_LIST32, m->items_size, m->items_count);
     return true;
 }
 
@@ -83,7 +64,7 @@ static inline bool meta_join(route_run *r, route_meta *m, const route_octets *mo
 static inline bool level_settle(route_run *r, route_level *l)
 {
     if (!l->trace || !l->added_count) return true;
-    bool done = meta_join(r, &l->meta[l->trace - 1], &(route_octets) { NULL, 0 }, 0, l->added, l->added_count);
+    bool done = meta_join(r, &l->meta[l->trace - 1], &(amqp_octets) { NULL, 0 }, 0, l->added, l->added_count);
     l->added_count = 0;
     return done;
 }
@@ -99,7 +80,7 @@ static inline bool meta_merge(route_run *r, route_level *in, route_meta *mine, c
         found.key_size = mine->key_size;
         *mine = found;
     } else {
-        if (!meta_join(r, mine, &(route_octets) { theirs->items, theirs->items_size }, theirs->items_count, NULL, 0)) return false;
+        if (!meta_join(r, mine, &(amqp_octets) { theirs->items, theirs->items_size }, theirs->items_count, NULL, 0)) return false;
         mine->octets += theirs->octets - theirs->name_size;
     }
     in->meta_octets += mine->octets - before;

@@ -88,17 +88,17 @@ static inline void route_engine_set(route_engine *e, route_table *t)
 /* ---- where it begins ---- */
 
 /* The text of properties.reply-to; empty: there is none. */
-static inline route_octets route_reply_to(const uint8_t *start, const scan_found *found)
+static inline amqp_octets route_reply_to(const uint8_t *start, const scan_found *found)
 {
-    scan_cursor fields;
+    amqp_cursor fields;
     uint32_t count;
-    size_t n;
-    const uint8_t *p, *field = NULL;
-    if (found->properties == SCAN_ABSENT) return (route_octets) { NULL, 0 };
-    p = scan_value(start + found->properties);
-    if (!scan_list(p, (size_t) (start + found->body - p), &fields, &count) || count < 5) return (route_octets) { NULL, 0 };
-    for (int i = 0; i < 5; i++) if (!(field = scan_field(&fields, &n))) return (route_octets) { NULL, 0 };
-    return route_text(field, n);
+    amqp_octets none = { NULL, 0 };
+    amqp_value field = { NULL, 0 };
+    if (found->properties == SCAN_ABSENT) return none;
+    const uint8_t *p = scan_value(start + found->properties);
+    if (!amqp_list((amqp_value) { p, (size_t) (start + found->body - p) }, &fields, &count) || count < 5) return none;
+    for (int i = 0; i < 5; i++) if (!(field = amqp_next(&fields)).at) return none;
+    return amqp_text(field);
 }
 
 /* By the name that a link or another router gives: NULL: it is no worker's. */
@@ -141,7 +141,7 @@ static inline enum route_result route_read(route_engine *e, const route_sender *
         route_read_map(r, l, start + c->user_from, c->user_to - c->user_from, c->user_count, &given) == ROUTE_REFUSED) return ROUTE_REFUSED;
     enum route_result done = route_onward(e, s, c, start, found, given.onward);
     if (done != ROUTE_DONE) return done;
-    route_octets reply = given.returning ? (route_octets) { NULL, 0 } : route_reply_to(start, found);
+    amqp_octets reply = given.returning ? (amqp_octets) { NULL, 0 } : route_reply_to(start, found);
     if (reply.size && route_read_text(r, &l->returning, reply.at, reply.size) == ROUTE_REFUSED) return ROUTE_REFUSED;
     if (!given.state) l->state = l->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;
     return level_check(r, l, NULL);

@@ -67,26 +67,23 @@ static inline void text_bytes(route_text_out *t, const void *bytes, size_t size)
 
 /* ---- values ---- */
 
-static inline void text_key(route_text_out *t, const char *name)
+static inline void text_symbol(route_text_out *t, const char *name)
 {
-    const uint8_t head[2] = { 0xa3, (uint8_t) strlen(name) };
-    text_bytes(t, head, 2);
-    text_bytes(t, name, head[1]);
+    uint32_t size = (uint32_t) strlen(name);
+    uint8_t *to = text_room(t, amqp_octets_size(size));
+    if (to) amqp_put_shortest(to, AMQP_SYMBOL8, name, size);
 }
 
 /* A compound with a long head whose size and count are filled in at its end. */
-static inline size_t text_open(route_text_out *t, uint8_t code)
+static inline size_t text_open(route_text_out *t)
 {
-    uint8_t *to = text_room(t, 9);
-    if (to) *to = code;
+    text_room(t, AMQP_HEAD_MAX);
     return t->used;
 }
 
-static inline void text_close(route_text_out *t, size_t from, uint32_t count)
+static inline void text_close(route_text_out *t, size_t from, uint8_t code, uint32_t count)
 {
-    if (t->failed) return;
-    text_u32(t->bytes + from - 8, (uint32_t) (t->used - from + 4));
-    text_u32(t->bytes + from - 4, count);
+    if (!t->failed) amqp_put_items_head(t->bytes + from - AMQP_HEAD_MAX, code, (uint32_t) (t->used - from), count);
 }
 
 /* Whether an address can be a string. */
@@ -94,64 +91,72 @@ static inline bool route_plain(const route_stop *s) { return !s->type && utf8_va
 
 static inline void text_string(route_text_out *t, const uint8_t *at, uint32_t size)
 {
-    uint8_t *to = text_room(t, route_string_size(size));
-    if (to) route_put_string(to, at, size);
+    uint8_t *to = text_room(t, amqp_octets_size(size));
+    if (to) amqp_put_shortest(to, AMQP_STRING8, at, size);
+}
+
+static inline void text_ubyte(route_text_out *t, uint8_t n)
+{
+    uint8_t *to = text_room(t, 2);
+    if (to) amqp_put(to, AMQP_UBYTE, n);
+}
+
+static inline void text_binary_head(route_text_out *t, uint32_t size)
+{
+    uint8_t *to = text_room(t, amqp_head(AMQP_BINARY32));
+    if (to) amqp_put_head(to, AMQP_BINARY32, size);
 }
 
 static inline void text_stop(route_text_out *t, const route_stop *s)
 {
     if (route_plain(s)) { text_string(t, s->at, s->length); return; }
-    size_t list = text_open(t, 0xd0);
-    const uint8_t type[2] = { 0x50, s->type };
-    text_bytes(t, type, 2);
-    uint8_t *head = text_room(t, 5);
-    if (head) { *head = 0xb0; text_u32(head + 1, s->length); }
+    size_t list = text_open(t);
+    text_ubyte(t, s->type);
+    text_binary_head(t, s->length);
     text_bytes(t, s->at, s->length);
-    text_close(t, list, 2);
+    text_close(t, list, AMQP_LIST32, 2);
 }
 
 static inline void text_way(route_text_out *t, const char *key, const route_way *w)
 {
-    text_key(t, key);
-    size_t list = text_open(t, 0xd0);
+    text_symbol(t, key);
+    size_t list = text_open(t);
     for (uint32_t i = w->count; i-- > 0;) text_stop(t, &w->stop[i]);
-    text_close(t, list, w->count);
+    text_close(t, list, AMQP_LIST32, w->count);
 }
 
 static inline void text_octet(route_text_out *t, const char *key, uint16_t n)
 {
-    const uint8_t value[2] = { 0x50, (uint8_t) n };
-    text_key(t, key);
-    text_bytes(t, value, 2);
+    text_symbol(t, key);
+    text_ubyte(t, (uint8_t) n);
 }
 
 static inline void text_meta(route_text_out *t, const route_level *l)
 {
-    text_key(t, "x-opt-route.meta");
-    size_t map = text_open(t, 0xd1);
+    text_symbol(t, "x-opt-route.meta");
+    size_t map = text_open(t);
     for (uint32_t i = 0; i < l->meta_count; i++) {
         const route_meta *m = &l->meta[i];
         text_bytes(t, m->key, m->key_size);
         if (l->trace != i + 1 || !l->added_count) { text_bytes(t, m->value, m->value_size); continue; }
-        size_t list = text_open(t, 0xd0);
+        size_t list = text_open(t);
         text_bytes(t, m->items, m->items_size);
         for (uint32_t j = 0; j < l->added_count; j++) text_string(t, l->added[j]->at, l->added[j]->length);
-        text_close(t, list, m->items_count + l->added_count);
+        text_close(t, list, AMQP_LIST32, m->items_count + l->added_count);
     }
-    text_close(t, map, 2 * l->meta_count);
+    text_close(t, map, AMQP_MAP32, 2 * l->meta_count);
 }
 
 /* What of the annotations is neither ours nor other routers'.  How many values it is. */
 static inline uint32_t text_users(route_text_out *t, const route_level *l)
 {
-    scan_cursor items = { l->user, l->user + l->user_size };
+    amqp_cursor items = { l->user, l->user + l->user_size };
     uint32_t kept = 0;
     while (l->user && items.at < items.end) {
-        size_t key_size, n;
-        const uint8_t *key = scan_field(&items, &key_size), *value = key ? scan_field(&items, &n) : NULL;
-        if (!value) break;
-        if (route_key_of(key, key_size) != ROUTE_KEY_OTHER || annotations_key_of(key, key_size) != KEY_USER) continue;
-        text_bytes(t, key, key_size + n);
+        amqp_value key = amqp_next(&items), value = amqp_next(&items);
+        if (!value.at) break;
+        if (route_key_of(key) != ROUTE_KEY_OTHER || annotations_key_of(key) != KEY_USER) continue;
+        text_bytes(t, key.at, key.size + value.size);
         kept += 2;
     }
     return kept;
@@ -164,11 +169,10 @@ static inline void text_to(route_text_out *t, const route_stop *s, route_first *
 {
     char type[8] = "";
     if (s->type) snprintf(type, sizeof type, "%u#", s->type);
-    text_key(t, "x-opt-route.to");
-    uint8_t *head = text_room(t, 5);
-    first->offset = t->used;
+    text_symbol(t, "x-opt-route.to");
     first->length = (uint32_t) (strlen(type) + s->length);
-    if (head) { *head = 0xb0; text_u32(head + 1, first->length); }
+    text_binary_head(t, first->length);
+    first->offset = t->used;
     text_bytes(t, type, strlen(type));
     text_bytes(t, s->at, s->length);
 }
@@ -179,22 +183,21 @@ static inline void text_level(route_text_out *t, const route_level *l, bool oute
     static const char *const states[] = { "complete", "partial", "none" };
     const route_stop *s = way_first(&l->onward);
     t->used = 0;
-    text_bytes(t, "\0\x53\x72", 3);
-    size_t map = text_open(t, 0xd1);
+    uint8_t *section = text_room(t, 3);
+    if (section) amqp_put_descriptor(section, SECTION_MESSAGE_ANNOTATIONS);
+    size_t map = text_open(t);
     uint32_t count = 8 + (l->user_count ? text_users(t, l) : 0);
-    *first = (route_first) { t->used + 2 + 18 + 9 + (s->length > 255 ? 5 : 2), s->length };
+    *first = (route_first) { t->used + amqp_octets_size(18) + AMQP_HEAD_MAX + (amqp_octets_size(s->length) - s->length), s->length };
     text_way(t, "x-opt-route.onward", &l->onward);
     text_way(t, "x-opt-route.return", &l->returning);
     text_octet(t, "x-opt-route.hops", l->hops);
-    text_key(t, "x-opt-route.state");
-    const uint8_t head[2] = { 0xa3, (uint8_t) strlen(states[l->state]) };
-    text_bytes(t, head, 2);
-    text_bytes(t, states[l->state], head[1]);
+    text_symbol(t, "x-opt-route.state");
+    text_symbol(t, states[l->state]);
     if (l->nesting) { text_octet(t, "x-opt-route.nesting", l->nesting); count += 2; }
     if (l->meta_count) { text_meta(t, l); count += 2; }
-    if (l->tracing) { text_key(t, "x-opt-route.tracing"); text_string(t, l->tracing, l->tracing_size); count += 2; }
+    if (l->tracing) { text_symbol(t, "x-opt-route.tracing"); text_string(t, l->tracing, l->tracing_size); count += 2; }
     if (outermost && !route_plain(s)) { text_to(t, s, first); count += 2; }
-    text_close(t, map, count);
+    text_close(t, map, AMQP_MAP32, count);
 }
 
 /* ---- payloads ---- */
@@ -210,12 +213,14 @@ static inline void front_data(route_out *o, uint64_t size)
 /* Properties with nothing but a content-type. */
 static inline void front_content_type(route_out *o, const char *type)
 {
-    uint8_t head[] = { 0x00, 0x53, 0x73, 0xc0, 0, 7, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40, 0xa3, 0 };
-    uint8_t size = (uint8_t) strlen(type);
-    head[4] = (uint8_t) (1 + 6 + 2 + size);
-    head[13] = size;
+    enum { BEFORE = 6 };               /* fields in front of it */
+    uint8_t head[32];
+    uint32_t size = (uint32_t) strlen(type);
+    uint8_t *to = amqp_put_items_head(amqp_put_descriptor(head, SECTION_PROPERTIES), AMQP_LIST8, BEFORE + amqp_octets_size(size), BEFORE + 1);
+    for (int i = 0; i < BEFORE; i++) to = amqp_put(to, AMQP_NULL, 0);
+    to = amqp_put_head(to, AMQP_SYMBOL8, size);
     front_bytes(o, type, size);
-    front_bytes(o, head, sizeof head);
+    front_bytes(o, head, (size_t) (to - head));
 }
 
 static inline uint32_t route_uint(uint8_t *to, uint64_t n)

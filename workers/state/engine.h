@@ -42,7 +42,7 @@ enum { PN_UNSPECIFIED = 0, PN_SOURCE = 1, PN_COORDINATOR = 3 };   /* pn_terminus
 enum { PN_ACCEPTED = 0x24 };           /* the first terminal outcome (AMQP 1.0, 3.4) */
 enum {                                 /* pn_type_t */
     PN_NULL = 1, PN_BOOL = 2, PN_UBYTE = 3, PN_BYTE = 4, PN_USHORT = 5, PN_SHORT = 6, PN_UINT = 7, PN_INT = 8, PN_ULONG = 10,
-    PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_ARRAY = 23, PN_LIST = 24, PN_MAP = 25
+    PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_DESCRIBED = 22, PN_ARRAY = 23, PN_LIST = 24, PN_MAP = 25
 };
 enum { PN_EOS = -1 };
 enum { PN_TRACE_OFF = 0, PN_TRACE_FRM = 2 };   /* pn_trace_t */

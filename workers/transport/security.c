@@ -64,14 +64,13 @@ static inline enum scan_result security_user_id(const wconn *c, const uint8_t *s
 {
     if (!c->user || result != SCAN_DONE || found->properties == SCAN_ABSENT) return result;
     const uint8_t *p = scan_value(start + found->properties);
-    scan_cursor fields;
+    amqp_cursor fields;
     uint32_t count;
-    size_t n = (size_t) (start + found->body - p);
-    if (!scan_list(p, n, &fields, &count) || count < 2 || !scan_field(&fields, &n)) return result;
-    const uint8_t *id = scan_field(&fields, &n);
-    if (!id || *id == 0x40) return result;             /* null: nobody is named */
-    uint32_t skip = *id == 0xa0 ? 2 : *id == 0xb0 ? 5 : 0;
-    if (skip && (n == skip || (n - skip == strlen(c->user) && !memcmp(id + skip, c->user, n - skip)))) return result;
+    if (!amqp_list((amqp_value) { p, (size_t) (start + found->body - p) }, &fields, &count) || count < 2 || !amqp_next(&fields).at) return result;
+    amqp_value id = amqp_next(&fields);
+    if (!id.at || *id.at == AMQP_NULL) return result;  /* nobody is named */
+    amqp_octets name = amqp_binary(id);
+    if (name.at && (!name.size || (name.size == strlen(c->user) && !memcmp(name.at, c->user, name.size)))) return result;
     return scan_bad(found, security_proxy);
 }
 
