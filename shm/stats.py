@@ -72,15 +72,15 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "connections_admitted": (55, "gauge", "open connections of all workers that count for maxConnections"),
     "deliveries_stuck": (115, "gauge", "deliveries not settled for more than 10 s"),
     "topology_changed": (131, "gauge", "when the network changed last, seconds of CLOCK_MONOTONIC"),
-    "ways_changed": (129, "counter", "changes in the table of ways to other routers"),
+    "ways_changed": (129, "counter", "changes of paths to other routers"),
     # core: route tables
     "keyed": (56, "counter", "messages routed by a route table"),
-    "keyed_no_entry": (57, "counter", "messages that no entry of their route table is for"),
+    "keyed_no_entry": (57, "counter", "messages without an entry in their route table"),
     "keyed_no_endpoint": (58, "counter", "messages with an entry, but nobody at any of its endpoints"),
     "keyed_no_owner": (59, "counter", "messages whose managed entity has no owner"),
     "keyed_refused": (60, "counter", "messages to a route table without a key, or of a reserved type"),
     "tables_installed": (61, "counter", "route tables and MEID maps taken into use"),
-    "tables_refused": (62, "counter", "route tables and MEID maps that were not"),
+    "tables_refused": (62, "counter", "route tables and MEID maps that were refused"),
     "table_entries": (63, "gauge", "entries of all route tables in use"),
     "flow_records": (64, "counter", "records for the flow log"),
     "flow_thinned": (
@@ -119,9 +119,9 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "auth_service_accepted": (111, "counter", "clients that an authentication service has let in"),
     "auth_service_refused": (112, "counter", "clients that an authentication service has refused"),
     "auth_service_failed": (113, "counter", "clients refused because no authentication service has decided"),
-    # workers of source routes, in the processes where their messages come in
-    "route_messages": (85, "counter", "messages that have come to workers of source routes"),
-    "route_steps": (86, "counter", "workers of source routes that messages have come to"),
+    # route workers, in the processes where their messages come in
+    "route_messages": (85, "counter", "messages that came to route workers"),
+    "route_steps": (86, "counter", "route workers that messages came to, added up over messages"),
     "route_copies": (87, "counter", "copies that tees have sent"),
     "route_copies_lost": (88, "counter", "copies that tees could not send"),
     "route_refused_route": (89, "counter", "messages refused for a route that makes no sense"),
@@ -150,7 +150,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "table_nacks": (124, "counter", "route tables and MEID maps that applications have refused"),
     "table_acks_late": (125, "counter", "route tables and MEID maps not acknowledged in time"),
     "table_applications": (126, "gauge", "applications that this router is the Route Manager of"),
-    "table_applications_ok": (127, "gauge", "those of them that run what is in use here"),
+    "table_applications_ok": (127, "gauge", "applications of this Route Manager that run the table in use"),
     # the recorder's
     "flow_rows": (100, "counter", "rows in complete files of the flow log"),
     "flow_files": (101, "counter", "complete files of the flow log"),

@@ -6,17 +6,19 @@ from routerd.config.attribute import Entity, about
 
 
 class FlowLog(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="flowLog"):
-    """A row for every delivery, in Parquet files; [flow-log.md](flow-log.md) has the columns."""
+    """The flowLog writes a row for every delivery into Parquet files: [columns](flow-log.md#columns)."""
 
     directory: Annotated[
         str,
         about(
-            "Absolute path of the directory for the files; made if it is not there.", kind="path", update=True
+            "Absolute path of the directory for the files; the router creates it if need be.",
+            kind="path",
+            update=True,
         ),
     ]
     sampling: Annotated[
         int,
-        about("One of how many deliveries is recorded.", ge=1, le=1_000_000, update=True),
+        about("N, where one of N deliveries is recorded.", ge=1, le=1_000_000, update=True),
     ] = 1
     roll_size: Annotated[
         int, about("MiB after which a file is complete and another begins.", ge=1, le=65536, update=True)
@@ -27,18 +29,24 @@ class FlowLog(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type
     ] = 60
     retention_size: Annotated[
         int,
-        about("MiB of all files beyond which the oldest are deleted; 0: any.", ge=0, le=1 << 30, update=True),
+        about(
+            "MiB of all files beyond which the oldest are deleted; 0: no limit.",
+            ge=0,
+            le=1 << 30,
+            update=True,
+        ),
     ] = 10240
     retention_age: Annotated[
         int, about("Hours after which a file is deleted; 0: never.", ge=0, le=1_000_000, update=True)
     ] = 168
     compaction: Annotated[
-        bool, about("Whether the files of past hours are put together in a tree of their own.", update=True)
+        bool, about("Whether the files of past hours are joined in a tree of their own.", update=True)
     ] = True
     raw_age: Annotated[
         int,
         about(
-            "Hours for which a file stays whose rows are in that tree, for who reads files as they come.",
+            "Hours for which a file stays after its rows are in the compacted tree, for readers that "
+            "follow the log.",
             ge=0,
             le=1_000_000,
             update=True,

@@ -11,7 +11,7 @@ UNLIMITED_LINKS = 2147483647
 
 
 class Policy(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="policy"):
-    """Limits of the whole router."""
+    """The policy sets limits of the whole router."""
 
     max_connections: Annotated[int, about("Client connections at once.", ge=0, update=True)] = 65535
     max_message_size: Annotated[int, about("Largest message in bytes; 0 is no limit.", ge=0, update=True)] = 0
@@ -22,7 +22,9 @@ class Policy(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
         False
     )
     policy_dir: Annotated[str, about("Directory of .json files with more vhosts.", kind="path")] = ""
-    default_vhost: Annotated[str, about("The vhost for host names that have none.", update=True)] = "$default"
+    default_vhost: Annotated[str, about("Vhost for host names without one of their own.", update=True)] = (
+        "$default"
+    )
 
 
 class PolicyState(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -37,11 +39,11 @@ class PolicyState(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Vhost(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="vhost"):
-    """Limits and user groups for clients of one host name."""
+    """A vhost sets limits and user groups for clients of one host name."""
 
     hostname: Annotated[str, about("Host name that clients give in OPEN.", old="id")]
     aliases: (
-        Annotated[str, about("Other names of it, separated by blanks or commas.", update=True)] | None
+        Annotated[str, about("Other names of the vhost, separated by blanks or commas.", update=True)] | None
     ) = None
     max_connections: Annotated[int, about("Connections at once.", ge=0, update=True)] = 65535
     max_message_size: Annotated[int, about("Largest message in bytes.", ge=0)] | None = None
@@ -52,7 +54,7 @@ class Vhost(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type",
         65535
     )
     allow_unknown_user: Annotated[
-        bool, about("Whether users of no group are in group $default.", update=True)
+        bool, about("Whether users without a group belong to group $default.", update=True)
     ] = False
     groups: (
         Annotated[
@@ -65,13 +67,16 @@ class Vhost(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type",
 class UserGroup(
     Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="vhostUserGroupSettings"
 ):
-    """What the users of one group of a vhost may do; stands in the map `groups` of a vhost."""
+    """These settings say what the users of one group may do; they stand in the map `groups` of a vhost."""
 
     users: Annotated[str, about("Users of the group, separated by commas.")] | None = None
     remote_hosts: (
         Annotated[
             str,
-            about("Machines they connect from: addresses, names, ranges `a-b`, or `*`.", default="none"),
+            about(
+                "Machines from which the users connect: addresses, names, ranges `a-b`, or `*`.",
+                default="none",
+            ),
         ]
         | None
     ) = None
@@ -87,7 +92,7 @@ class UserGroup(
     allow_anonymous_sender: Annotated[
         bool, about("Whether senders may name the address in each message.")
     ] = False
-    allow_user_id_proxy: Annotated[bool, about("Whether user-id may name somebody else.")] = False
+    allow_user_id_proxy: Annotated[bool, about("Whether a message's user-id may name another user.")] = False
     allow_waypoint_links: Annotated[bool, about("Whether links may be waypoints.")] = True
     allow_dynamic_link_routes: Annotated[bool, about("Whether a connection may create link routes.")] = True
     allow_admin_status_update: Annotated[bool, about("Whether a user may close connections.")] = True
@@ -96,13 +101,13 @@ class UserGroup(
         Annotated[
             Right,
             about(
-                "What they may do at the management address: nothing, ask, or change, too.",
+                "What the group's users may do at the management address: nothing, ask, or ask and change.",
                 default="as the listener says",
             ),
         ]
         | None
     ) = None
-    sources: Annotated[str, about("Addresses they may receive from.")] | None = None
-    targets: Annotated[str, about("Addresses they may send to.")] | None = None
+    sources: Annotated[str, about("Addresses from which the users may receive.")] | None = None
+    targets: Annotated[str, about("Addresses to which the users may send.")] | None = None
     source_pattern: Annotated[str, about("The same as patterns.")] | None = None
     target_pattern: Annotated[str, about("The same as patterns.")] | None = None

@@ -10,14 +10,16 @@ MAX_FRAME = 1 << 30
 
 
 class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="routeTable"):
-    """A route table: where messages with a message type, a subscription id and an MEID go."""
+    """A routeTable says where messages with a message type, a subscription id and an MEID go."""
 
-    address: Annotated[str, about("Address that its senders send to.", default="name")] | None = None
+    address: Annotated[str, about("Address to which senders send for this table.", default="name")] | None = (
+        None
+    )
     seed: (
         Annotated[
             str,
             about(
-                "File with the table, and the MEID map, to begin with.",
+                "File with the first table and MEID map.",
                 kind="path",
                 default="RMR_SEED_RT of the environment for the first table, else none",
                 update=True,
@@ -43,7 +45,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         Annotated[
             str,
             about(
-                "host:port that applications have in their RMR_RTG_SVC; acknowledgements are sent there.",
+                "host:port in the applications' RMR_RTG_SVC, to which they send acknowledgements.",
                 default="none: they come over the connection of the table",
                 update=True,
             ),
@@ -63,17 +65,17 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     ) = None
     max_applications: Annotated[
         int,
-        about("How many applications that ask are known at most.", ge=1, le=10_000, update=True),
+        about("Most applications that may ask for tables.", ge=1, le=10_000, update=True),
     ] = 1000
     max_applications_per_host: Annotated[
         int,
-        about("How many of them one host may ask for at most.", ge=1, le=10_000, update=True),
+        about("Most applications of one host that may ask for tables.", ge=1, le=10_000, update=True),
     ] = 100
     dial_back: Annotated[
         Literal["address", "name", "none"],
         about(
-            "Whereto an application is connected to when its connection is lost: the address from which it "
-            "asked, the host that it names, which may be any, or nowhere.",
+            "Where the router reconnects to an application: the address from which it asked, the host "
+            "that it names, which may be any, or nowhere.",
             update=True,
         ),
     ] = "address"
@@ -90,7 +92,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         Annotated[
             str,
             about(
-                "File in which applications are remembered, to be found after a restart of the router.",
+                "File in which the router remembers applications for its next start.",
                 kind="path",
                 default="NAME.applications in the folder STATE_DIRECTORY of the environment, else one in "
                 "shared memory, which ends with the router",
@@ -103,7 +105,7 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         Annotated[
             str,
             about(
-                "File in which the table in use, and the MEID map, are kept for the next start.",
+                "File in which the router keeps the table in use, and the MEID map, for its next start.",
                 kind="path",
                 default="RMR_STASH_RT of the environment for the first table, else NAME.stash in the folder "
                 "STATE_DIRECTORY of the environment, else one in shared memory, which ends with the router",
@@ -139,20 +141,21 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     mode: Annotated[
         Literal["strict", "compat"],
         about(
-            "Whether anything odd in a table is a mistake, or it is read as the RMR library does.",
+            "How a table is read: strict refuses anything irregular, compat reads as the RMR library does.",
             update=True,
         ),
     ] = "strict"
     skip_dead: Annotated[
-        bool, about("Whether members of a group that nobody is connected to are passed over.", update=True)
+        bool, about("Whether members of a group without a connection are skipped.", update=True)
     ] = True
     connect: Annotated[
-        bool, about("Whether endpoints that no AMQP client receives for are connected to.", update=True)
+        bool,
+        about("Whether the router connects to endpoints for which no AMQP client receives.", update=True),
     ] = True
     reply: Annotated[
         Literal["proxied", "transparent", "sameConnection"],
         about(
-            "How replies to RMR messages find back: through this router, or directly to their senders.",
+            "Way of replies to RMR messages: through this router, or directly to their senders.",
             update=True,
         ),
     ] = "proxied"

@@ -51,7 +51,7 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     worker_cpus: Annotated[
         tuple[int, ...],
         about(
-            "CPUs on which the workers run, one after the other: `2,3` or `2-5`.",
+            "CPUs on which the workers run in turn: `2,3` or `2-5`.",
             kind="cpus",
             default="any",
             update=True,
@@ -60,7 +60,8 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     busy_poll: Annotated[
         int,
         about(
-            "Microseconds a process looks for work before it sleeps; costs CPU, saves wake-up latency.",
+            "Microseconds for which an idle process polls before it sleeps; costs CPU, saves wake-up "
+            "latency.",
             ge=0,
             le=1_000_000,
         ),
@@ -70,7 +71,10 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     ] = 96
     huge_pages: Annotated[
         bool,
-        about("Ask for huge pages for that shared memory; see tuning.md for what the system must grant."),
+        about(
+            "Whether the router asks for huge pages for the arenas; tuning.md says what the system must "
+            "grant."
+        ),
     ] = False
     link_capacity: Annotated[
         int,
@@ -83,7 +87,7 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     ] = 250
     allow_no_listener: Annotated[
         bool,
-        about("Whether a reload may take away all listeners for clients; otherwise such a file is refused."),
+        about("Whether a reload may remove all listeners for clients; otherwise such a file is refused."),
     ] = False
     stop_grace_seconds: Annotated[
         int,
@@ -120,7 +124,7 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     ] = 60
     unreachable_holdoff_seconds: Annotated[
         int,
-        about("Seconds for which the addresses of a router that no way leads to are kept.", ge=0, le=3600),
+        about("Seconds for which the addresses of an unreachable router stay.", ge=0, le=3600),
     ] = 1
     debug_dump_file: (
         Annotated[
@@ -152,7 +156,7 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
     ) = field(default=None, name="timestampsInUTC")
     timestamp_format: Annotated[str, about("strftime format of log times.")] | None = None
     allow_unsettled_multicast: Annotated[
-        bool, about("Unsettled multicast is always allowed; remove it.", deprecated=True)
+        bool, about("Unsettled multicast is always allowed; remove this attribute.", deprecated=True)
     ] = False
     metadata: Annotated[str, about("Free text shown by management tools.")] | None = None
 
@@ -192,7 +196,7 @@ class RouterState(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="log"):
-    """Which messages of one module are logged, and where to. What is absent is as in module DEFAULT."""
+    """A log entity says which messages of one module are logged, and where. DEFAULT supplies the rest."""
 
     module: Annotated[Module, about("The module; DEFAULT stands for all that have no log entity.")]
     enable: (
@@ -236,7 +240,7 @@ class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", t
         Annotated[
             str,
             about(
-                "`stderr`, `stdout`, `syslog` or a file, which is appended to.",
+                "Where lines go: `stderr`, `stdout`, `syslog` or a file, to which they are appended.",
                 kind="path",
                 old="output",
                 default="as DEFAULT; there `stderr`",
@@ -249,7 +253,7 @@ class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", t
         Annotated[
             Literal["text", "json"],
             about(
-                "Whether lines are text, or each is an object in JSON.",
+                "Form of a line: text, or an object in JSON.",
                 default="as DEFAULT; there text",
                 update=True,
             ),

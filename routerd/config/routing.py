@@ -13,7 +13,7 @@ Direction = Literal["in", "out"]
 class Address(
     Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.address"
 ):
-    """How messages to the addresses below a prefix, or of a pattern, are distributed."""
+    """An address entity says how messages to addresses below a prefix, or of a pattern, are distributed."""
 
     prefix: Annotated[str, about("First tokens of the addresses; `a.b` is the pattern `a.b.#`.")] | None = (
         None
@@ -21,14 +21,21 @@ class Address(
     pattern: (
         Annotated[str, about("Pattern of the addresses: `*` is one token, `#` is any number.")] | None
     ) = None
-    distribution: Annotated[Distribution, about("Which receivers get a message.")] = "balanced"
+    distribution: Annotated[
+        Distribution, about("Receivers that get a message: one, the least loaded one, all, or none.")
+    ] = "balanced"
     waypoint: Annotated[bool, about("Whether messages pass through a broker on their way.")] = False
     ingress_phase: Annotated[int, about("Phase in which senders send.", ge=0, le=9)] | None = None
     egress_phase: Annotated[int, about("Phase in which receivers receive.", ge=0, le=9)] | None = None
     priority: (
         Annotated[
             int,
-            about("Priority of all its messages; 9 is the most urgent.", ge=0, le=9, default="the message's"),
+            about(
+                "Priority of all messages to the address; 9 is the most urgent.",
+                ge=0,
+                le=9,
+                default="the message's",
+            ),
         ]
         | None
     ) = None
@@ -47,7 +54,11 @@ class Address(
     max_receivers: (
         Annotated[
             int,
-            about("Links on which clients of this router receive from it.", ge=1, default="any number"),
+            about(
+                "Links on which clients of this router receive from one such address.",
+                ge=1,
+                default="any number",
+            ),
         ]
         | None
     ) = None
@@ -55,7 +66,7 @@ class Address(
         Annotated[
             int,
             about(
-                "Credit of a client that sends to it, per link, where its listener gives more.",
+                "Credit per link of a client that sends to the address, where its listener gives more.",
                 ge=1,
                 le=1_000_000,
                 default="the listener's",
@@ -68,15 +79,17 @@ class Address(
 class LinkRoute(
     Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.linkRoute"
 ):
-    """Addresses whose links are connected through to a broker."""
+    """A linkRoute names addresses whose links are connected through to a broker."""
 
     prefix: Annotated[str, about("First tokens of the addresses.")] | None = None
     pattern: (
         Annotated[str, about("Pattern of the addresses: `*` is one token, `#` is any number.")] | None
     ) = None
-    add_external_prefix: Annotated[str, about("Put in front of the address at the broker.")] | None = None
+    add_external_prefix: (
+        Annotated[str, about("Text that is put before the address at the broker.")] | None
+    ) = None
     del_external_prefix: (
-        Annotated[str, about("Taken from the front of the address at the broker.")] | None
+        Annotated[str, about("Text that is removed from the beginning of the address at the broker.")] | None
     ) = None
     container_id: Annotated[str, about("Container id of the broker.")] | None = None
     connection: Annotated[str, about("Name of the connector or listener of the broker.")] | None = None
@@ -97,7 +110,7 @@ class LinkRouteState(Struct, frozen=True, kw_only=True, rename="camel"):
 class AutoLink(
     Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.autoLink"
 ):
-    """A link that the router attaches by itself."""
+    """An autoLink is a link that the router itself attaches."""
 
     address: Annotated[str, about("Address in the router.", old="addr")]
     direction: Annotated[Direction, about("`in` receives from the broker, `out` sends to it.", old="dir")]
@@ -128,13 +141,13 @@ class AutoLinkState(Struct, frozen=True, kw_only=True, rename="camel"):
 class Exchange(
     Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.exchange"
 ):
-    """An address whose messages go on to other addresses by their subject."""
+    """An exchange is an address that forwards messages to other addresses by their subject."""
 
     address: Annotated[str, about("Address of the exchange.")]
     phase: Annotated[int, about("Phase of the address.", ge=0, le=9)] | None = None
-    alternate_address: Annotated[str, about("Where messages go that no binding matches.")] | None = None
+    alternate_address: Annotated[str, about("Address for messages that no binding matches.")] | None = None
     alternate_phase: Annotated[int, about("Phase of the alternate address.", ge=0, le=9)] | None = None
-    match_method: Annotated[Literal["amqp", "mqtt"], about("How binding keys are written.")] = "amqp"
+    match_method: Annotated[Literal["amqp", "mqtt"], about("Syntax of the binding keys.")] = "amqp"
 
 
 class ExchangeState(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -150,11 +163,11 @@ class ExchangeState(Struct, frozen=True, kw_only=True, rename="camel"):
 class Binding(
     Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.binding"
 ):
-    """Which subjects of an exchange go to which address."""
+    """A binding says which subjects of an exchange go to which address."""
 
     exchange_name: Annotated[str, about("Name of the exchange.")]
     binding_key: Annotated[str, about("Pattern of the subjects.", default="all subjects")] | None = None
-    next_hop_address: Annotated[str, about("Where the messages go.")]
+    next_hop_address: Annotated[str, about("Address to which the messages go.")]
     next_hop_phase: Annotated[int, about("Phase of that address.", ge=0, le=9)] | None = None
 
 

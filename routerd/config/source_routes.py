@@ -17,30 +17,40 @@ Mode = Literal["wrap", "strip"]
 class RouteWorker(
     Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.routeWorker"
 ):
-    """A worker that messages with a source route pass, inside the router."""
+    """A routeWorker is one hop of source routes, inside the router."""
 
-    kind: Annotated[Kind, about("What it does to messages.")]
-    address: Annotated[str, about("Its address: a name, or TYPE#NAME.")]
+    kind: Annotated[Kind, about("What the route worker does to messages.")]
+    address: Annotated[str, about("Address of the route worker: a name, or TYPE#NAME.")]
     route: (
         Annotated[
             str,
-            about("Where it sends to, as A=>B: its route, that of the copies of a tee, or to the unwrapper."),
+            about(
+                "Route by which the route worker sends, as A=>B: its own, that of a tee's copies, or the "
+                "one to the unwrapper."
+            ),
         ]
         | None
     ) = None
-    inner: Annotated[str, about("Its second address, for what comes from its other side.")] | None = None
+    inner: (
+        Annotated[str, about("Second address of the route worker, for messages from its other side.")] | None
+    ) = None
     trace: (
         Annotated[
             bool,
-            about("Whether it writes itself into return routes.", default="yes for extend, collapse, tee"),
+            about(
+                "Whether the route worker writes itself into return routes.",
+                default="yes for extend, collapse, tee",
+            ),
         ]
         | None
     ) = None
-    trace_as: Annotated[str, about("The address it writes instead of its own.")] | None = None
-    scope_change: Annotated[bool, about("Whether it moves messages into another scope.")] = False
-    mode: Annotated[Mode, about("How a discovery worker keeps the scopes between out of return routes.")] = (
-        "wrap"
+    trace_as: Annotated[str, about("Address that the route worker writes instead of its own.")] | None = None
+    scope_change: Annotated[bool, about("Whether the route worker moves messages into another scope.")] = (
+        False
     )
+    mode: Annotated[
+        Mode, about("How a discovery route worker keeps the scopes between out of return routes.")
+    ] = "wrap"
     strip_count: (
         Annotated[int, about("Addresses of other scopes to cut off return routes.", ge=0, le=255)] | None
     ) = None
@@ -51,43 +61,51 @@ class RouteWorker(
     scope_pattern: (
         Annotated[
             str,
-            about("Regular expression whose group is an address's scope.", default="the digits at its end"),
+            about(
+                "Regular expression whose group is the scope of an address.", default="the digits at its end"
+            ),
         ]
         | None
     ) = None
     marker: Annotated[
-        bool, about("Whether to mark where other scopes begin, or to cut off up to the mark.")
+        bool, about("Whether the route worker marks where other scopes begin, or cuts off up to the mark.")
     ] = False
-    format: Annotated[Form, about("How a message is wrapped.")] = "amqp"
+    format: Annotated[Form, about("Encoding of a wrapped message.")] = "amqp"
     return_route: Annotated[str, about("Return route of a wrapper's messages.", default="none")] | None = None
     metadata: (
         Annotated[
             str,
             about(
-                "A wrapper: hide, copy or the keys to copy. An unwrapper: restore or merge.",
+                "For a wrapper: hide, copy or the keys to copy. For an unwrapper: restore or merge.",
                 default="hide, restore",
             ),
         ]
         | None
     ) = None
-    use: Annotated[str, about("A transform's function, as module:function.")] | None = None
-    uplinks: Annotated[str, about("Connectors from which messages come in to a discovery worker.")] | None = (
-        None
-    )
+    use: Annotated[str, about("Function of a transform, as module:function.")] | None = None
+    uplinks: (
+        Annotated[str, about("Connectors from which messages come in to a discovery route worker.")] | None
+    ) = None
     allow: (
         Annotated[
             str,
             about(
-                "Who may send to it: local, worker:, user:, link:, listener:, uplink:NAME; commas between.",
+                "Who may send to the route worker: local, worker:, user:, link:, listener:, uplink:NAME; "
+                "commas between.",
                 default="local",
             ),
         ]
         | None
     ) = None
-    inner_allow: Annotated[str, about("Who may send to its inner address.", default="local")] | None = None
-    send_to: Annotated[str, about("Addresses it may send to, separated by commas.", default="all")] | None = (
-        None
-    )
+    inner_allow: (
+        Annotated[str, about("Who may send to the route worker's inner address.", default="local")] | None
+    ) = None
+    send_to: (
+        Annotated[
+            str, about("Addresses to which the route worker may send, separated by commas.", default="all")
+        ]
+        | None
+    ) = None
 
 
 class RouteWorkerState(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -104,9 +122,9 @@ class RouteWorkerState(Struct, frozen=True, kw_only=True, rename="camel"):
 class SourceRoutes(
     Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router.config.sourceRoutes"
 ):
-    """Limits of every message with a source route, and the classes of its metadata keys."""
+    """sourceRoutes sets limits of every message with a source route, and the classes of its metadata keys."""
 
-    hops: Annotated[int, about("Workers one message may pass.", ge=1, le=255)] = 64
+    hops: Annotated[int, about("Route workers that one message may pass.", ge=1, le=255)] = 64
     onward_addresses: Annotated[int, about("Addresses of an onward route.", ge=1, le=255)] = 32
     return_addresses: Annotated[int, about("Addresses of a return route.", ge=1, le=255)] = 64
     address_octets: Annotated[int, about("Octets of an address.", ge=1, le=65535)] = 255
@@ -117,6 +135,6 @@ class SourceRoutes(
     lenient_tail: Annotated[
         bool, about("Whether a zero octet may follow a BARE message of version 1, as some encoders write it.")
     ] = False
-    append_keys: Annotated[str, about("Keys to which workers may append.")] = "trace"
+    append_keys: Annotated[str, about("Keys to which route workers may append.")] = "trace"
     local_keys: Annotated[str, about("Keys that do not leave their scope.")] | None = None
     sealed_keys: Annotated[str, about("Keys that a wrapper always hides.")] | None = None

@@ -20,27 +20,27 @@ Right = Literal["none", "read", "all"]
 
 # What listeners and connectors have in common.
 MaxFrameSize = Annotated[int, about("Largest AMQP frame in bytes, at least 512.", ge=0, le=4294967295)]
-MaxSessions = Annotated[int, about("Sessions at once per connection, at most 32768; 0 is as many.", ge=0)]
+MaxSessions = Annotated[int, about("Sessions at once per connection, at most 32768; 0 means 32768.", ge=0)]
 MaxSessionFrames = Annotated[
     int, about("Incoming frames at once per session.", ge=1, default="as many as hold 8 MiB")
 ]
 IdleTimeout = Annotated[
-    int, about("Silence of the peer in seconds that ends a connection; 0 is never.", ge=0, le=4294967)
+    int, about("Seconds of the peer's silence that end a connection; 0: never.", ge=0, le=4294967)
 ]
 StripAnnotations = Annotated[Strip, about("Direction in which router annotations are removed from messages.")]
 Annotations = Annotated[
     Form,
-    about("Form of router annotations on messages: the peer's product decides, or one form is forced."),
+    about("Form of router annotations on messages: by the peer's product, or one that is forced."),
 ]
 MessageLogging = Annotated[str, about("Message parts written to the log.", old="logMessage")]
 OckamFraming = Annotated[
     Framing,
-    about("With `protocol: ockam`: how messages are framed, today or before June 2024."),
+    about("With `protocol: ockam`: framing of messages, that of today or of before June 2024."),
 ]
 Reach = Annotated[
     str,
     about(
-        "With `protocol: ockam`: addresses that may be reached from there, beside workers that allow it; "
+        "With `protocol: ockam`: addresses that its nodes may reach, beside route workers that allow it; "
         "commas between, a star at the end for all that begin so.",
         default="none",
     ),
@@ -51,7 +51,7 @@ MaxMessageSize = Annotated[
 Management = Annotated[
     Right,
     about(
-        "What the peer may do at the management address: nothing, ask, or change, too.",
+        "What the peer may do at the management address: nothing, ask, or ask and change.",
         default="all for a peer that has authenticated or comes from a loopback address, else read",
     ),
 ]
@@ -61,25 +61,30 @@ SERVICE_PORTS = {"amqp": 5672, "amqps": 5671}
 
 
 class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="listener"):
-    """A place where clients and routers connect to."""
+    """A listener is an address and port to which clients and routers connect."""
 
     host: Annotated[str, about("Address or name to listen on.", default="all interfaces, IPv4 and IPv6")] = ""
     port: Annotated[str, about("Port number or service name; 0 takes any free port.", kind="port")] = "amqp"
     socket_address_family: (
-        Annotated[Family, about("Use only addresses of this family.", old="protocolFamily")] | None
+        Annotated[Family, about("Only address family to use.", old="protocolFamily")] | None
     ) = None
-    role: Annotated[Role, about("What connects here: clients, routers or brokers.")] = "normal"
+    role: Annotated[Role, about("Kind of peer that connects to this listener: client, router or broker.")] = (
+        "normal"
+    )
     protocol: Annotated[
-        Protocol, about("What is spoken here: AMQP, RMR's own transport, or Ockam's TCP transport.")
+        Protocol, about("Protocol of this listener: AMQP, RMR's own transport, or Ockam's TCP transport.")
     ] = "amqp"
     framing: OckamFraming = "cbor"
     route_address: Annotated[
-        str, about("With `protocol: ockam`: what addresses of connections begin with in source routes.")
+        str, about("With `protocol: ockam`: beginning of the connections' addresses in source routes.")
     ] = "ockam"
     reach: Reach | None = None
     max_message_size: MaxMessageSize = 16777216
     table: (
-        Annotated[str, about("With `protocol: rmr`: name of the routeTable that has its messages.")] | None
+        Annotated[
+            str, about("With `protocol: rmr`: name of the routeTable that routes this listener's messages.")
+        ]
+        | None
     ) = None
     advertised: (
         Annotated[
@@ -92,9 +97,10 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         | None
     ) = None
     replies: Annotated[
-        bool, about("With `protocol: rmr`: whether only replies to messages of this router come here.")
+        bool,
+        about("With `protocol: rmr`: whether this listener takes only replies to messages of this router."),
     ] = False
-    cost: Annotated[int, about("Cost of links to routers that connect here.", ge=1)] = 1
+    cost: Annotated[int, about("Cost of links to routers that connect to this listener.", ge=1)] = 1
     ssl_profile: Annotated[str, about("Name of the sslProfile for TLS.")] | None = None
     sasl_mechanisms: (
         Annotated[str, about("SASL mechanisms offered, separated by blanks.", default="ANONYMOUS")] | None
@@ -114,7 +120,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     max_session_frames: MaxSessionFrames | None = None
     idle_timeout_seconds: IdleTimeout = 16
     initial_handshake_timeout_seconds: Annotated[
-        int, about("Seconds a new connection has until it is open; 0 is idleTimeoutSeconds.", ge=0)
+        int, about("Seconds within which a new connection must open; 0: idleTimeoutSeconds.", ge=0)
     ] = 0
     strip_annotations: StripAnnotations = "both"
     annotations: Annotations = "auto"
@@ -124,7 +130,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
             "Credit of a sending client per link.", ge=1, le=1_000_000, default="linkCapacity of the router"
         ),
     ] = 0
-    multi_tenant: Annotated[bool, about("Whether addresses get the client's virtual host in front.")] = False
+    multi_tenant: Annotated[bool, about("Whether the client's virtual host is put before addresses.")] = False
     failover_urls: (
         Annotated[
             str,
@@ -137,15 +143,15 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     websockets: Annotated[bool, about("Whether an HTTP listener serves AMQP over WebSockets.")] = True
     http: Annotated[bool, about("Whether the port speaks HTTP.")] = False
     http_root_dir: (
-        Annotated[str, about("Directory of files an HTTP listener serves.", kind="path", old="httpRoot")]
+        Annotated[str, about("Directory of files that an HTTP listener serves.", kind="path", old="httpRoot")]
         | None
     ) = None
     allowed_hosts: (
         Annotated[
             str,
             about(
-                "Host names that an HTTP listener answers to, commas between; "
-                "`*.example.com` for all below, `*` for any.",
+                "Host names to which an HTTP listener answers, commas between; `*.example.com`: all below "
+                "it, `*`: any.",
                 default="addresses, `localhost`, the machine's name, `host`",
             ),
         ]
@@ -163,7 +169,7 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     ) = None
     message_logging_components: MessageLogging = "none"
     policy_vhost: (
-        Annotated[str, about("Virtual host whose policy applies to connections made here.")] | None
+        Annotated[str, about("Virtual host whose policy applies to this listener's connections.")] | None
     ) = None
     management: Management | None = None
     open_properties: OpenProperties | None = None
@@ -179,13 +185,15 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
 
 
 class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="connector"):
-    """A connection that the router makes."""
+    """A connector is a connection that the router makes."""
 
     host: Annotated[str, about("Address or name to connect to.")] = "127.0.0.1"
     port: Annotated[str, about("Port number or service name.", kind="port")] = "amqp"
-    protocol_family: Annotated[Family, about("Use only addresses of this family.")] | None = None
-    role: Annotated[Role, about("What is connected to: a client, a router or a broker.")] = "normal"
-    protocol: Annotated[Out, about("What is spoken there: AMQP, or Ockam's TCP transport.")] = "amqp"
+    protocol_family: Annotated[Family, about("Only address family to use.")] | None = None
+    role: Annotated[Role, about("Kind of peer to which the router connects: client, router or broker.")] = (
+        "normal"
+    )
+    protocol: Annotated[Out, about("Protocol of the connection: AMQP, or Ockam's TCP transport.")] = "amqp"
     framing: OckamFraming = "cbor"
     route_address: (
         Annotated[str, about("With `protocol: ockam`: address of the connection in source routes.")] | None
@@ -213,7 +221,8 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     sasl_password: Annotated[str, about("Password for SASL.")] | None = None
     message_logging_components: MessageLogging = "none"
     failover_urls: (
-        Annotated[str, about("Other places to connect to, separated by commas.", old="failoverList")] | None
+        Annotated[str, about("Other addresses to connect to, separated by commas.", old="failoverList")]
+        | None
     ) = None
     policy_vhost: Annotated[str, about("Virtual host whose policy applies to this connection.")] | None = None
     management: Management | None = None
@@ -228,18 +237,19 @@ class ConnectorState(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="sslProfile"):
-    """Certificates and settings for TLS, referred to by name."""
+    """An sslProfile holds certificates and settings for TLS; others refer to it by name."""
 
     ciphers: Annotated[str, about("Cipher suites, as OpenSSL lists them.", update=True)] | None = None
     protocols: (
         Annotated[str, about("TLS versions, separated by blanks.", default=MODERN_TLS, update=True)] | None
     ) = None
     ca_cert_file: (
-        Annotated[str, about("Certificates that are trusted.", update=True, kind="path", old="certDb")] | None
+        Annotated[str, about("File of trusted certificates.", update=True, kind="path", old="certDb")] | None
     ) = None
     cert_file: Annotated[str, about("Certificate of the router.", update=True, kind="path")] | None = None
     private_key_file: (
-        Annotated[str, about("Key of the certificate.", update=True, kind="path", old="keyFile")] | None
+        Annotated[str, about("Private key of the certificate.", update=True, kind="path", old="keyFile")]
+        | None
     ) = None
     password_file: (
         Annotated[
@@ -271,7 +281,7 @@ class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
 class AuthServicePlugin(
     Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="authServicePlugin"
 ):
-    """A remote service that authenticates clients."""
+    """An authServicePlugin is a remote service that authenticates clients."""
 
     auth_service: (
         Annotated[str, about("Address and port in one; use host and port.", deprecated=True)] | None

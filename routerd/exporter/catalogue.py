@@ -67,7 +67,7 @@ RMR_CLOSED: Final = _counter(
 )
 RMR_DROPPED: Final = _counter("rmr_dropped_frames", "RMR frames that reached nobody, by reason", "reason")
 ROUTE_REFUSED: Final = _counter(
-    "route_refused_messages", "Messages that workers of source routes refused, by reason", "reason"
+    "route_refused_messages", "Messages that route workers refused, by reason", "reason"
 )
 FLOW_LOST: Final = _counter(
     "flow_dropped_records", "Records of deliveries that are not in the flow log, by reason", "reason"
@@ -145,7 +145,7 @@ NUMBERS: Final[dict[str, Number]] = {
     "flow_doubted": Number(
         _gauge(
             "flow_clock_step_seconds",
-            "By how much the time of day stepped, forward or back, as long as retentionAge does not go by it",
+            "Step of the time of day, forward or back, while retentionAge ignores it",
         )
     ),
     "config_taken": Number(
@@ -246,9 +246,9 @@ def is_written_by(name: str, process: str) -> bool:
 
 
 BUILD: Final = _family("info", "build", "Version of this router", "version", "python")
-ROUTER: Final = _family("info", "router", "Who this router is", "id", "workers")
+ROUTER: Final = _family("info", "router", "Id and number of workers of this router", "id", "workers")
 START: Final = _family("gauge", "start_time_seconds", "When the router was started, in seconds since 1970")
-UPTIME: Final = _family("gauge", "uptime_seconds", "How long the router runs")
+UPTIME: Final = _family("gauge", "uptime_seconds", "Time since the router was started")
 UP: Final = _gauge("process_up", "1 if the process lives and its main loop turns")
 RESTARTS: Final = _counter("process_restarts", "Times the process was started again")
 BORN: Final = _gauge("process_start_time_seconds", "When the process was started, in seconds since 1970")
@@ -260,7 +260,7 @@ SHARED: Final = _gauge(
     "process_shared_memory_bytes", "Shared part of the process's memory: arenas, rings, libraries"
 )
 STALLED: Final = _gauge(
-    "loop_stalled_seconds", "How long the main loop has not turned; an idle one turns every second"
+    "loop_stalled_seconds", "Time for which the main loop has not turned; an idle one turns every second"
 )
 RING: Final = _gauge("ring_records", "Records that wait in the rings between worker and core", "ring")
 RING_SIZE: Final = _gauge(
@@ -304,7 +304,8 @@ ENDPOINT_MESSAGES: Final = _family(
     "table", "endpoint",
 )  # fmt: skip
 ENDPOINT_MISSED: Final = _family(
-    "counter", "route_table_endpoint_missed_messages", "Messages whose turn found nobody at such an endpoint",
+    "counter", "route_table_endpoint_missed_messages", "Messages whose turn at one of the busiest "
+                                                       "endpoints found no receiver",
     "table", "endpoint",
 )  # fmt: skip
 CONNECTION: Final = _family(

@@ -97,12 +97,10 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "int64",
         False,
         "",
-        "number of the row among those of its `router_id`, `boot_id` and `worker_id`, from 1; one that is "
-        "missing between two others was lost; of those behind the last one nothing is known",
+        "number of the row within its `router_id`, `boot_id` and `worker_id`, from 1; a number missing "
+        "between two others is a lost row; nothing is known of numbers after the last one",
     ),
-    Column(
-        "boot_id", "dictionary", False, "", "one life of the router's core: another one after every restart"
-    ),
+    Column("boot_id", "dictionary", False, "", "life of the router's core; every restart begins another one"),
     Column(
         "ingress_conn_id", "int64", False, "", "connection it came on, as management calls it; 0: unknown"
     ),
@@ -123,7 +121,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "dictionary",
         True,
         "",
-        "the same of the connection it went to; null where it went to none",
+        "kind of the connection it went to, with the words of `ingress_kind`; null where it went to none",
     ),
     Column(
         "peer_container",
@@ -133,9 +131,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "container-id of the receiver, or for a `drop` of the sender; null where the name is not known any "
         "more",
     ),
-    Column(
-        "address", "dictionary", True, "", "where it was sent to; null: it said nothing that is an address"
-    ),
+    Column("address", "dictionary", True, "", "address to which the message was sent; null: it named none"),
     Column(
         "address_class",
         "dictionary",
@@ -153,7 +149,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "binary",
         True,
         "",
-        "transaction id of an RMR message, without the zeros behind; null unless `transactions` of the "
+        "transaction id of an RMR message, without trailing zeros; null unless `transactions` of the "
         "flowLog is on",
     ),
     Column(
@@ -161,25 +157,25 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "int64",
         True,
         "",
-        "hash of the message-id, the same in every router; null: it has none",
+        "hash of the message-id, the same in every router; null: the message has none",
     ),
     Column(
         "fragment_count",
         "int32",
         True,
         "",
-        "pieces in which it was passed on: 1 where it was there whole; not transfer frames, of which several "
-        "may come at once",
+        "pieces in which the message was passed on: 1 where it was whole; a piece may be several transfer "
+        "frames",
     ),
     Column(
-        "size_bytes", "int64", False, "bytes", "all sections of the message as it came in, as far as it came"
+        "size_bytes", "int64", False, "bytes", "size of all sections of the message, as far as it came in"
     ),
     Column(
         "body_bytes",
         "int64",
         True,
         "bytes",
-        "of these, body and footer; null where the body had not begun in the first piece",
+        "size of body and footer; null where the body had not begun in the first piece",
     ),
     Column(
         "n_deliveries", "int64", False, "", "deliveries that the row stands for: 1 unless `kind` is `flow`"
@@ -212,19 +208,19 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "int64",
         True,
         "ns",
-        "of `queue_ns`, how long the receiver's link had no credit; null where it is not known",
+        "time within `queue_ns` in which the receiver's link had no credit; null where it is not known",
     ),
     Column(
         "outcome",
         "dictionary",
         False,
         "",
-        "what became of it: the receiver's state; `presettled`: nobody was asked; `undeliverable`: nobody "
-        "to send it to; "
-        "`aborted`: its sender broke off; `dropped`: presettled, and the receiver too far behind, or gone",
+        "outcome: the receiver's state, or `presettled`: none was asked for; `undeliverable`: no "
+        "receiver; `aborted`: the sender aborted it; `dropped`: presettled, and the receiver too far "
+        "behind, or gone",
     ),
     Column("error_type", "dictionary", True, "", "condition of the error with which it was rejected"),
-    Column("settled", "bool", False, "", "sent settled"),
+    Column("settled", "bool", False, "", "whether the message was sent settled"),
     Column(
         "redelivery",
         "int16",
@@ -232,14 +228,14 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "",
         "delivery-count of its header, at most 32767; null for `address_class` `link`",
     ),
-    Column("hops", "int16", True, "", "routers it had passed before this one"),
-    Column("path_id", "int32", True, "", "number of `path` within `boot_id`; null where `path` is"),
+    Column("hops", "int16", True, "", "routers that the message had passed before this one"),
+    Column("path_id", "int32", True, "", "number of `path` within `boot_id`; null where `path` is null"),
     Column(
         "path",
         "dictionary",
         True,
         "",
-        "routers it went through, this one last: `R1>R2>R3`; null where not known any more",
+        "routers that the message passed, this one last: `R1>R2>R3`; null where no longer known",
     ),
     Column(
         "trace_id",
@@ -248,15 +244,15 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "",
         "trace-id of a `traceparent` (W3C) among its application properties or message annotations",
     ),
-    Column("span_id", "span", True, "", "parent-id of the same"),
+    Column("span_id", "span", True, "", "parent-id of that `traceparent`"),
     Column("end_reason", "dictionary", True, "", "why an aggregate ended; only for `flow`"),
     Column(
         "sample_weight",
         "int32",
         False,
         "",
-        "how many deliveries this one stands for: N where 1 of N is recorded, more while the recorder is "
-        "behind",
+        "deliveries that a recorded one stands for: N where 1 of N is recorded, more while the recorder "
+        "is behind",
     ),
     Column(
         "lat_hist", "histogram", True, "", "latencies of an aggregate by logarithmic bucket; only for `flow`"
@@ -266,15 +262,21 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "dictionary",
         True,
         "",
-        "source route: addresses still to visit when it left this router's workers, `A=>2#B`",
+        "onward route when the message left this router's route workers: addresses still to visit, `A=>2#B`",
     ),
-    Column("return_route", "dictionary", True, "", "source route: addresses that a reply would visit"),
+    Column(
+        "return_route",
+        "dictionary",
+        True,
+        "",
+        "return route of a source route: addresses that a reply would visit",
+    ),
     Column(
         "message_number",
         "int64",
         True,
         "",
-        "the same for all copies of a message, and no other's within `boot_id`",
+        "number that all copies of a message share, and no other message within `boot_id` has",
     ),
     Column(
         "by_meid",

@@ -109,11 +109,13 @@ def test_the_page_about_management_names_all_that_can_be_changed(operation: str)
 
 
 def test_module_paths_in_the_pages_exist() -> None:
-    """Files that a page names in backticks are there."""
+    """Files and folders that a page names in backticks are there."""
     named = {
         (page, name)
         for page in PAGES
-        for name in re.findall(r"`((?:shm|core|workers|routerd|bench|tests)/[\w/]+\.\w+)`", text(page))
+        for name in re.findall(
+            r"`((?:shm|core|workers|routerd|pipeline|bench|tests)/(?:[\w/]+\.\w+|[\w/]*/)?)`", text(page)
+        )
     }
     assert named
     assert [f"{page.name}: {name}" for page, name in sorted(named) if not (ROOT / name).exists()] == []
