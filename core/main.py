@@ -15,31 +15,20 @@ from core.management.service import Service
 from core.process.display import Display
 from core.process.router import Core
 from core.process.stall import Stalls
-from core.rmr.counted import Counted
-from core.rmr.intake import Aside
-from core.rmr.unroutable_log import Nowhere
 from shm import segment
 from shm import snapshot_store as shelf
 from shm.contract.control import (
-    ChangeAddresses,
     ChangeManagement,
     ChangeReply,
     Exit,
     Ready,
-    SetAddresses,
-    SetLinkRoutes,
     SetManagement,
-    SetPolicy,
-    SetRouting,
-    SetSourceRoutes,
-    SetTables,
     Setup,
     ToChild,
     WorkerAdded,
     WorkerGone,
 )
 from shm.contract.failures import failures
-from shm.contract.flow_setup import SetFlow
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -57,25 +46,20 @@ class Channel(Protocol):
 def run(setup: Setup, channel: Channel) -> None:
     """Serve until told to exit. The mappings end with the process: an error on its way out refers to them."""
     segments = segment.attach(setup.segments)
-    seed, wake = secrets.token_bytes(32), segments.semaphore.release
-    intake = Aside(wake)
-    core = Core(setup, segments, seed, segments.names.semaphore, intake, _shelf(setup.segments))
-    counted = Counted(core.plane)
-    shown = core.stations.rows, counted.entries, counted.endpoints
-    display = Display(core.forwarder, core.addresses, core.connections, segments.board(), *shown)
+    seed, names, wake = secrets.token_bytes(32), segments.names, segments.semaphore.release
+    core = Core(setup, segments, seed, names.semaphore, wake, _shelf(setup.segments))
+    display = Display(core.forwarder, core.addresses, core.connections, segments.board(), core.planes)
     segments.core_stats().own(os.getpid(), setup.generation)
     failures.count_in(segments.core_stats())
     LOGGER.info("Router %s core started for %d workers", setup.router_id, setup.workers)
     service = None if setup.management is None else Service(core, setup, segments, channel.send)
     if service is not None:
         core.errands.append(service.step)
-    nowhere = Nowhere(core.plane)
-    core.errands.append(lambda: nowhere.step(core.forwarder.now))
-    core.join(lambda outlet: _network(setup, outlet))
+    if (fabric := core.find(Fabric)) is not None:
+        fabric.start(lambda outlet: _network(setup, outlet))
     channel.send(Ready(os.getpid()))
     serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000, service)
-    core.flow.publish()
-    intake.close()
+    core.close()
     LOGGER.info("Router %s core stopped", setup.router_id)
 
 
@@ -134,27 +118,13 @@ def _obey(
     message: ToChild, core: Core, channel: Channel, clock: Callable[[], int], service: Service | None
 ) -> None:
     match message:
-        case SetAddresses() | ChangeAddresses():
-            core.set_addresses(message)
-        case SetRouting(routing):
-            core.set_routing(routing)
-        case SetTables(tables):
-            core.set_tables(tables)
-        case SetLinkRoutes(routes):
-            core.routes.configure(routes)
-        case SetSourceRoutes(setup):
-            core.stations.configure(setup)
         case SetManagement() if service is not None:
             service.set_management(message.management)
         case ChangeManagement(splices) if service is not None:
             service.change_management(splices)
         case ChangeReply() if service is not None:
             service.changed(message)
-        case SetFlow(flow):
-            core.flow.configure(flow.sampling, core.links.entries())
-        case SetPolicy(policy):
-            core.admissions.set_limit(policy.max_connections)
         case WorkerGone() | WorkerAdded():
             channel.send(core.worker_changed(message, clock()))
         case _:
-            pass  # what else the supervisor says is for the workers
+            core.configure(message)

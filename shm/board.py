@@ -67,7 +67,7 @@ class RouteEndpointRow(msgspec.Struct, array_like=True, frozen=True):
     missed: int
 
 
-class Board(msgspec.Struct, array_like=True, frozen=True):
+class Board(msgspec.Struct, array_like=True):
     """All of it. ``other`` counts deliveries to addresses while they were not among ``addresses``."""
 
     addresses: list[AddressRow] = []

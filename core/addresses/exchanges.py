@@ -1,7 +1,7 @@
 """Exchanges: addresses whose messages go on to other addresses, by their subject and the bindings' keys."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -10,6 +10,8 @@ from core.addresses.addresses import Address, Addresses, mobile_text
 from core.addresses.keys import SEPARATORS, compile_keys
 from core.forwarder.forward import Exchanges as Table
 from core.forwarder.forward import Forwarder
+from core.process.plane import Plane
+from shm.contract.control import SetRouting
 from shm.contract.routing import ExchangeSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -26,7 +28,7 @@ class Exchange(msgspec.Struct):
     hops: list[Address]
 
 
-class Exchanges:
+class Exchanges(Plane):
     """All exchanges of this router. ``served`` is told which addresses have come (1) and
     gone (-1), and which are sent to."""
 
@@ -38,9 +40,11 @@ class Exchanges:
         self._served = served
         self._exchanges: dict[str, Exchange] = {}  # by identity
 
-    def configure(self, setups: Iterable[ExchangeSetup]) -> None:
-        """These there are from now on; those that stay go on counting."""
-        wanted = {one.identity: one for one in setups}
+    def configure(self, change: msgspec.Struct) -> None:
+        """Others there are from now on; those that stay go on counting."""
+        if not isinstance(change, SetRouting):
+            return
+        wanted = {one.identity: one for one in change.routing.exchanges}
         for identity, exchange in list(self._exchanges.items()):
             if identity not in wanted:
                 self._remove(identity, exchange)

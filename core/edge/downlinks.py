@@ -14,12 +14,13 @@ from core.forwarder.forward import Forwarder
 from core.interior.inter_router import dialect
 from core.interior.message import BadMessageError
 from core.link_routes.routes import Routes
-from core.links.link import Link
+from core.links.link import Edges, Link
 from core.links.local import Local, RefusedError
 from core.links.rights import Rights
 from core.links.streams import Streams
+from core.links.terminus import EDGE
 from shm.contract.complaints import Complaints
-from shm.contract.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error, LinkRefused
+from shm.contract.payloads import C_CLOSE, Attach, Close, ConnectionOpened, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -71,7 +72,7 @@ class Heart(msgspec.Struct):
     heard: int  # nanoseconds
 
 
-class Downlinks:
+class Downlinks(Edges):
     """All connections of edge routers to this one."""
 
     def __init__(
@@ -82,9 +83,11 @@ class Downlinks:
         streams: Streams,
         link_routes: Routes,
         opened: Callable[[int, int], ConnectionOpened | None],
+        network: Callable[[], int],
     ) -> None:
         self._forwarder = forwarder
         self._opened = opened  # a connection of whatever role, by worker and index
+        self._network = network  # another number whenever the network has changed
         self._addresses = addresses
         self._local = local
         self._streams = streams
@@ -105,6 +108,8 @@ class Downlinks:
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
         """An edge router has connected."""
+        if opened.role != EDGE:
+            return
         self.closed(worker, opened.connection)
         if opened.restored:  # its links would have to be told apart: made anew they need not
             self._close(worker, opened, AGAIN)
@@ -123,14 +128,14 @@ class Downlinks:
         there = (edge.opened for edge in self._edges.values())
         return next((o for o in there if o.container == opened.container and o.user != opened.user), None)
 
-    def closed(self, worker: int, connection: int, generation: int | None = None) -> None:
+    def closed(self, worker: int, connection: int) -> None:
         """A connection is gone; its links were detached before."""
-        edge = self._edges.get((worker, connection))
-        if edge is not None and generation in (None, edge.opened.generation):
-            del self._edges[worker, connection], self._by_number[edge.number]
+        edge = self._edges.pop((worker, connection), None)
+        if edge is not None:
+            del self._by_number[edge.number]
             self._streams.end(edge.streams)
 
-    def forget_worker(self, worker: int) -> None:
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
         """A worker is dead, and its connections with it."""
         for key in [key for key in self._edges if key[0] == worker]:
             self.closed(*key)
@@ -143,9 +148,6 @@ class Downlinks:
     def is_active(self, worker: int, connection: int) -> bool:
         """Whether it carries messages: only its edge router knows."""
         return (worker, connection) in self._edges
-
-    def refused(self, refused: LinkRefused) -> None:
-        """It is the edge router that opens links."""
 
     def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
         close = Close(opened.connection, opened.generation, error)
@@ -216,7 +218,7 @@ class Downlinks:
             self._changed.update(edge.senders)
         self._count(edge, link, 1)
 
-    def detached(self, link: Link) -> None:
+    def detached(self, link: Link, detach: Detach | None) -> None:
         """A link has gone."""
         self._hearts.pop((link.worker, link.link), None)
         self._asking.pop((link.worker, link.link), None)
@@ -235,14 +237,6 @@ class Downlinks:
             del counter[key]
             if not link.outgoing:
                 edge.told.discard(key)
-
-    def asks(self, _worker: int, _attach: Attach, _connection: ConnectionOpened, _address: str) -> bool:
-        """An interior router asks nobody."""
-        return False
-
-    def cancel(self, _worker: int, _detach: Detach) -> bool:
-        """So no link waits for an answer."""
-        return False
 
     # ---- what edge routers are told ----
 
@@ -291,8 +285,9 @@ class Downlinks:
         """Whether an edge router may have to be told something: its senders wait for it."""
         return bool(self._edges and self._changed)
 
-    def step(self, now: int, routes: int) -> None:
-        """What is due. ``routes``: another number whenever the network has changed."""
+    def step(self, now: int) -> None:
+        """What is due."""
+        routes = self._network()
         if routes != self._routes or now - self._looked >= LOOK_NS:
             self._routes, self._looked = routes, now
             for edge in self._edges.values():

@@ -38,10 +38,10 @@ from core.edge.route_proxies import ORDERED_AT, RouteProxies
 from core.forwarder.forward import Forwarder
 from core.interior.inter_router import dialect
 from core.interior.message import BadMessageError
-from core.links.link import Link
+from core.links.link import Edges, Link
 from core.links.local import Local
 from core.links.streams import Streams
-from core.links.terminus import MAX_CAPACITY
+from core.links.terminus import EDGE, MAX_CAPACITY
 from shm.contract.complaints import Complaints
 from shm.contract.payloads import (
     C_CLOSE,
@@ -96,7 +96,7 @@ class Proxy(msgspec.Struct):
     leaving: bool = False
 
 
-class Uplink:
+class Uplink(Edges):
     """All connections of this edge router to interior routers."""
 
     def __init__(
@@ -138,6 +138,8 @@ class Uplink:
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
         """A connection to an interior router is open."""
+        if opened.role != EDGE:
+            return
         if opened.restored:  # its links would have to be told apart: made anew they need not
             close = Close(opened.connection, opened.generation, AGAIN)
             self._forwarder.post_control(worker, C_CLOSE, self._encode(close))
@@ -151,12 +153,11 @@ class Uplink:
         else:
             LOGGER.info("edge connection to %s stands by", interior.peer)
 
-    def closed(self, worker: int, connection: int, generation: int | None = None) -> None:
+    def closed(self, worker: int, connection: int) -> None:
         """A connection is gone; its links were detached before."""
-        interior = self._interiors.get((worker, connection))
-        if interior is None or generation not in (None, interior.opened.generation):
+        interior = self._interiors.pop((worker, connection), None)
+        if interior is None:
             return
-        del self._interiors[worker, connection]
         self._streams.end(interior.streams)
         if interior is not self.active:
             return
@@ -172,7 +173,7 @@ class Uplink:
         if successor is not None:
             self._activate(successor)
 
-    def forget_worker(self, worker: int) -> None:
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
         """A worker is dead, and its connections with it."""
         self.lookup.forget_worker(worker)
         for key in [key for key in self._interiors if key[0] == worker]:
@@ -247,10 +248,6 @@ class Uplink:
         beyond = not outgoing or key in self._beyond
         return Place(address, address.handle if beyond else self._parked, capacity=MAX_CAPACITY)
 
-    def serves(self, _attach: Attach) -> Place | Error | None:
-        """It is interior routers that serve."""
-        return None
-
     def refused(self, refused: LinkRefused) -> None:
         """The interior router would not have a link, or the connection is gone."""
         what = self._wishes.pop(refused.request, None)
@@ -273,7 +270,7 @@ class Uplink:
         elif link.address is not None:
             self._count((link.address.key, not link.outgoing), 1)
 
-    def detached(self, link: Link) -> None:
+    def detached(self, link: Link, detach: Detach | None) -> None:
         """A link has gone."""
         if link.edge:
             if (proxy := self._by_name.get(link.name)) is not None:
@@ -283,8 +280,8 @@ class Uplink:
         elif link.address is not None:
             self._count((link.address.key, not link.outgoing), -1)
 
-    def stands(self, address: Address, number: int, sends: bool = False) -> None:
-        """Something in this router takes the messages of an address (1), or no longer (-1), or sends some."""
+    def served(self, address: Address, number: int, sends: bool) -> None:
+        """Have the proxy that is needed for what this router does itself, as for its clients."""
         self._count((address.key, sends), number)
 
     def _count(self, side: Side, number: int) -> None:
@@ -380,12 +377,7 @@ class Uplink:
                 link.worker, link.link, link.generation, address.handle if reached else self._parked
             )
 
-    @property
-    def restless(self) -> bool:
-        """What an edge router has to say it says at once."""
-        return False
-
-    def step(self, now: int, _routes: int) -> None:
+    def step(self, now: int) -> None:
         """What is due."""
         self.lookup.step(now)
         self.route_proxies.step(now)

@@ -1,7 +1,9 @@
 """Names for the flow log: what its records say by number, in step with links and addresses while it is on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from core.addresses.addresses import Address, Addresses
 from core.addresses.names import Names
@@ -9,8 +11,11 @@ from core.forwarder.forward import Forwarder, Telemetry
 from core.links.connections import Connections
 from core.links.link import Link
 from core.process.display import spelling
+from core.process.plane import Plane
 from shm.contract.control import Setup
 from shm.contract.flow import LINK_KINDS
+from shm.contract.flow_setup import SetFlow
+from shm.contract.payloads import Detach
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -20,8 +25,8 @@ _KINDS: Final = {
 }
 
 
-class FlowLog:
-    """As set up, until ``configure`` says otherwise. ``memory`` is the segment that the recorder reads."""
+class FlowLog(Plane):
+    """``links`` are all that there are. ``memory`` is the segment that the recorder reads."""
 
     def __init__(
         self,
@@ -31,6 +36,7 @@ class FlowLog:
         memory: "WriteableBuffer",
         setup: Setup,
         names: Names,
+        links: Callable[[], Sequence[Link]],
     ) -> None:
         self._telemetry = Telemetry(
             forwarder, memory, setup.router_id.encode(), setup.generation, names.hash_seed()
@@ -40,19 +46,23 @@ class FlowLog:
         self._every = 0
         self._links: dict[int, tuple[int, list[int]]] = {}  # by identity: number, and names to forget
         self._named: dict[str, int] = {}  # addresses, by key
-        self.configure(setup.flow.sampling, [])
+        self._all_links = links
+        addresses.watcher = self
 
-    def configure(self, every: int, links: Sequence[Link]) -> None:
-        """Record one of so many deliveries from now on; 0: none. ``links`` are all that there are."""
+    def configure(self, change: msgspec.Struct) -> None:
+        """Record one of so many deliveries from now on; 0: none."""
+        if not isinstance(change, SetFlow):
+            return
+        every = change.flow.sampling
         before, self._every = self._every, every
         if every and not before:
             for address in self._addresses.entries():
                 self.made(address)
-            for link in links:
+            for link in self._all_links():
                 self.attached(link)
         self._telemetry.record(every)
 
-    def publish(self) -> None:
+    def close(self) -> None:
         """Let the recorder see what has been recorded."""
         self._telemetry.publish()
 
@@ -74,7 +84,7 @@ class FlowLog:
         )
         self._links[link.identity] = number, names
 
-    def detached(self, link: Link) -> None:
+    def detached(self, link: Link, detach: Detach | None) -> None:
         """A link is gone."""
         number, names = self._links.pop(link.identity, (0, []))
         self._telemetry.drop_link(number)

@@ -151,6 +151,8 @@ class Trunks:
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
         """A connection to a router is open; we set up its links if we dialled."""
+        if opened.role != ROLE:
+            return
         self.closed(worker, opened.connection)
         key = worker, opened.connection
         streams = self._streams.begin(worker, opened, [DATA], lambda: self._trunks[key].whole)
@@ -169,12 +171,11 @@ class Trunks:
             for priority in range(PRIORITIES):
                 self._open(trunk, DATA, 1 + priority, priority)
 
-    def closed(self, worker: int, connection: int, generation: int | None = None) -> None:
+    def closed(self, worker: int, connection: int) -> None:
         """A connection is gone; its links were detached before."""
-        trunk = self._trunks.get((worker, connection))
-        if trunk is None or generation not in (None, trunk.opened.generation):
+        trunk = self._trunks.pop((worker, connection), None)
+        if trunk is None:
             return
-        del self._trunks[worker, connection]
         self._lost(trunk)
         del self._by_place[trunk.place]
         for request in trunk.asked:
@@ -182,7 +183,7 @@ class Trunks:
         self._streams.end(trunk.streams)
         self._nodes.give_neighbour(trunk.place)
 
-    def costs(self, worker: int, opened: ConnectionOpened) -> None:
+    def cost(self, worker: int, opened: ConnectionOpened) -> None:
         """Our end's cost of a connection is another one."""
         trunk = self._trunks.get((worker, opened.connection))
         if trunk is None or trunk.opened.generation != opened.generation:

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from core.addresses.addresses import Address, Addresses, Identity, Rule, mobile_text
 from core.addresses.names import Names
-from core.forwarder.forward import Forwarder, Nodes
+from core.forwarder.forward import ROUTED_LINK, Forwarder, Nodes
 from core.interior.inter_router import Trunks
 from core.link_routes.routes import CLASSES, LINK_BALANCED, Routes
 from core.links.local import Local
 from core.links.streams import Streams
+from core.process.plane import Plane
 from shm.stats import COUNTERS
 
 if TYPE_CHECKING:
     from core.interior.nodes import NodeView
-    from shm.contract.payloads import ConnectionOpened
+    from core.links.link import Link
+    from shm.contract.payloads import ConnectionOpened, Detach, LinkRefused
 
 LOGGER = logging.getLogger("ROUTER")
 
@@ -60,7 +62,7 @@ class Network(Protocol):
     def last_change(self) -> int: ...
 
 
-class Fabric:
+class Fabric(Plane):
     """One router's part of the network; nothing of it is there in a router that stands alone."""
 
     def __init__(
@@ -87,7 +89,7 @@ class Fabric:
         self._routes: Routes | None = None
         self._ticked = 0
         self.routes = 0  # another number whenever the network has changed
-        self.changed = True  # the protocol has heard something, and may have something to say
+        self._changed = True  # the protocol has heard something, and may have something to say
 
     def start(self, network: Callable[["Fabric"], Network]) -> None:
         """Join: ``network`` makes the protocol with this as its outlet."""
@@ -107,7 +109,7 @@ class Fabric:
         routes.advertise = self._advertise
 
     def _advertise(self, key: str, there: bool) -> None:
-        self.changed = True
+        self._changed = True
         if self._network is None:
             return
         if there:
@@ -134,30 +136,74 @@ class Fabric:
     def _text(self, router_id: str) -> bytes:
         return f"{self._me.area}/{router_id}".encode()
 
+    # ---- what planes hear ----
+
+    @property
+    def restless(self) -> bool:
+        """Whether the protocol may have something to say."""
+        return self._changed
+
+    def opened(self, worker: int, opened: "ConnectionOpened") -> None:
+        """A connection is open, perhaps to a neighbour."""
+        self.trunks.opened(worker, opened)
+
+    def cost(self, worker: int, opened: "ConnectionOpened") -> None:
+        """Our end's cost of a connection is another one."""
+        self.trunks.cost(worker, opened)
+
+    def closed(self, worker: int, connection: int) -> None:
+        """A connection is gone."""
+        self.trunks.closed(worker, connection)
+
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
+        """A worker is dead, and its connections with it."""
+        self.trunks.forget_worker(worker)
+
+    def refused(self, refused: "LinkRefused") -> None:
+        """The peer would not have a link."""
+        self.trunks.refused(refused)
+
+    def attached(self, link: "Link") -> None:
+        """A link has come: receivers are told of."""
+        if link.outgoing and link.address is not None:
+            self._consumer(link.address, 1)
+
+    def detached(self, link: "Link", detach: "Detach | None") -> None:
+        """A link is gone, of a client or between routers."""
+        if link.kind and link.kind != ROUTED_LINK:
+            self.trunks.drop_link(link.worker, link.connection, link.kind, link.outgoing, link.priority)
+        elif link.outgoing and link.address is not None:
+            self._consumer(link.address, -1)
+
+    def served(self, address: Address, number: int, sends: bool) -> None:
+        """Other routers are told of what this one does itself, as of receivers."""
+        if not sends:
+            self._consumer(address, number)
+
     # ---- what the protocol is told ----
 
     def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None:
         """The control links to a neighbour are open."""
-        self.changed = True
+        self._changed = True
         self.network.neighbour_up(neighbour, cost, dialect, told)
 
     def neighbour_cost(self, neighbour: int, cost: int) -> None:
         """Our end's cost of the way to a neighbour is another one."""
-        self.changed = True
+        self._changed = True
         self.network.neighbour_cost(neighbour, cost)
 
     def neighbour_lost(self, neighbour: int) -> None:
         """A control link, or its connection, is gone."""
-        self.changed = True
+        self._changed = True
         self.network.neighbour_lost(neighbour)
 
     def _heard(self, content: bytes, place: int) -> None:
         trunk = self.trunks.at(place)
         if trunk is not None and trunk.up:
-            self.changed = True
+            self._changed = True
             self.network.received(trunk.number, content, self._forwarder.now / TICK_NS)
 
-    def consumer(self, address: Address, number: int) -> None:
+    def _consumer(self, address: Address, number: int) -> None:
         """A receiver of an address has come (1) or gone (-1) here."""
         key = address.key
         if key[0] not in ADVERTISED:
@@ -173,12 +219,12 @@ class Fabric:
 
     def step(self, now: int) -> None:
         """Once per second, and after every change."""
-        if not self.changed and now - self._ticked < TICK_NS:
+        if not self._changed and now - self._ticked < TICK_NS:
             return
         if now - self._ticked >= TICK_NS:
             self._ticked = now
             self.trunks.step(now)
-        self.changed = False
+        self._changed = False
         self.network.tick(now / TICK_NS)
         self._forwarder.gauge(TOPOLOGY_CHANGED, self.network.last_change)
         self._forwarder.publish()

@@ -16,7 +16,9 @@ import msgspec
 from core.forwarder.forward import Couples, Forwarder
 from core.link_routes.routes import COORDINATOR, Host, Route, Routes
 from core.link_routes.termini import address_of, changed, inward, node_address, outward, placed, unplaced
+from core.links.link import Link
 from core.links.refusals import Refusals
+from core.process.plane import Plane
 from shm.contract.payloads import (
     C_ATTACHED,
     C_DETACH,
@@ -70,7 +72,7 @@ class Pending(msgspec.Struct):
         return self.worker, self.attach.link, self.attach.generation
 
 
-class Ends:
+class Ends(Plane):
     """Both ends of all links that are routed through."""
 
     def __init__(
@@ -222,14 +224,11 @@ class Ends:
         opened = self._find(worker, connection)
         return opened is not None and opened.role == ROUTERS
 
-    def refused(self, refused: LinkRefused) -> bool:
-        """A far end was refused, or its connection is gone. False: it was none of ours."""
+    def refused(self, refused: LinkRefused) -> None:
+        """A far end was refused, or its connection is gone."""
         pending = self._pending.pop(refused.request, None)
-        if pending is None:
-            return False
-        if not pending.cancelled:
+        if pending is not None and not pending.cancelled:
             self._refuse(pending, refused.error or LOST)
-        return True
 
     # ---- detaches ----
 
@@ -241,18 +240,18 @@ class Ends:
                 return True
         return False
 
-    def parted(self, name: Name, detach: Detach, dead: int = -1) -> None:
-        """An end is gone: so is the other one. ``dead``: a worker that nobody can tell."""
-        other = self._partners.pop(name, None)
+    def detached(self, link: Link, detach: Detach | None) -> None:
+        """An end is gone: so is the other one, unless nobody is there to be told."""
+        other = self._partners.pop((link.worker, link.link, link.generation), None)
         if other is None:
             return
         del self._partners[other]
-        if other[0] == dead:
-            return
-        error = LOST if detach.lost else detach.error
-        self._detach(other, Detach(other[1], other[2], error, detach.closed or detach.lost))
+        if detach is not None and not detach.lost:
+            self._detach(other, Detach(other[1], other[2], detach.error, detach.closed))
+        elif detach is not None or other[0] != link.worker:
+            self._detach(other, Detach(other[1], other[2], LOST, closed=True))
 
-    def forget_worker(self, worker: int) -> None:
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
         """A worker is dead: what waited for a far end there, or a first one, waits no more."""
         for request, pending in list(self._pending.items()):
             if pending.worker == worker:
@@ -261,7 +260,6 @@ class Ends:
                 del self._pending[request]
                 if not pending.cancelled:
                     self._refuse(pending, LOST)
-        self.routes.forget_worker(worker)
 
     def _detach(self, name: Name, detach: Detach) -> None:
         self._forwarder.post_control(name[0], C_DETACH, self._encode(detach))

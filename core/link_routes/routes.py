@@ -7,7 +7,7 @@ connected here.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -15,7 +15,8 @@ import msgspec
 from core.addresses.addresses import tokens
 from core.addresses.patterns import Patterns
 from core.management.agent_address import is_own
-from shm.contract.control import LinkRouteSetup
+from core.process.plane import Plane
+from shm.contract.control import LinkRouteSetup, SetLinkRoutes
 from shm.contract.payloads import ConnectionOpened
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -74,7 +75,7 @@ class Offer(msgspec.Struct, frozen=True):
     container: str
 
 
-class Routes:
+class Routes(Plane):
     """All routes of this router. ``advertise`` tells other routers of a key, or (False) that it is gone."""
 
     def __init__(self) -> None:
@@ -102,9 +103,11 @@ class Routes:
 
     # ---- configuration ----
 
-    def configure(self, setups: Iterable[LinkRouteSetup]) -> None:
+    def configure(self, change: msgspec.Struct) -> None:
         """Other routes from now on; links that are routed stay."""
-        wanted = {setup.identity: setup for setup in setups}
+        if not isinstance(change, SetLinkRoutes):
+            return
+        wanted = {setup.identity: setup for setup in change.link_routes}
         for identity in [one for one, setup in self._setups.items() if wanted.get(one) != setup]:
             self._drop_setup(self._setups.pop(identity))
         for identity, setup in wanted.items():
@@ -129,9 +132,10 @@ class Routes:
 
     # ---- connections ----
 
-    def opened(self, host: Host, opened: ConnectionOpened) -> None:
+    def opened(self, worker: int, opened: ConnectionOpened) -> None:
         """A connection is open: it serves the routes that name it."""
-        self.closed(host)
+        host = worker, opened.connection
+        self.closed(*host)
         if opened.role != CONTAINER_ROLE:
             return
         self._connections[host] = opened
@@ -141,8 +145,9 @@ class Routes:
                     self._route(route_key(setup.outgoing, setup.prefix, setup.pattern)), host, setup.identity
                 )
 
-    def closed(self, host: Host) -> None:
+    def closed(self, worker: int, connection: int) -> None:
         """A connection is gone, and what it has asked for."""
+        host = worker, connection
         self._connections.pop(host, None)
         for offer in self.offers(host):
             self.withdraw(offer)
@@ -150,13 +155,13 @@ class Routes:
             for identity in list(route.hosts.get(host, ())):
                 self._drop_host(route, host, identity)
 
-    def forget_worker(self, worker: int) -> None:
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
         """A worker is dead, and its connections with it."""
         for host in {host for route in self._routes.values() for host in route.hosts} | set(
             self._connections
         ):
             if host[0] == worker:
-                self.closed(host)
+                self.closed(*host)
 
     def offers(self, host: Host | None) -> list[Offer]:
         """What a connection asks for."""

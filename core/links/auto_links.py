@@ -6,7 +6,6 @@ any --the connection is gone--> inactive
 """
 
 import logging
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -16,6 +15,9 @@ from core.addresses.names import Names
 from core.addresses.phases import FALLBACK
 from core.forwarder.forward import Forwarder
 from core.links.connections import Connections
+from core.links.link import Link
+from core.process.plane import Plane
+from shm.contract.control import SetRouting
 from shm.contract.payloads import (
     C_DETACH,
     C_OPEN_LINK,
@@ -92,7 +94,7 @@ class AutoLink(msgspec.Struct):
         return f"auto link {self.setup.name or self.setup.address} {'in' if self.setup.incoming else 'out'}"
 
 
-class AutoLinks:
+class AutoLinks(Plane):
     """All auto links of this router."""
 
     def __init__(self, forwarder: Forwarder, connections: Connections, names: Names) -> None:
@@ -108,9 +110,11 @@ class AutoLinks:
         """The auto link that management calls so."""
         return self._links.get(identity)
 
-    def configure(self, setups: Iterable[AutoLinkSetup]) -> None:
-        """These there are from now on; those that stay keep their links."""
-        wanted = {one.identity: one for one in setups}
+    def configure(self, change: msgspec.Struct) -> None:
+        """Others there are from now on; those that stay keep their links."""
+        if not isinstance(change, SetRouting):
+            return
+        wanted = {one.identity: one for one in change.routing.auto_links}
         for identity, auto in list(self._links.items()):
             if wanted.get(identity) != auto.setup:
                 del self._links[identity]
@@ -144,7 +148,7 @@ class AutoLinks:
             if leg is not None:
                 self._forget(leg)
 
-    def forget_worker(self, worker: int) -> None:
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
         """A worker is dead, and its connections with it."""
         for auto in self._links.values():
             for leg in [leg for leg in auto.legs.values() if leg.worker == worker]:
@@ -200,7 +204,7 @@ class AutoLinks:
                 return leg
         return None
 
-    def attached(self, leg: Leg, attach: Attach, reference: int) -> None:
+    def answered(self, leg: Leg, attach: Attach, reference: int) -> None:
         """The peer has answered."""
         self._by_request.pop(leg.request, None)
         leg.request, leg.tries, leg.again = 0, 0, None
@@ -217,12 +221,13 @@ class AutoLinks:
             leg.request = 0
             self._fail(leg, refused.error)
 
-    def detached(self, worker: int, link: int, generation: int, error: Error | None) -> None:
+    def detached(self, link: Link, detach: Detach | None) -> None:
         """A link is gone."""
-        leg = self._by_link.pop((worker, link, generation), None)
+        leg = self._by_link.pop((link.worker, link.link, link.generation), None)
         if leg is not None:
             leg.link = None
-            self._fail(leg, error)
+            if detach is not None:
+                self._fail(leg, detach.error)
 
     def _fail(self, leg: Leg, error: Error | None) -> None:
         leg.state = "failed"

@@ -1,6 +1,4 @@
-"""One attached link, as the core knows it, and who else wants to know of links."""
-
-from typing import Protocol
+"""One attached link, as the core knows it, and what edge connections say of attaches."""
 
 import msgspec
 
@@ -8,6 +6,7 @@ from core.addresses.addresses import Address, strip_spelling
 from core.edge.place import Place
 from core.interior.inter_router import TYPES
 from core.links.admission import Guarded
+from core.process.plane import Plane
 from shm.contract.payloads import Attach, ConnectionOpened, Detach, Error
 
 
@@ -50,18 +49,29 @@ class Link(msgspec.Struct):
         return TYPES[0 if self.edge else self.kind]
 
 
-class Watcher(Protocol):
-    """Who wants to know of all links."""
-
-    def attached(self, link: Link) -> None: ...
-    def detached(self, link: Link) -> None: ...
-
-
-class Edges(Watcher, Protocol):
+class Edges(Plane):
     """Connections of edge routers here, or of this one to interior routers."""
 
-    def find(self, worker: int, connection: int) -> int: ...
-    def place(self, worker: int, attach: Attach) -> Place | Error | None: ...
-    def serves(self, attach: Attach) -> Place | Error | None: ...
-    def asks(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool: ...
-    def cancel(self, worker: int, detach: Detach) -> bool: ...
+    def find(self, worker: int, connection: int) -> int:
+        """The number of an edge connection; 0: it is none."""
+        raise NotImplementedError
+
+    def is_active(self, worker: int, connection: int) -> bool:
+        """Whether an edge connection carries messages."""
+        raise NotImplementedError
+
+    def place(self, worker: int, attach: Attach) -> Place | Error | None:
+        """Where a link of an edge connection leads; None: as that of any client."""
+        raise NotImplementedError
+
+    def serves(self, attach: Attach) -> Place | Error | None:
+        """Where a link to what serves edge routers leads on any other connection; None: it is none."""
+        return None
+
+    def asks(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
+        """Ask whether a client's link is routed beyond. False: it is decided here."""
+        return False
+
+    def cancel(self, worker: int, detach: Detach) -> bool:
+        """A client's link is gone. False: it was not asked about."""
+        return False

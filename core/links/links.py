@@ -1,6 +1,7 @@
 """Links: which attaches are accepted, where they lead, and what is known of each."""
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ from core.links.administration import Administration
 from core.links.admission import Admissions, Guarded, Refusal
 from core.links.auto_links import ROLE as CONTAINER_ROLE
 from core.links.auto_links import AutoLinks
-from core.links.link import Edges, Link, Watcher
+from core.links.link import Edges, Link
 from core.links.refusals import Refusals
 from core.links.streams import Streams
 from core.links.terminus import (
@@ -32,6 +33,7 @@ from core.links.terminus import (
     told_text,
 )
 from core.links.terminus import granted as granted_to
+from core.process.plane import Plane, each
 from shm.contract.payloads import C_ATTACHED, C_DETACH, Attach, Attached, ConnectionOpened, Detach, Error
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -42,7 +44,11 @@ Key = tuple[int, int]  # worker, index of the link or connection in it
 
 
 class Links:
-    """All attached links, in step with the forwarder's table."""
+    """All attached links, in step with the forwarder's table. ``planes`` hear of each.
+
+    Whose an attach is has one answer, so those that may claim one are asked by name, in the order of
+    `attach` and `_special`; the first that says yes has it.
+    """
 
     def __init__(
         self,
@@ -54,6 +60,7 @@ class Links:
         auto_links: AutoLinks,
         streams: Streams,
         refusals: Refusals,
+        planes: Sequence[Plane],
         fabric: Fabric | None = None,
         edges: Edges | None = None,
         ends: Ends | None = None,
@@ -72,7 +79,7 @@ class Links:
         self._links: dict[Key, Link] = {}
         self._identity = 0
         self.administration = Administration(forwarder, me, refusals.find)
-        self.watchers: list[Watcher] = [self.administration, *([] if edges is None else [edges])]
+        self._planes = planes
         self._encode = msgspec.msgpack.Encoder().encode
 
     def __len__(self) -> int:
@@ -221,7 +228,7 @@ class Links:
         address = self._addresses.terminus(setup.address, outgoing=attach.outgoing, phase=leg.auto.phase)
         if self._accept(worker, attach, address, Terminus(setup.address), None, connection, setup.fallback):
             link = self._links[worker, attach.link]
-            self._auto_links.attached(leg, attach, link.identity)
+            self._auto_links.answered(leg, attach, link.identity)
 
     def _attach_trunk(self, worker: int, attach: Attach, kind: int) -> None:
         """A link between routers."""
@@ -292,8 +299,6 @@ class Links:
                 self._addresses.forget_idle(address)
             return False
         self._enter(worker, attach, address, guarded=guarded, scope=scope, edge=edge)
-        if attach.outgoing and address is not None and self._fabric is not None:
-            self._fabric.consumer(address, 1)
         return True
 
     def _enter(
@@ -331,8 +336,8 @@ class Links:
         what = TYPES[kind] if kind else "anonymous" if address is None else address.key
         where = worker, attach.connection
         LOGGER.debug("link %r of worker %d connection %d %s: %s %s", attach.name, *where, *how, what)
-        for watcher in self.watchers:
-            watcher.attached(link)
+        self.administration.attached(link)
+        each(self._planes, lambda plane: plane.attached(link))
 
     def _deny(self, worker: int, attach: Attach, guarded: Guarded | None, refusal: Refusal) -> None:
         """Refuse what the policy does not allow."""
@@ -359,10 +364,7 @@ class Links:
                 self._forwarder.stale()
             return
         self._forwarder.remove_link(worker, link.link, link.generation)
-        self._forget(link)
-        self._auto_links.detached(worker, link.link, link.generation, detach.error)
-        if self._ends is not None and link.kind == ROUTED_LINK:
-            self._ends.parted((worker, link.link, link.generation), detach)
+        self._forget(link, detach)
 
     def _cancelled(self, worker: int, detach: Detach) -> bool:
         """Whether a link is gone that waited for an answer."""
@@ -372,29 +374,19 @@ class Links:
         """Forget the links of a worker that the forwarder has reclaimed; how many there were."""
         gone = [link for link in self._links.values() if link.worker == worker]
         for link in gone:
-            self._forget(link)
-            if self._ends is not None and link.kind == ROUTED_LINK:
-                lost = Detach(link.link, link.generation, lost=True)
-                self._ends.parted((worker, link.link, link.generation), lost, dead=worker)
-        if self._ends is not None:
-            self._ends.forget_worker(worker)
+            self._forget(link, None)
         return len(gone)
 
-    def _forget(self, link: Link) -> None:
+    def _forget(self, link: Link, detach: Detach | None) -> None:
         del self._links[link.worker, link.link]
         if link.guarded is not None:
             link.guarded.attached(link.outgoing, -1)
         if link.scope:
             self._admissions.scopes.leave(link.scope)
-        if self._fabric is not None:
-            if link.kind and link.kind != ROUTED_LINK:
-                self._fabric.trunks.drop_link(
-                    link.worker, link.connection, link.kind, link.outgoing, link.priority
-                )
-            elif link.outgoing and link.address is not None:
-                self._fabric.consumer(link.address, -1)
-        for watcher in self.watchers:
-            watcher.detached(link)
-        if link.address is not None:
-            self._addresses.forget_idle(link.address)
+        self.administration.detached(link)
+        try:
+            each(self._planes, lambda plane: plane.detached(link, detach))
+        finally:
+            if link.address is not None:
+                self._addresses.forget_idle(link.address)
         LOGGER.debug("link %r of worker %d connection %d detached", link.name, link.worker, link.connection)

@@ -13,6 +13,7 @@ from core.addresses.addresses import FALLBACK, mobile_text
 from core.addresses.names import Names
 from core.forwarder.forward import Forwarder, StreamLinks
 from core.links.terminus import NO_ROOM
+from core.process.plane import Plane
 from shm.contract.payloads import (
     C_DETACH,
     C_OPEN_LINK,
@@ -46,7 +47,7 @@ class Pool(msgspec.Struct):
     asked: set[int] = msgspec.field(default_factory=set)  # requests under way
 
 
-class Streams:
+class Streams(Plane):
     """All connections with such links."""
 
     def __init__(self, forwarder: Forwarder, names: Names) -> None:
@@ -128,7 +129,7 @@ class Streams:
                 self._trim(pool)
         self._forwarder.publish()
 
-    def quench(self) -> None:
+    def work(self) -> None:
         """Open links for the streams that wait for one."""
         if self._links.thirsty():
             for pool in self._pools.values():

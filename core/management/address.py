@@ -3,7 +3,8 @@
 import msgspec
 
 from core.addresses.addresses import Address, Rule
-from core.link_routes.routes import Route
+from core.interior.network_adapter import Fabric
+from core.link_routes.routes import Route, Routes
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.view import View
 
@@ -90,25 +91,27 @@ class Addresses(Table):
     def __init__(self, view: View) -> None:
         super().__init__()
         self._view = view
+        self._fabric = view.core.find(Fabric)
 
     def rows(self) -> list[Address | Route]:
         core = self._view.core
         used = core.forwarder.address_used
-        return [*(one for one in core.addresses.entries() if used(one.handle)), *core.routes.entries()]
+        routes = core.find(Routes)
+        entries = [] if routes is None else routes.entries()
+        return [*(one for one in core.addresses.entries() if used(one.handle)), *entries]
 
     def row(self, address: Address | Route) -> AddressRow:
         """An address with its counts as they are now; one that is gone by now has none."""
         core = self._view.core
         if isinstance(address, Route):
             known = Address(address.key, 0, Rule("linkBalanced"))
-            routers = core.fabric.names(address.remotes) if core.fabric is not None else []
+            routers = [] if self._fabric is None else self._fabric.names(address.remotes)
             return AddressRow(known, {}, routers, len(address.hosts))
         try:
             info = core.forwarder.address_info(address.handle)
-            if core.fabric is None:
+            if self._fabric is None:
                 return AddressRow(address, info)
-            nodes = core.fabric.nodes
-            outstanding = list(nodes.outstanding(address.handle).values())
-            return AddressRow(address, info, core.fabric.router_ids(address.handle), 0, outstanding)
+            outstanding = list(self._fabric.nodes.outstanding(address.handle).values())
+            return AddressRow(address, info, self._fabric.router_ids(address.handle), 0, outstanding)
         except KeyError:
             return AddressRow(address, {})

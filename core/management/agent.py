@@ -45,6 +45,9 @@ from core.management.self_node import NAME, TYPES, SelfNode
 from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
+from core.rmr.dialling import Dialling
+from core.rmr.manager_sessions import Liaisons
+from core.rmr.route_tables import RouteTables as Tables
 from shm.contract.management import Management, Splice
 from shm.contract.text import printable
 
@@ -64,8 +67,8 @@ class Agent:
         self._calls: dict[str, tuple[Noun, Callable[[Request], Response]]] = {}  # that one entity type has
         nouns: list[Noun] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
         nouns += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
-        nouns += [ConnectionLinkRoutes(view), RouteTableEntries(view), RouteTableEndpoints(view)]
-        nouns += [Applications(view), Managers(view)]
+        tables = view.core.find(Tables)
+        nouns += [ConnectionLinkRoutes(view), *([] if tables is None else _of_tables(view, tables))]
         for schema in view.management.types:
             match schema.name:
                 case "router":
@@ -82,9 +85,9 @@ class Agent:
                     nouns.append(RouteWorkers(view, schema))
                 case "router.config.binding":
                     nouns.append(Bindings(view, schema))
-                case "routeTable":
-                    nouns.append(tables := RouteTables(view, schema))
-                    self._calls |= {"PUSH": (tables, tables.push), "EXPLAIN": (tables, tables.explain)}
+                case "routeTable" if tables is not None:
+                    nouns.append(table := RouteTables(view, schema, tables))
+                    self._calls |= {"PUSH": (table, table.push), "EXPLAIN": (table, table.explain)}
                 case "router.config.linkRoute":
                     nouns.append(LinkRoutes(view, schema))
                 case name if name in ROUTING:
@@ -199,6 +202,12 @@ class Agent:
                 continue
             return noun
         raise ManagementError(NOT_FOUND, f"there is no entity {_about(request)}")
+
+
+def _of_tables(view: View, tables: Tables) -> list[Noun]:
+    dialling, liaisons = view.core.plane(Dialling), view.core.plane(Liaisons)
+    told = [RouteTableEntries(tables), RouteTableEndpoints(tables, dialling)]
+    return [*told, Applications(view, liaisons), Managers(view, liaisons)]
 
 
 def _about(request: Request) -> str:

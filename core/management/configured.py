@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from core.addresses import exchanges
+from core.links import auto_links, connectors
 from core.management.entity_type import Noun
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
+from core.source_routes.route_workers import Stations
 from shm.contract.management import TypeSchema
 
 MOST_VALUES = 10_000  # in the attributes of one request
@@ -83,7 +86,7 @@ class Connectors(Configured):
         return [row | self._state(row["name"]) for row in self._entities]
 
     def _state(self, name: str) -> dict[str, Any]:
-        state = self._view.core.connectors.find(name)
+        state = self._view.core.plane(connectors.Connectors).find(name)
         if state is None:
             return {"connectionStatus": "INITIALIZING"}
         return {
@@ -220,7 +223,7 @@ class AutoLinks(Routing):
         return [row | self._state(row["identity"]) for row in self._entities]
 
     def _state(self, identity: str) -> dict[str, Any]:
-        auto = self._view.core.auto_links.find(identity)
+        auto = self._view.core.plane(auto_links.AutoLinks).find(identity)
         if auto is None:
             return {}
         reference = None if auto.reference is None else str(auto.reference)
@@ -234,7 +237,8 @@ class Exchanges(Routing):
         return [row | self._counts(row["identity"]) for row in self._entities]
 
     def _counts(self, identity: str) -> dict[str, Any]:
-        received, forwarded, diverted, dropped, bindings = self._view.core.exchanges.counts(identity)
+        counts = self._view.core.plane(exchanges.Exchanges).counts(identity)
+        received, forwarded, diverted, dropped, bindings = counts
         return {
             "bindingCount": len(bindings),
             "receivedCount": received,
@@ -251,7 +255,7 @@ class RouteWorkers(Configured):
         return [row | self._counts(row["identity"]) for row in self._entities]
 
     def _counts(self, identity: str) -> dict[str, Any]:
-        count = self._view.core.stations.count(identity)
+        count = self._view.core.plane(Stations).count(identity)
         return {
             "inCount": count.came,
             "outCount": count.went,
@@ -264,5 +268,5 @@ class Bindings(Routing):
     """Bindings, and how often each has matched."""
 
     def rows(self) -> list[dict[str, Any]]:
-        matched = self._view.core.exchanges.matched()
+        matched = self._view.core.plane(exchanges.Exchanges).matched()
         return [row | {"matchedCount": matched.get(row["identity"], 0)} for row in self._entities]

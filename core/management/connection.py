@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from core.links.link import Edges
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.request import (
     BAD_REQUEST,
@@ -103,7 +104,7 @@ class Connections(Table):
         last = _last_deliveries(view)
         entries = list(view.connections.entries())
         self._closing &= {_name(worker, opened) for worker, opened, _ in entries}
-        edges = view.core.edges
+        edges = view.core.find(Edges)
         return [
             ConnectionRow(
                 worker,

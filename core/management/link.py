@@ -4,6 +4,7 @@ import logging
 
 import msgspec
 
+from core.interior.network_adapter import Fabric
 from core.links.link import Link
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
@@ -147,7 +148,7 @@ class Links(Table):
         return LinkRow(link, info, number, queued, credit, dry, self._origins(link))
 
     def _origins(self, link: Link) -> dict[int, int]:
-        fabric = self._view.core.fabric
+        fabric = self._view.core.find(Fabric)
         if fabric is None or not link.outgoing:
             return {}
         return fabric.nodes.origins(link.worker, link.link, link.generation)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from core.link_routes.routes import Offer
+from core.link_routes.routes import Offer, Routes
 from core.management.agent_address import is_own
 from core.management.configured import Routing
 from core.management.entity_type import Column, Table, type_column
@@ -27,7 +27,7 @@ class LinkRoutes(Routing):
     """The entity type `router.config.linkRoute`."""
 
     def rows(self) -> list[dict[str, Any]]:
-        active = self._view.core.routes.active
+        active = self._view.core.plane(Routes).active
         return [
             row | {"operStatus": "active" if active(_identity(row)) else "inactive"} for row in self._entities
         ]
@@ -65,7 +65,7 @@ class ConnectionLinkRoutes(Table):
 
     def rows(self) -> list[Offer]:
         requester = self._view.requester
-        return self._view.core.routes.offers(requester.host)
+        return self._view.core.plane(Routes).offers(requester.host)
 
     def create(self, request: Request) -> Response:
         """Make one, for whoever asks."""
@@ -83,7 +83,7 @@ class ConnectionLinkRoutes(Table):
         _check(str(pattern), direction == "out", requester)
         name = request.name or attributes.get("name")
         container = requester.container
-        routes = self._view.core.routes
+        routes = self._view.core.plane(Routes)
         offer: Offer = self._view.command(
             lambda: routes.offer(
                 host, None if name is None else str(name), str(pattern), direction == "out", container
@@ -94,7 +94,7 @@ class ConnectionLinkRoutes(Table):
     def delete(self, request: Request) -> Response:
         """Take one away."""
         offer = self.find(request.name, request.identity)
-        self._view.command(lambda: self._view.core.routes.withdraw(offer))
+        self._view.command(lambda: self._view.core.plane(Routes).withdraw(offer))
         return Response(NO_CONTENT, {})
 
 

@@ -9,6 +9,7 @@ from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
 from core.rmr.application import Application
 from core.rmr.client import Client
+from core.rmr.manager_sessions import Liaisons
 
 
 class ApplicationRow(msgspec.Struct, frozen=True):
@@ -55,12 +56,13 @@ class Applications(Table):
         Column("requestCount", "integer", "Requests for a table by it.", lambda r: r.one.requests),
     )
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, liaisons: Liaisons) -> None:
         super().__init__()
         self._view = view
+        self._liaisons = liaisons
 
     def rows(self) -> Iterator[ApplicationRow]:
-        for liaison in self._view.core.liaisons:
+        for liaison in self._liaisons:
             for one in liaison.server or ():
                 yield ApplicationRow(liaison.table, one, _when(self._view, one.since))
 
@@ -83,12 +85,13 @@ class Managers(Table):
         Column("requestCount", "integer", "Requests that were sent to it.", lambda r: r.client.requests),
     )
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, liaisons: Liaisons) -> None:
         super().__init__()
         self._view = view
+        self._liaisons = liaisons
 
     def rows(self) -> Iterator[ManagerRow]:
-        for liaison in self._view.core.liaisons:
+        for liaison in self._liaisons:
             if (client := liaison.client) is not None:
                 yield ManagerRow(liaison.table, client, _when(self._view, client.since))
 

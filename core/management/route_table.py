@@ -22,9 +22,11 @@ from core.management.view import View
 from core.rmr import border
 from core.rmr.border import INT32
 from core.rmr.compiled import encoded
+from core.rmr.dialling import Dialling
 from core.rmr.intake import Feed, Outcome
 from core.rmr.lookup import Question, fate
 from core.rmr.route_tables import Plan
+from core.rmr.route_tables import RouteTables as Tables
 from core.rmr.table import ANY_SUBSCRIPTION, Entry
 
 PUSH_SECONDS: Final = 30.0  # for a table of a million entries, on a machine that has much else to do
@@ -43,7 +45,8 @@ class _Push(msgspec.Struct):
 class RouteTables(Configured):
     """The entity type `routeTable`. PUSH gives one a text, or a piece of it; EXPLAIN asks for a way."""
 
-    def __init__(self, view: View, schema: Any) -> None:
+    def __init__(self, view: View, schema: Any, tables: Tables) -> None:
+        self._tables = tables
         super().__init__(view, schema)
         self._pushes: dict[tuple[int | None, str], _Push] = {}  # by connection and table
 
@@ -57,12 +60,12 @@ class RouteTables(Configured):
             {"name": plan.setup.name, "identity": f"{self.schema.name}/{plan.setup.name}"}
             | {"address": plan.setup.address, "seed": plan.setup.seed}
             | self._state(plan.setup.name)
-            for plan in self._view.core.plane
+            for plan in self._tables
             if plan.setup.name not in configured
         ]
 
     def _state(self, name: str) -> dict[str, Any]:
-        plan = self._view.core.plane.find(name)
+        plan = self._tables.find(name)
         if plan is None:
             return {}
         routed, no_entry, no_endpoint, no_owner, refused = plan.native.counts()
@@ -88,7 +91,7 @@ class RouteTables(Configured):
     def plan(self, request: Request) -> Plan:
         """The table that a request names. Raises ManagementError."""
         name = self.find(request.name, request.identity)["name"]
-        plan = self._view.core.plane.find(name)
+        plan = self._tables.find(name)
         if plan is None:
             raise ManagementError(NOT_FOUND, f"the route table {name!r} is gone")
         return plan
@@ -115,7 +118,7 @@ class RouteTables(Configured):
             self._pushes[key] = push
         push.pieces += 1
         feed = push.feed
-        self._view.command(lambda: self._view.core.plane.take(feed, text, last))
+        self._view.command(lambda: self._tables.take(feed, text, last))
         return self._answer(push) if last else Response(OK, {})
 
     def _allowed(self, plan: Plan) -> str:
@@ -244,12 +247,12 @@ class RouteTableEntries(Table):
         Column("deliveryCount", "integer", "Messages that took it.", lambda r: r.taken),
     )
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, tables: Tables) -> None:
         super().__init__()
-        self._view = view
+        self._tables = tables
 
     def rows(self) -> Sequence[Any]:
-        plans = [(plan, len(plan.table.value)) for plan in self._view.core.plane if plan.table is not None]
+        plans = [(plan, len(plan.table.value)) for plan in self._tables if plan.table is not None]
         return _Rows(plans, self._entry)
 
     def _entry(self, plan: Plan, number: int) -> EntryRow:
@@ -294,15 +297,15 @@ class RouteTableEndpoints(Table):
         Column("missedCount", "integer", "Messages whose turn found nobody there.", lambda r: r.counts[1]),
     )  # fmt: skip
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, tables: Tables, dialling: Dialling) -> None:
         super().__init__()
-        self._view = view
+        self._tables = tables
+        self._dialling = dialling
 
     def rows(self) -> list[Any]:
         return list(self._endpoints())
 
     def _endpoints(self) -> Iterator[EndpointRow]:
-        dialling = self._view.core.dialling
-        for plan in self._view.core.plane:
+        for plan in self._tables:
             for name in plan.names():
-                yield EndpointRow(plan, name, dialling.worker(plan.setup.name, name))
+                yield EndpointRow(plan, name, self._dialling.worker(plan.setup.name, name))

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from core.interior.network_adapter import Fabric
 from core.management.configured import Configured, column
 from core.management.processes import memory_usage
 from core.management.request import FORBIDDEN, ManagementError, Request, Response
@@ -51,7 +52,7 @@ class Router(Configured):
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         """What is configured, and the counts as they are now."""
-        view, setup, fabric = self._view, self._view.setup, self._view.core.fabric
+        view, setup, fabric = self._view, self._view.setup, self._view.core.find(Fabric)
         counts = view.core.forwarder.counts()
         page = stats.read(view.segments.core_stats())
         entities = view.management.entities

@@ -1,17 +1,18 @@
-"""What the core shows others on the board: the busiest addresses, workers of source routes, entries
-and endpoints of route tables, and the newest connections (shm/board.py).
+"""What the core shows others on the board: the busiest addresses, the newest connections, and what planes
+have (shm/board.py).
 
 Between two turns of the forwarder, at most once a second, in steps that no message notices.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from core.addresses.addresses import Addresses
 from core.forwarder.forward import Busiest, Forwarder
 from core.links.connections import Connections
+from core.process.plane import Plane
 from shm import board
-from shm.board import AddressRow, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
+from shm.board import AddressRow, ConnectionRow
 
 PERIOD_NS: Final = 1_000_000_000
 STEP_NS: Final = (
@@ -34,17 +35,13 @@ class Display:
         addresses: Addresses,
         connections: Connections,
         shown: Shown,
-        route_workers: Callable[[], list[RouteWorkerRow]] = list,
-        route_entries: Callable[[], list[RouteEntryRow]] = list,
-        route_endpoints: Callable[[], list[RouteEndpointRow]] = list,
+        planes: Sequence[Plane] = (),
     ) -> None:
         self._forwarder = forwarder
         self._addresses = addresses
         self._connections = connections
         self._shown = shown
-        self._route_workers = route_workers
-        self._route_entries = route_entries
-        self._route_endpoints = route_endpoints
+        self._planes = planes
         self._busiest = Busiest(forwarder)
         self._due = 0
         self._last = b""
@@ -58,23 +55,20 @@ class Display:
         if found is None:
             return STEP_NS
         handles, other = found
-        self._write(
-            board.Board(
-                [row for handle in handles if (row := self._row(handle)) is not None],
-                other,
-                [
-                    ConnectionRow(
-                        worker,
-                        *(board.short(text) for text in (one.container, one.host, one.role, one.user)),
-                    )
-                    for worker, one in self._connections.newest(board.CONNECTIONS)
-                ],
-                len(self._connections),
-                self._route_workers(),
-                self._route_entries(),
-                self._route_endpoints(),
-            )
+        content = board.Board(
+            [row for handle in handles if (row := self._row(handle)) is not None],
+            other,
+            [
+                ConnectionRow(
+                    worker, *(board.short(text) for text in (one.container, one.host, one.role, one.user))
+                )
+                for worker, one in self._connections.newest(board.CONNECTIONS)
+            ],
+            len(self._connections),
         )
+        for plane in self._planes:
+            plane.show(content)
+        self._write(content)
         self._due = now + PERIOD_NS
         return PERIOD_NS
 

@@ -14,11 +14,14 @@ from typing import Final
 
 import msgspec
 
-from core.addresses.addresses import Address
 from core.forwarder.forward import Forwarder
+from core.links.link import Link
+from core.links.refusals import Find
+from core.links.terminus import RMR
+from core.process.plane import Plane
 from core.rmr.fields import is_endpoint
-from core.rmr.route_tables import Plan, Plane
-from shm.contract.payloads import C_ENDPOINT, Endpoint
+from core.rmr.route_tables import Plan, RouteTables
+from shm.contract.payloads import C_ENDPOINT, Detach, Endpoint
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
@@ -30,12 +33,16 @@ Key = tuple[int, int, int]  # worker, index and generation of a link
 Place = tuple[str, str]  # table and endpoint
 
 
-class Dialling:
-    """Tells workers what to connect to. One that has died is told again, for its successor."""
+class Dialling(Plane):
+    """Tells workers what to connect to. One that has died is told again, for its successor.
 
-    def __init__(self, forwarder: Forwarder, plane: Plane, workers: Iterable[int]) -> None:
+    ``find``: the connection of a worker and index.
+    """
+
+    def __init__(self, forwarder: Forwarder, tables: RouteTables, find: Find, workers: Iterable[int]) -> None:
+        self._find = find
         self._forwarder = forwarder
-        self._plane = plane
+        self._tables = tables
         self._workers = set(workers)
         self._told: dict[Place, tuple[int, Endpoint]] = {}
         self._receivers: dict[Key, Place] = {}
@@ -55,7 +62,7 @@ class Dialling:
     def refresh(self, plan: Plan) -> None:
         """Connect to the endpoints that a table has now, and to no others; to none if it is there no more."""
         table = plan.setup.name
-        found = plan.setup.connect and self._plane.find(table) is plan
+        found = plan.setup.connect and self._tables.find(table) is plan
         names = {name for name in islice(plan.names(), MOST) if found and is_endpoint(name)}
         if found and sum(map(len, plan.numberings)) > MOST:
             LOGGER.warning("Route table %s: only the first %d endpoints are connected to", table, MOST)
@@ -85,32 +92,33 @@ class Dialling:
 
     # ---- AMQP clients that are endpoints ----
 
-    def attached(self, key: Key, address: Address) -> None:
-        """An AMQP client receives from an address."""
-        for plan in self._plane:
-            if (name := plan.endpoint_of(address)) is not None:
-                place = self._receivers[key] = plan.setup.name, name
+    def attached(self, link: Link) -> None:
+        """An AMQP client receives, perhaps from an endpoint's address."""
+        opened = self._find(link.worker, link.connection)
+        if not link.outgoing or link.address is None or opened is None or opened.role == RMR:
+            return
+        for plan in self._tables:
+            if (name := plan.endpoint_of(link.address)) is not None:
+                place = self._receivers[_key(link)] = plan.setup.name, name
                 self._held[place] += 1
                 self._withdraw(place)
 
-    def detached(self, key: Key) -> None:
+    def detached(self, link: Link, detach: Detach | None) -> None:
         """It does so no longer."""
-        place = self._receivers.pop(key, None)
+        place = self._receivers.pop(_key(link), None)
         if place is None:
             return
         self._held[place] -= 1
         if not self._held[place]:
             del self._held[place]
-        plan = self._plane.find(place[0])
+        plan = self._tables.find(place[0])
         if plan is not None and max(plan.numbers(place[1])) >= 0:
             self._want(plan, place[1])
 
     # ---- workers ----
 
-    def worker_gone(self, worker: int, removed: bool) -> None:
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
         """A worker has died; without ``removed`` another takes its place, and reads what it is told now."""
-        for key in [one for one in self._receivers if one[0] == worker]:
-            self.detached(key)
         if removed:
             self._workers.discard(worker)
         for place, (whose, endpoint) in list(self._told.items()):
@@ -146,3 +154,7 @@ class Dialling:
 
     def _post(self, worker: int, endpoint: Endpoint) -> None:
         self._forwarder.post_control(worker, C_ENDPOINT, msgspec.msgpack.encode(endpoint))
+
+
+def _key(link: Link) -> Key:
+    return link.worker, link.link, link.generation

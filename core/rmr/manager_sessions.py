@@ -5,20 +5,24 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import msgspec
+
 from core.forwarder.forward import Forwarder
 from core.links.links import Links
 from core.links.local import Local
 from core.links.terminus import RMR
+from core.process.plane import Plane
 from core.rmr import application
 from core.rmr.dialling import Dialling
 from core.rmr.envelope import LONGEST
 from core.rmr.intake import Made
 from core.rmr.manager_session import Liaison, Peer, Settings
 from core.rmr.remembered import Known, Remembered
-from core.rmr.route_tables import Plan, Plane
+from core.rmr.route_tables import Plan, RouteTables
 from core.rmr.server import Limits
 from core.rmr.state import Installed
 from core.rmr.table import MeidMap, Table
+from shm.contract.control import SetTables
 from shm.contract.payloads import ConnectionOpened
 from shm.contract.tables import CONNECTION, TableSetup, connections
 from shm.stats import COUNTERS
@@ -38,7 +42,7 @@ class _Around:
         forwarder: Forwarder,
         local: Local,
         dialling: Dialling,
-        plane: Plane,
+        tables: RouteTables,
         plan: Plan,
         clock: Callable[[], float],
         connections: str,
@@ -47,7 +51,7 @@ class _Around:
         self._forwarder = forwarder
         self._local = local
         self._dialling = dialling
-        self._plane = plane
+        self._tables = tables
         self._plan = plan
         self._clock = clock
 
@@ -79,7 +83,7 @@ class _Around:
     def install(self, value: Table | MeidMap, origin: str, done: Callable[[str], None]) -> None:
         """Take something into use; when that is done, or why it is not."""
         feed = self._plan.feed(origin, lambda outcomes: done(outcomes[0].reason))
-        self._plane.take(feed, value)
+        self._tables.take(feed, value)
 
     def origin(self) -> str:
         """Where the table in use came from."""
@@ -96,7 +100,7 @@ class _Around:
         self._forwarder.count(COUNTERS[what][0])
 
 
-class Liaisons:
+class Liaisons(Plane):
     """One for each table that is configured. ``seed`` is that of the core, another one in each life;
     ``router_id`` is in the addresses of this router's connections; ``shelf`` says where applications are
     remembered for the next core, if no file is configured, by a name; empty: nowhere."""
@@ -106,7 +110,7 @@ class Liaisons:
         forwarder: Forwarder,
         local: Local,
         links: Links,
-        plane: Plane,
+        tables: RouteTables,
         dialling: Dialling,
         seed: bytes,
         router_id: str,
@@ -119,31 +123,33 @@ class Liaisons:
         self._links = links
         self._clock = clock
         self._connections = connections(router_id)
-        self._plane = plane
+        self._tables = tables
         self._dialling = dialling
         self._instance = hashlib.blake2b(seed, digest_size=4).hexdigest()
         self._liaisons: dict[str, tuple[TableSetup, Liaison, Remembered]] = {}  # by name of the table
         self._listening: dict[str, int] = {}  # link by name of the table
         self._peers: dict[tuple[int, int], ConnectionOpened] = {}
         self._now = self._looked = 0
-        plane.installed.append(self._installed)
+        tables.installed.append(self._installed)
 
     def __iter__(self) -> Iterator[Liaison]:
         return (liaison for _, liaison, _ in list(self._liaisons.values()))
 
     # ---- configuration ----
 
-    def configure(self) -> None:
+    def configure(self, change: msgspec.Struct) -> None:
         """The tables are others, perhaps."""
+        if not isinstance(change, SetTables):
+            return
         known: dict[str, Known] = {}
         for name, (setup, liaison, _) in list(self._liaisons.items()):
-            plan = self._plane.find(name)
+            plan = self._tables.find(name)
             if plan is None or _matters(plan.setup) != _matters(setup):
                 self._dialling.forget_controls(name)
                 self._local.leave(self._listening.pop(name))
                 known[name] = _known(liaison)
                 del self._liaisons[name]
-        for plan in self._plane:
+        for plan in self._tables:
             if plan.setup.name not in self._liaisons:
                 self._add(plan, known.get(plan.setup.name, []))
 
@@ -153,7 +159,7 @@ class Liaisons:
             self._forwarder,
             self._local,
             self._dialling,
-            self._plane,
+            self._tables,
             plan,
             self._clock,
             self._connections,
@@ -195,7 +201,7 @@ class Liaisons:
             for liaison in self:
                 liaison.closed(opened.number, self._forwarder.now)
 
-    def forget_worker(self, worker: int) -> None:
+    def forget_worker(self, worker: int, removed: bool = False) -> None:
         """A worker is dead, and so are its connections."""
         for key in [one for one in self._peers if one[0] == worker]:
             self.closed(*key)
@@ -231,7 +237,7 @@ class Liaisons:
             self._forwarder.gauge(IN_STEP, in_step)
 
     @property
-    def busy(self) -> bool:
+    def restless(self) -> bool:
         """Whether there is something to do at once."""
         return any(liaison.busy for liaison in self)
 

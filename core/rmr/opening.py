@@ -10,38 +10,48 @@ been writing all the time. A table that begins with nothing is open from the sta
 
 from typing import Final
 
-from core.addresses.addresses import Address
+import msgspec
+
+from core.links.link import Link
+from core.process.plane import Plane
 from core.rmr.dialling import Dialling
-from core.rmr.route_tables import Plan, Plane
+from core.rmr.route_tables import Plan, RouteTables
 from shm.contract.payloads import Endpoint
 
 LONGEST_NS: Final = 3_000_000_000  # for a host that does not answer at all
 
 
-class Openings:
+class Openings(Plane):
     """Opens tables. Time is an argument, nanoseconds."""
 
-    def __init__(self, plane: Plane, dialling: Dialling) -> None:
-        self._plane = plane
+    def __init__(self, tables: RouteTables, dialling: Dialling) -> None:
+        self._tables = tables
         self._dialling = dialling
         self._since: dict[Plan, int] = {}
-        plane.changed = self._changed
+        tables.changed = self._changed
 
-    def reached(self, address: Address) -> None:
-        """Somebody receives from an address."""
-        for plan in self._plane:
-            if plan.closed and (name := plan.endpoint_of(address)) is not None:
+    def attached(self, link: Link) -> None:
+        """Somebody receives, perhaps from an endpoint's address."""
+        if not link.outgoing or link.address is None:
+            return
+        for plan in self._tables:
+            if plan.closed and (name := plan.endpoint_of(link.address)) is not None:
                 self._answered(plan, name)
 
-    def failed(self, message: Endpoint) -> None:
+    def heard(self, worker: int, message: msgspec.Struct) -> bool:
         """A worker could not connect to an endpoint."""
-        plan = self._plane.find(message.table)
+        if not isinstance(message, Endpoint) or message.open:
+            return False
+        plan = self._tables.find(message.table)
         if plan is not None and plan.closed:
             self._answered(plan, message.address.removeprefix(plan.prefix))
+        return True
 
     def step(self, now: int) -> None:
         """Wait no longer for those that do not answer."""
-        self._since = {plan: self._since.get(plan, now) for plan in self._plane if plan.closed and plan.begun}
+        self._since = {
+            plan: self._since.get(plan, now) for plan in self._tables if plan.closed and plan.begun
+        }
         for plan, since in self._since.items():
             if now - since >= LONGEST_NS:
                 plan.open()

@@ -1,6 +1,6 @@
 """The route tables of a running router: what is in use, where it came from, and who is at which endpoint.
 
-    text --Intake--> Made --Plane.step--> in use; the former one is let go of when its counts have moved
+    text --Intake--> Made --RouteTables.step--> in use; the former one is let go of when its counts have moved
 
 An endpoint's address is the table's, a slash, and the endpoint's name. Whoever receives from it is it.
 """
@@ -16,13 +16,18 @@ import msgspec
 
 from core.addresses.addresses import Address, Addresses
 from core.forwarder.forward import Forwarder, Routes
+from core.links.links import Links
+from core.process.plane import Plane
 from core.rmr.compiled import CompiledOwners, CompiledTable
 from core.rmr.intake import Feed, Intake, Made, Outcome, Text, Values
 from core.rmr.snapshot import Kept, Use
+from shm.contract.control import SetTables
+from shm.contract.payloads import C_DETACH, Detach, Error
 from shm.contract.tables import TableSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
+TABLES_CHANGED: Final = Error("amqp:link:detach-forced", "The route tables have changed; attach again")
 TABLES_INSTALLED: Final = 61  # of shm/stats.py
 TABLES_REFUSED: Final = 62
 TABLE_ENTRIES: Final = 63
@@ -113,7 +118,7 @@ class Plan:
         return Use(about, table, {} if self.owners is None else self.owners.value)
 
 
-class Plane:
+class RouteTables(Plane):
     """All route tables of this router. ``changed`` is called when the endpoints of one may be others.
 
     ``shelf`` says where one is kept that has no stash, by its name; empty: nowhere. ``served`` is told of
@@ -125,9 +130,11 @@ class Plane:
         forwarder: Forwarder,
         addresses: Addresses,
         intake: Intake,
+        links: Links,
         shelf: Callable[[str], str],
-        served: Callable[[Address, int], None],
+        served: Callable[[Address, int, bool], None],
     ) -> None:
+        self._links = links
         self._shelf = shelf
         self._served = served
         self._forwarder = forwarder
@@ -149,8 +156,18 @@ class Plane:
 
     # ---- configuration ----
 
-    def configure(self, setups: Iterable[TableSetup]) -> list[Address]:
-        """Have these tables from now on. Addresses that are a table's now, or are no longer, come back."""
+    def configure(self, change: msgspec.Struct) -> None:
+        """Have others from now on. Senders to what became a table, or is none any more, attach again."""
+        if not isinstance(change, SetTables):
+            return
+        touched = {address.handle for address in self._use(change.tables)}
+        for link in self._links.entries():
+            if link.address is not None and link.address.handle in touched:
+                detach = Detach(link.link, link.generation, TABLES_CHANGED)
+                self._forwarder.post_control(link.worker, C_DETACH, msgspec.msgpack.encode(detach))
+
+    def _use(self, setups: Iterable[TableSetup]) -> list[Address]:
+        """Have these tables. Addresses that are a table's now, or are no longer, come back."""
         wanted = {one.name: one for one in setups}
         touched: list[Address] = []
         for name, plan in list(self._plans.items()):
@@ -180,7 +197,7 @@ class Plane:
         self._addresses.keep(address)
         self._addresses.tables.add(address.key)
         plan = self._plans[setup.name] = Plan(self._forwarder, address, setup)
-        self._served(address, 1)
+        self._served(address, 1, False)
         for one in self._addresses.entries():
             if (name := plan.endpoint_of(one)) is not None:
                 plan.live[name] = one
@@ -188,7 +205,7 @@ class Plane:
 
     def _remove(self, plan: Plan) -> Address:
         plan.native.close()
-        self._served(plan.address, -1)
+        self._served(plan.address, -1, False)
         del self._plans[plan.setup.name]
         self._addresses.tables.discard(plan.address.key)
         self._waiting = [one for one in self._waiting if one[0] is not plan]
@@ -234,8 +251,13 @@ class Plane:
         """Records for a table; ``last``: no more follow. Who made the feed hears what becomes of them."""
         self.intake.put(feed, text, last)
 
-    def step(self) -> None:
+    def step(self, now: int) -> None:
         """Put into use what has been made, and let go of what that replaces."""
+        self._turn()
+        while self.intake.made:  # by what has just been put into use, or was not
+            self._turn()
+
+    def _turn(self) -> None:
         for plan, things in list(self._former):
             if plan.native.settle():
                 self._former.remove((plan, things))
@@ -249,7 +271,7 @@ class Plane:
             if id(plan) in busy:
                 self._waiting.append((plan, made))
                 continue
-            self._use(plan, made)
+            self._install(plan, made)
             if self._former and self._former[-1][0] is plan:
                 busy.add(id(plan))
 
@@ -258,7 +280,11 @@ class Plane:
         """Whether there is something left to do at once."""
         return bool(self._former or self._waiting or self.intake.made)
 
-    def _use(self, plan: Plan, made: Made) -> None:
+    def close(self) -> None:
+        """Write down what is kept for the next core."""
+        self.intake.close()
+
+    def _install(self, plan: Plan, made: Made) -> None:
         before = plan.table, plan.owners
         if made.table is not None:
             plan.native.use_table(made.table.native, made.moved)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from core.process.plane import Plane
 from core.rmr.route_tables import Plan
 
 LOGGER = logging.getLogger("ROUTER_CORE")
@@ -17,7 +18,7 @@ REASONS: Final = (
 )
 
 
-class Nowhere:
+class Nowhere(Plane):
     """Says it once for each table and reason in a minute, with the key of the last one."""
 
     def __init__(self, plans: Iterable[Plan]) -> None:

@@ -14,10 +14,11 @@ from core.addresses.addresses import Address, Addresses
 from core.links.link import Link
 from core.links.links import Links
 from core.links.local import Local
-from shm import board
-from shm.board import RouteWorkerRow
+from core.process.plane import Plane
+from shm.board import ROUTE_WORKERS, Board, RouteWorkerRow, short
+from shm.contract.control import SetSourceRoutes
 from shm.contract.payloads import C_ROUTE_REACH, RouteCounts, RouteReach
-from shm.contract.source_routes import REASONS, RouteWorkerSetup, SourceRoutesSetup
+from shm.contract.source_routes import REASONS, RouteWorkerSetup
 
 Post = Callable[[int, int, bytes], object]  # to a worker: kind, payload
 
@@ -30,7 +31,7 @@ class Count(msgspec.Struct):
     refused: dict[str, int] = {}
 
 
-class Stations:
+class Stations(Plane):
     """All of them. ``served`` hears of an address that has begun (1) or ended (-1) to lead somewhere."""
 
     def __init__(
@@ -38,7 +39,7 @@ class Stations:
         addresses: Addresses,
         local: Local,
         links: Links,
-        served: Callable[[Address, int], None],
+        served: Callable[[Address, int, bool], None],
         post: Post,
     ) -> None:
         self._addresses = addresses
@@ -50,13 +51,16 @@ class Stations:
         self._counts: dict[str, Count] = {}
         self._workers: list[RouteWorkerSetup] = []
 
-    def configure(self, setup: SourceRoutesSetup) -> None:
-        """These from now on. Links to the address of one that goes stay, and lead nowhere."""
+    def configure(self, change: msgspec.Struct) -> None:
+        """Others from now on. Links to the address of one that goes stay, and lead nowhere."""
+        if not isinstance(change, SetSourceRoutes):
+            return
+        setup = change.source_routes
         wanted = [text for worker in setup.workers for text in _texts(worker)]
         for text in [text for text in self._held if text not in wanted]:
             address, link = self._held.pop(text)
             self._local.leave(link)
-            self._served(address, -1)
+            self._served(address, -1, False)
             self._addresses.forget_idle(address)
         new = [text for text in dict.fromkeys(wanted) if text not in self._held]
         for text in new:
@@ -68,7 +72,7 @@ class Stations:
         for one in self._links.entries():
             self.attached(one)
         for text in new:  # senders have credit only when their worker process knows where they lead to
-            self._served(self._held[text][0], 1)
+            self._served(self._held[text][0], 1, False)
 
     def attached(self, link: Link) -> None:
         """Tell a link's worker process what messages of the link may reach, if policy says that; and to which
@@ -85,26 +89,30 @@ class Stations:
         message = RouteReach(link.link, link.generation, addresses)
         self._post(link.worker, C_ROUTE_REACH, msgspec.msgpack.encode(message))
 
-    def detached(self, link: Link) -> None:
-        """Its worker process forgets that by itself."""
-
-    def counted(self, news: RouteCounts) -> None:
+    def heard(self, worker: int, message: msgspec.Struct) -> bool:
         """What a worker process has counted since it last said so."""
-        for identity, (came, went, refused) in news.workers.items():
+        if not isinstance(message, RouteCounts):
+            return False
+        for identity, (came, went, refused) in message.workers.items():
             count = self._counts.setdefault(identity, Count())
             count.came += came
             count.went += went
             for reason, number in zip(REASONS, refused, strict=False):
                 if number:
                     count.refused[reason] = count.refused.get(reason, 0) + number
+        return True
+
+    def show(self, board: Board) -> None:
+        """The busiest workers."""
+        board.route_workers = self.rows()
 
     def rows(self) -> list[RouteWorkerRow]:
-        """The busiest workers."""
+        """The busiest workers, as the board has them."""
         found = [(self.count(one.identity), one) for one in self._workers]
         found.sort(key=lambda pair: -pair[0].came)
         return [
-            RouteWorkerRow(board.short(one.address.text), one.kind, count.came, count.went, count.refused)
-            for count, one in found[: board.ROUTE_WORKERS]
+            RouteWorkerRow(short(one.address.text), one.kind, count.came, count.went, count.refused)
+            for count, one in found[:ROUTE_WORKERS]
         ]
 
     def count(self, identity: str) -> Count:

@@ -8,9 +8,9 @@ import msgspec
 from sites import Packet, Site, SiteLink
 
 from core.rmr.intake import Outcome
-from core.rmr.route_tables import Plan
+from core.rmr.route_tables import Plan, RouteTables
 from shm import native as n
-from shm.contract.control import WorkerGone
+from shm.contract.control import SetTables, WorkerGone
 from shm.contract.payloads import C_ATTACHED, C_DETACH, C_ENDPOINT, Attached, Detach, Endpoint
 from shm.contract.tables import TableSetup
 
@@ -26,12 +26,12 @@ class KeyedSite(Site):
         super().__init__("me", mode="standalone")
         self.now = 1
         self.setup = TableSetup("routes", "routes", **setup)
-        self.core.set_tables([self.setup])
+        self.core.configure(SetTables([self.setup]))
         self.settle_all()
 
     @property
     def plan(self) -> Plan:
-        found = self.core.plane.find("routes")
+        found = self.core.plane(RouteTables).find("routes")
         assert found is not None
         return found
 
@@ -44,7 +44,7 @@ class KeyedSite(Site):
     def table(self, text: str, origin: str = "test") -> list[Outcome]:
         """Give it a text; what became of it."""
         found: list[Outcome] = []
-        self.core.plane.take(self.plan.feed(origin, found.extend), text, last=True)
+        self.core.plane(RouteTables).take(self.plan.feed(origin, found.extend), text, last=True)
         self.settle_all()
         return found
 

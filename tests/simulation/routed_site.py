@@ -9,8 +9,9 @@ from sites import Site, SiteLink
 
 from core.amqp import codec as wire
 from core.interior.message import sections
+from core.link_routes.routes import Routes
 from core.process.router import Core
-from shm.contract.control import LinkRouteSetup
+from shm.contract.control import LinkRouteSetup, SetLinkRoutes
 from shm.contract.payloads import (
     C_ATTACH,
     C_ATTACHED,
@@ -51,7 +52,7 @@ class RoutedSite(Site):
             for prefix in prefixes
             for outgoing in (True, False)
         ]
-        self.core.routes.configure(setups)
+        self.core.configure(SetLinkRoutes(setups))
 
     def broker(self) -> int:
         connection = self.connect(role="route-container", connector="broker")
@@ -159,11 +160,12 @@ class RoutedSite(Site):
         if self.refuses:
             status, identity = 403, ""
         elif said["operation"] == "CREATE":
-            offer = core.routes.offer(host, said["name"], body["pattern"], body["direction"] == "out", "")
+            outgoing = body["direction"] == "out"
+            offer = core.plane(Routes).offer(host, said["name"], body["pattern"], outgoing, "")
             status, identity = 201, offer.identity
         else:
-            [offer] = [one for one in core.routes.offers(host) if one.identity == said["identity"]]
-            core.routes.withdraw(offer)
+            [offer] = [one for one in core.plane(Routes).offers(host) if one.identity == said["identity"]]
+            core.plane(Routes).withdraw(offer)
             status, identity = 204, ""
         correlation = [wire.NULL] * 5 + [wire.string(properties[5])]
         reply = {"identity": identity} if identity else {}

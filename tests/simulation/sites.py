@@ -104,7 +104,8 @@ class Site:
         self.memory = Memory(1, 1024, 1 << 20)
         setup = Setup("core", 1, 1, "/none", name, "0", 1, [-1], mode=mode, addresses=RULES)
         self.core = Core(setup, self.memory, seed.to_bytes(4, "big") + name.encode())
-        self.core.join(self._network)
+        if (fabric := self.core.find(Fabric)) is not None:
+            fabric.start(self._network)
         self.actions = n.Producer(self.memory.rings, n.action_ring_offset(0))
         self.work = n.Consumer(self.memory.rings, n.work_ring_offset(0))
         self.arena = n.ArenaOwner(self.memory.arenas[0])

@@ -8,6 +8,7 @@ from sites import Packet, Site, SiteLink
 
 from core.amqp import codec as wire
 from core.edge import words
+from core.links.link import Edges
 from shm import native as n
 
 SENDERS = [True, False]  # with a target, or without one
@@ -184,15 +185,15 @@ def fail_over() -> tuple[Internet, Site, tuple[int, int], tuple[int, int]]:
 
 def test_another_connection_takes_over() -> None:
     net, edge, first, second = fail_over()
-    assert edge.core.edges.is_active(0, first[0])
-    assert not edge.core.edges.is_active(0, second[0])
+    assert edge.core.plane(Edges).is_active(0, first[0])
+    assert not edge.core.plane(Edges).is_active(0, second[0])
     sender = attached(net, "edge1", False, "far")
     receiver = attached(net, "B", True, "far")
     edge.send(sender, Packet(1))
     net.settle()
     cut(edge, net["A"], first)
     net.run(5)
-    assert edge.core.edges.is_active(0, second[0])
+    assert edge.core.plane(Edges).is_active(0, second[0])
     assert sender.credit == 250
     edge.send(sender, Packet(2))
     net.settle()

@@ -5,6 +5,7 @@ from internet import Internet, cut, join
 from sites import Packet
 from test_edge import SENDERS, attached, send
 
+from core.links.streams import Streams
 from shm import native as n
 
 STREAMS = "qd.streaming-links"
@@ -94,5 +95,5 @@ def test_what_waits_for_a_link_is_released_when_the_uplink_is_lost() -> None:
     cut(net["edge1"], net["A"], ends)
     net.settle()
     assert net["edge1"].outcomes[901] == [n.S_MODIFIED]
-    assert net["edge1"].core.streams._pools == {}
-    assert net["A"].core.streams._pools == {}
+    assert net["edge1"].core.plane(Streams)._pools == {}
+    assert net["A"].core.plane(Streams)._pools == {}

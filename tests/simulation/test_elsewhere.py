@@ -7,7 +7,9 @@ from sites import Packet, SiteLink
 from test_edge import at_rest, star
 from test_internet import check_rest, line, numbers, receiver, sender, sent
 
+from core.addresses.exchanges import Exchanges
 from shm import native as n
+from shm.contract.control import SetRouting
 from shm.contract.routing import BindingSetup, ExchangeSetup, Routing
 
 
@@ -81,15 +83,15 @@ def test_an_exchange_is_known_in_the_network() -> None:
     """Its copies start afresh where it is, and go back the way the message came."""
     net = line("A", "B", "C")
     bindings = [BindingSetup("2", None, "one"), BindingSetup("3", None, "multicast.two")]
-    net["B"].core.set_routing(Routing(exchanges=[ExchangeSetup("1", "x", bindings=bindings)]))
+    net["B"].core.configure(SetRouting(Routing(exchanges=[ExchangeSetup("1", "x", bindings=bindings)])))
     there = [receiver(net, *at) for at in (("A", "one"), ("A", "multicast.two"), ("C", "multicast.two"))]
     link = sender(net, "A", "x")
     assert link.credit == 250
     sent(net, net["A"], link, Packet(1), Packet(2, settled=True))
     assert [numbers(one) for one in there] == [[1, 2]] * 3
     assert net["A"].outcomes == {1: [n.S_ACCEPTED]}
-    assert net["B"].core.exchanges.counts("1") == (2, 2, 0, 0, [2, 2])
-    net["B"].core.set_routing(Routing())
+    assert net["B"].core.plane(Exchanges).counts("1") == (2, 2, 0, 0, [2, 2])
+    net["B"].core.configure(SetRouting(Routing()))
     net.run(3)
     assert sent(net, net["A"], link, Packet(3))[3] == [n.S_RELEASED]
     check_rest(net)
@@ -103,8 +105,8 @@ def test_an_exchange_is_known_on_edge_routers_and_knows_theirs(at: str, frm: str
     net = star("A")
     places = ["edge1", "A", "edge2"]
     bindings = [BindingSetup(name, None, name) for name in (*places, "multicast.all")]
-    net[at].core.set_routing(
-        Routing(exchanges=[ExchangeSetup("1", "x", bindings=bindings, alternate="other")])
+    net[at].core.configure(
+        SetRouting(Routing(exchanges=[ExchangeSetup("1", "x", bindings=bindings, alternate="other")]))
     )
     there = [net[site].attach(True, site) for site in places]
     everybody = [net[site].attach(True, "multicast.all") for site in places]
@@ -121,8 +123,8 @@ def test_an_exchange_is_known_on_edge_routers_and_knows_theirs(at: str, frm: str
     net.run(3)
     sent(net, net[frm], link, Packet(2, to="" if targeted else "x"))
     assert numbers(other) == [2]
-    assert net[at].core.exchanges.counts("1") == (2, 2, 1, 0, [2, 2, 2, 2])
-    net[at].core.set_routing(Routing())
+    assert net[at].core.plane(Exchanges).counts("1") == (2, 2, 1, 0, [2, 2, 2, 2])
+    net[at].core.configure(SetRouting(Routing()))
     net.run(3)
     assert sent(net, net[frm], link, Packet(3, to="" if targeted else "x"))[3] == [n.S_RELEASED]
     at_rest(net)

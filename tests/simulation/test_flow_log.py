@@ -9,8 +9,10 @@ from test_simulation import SEEDS
 from worker import Worker
 from world import World
 
+from core.flow_log.names import FlowLog
 from shm import native as n
 from shm.contract.flow import OUTCOMES
+from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.stats import COUNTERS
 
 MOVES = 150
@@ -31,14 +33,14 @@ class Recorded(World):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, workers=2 + seed % 2, deaths=False)
-        self.core.flow.configure(1, self.core.links.entries())
+        self.core.configure(SetFlow(FlowSetup(sampling=1)))
 
     def _born(self, index: int, generation: int) -> Worker:
         return Whole(index, generation, self.memory, self.ledger, self.log)
 
     def rows(self) -> dict[str, list[int]]:
         """What the recorder would read, by column."""
-        self.core.flow.publish()
+        self.core.plane(FlowLog).close()
         columns = n.FlowColumns(4096)
         n.FlowReader(self.memory.flow).read(columns, 0)
         widths = {

@@ -15,6 +15,7 @@ from core.rmr.parser import Parser
 from core.rmr.snapshot import Keeper, Kept, StashError, Use
 from core.rmr.state import in_force
 from core.rmr.table import MeidMap, Table
+from shm.contract.control import SetTables
 
 SEED = "newrt|start|seed\nmse|1000|-1|seed:1\nnewrt|end|1\n"
 PUSHED = "newrt|start|pushed\nmse|1000|-1|pushed:1\nmse|1000,a:1|7|%meid\nnewrt|end|2\n"
@@ -101,7 +102,7 @@ def test_a_changed_seed_takes_the_place_of_what_was_pushed_when_it_is_read(
     """A reload names it: from then on it is what the next core begins with."""
     first = site(tmp_path, seed)
     first.table(PUSHED)
-    first.core.set_tables([msgspec.structs.replace(first.setup, stamp=(2,))])
+    first.core.configure(SetTables([msgspec.structs.replace(first.setup, stamp=(2,))]))
     first.settle_all()
     assert in_use(first)[0] == ["mse|1000|-1|seed:1"]
     assert in_use(site(tmp_path, seed, 2))[0] == ["mse|1000|-1|seed:1"]
@@ -142,7 +143,7 @@ def test_the_table_goes_and_so_does_what_was_kept(tmp_path: Path, seed: Path) ->
     one = site(tmp_path, seed)
     one.table(PUSHED)
     assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o600
-    one.core.set_tables([])
+    one.core.configure(SetTables([]))
     assert list(tmp_path.glob("kept*")) == []
 
 

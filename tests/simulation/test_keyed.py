@@ -5,8 +5,10 @@ import logging
 import pytest
 from keyed import KeyedSite, got
 
+from core.rmr.route_tables import RouteTables
 from core.rmr.unroutable_log import Nowhere
 from shm import native as n
+from shm.contract.control import SetTables
 from shm.contract.tables import TableSetup
 
 FIGURE_3 = """newrt | start | rt-0928
@@ -287,9 +289,9 @@ def test_senders_attach_again_when_tables_come_and_go() -> None:
     """Their workers have to know whether to look for keys."""
     site = KeyedSite()
     link = site.sender()
-    site.core.set_tables([])
+    site.core.configure(SetTables([]))
     site.settle_all()
-    assert (site.detached, site.core.plane.find("routes")) == ([link.index], None)
+    assert (site.detached, site.core.plane(RouteTables).find("routes")) == ([link.index], None)
     plain = site.attach(False, "routes")
     site.settle_all()
     assert not site.keyed[plain.index]
@@ -300,8 +302,8 @@ def test_nobody_is_connected_to_where_that_is_not_wanted() -> None:
     site = KeyedSite(connect=False)
     site.table(table("mse|1000|-1|a:1"))
     assert site.endpoints == []
-    site.core.set_tables([TableSetup("routes", "routes")])
-    site.core.set_tables([TableSetup("routes", "routes", connect=False)])
+    site.core.configure(SetTables([TableSetup("routes", "routes")]))
+    site.core.configure(SetTables([TableSetup("routes", "routes", connect=False)]))
     site.settle_all()
     assert [(e.host, e.open) for e in site.endpoints] == [("a", True), ("a", False)]
 

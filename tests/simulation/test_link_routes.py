@@ -10,7 +10,9 @@ from sites import SiteLink
 from core.edge import words
 from core.edge.uplink import Uplink
 from core.interior.message import BadMessageError
-from shm.contract.control import LinkRouteSetup
+from core.link_routes.ends import Ends
+from core.link_routes.routes import Routes
+from shm.contract.control import LinkRouteSetup, SetLinkRoutes
 from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, ConnectionOpened
 
 ROLE = "edge"
@@ -54,8 +56,8 @@ def at_rest(net: Internet) -> None:
     for name in net.sites:
         core = net[name].core
         assert [link.name for link in core.links.entries() if link.routed] == [], name
-        assert not core.ends._pending, name
-        assert not core.ends._partners, name
+        assert not core.plane(Ends)._pending, name
+        assert not core.plane(Ends)._partners, name
 
 
 EVERYWHERE = ["edge1", "A", "B", "edge2"]
@@ -99,7 +101,7 @@ def test_a_broker_that_goes_closes_its_links_and_the_route_with_it(broker_at: st
     at_rest(net)
     for name in EVERYWHERE:
         if name != broker_at:
-            assert [route.key for route in net[name].core.routes.entries()] == [], name
+            assert [route.key for route in net[name].core.plane(Routes).entries()] == [], name
 
 
 def test_an_edge_router_with_a_new_uplink_has_its_routes_known_again() -> None:
@@ -112,12 +114,12 @@ def test_an_edge_router_with_a_new_uplink_has_its_routes_known_again() -> None:
     net.run(6)
     connection = broker(net, "edge1")
     assert attach(net, "edge2", False).open
-    assert [bool(route.hosts) for route in net["A"].core.routes.entries()] == [True, True]
+    assert [bool(route.hosts) for route in net["A"].core.plane(Routes).entries()] == [True, True]
     cut(net["edge1"], net["A"], ends)
     net.settle()
     net.run(5)
-    assert [bool(route.hosts) for route in net["A"].core.routes.entries()] == [False, False]
-    assert [bool(route.hosts) for route in net["B"].core.routes.entries()] == [True, True]
+    assert [bool(route.hosts) for route in net["A"].core.plane(Routes).entries()] == [False, False]
+    assert [bool(route.hosts) for route in net["B"].core.plane(Routes).entries()] == [True, True]
     assert attach(net, "edge2", False).open
     assert len(routed(net, "edge1").brokers[connection]) == 2
 
@@ -137,7 +139,7 @@ def test_an_edge_router_whose_route_is_refused_tells_so_and_asks_its_next_uplink
     assert above.asked == 2  # in and out
     assert "does not make a link route known: Dbank: 403" in caplog.text
     assert attach(net, "edge1", True).open
-    assert net["A"].core.routes.entries() == []
+    assert net["A"].core.plane(Routes).entries() == []
     above.refuses = False
     cut(net["edge1"], net["A"], ends)
     net.run(2)
@@ -145,7 +147,7 @@ def test_an_edge_router_whose_route_is_refused_tells_so_and_asks_its_next_uplink
     net.settle()
     net.run(6)
     assert above.asked == 4
-    assert [bool(route.hosts) for route in net["A"].core.routes.entries()] == [True, True]
+    assert [bool(route.hosts) for route in net["A"].core.plane(Routes).entries()] == [True, True]
 
 
 def test_an_attach_whose_question_is_not_answered_is_decided_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,8 +173,7 @@ def test_a_client_that_goes_before_the_answer_is_forgotten() -> None:
     net.settle()
     net.run(4)
     at_rest(net)
-    assert isinstance(site.core.edges, Uplink)
-    assert not site.core.edges.lookup._waiting
+    assert not site.core.plane(Uplink).lookup._waiting
 
 
 @pytest.mark.parametrize("outgoing", [True, False])
@@ -194,11 +195,11 @@ def test_a_route_that_two_brokers_are_configured_for_takes_turns() -> None:
     net = star("A")
     site = routed(net, "A")
     setups = [LinkRouteSetup(False, "bank", None, *by) for by in ((None, "broker"), ("teller", None))]
-    site.core.routes.configure(setups)
+    site.core.configure(SetLinkRoutes(setups))
     first = site.broker()
     site.connect(role="route-container", connector="other")
     net.settle()
-    (route,) = site.core.routes.entries()
+    (route,) = site.core.plane(Routes).entries()
     assert len(route.hosts) == 1
     teller = site.connections = site.connections + 1
     site.control(C_CONNECTION_OPENED, ConnectionOpened(teller, 1, "teller", "host:1", role="route-container"))
@@ -208,7 +209,7 @@ def test_a_route_that_two_brokers_are_configured_for_takes_turns() -> None:
     for number in range(4):
         assert attach(net, "A", False, f"bank.{number}").open
     assert [len(site.brokers[one]) for one in (first, teller)] == [2, 2]
-    site.core.routes.configure(setups[1:])
+    site.core.configure(SetLinkRoutes(setups[1:]))
     assert list(route.hosts) == [(0, teller)]
     assert attach(net, "A", False).open
     assert len(site.brokers[teller]) == 3

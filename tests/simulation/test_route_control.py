@@ -13,10 +13,12 @@ from core.process.router import Core
 from core.rmr import application as a
 from core.rmr import frames
 from core.rmr.envelope import ANNOTATION, opened
+from core.rmr.manager_sessions import Liaisons
+from core.rmr.route_tables import RouteTables
 from core.rmr.stream import NO_BASE
 from core.rmr.words import REQUEST, STATE, TABLE, Heard
 from shm import native as n
-from shm.contract.control import Setup, WorkerGone
+from shm.contract.control import SetTables, Setup, WorkerGone
 from shm.contract.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
@@ -136,20 +138,20 @@ class Bed:
             assert record["block"] == n.NIL or self.arena.free_chain(record["block"])
 
     def install(self, text: str) -> None:
-        plan = self.core.plane.find("routes")
+        plan = self.core.plane(RouteTables).find("routes")
         assert plan is not None
-        self.core.plane.take(plan.feed("push admin", lambda _: None), text, last=True)
+        self.core.plane(RouteTables).take(plan.feed("push admin", lambda _: None), text, last=True)
         self.run()
 
     @property
     def entries(self) -> list[str]:
-        plan = self.core.plane.find("routes")
+        plan = self.core.plane(RouteTables).find("routes")
         assert plan is not None
         return [] if plan.table is None else [str(row) for row in plan.table.value.rows()]
 
     @property
     def applications(self) -> list[a.Application]:
-        (liaison,) = self.core.liaisons
+        (liaison,) = self.core.plane(Liaisons)
         return list(liaison.server or ())
 
 
@@ -169,7 +171,7 @@ def test_the_manager_is_asked_and_its_table_is_used() -> None:
     (told,) = bed.frame(1, TABLE, b"newrt|start|t2\nmse|1|-1|b:1\nnewrt|end|5\n")
     assert told.payload == b"ERR t2 missing table records: expected 5 got 1\n\n\0"
     assert bed.entries == ["mse|1|-1|a:1"]
-    plan = bed.core.plane.find("routes")
+    plan = bed.core.plane(RouteTables).find("routes")
     assert plan is not None
     assert plan.history.refused == 1
     assert "t2 from rm:1 at 10.0.0.9:1: missing table records" in plan.history.last_error
@@ -330,9 +332,9 @@ def test_who_is_known_stays_so_when_the_configuration_changes() -> None:
     bed.connect(1, "10.0.0.3:40000")
     bed.frame(1, REQUEST, b"app:1 ts=5\n\0", "app:2")
     (one,) = bed.applications
-    bed.core.set_tables([TableSetup("routes", "routes", serve=True, source="me:4560", stamp=(1,))])
+    bed.core.configure(SetTables([TableSetup("routes", "routes", serve=True, source="me:4560", stamp=(1,))]))
     assert bed.applications == [one]
-    bed.core.set_tables([TableSetup("routes", "routes", serve=True, source="me:4561")])
+    bed.core.configure(SetTables([TableSetup("routes", "routes", serve=True, source="me:4561")]))
     bed.run(1)
     assert [(other.endpoint, other.control) for other in bed.applications] == [("app:1", "app:2")]
     assert bed.endpoints["routes/$to/10.0.0.3:2"]
@@ -344,12 +346,12 @@ def test_another_configuration_is_another_manager() -> None:
     bed.connect(1, container="rm:4561")
     bed.run(1)
     bed.frame(1, TABLE, GOOD)
-    bed.core.set_tables([TableSetup("routes", "routes", manager="other:1", source="me:4560")])
+    bed.core.configure(SetTables([TableSetup("routes", "routes", manager="other:1", source="me:4560")]))
     bed.run(1)
     assert not bed.endpoints["routes/$to/rm:4561"]
     assert bed.endpoints["routes/$to/other:1"]
     assert bed.entries == ["mse|1|-1|a:1"]
-    bed.core.set_tables([])
+    bed.core.configure(SetTables([]))
     bed.run(1)
     assert not bed.endpoints["routes/$to/other:1"]
     assert bed.frame(1, TABLE, GOOD) == []

@@ -3,7 +3,8 @@
 import msgspec
 from test_core_control import Bed
 
-from core.links.auto_links import FIRST_RETRY_NS, RETRY_NS
+from core.links.auto_links import FIRST_RETRY_NS, RETRY_NS, AutoLinks
+from shm.contract.control import SetRouting
 from shm.contract.payloads import (
     C_ATTACH,
     C_CONNECTION_CLOSED,
@@ -30,7 +31,7 @@ class Broker(Bed):
 
     def __init__(self, *links: AutoLinkSetup) -> None:
         super().__init__()
-        self.core.set_routing(Routing(list(links)))
+        self.core.configure(SetRouting(Routing(list(links))))
 
     def connect(self, connection: int = 7, restored: bool = False) -> None:
         fields = {"role": "route-container", "connector": "broker", "restored": restored}
@@ -57,7 +58,7 @@ class Broker(Bed):
         return self.asked()
 
     def state(self, identity: str) -> tuple[str, str]:
-        auto = self.core.auto_links.find(identity)
+        auto = self.core.plane(AutoLinks).find(identity)
         assert auto is not None
         return auto.state, auto.error
 
@@ -128,8 +129,8 @@ def test_a_change_ends_a_link_and_begins_another() -> None:
     bed = Broker(OUT)
     bed.connect()
     bed.answer(*bed.asked())
-    bed.core.set_routing(Routing([IN]))
+    bed.core.configure(SetRouting(Routing([IN])))
     states = [r["state"] for r in bed.step()]
     assert states.count(C_DETACH) == states.count(C_OPEN_LINK) == 1
-    assert bed.core.auto_links.find("1") is None
+    assert bed.core.plane(AutoLinks).find("1") is None
     assert bed.state("2") == ("attaching", "")

@@ -20,6 +20,7 @@ from test_worker_logins import Home
 
 from core.management.service import Service
 from core.rmr.intake import Aside, Feed, Values
+from core.rmr.manager_sessions import Liaisons
 from routerd.exporter.server import Connection, Server
 from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
@@ -263,7 +264,7 @@ def closed(bed: Bed) -> list[tuple[int, int, str]]:
     return [(one.connection, one.generation, one.error.condition) for one in ends]
 
 
-@pytest.mark.parametrize("part", ["connections.opened", "links.attach", "links.detach", "liaisons.opened"])
+@pytest.mark.parametrize("part", ["connections.opened", "links.attach", "links.detach", "planes.opened"])
 def test_a_part_of_the_core_that_fails_ends_one_connection(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +276,8 @@ def test_a_part_of_the_core_that_fails_ends_one_connection(
     before = failures.number
     owner, _, name = part.partition(".")
     with monkeypatch.context() as patch:
-        patch.setattr(getattr(bed.core, owner), name, fail)
+        failing = bed.core.plane(Liaisons) if owner == "planes" else getattr(bed.core, owner)
+        patch.setattr(failing, name, fail)
         match part:
             case "links.attach":
                 bed.say(C_ATTACH, Attach(3, 1, 1, "s", False, "here"))
@@ -292,14 +294,16 @@ def test_a_part_of_the_core_that_fails_ends_one_connection(
 
 
 def test_a_link_that_is_gone_is_gone_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for those behind the one that fails."""
+    """Also for planes behind those that fail."""
     bed = Bed()
-    heard: list[object] = []
-    monkeypatch.setattr(bed.core.links, "detach", fail)
-    monkeypatch.setattr(bed.core.dialling, "detached", heard.append)
+    heard: list[str] = []
+    for plane in bed.core.planes[:2]:
+        monkeypatch.setattr(plane, "detached", fail)
+    monkeypatch.setattr(bed.core.planes[-1], "detached", lambda link, _: heard.append(link.name))
     bed.say(C_DETACH, Detach(0, 1, None))
     bed.step()
-    assert heard == [(0, 0, 1)]
+    assert heard == ["s"]
+    assert bed.core.links.find(0, 0, 1) is None
 
 
 def test_a_message_that_the_core_fails_at_is_rejected_and_its_connection_ends() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from core.links.link import Link
 from core.source_routes.route_workers import Count, Stations
-from shm.contract.control import ConnectorSetup, ListenerSetup
+from shm.contract.control import ConnectorSetup, ListenerSetup, SetSourceRoutes
 from shm.contract.payloads import C_ROUTE_COUNTS, C_ROUTE_REACH, RouteCounts, RouteReach
 from shm.contract.source_routes import REASONS, RouteWorkerSetup, SourceRoutesSetup, Stop
 from workers.control.guard import Passed
@@ -213,13 +213,13 @@ class Core:
 def test_addresses_of_workers_lead_somewhere_while_they_are_there() -> None:
     """Both of a discovery worker; what stays is not touched, and counts of what goes are forgotten."""
     core: Any = Core()
-    stations = Stations(core, core, core, lambda at, n: core.served.append((at, n)), core.post)
-    stations.configure(WORKERS)
+    stations = Stations(core, core, core, lambda at, n, _: core.served.append((at, n)), core.post)
+    stations.configure(SetSourceRoutes(WORKERS))
     assert core.served == [("w", 1), ("d", 1), ("d.in", 1)]
-    stations.counted(RouteCounts({"routeWorker/w": (3, 2, [1] + [0] * (len(REASONS) - 1))}))
-    stations.counted(RouteCounts({"routeWorker/w": (1, 1, [])}))
+    assert stations.heard(0, RouteCounts({"routeWorker/w": (3, 2, [1] + [0] * (len(REASONS) - 1))}))
+    assert stations.heard(0, RouteCounts({"routeWorker/w": (1, 1, [])}))
     assert stations.count("routeWorker/w") == Count(4, 3, {REASONS[0]: 1})
-    stations.configure(SourceRoutesSetup(on=True, workers=WORKERS.workers[1:]))
+    stations.configure(SetSourceRoutes(SourceRoutesSetup(on=True, workers=WORKERS.workers[1:])))
     assert core.served[3:] == [("w", -1)]
     assert len(core.held) == 2
     assert stations.count("routeWorker/w") == Count()
@@ -228,7 +228,7 @@ def test_addresses_of_workers_lead_somewhere_while_they_are_there() -> None:
 def test_a_link_under_policy_is_told_what_it_reaches() -> None:
     core: Any = Core()
     stations = Stations(core, core, core, lambda *_: None, core.post)
-    stations.configure(WORKERS)
+    stations.configure(SetSourceRoutes(WORKERS))
 
     guarded: Any = Rights()
     link = Link(2, 3, 4, 1, "anonymous", False, None, guarded=guarded, scope=1)
@@ -249,7 +249,7 @@ def test_a_link_of_this_router_is_told_its_worker(outgoing: bool, kind: int, tol
     link = Link(2, 3, 4, 1, "auto", outgoing, "w", kind=kind, ours=True)  # type: ignore[arg-type]  its text
     core.entries = lambda: [link]
     stations = Stations(core, core, core, lambda *_: None, core.post)
-    stations.configure(WORKERS)
+    stations.configure(SetSourceRoutes(WORKERS))
     posted = [msgspec.msgpack.decode(payload, type=RouteReach).target for _, _, payload in core.posted]
     assert posted == told
     stations.attached(link)

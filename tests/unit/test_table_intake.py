@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.rmr.intake import SWITCH_SECONDS, Aside, Outcome
+from core.rmr.route_tables import RouteTables
 from shm import native as n
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
@@ -29,14 +30,14 @@ def test_a_table_is_swapped_under_load() -> None:
     woken = threading.Event()
     a, b, link = site.receiver("a:1"), site.receiver("b:1"), site.sender()
     site.table(table("old", "a:1"))
-    site.core.plane.intake = Aside(woken.set)
+    site.core.plane(RouteTables).intake = Aside(woken.set)
     outcomes: list[Outcome] = []
-    site.core.plane.take(site.plan.feed("test", outcomes.extend), table("new", "b:1"), last=True)
+    site.core.plane(RouteTables).take(site.plan.feed("test", outcomes.extend), table("new", "b:1"), last=True)
     number, longest, end = 0, 0, time.monotonic() + LONG
     while not outcomes or site.core.restless:
         assert time.monotonic() < end
         began = time.thread_time_ns()
-        site.core.plane.step()
+        site.core.plane(RouteTables).step(0)
         longest = max(longest, time.thread_time_ns() - began)
         site.give(link, number, 1000 + number % 100, 1)
         number += 1
@@ -55,19 +56,19 @@ def test_a_table_is_swapped_under_load() -> None:
 def test_a_text_that_cannot_be_built_ends_nothing() -> None:
     """The next one is taken."""
     site = KeyedSite()
-    site.core.plane.intake = Aside(lambda: None)
+    site.core.plane(RouteTables).intake = Aside(lambda: None)
     outcomes: list[Outcome] = []
     broken = site.plan.feed("broken", outcomes.extend)
     broken.values = None  # type: ignore[assignment]  # what no text does: a mistake of ours
-    made = site.core.plane.intake
+    made = site.core.plane(RouteTables).intake
     made.put(broken, table("t", "a:1")[:200], last=True)
-    site.core.plane.take(
+    site.core.plane(RouteTables).take(
         site.plan.feed("whole", outcomes.extend), "newrt|start|w\nmse|1000|1|a:1\nnewrt|end|1\n", last=True
     )
     end = time.monotonic() + LONG
     while not outcomes:
         assert time.monotonic() < end
-        site.core.plane.step()
+        site.core.plane(RouteTables).step(0)
     assert [one.table_id for one in outcomes] == ["w"]
 
 

@@ -7,6 +7,7 @@ import pytest
 from test_core_control import Bed
 
 from core.interior.inter_router import FORBIDDEN, SET_UP_NS
+from core.interior.network_adapter import Fabric
 from shm import native as n
 from shm.contract.payloads import (
     C_ATTACH,
@@ -41,7 +42,7 @@ class Nobody:
 def bed() -> Bed:
     """A core of an interior router."""
     made = Bed(mode="interior")
-    made.core.join(lambda _: Nobody())  # type: ignore[arg-type,return-value]  this is all that is called here
+    made.core.plane(Fabric).start(lambda _: Nobody())  # type: ignore[arg-type,return-value]  this is all that is called
     return made
 
 

@@ -1,0 +1,30 @@
+"""The planes that route tables consist of, made for a core."""
+
+from typing import TYPE_CHECKING
+
+from core.process.plane import Plane
+from core.rmr.counted import Counted
+from core.rmr.dialling import Dialling
+from core.rmr.intake import Aside, Intake
+from core.rmr.manager_sessions import Liaisons
+from core.rmr.opening import Openings
+from core.rmr.route_tables import RouteTables
+from core.rmr.unroutable_log import Nowhere
+
+if TYPE_CHECKING:
+    from core.links.links import Links
+    from core.process.router import Core
+
+
+def planes(core: "Core", links: "Links") -> list[Plane]:
+    """All of them, in the order in which they hear. Without something that wakes the core up, tables are
+    built in its own thread."""
+    forwarder, setup = core.forwarder, core.setup
+    intake = Intake() if core.wake is None else Aside(core.wake)
+    tables = RouteTables(forwarder, core.addresses, intake, links, core.shelf, core.served)
+    dialling = Dialling(forwarder, tables, core.connections.find, range(setup.workers))
+    openings = Openings(tables, dialling)
+    liaisons = Liaisons(
+        forwarder, core.local, links, tables, dialling, core.seed, setup.router_id, core.shelf
+    )
+    return [tables, dialling, liaisons, openings, Counted(tables), Nowhere(tables)]
