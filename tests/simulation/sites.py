@@ -99,13 +99,12 @@ class Site:
     """One router."""
 
     def __init__(self, name: str, seed: int = 0, mode: str = "interior") -> None:
-        self.name = name
-        self.mode = mode
+        self.name, self.mode = name, mode
         self.memory = Memory(1, 1024, 1 << 20)
         setup = Setup("core", 1, 1, "/none", name, "0", 1, [-1], mode=mode, addresses=RULES)
         self.core = Core(setup, self.memory, seed.to_bytes(4, "big") + name.encode())
-        if (fabric := self.core.find(Fabric)) is not None:
-            fabric.start(self._network)
+        if mode == "interior":
+            self.core.plane(Fabric).start(self._network)
         self.actions = n.Producer(self.memory.rings, n.action_ring_offset(0))
         self.work = n.Consumer(self.memory.rings, n.work_ring_offset(0))
         self.arena = n.ArenaOwner(self.memory.arenas[0])

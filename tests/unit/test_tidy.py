@@ -148,6 +148,25 @@ def test_headers_include_only_whom_they_may() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_core_names_no_plane() -> None:
+    """A plane is removed by its folder and its line in the list."""
+    classes = {
+        module(file): [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
+        for file in sources(".py")
+        if package(file) == "core"
+    }
+    (core,) = [name for name, found in classes.items() if any(one.name == "Core" for one in found)]
+    bases = {"Plane", "Edges"}
+    planes = {
+        name
+        for name, found in classes.items()
+        if any(isinstance(base, ast.Name) and base.id in bases for one in found for base in one.bases)
+    }
+    assert len(planes) > 10
+    named = {name for _, name in imports(ROOT / (core.replace(".", "/") + ".py"))}
+    assert not named & planes
+
+
 def test_no_file_is_longer_than_a_reader_holds_in_mind() -> None:
     """A longer one hides a noun that wants a file of its own."""
     lengths = [(len(file.read_text().splitlines()), file) for file in sources(*LONGEST_SUFFIXES)]
