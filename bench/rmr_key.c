@@ -1,14 +1,14 @@
 /* What a route table costs a message: `rmr_key ROUNDS ENTRIES` prints ns of CPU time: of the scan that every message has, of that
  * with its key, and of that and the lookup in a table of so many entries.
  *
- * As in a router: a batch of messages is scanned, and then looked up, with the slot of the third next fetched ahead (keyed.h).
+ * As in a router: a batch of messages is scanned, and then looked up, with the slot of the third next fetched ahead (keyed.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "workers/rmr/amqp.c"
-#include "core/rmr/table.h"
+#include "core/rmr/table.c"
 
 #define MESSAGES 4096u                 /* different ones, of random keys */
 #define BATCH 128u

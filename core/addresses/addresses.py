@@ -19,7 +19,7 @@ from shm.contract.control import AddressSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-# Indices: table.h, core_treatment. The last two are for what routers tell each other.
+# Indices: tables.h, core_treatment. The last two are for what routers tell each other.
 TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable", "control", "flood")
 _SEPARATORS: Final = re.compile(r"[./]")
 _ANY_AREA: Final = "all"

@@ -1,4 +1,4 @@
-"""Management agents, as messages and links to them are told apart (deliver.h). Part of forward.pyx."""
+"""Management agents, as messages and links to them are told apart (deliver.c). Part of forward.pyx."""
 
 
 cdef class Agents:

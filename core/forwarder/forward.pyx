@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The forwarder as the control plane sees it: the tables it fills and the loop it runs.
 
-Per-message work is in the C headers beside this file; Python is entered for control records, for addresses nobody has
+Per-message work is in the C files beside this one; Python is entered for control records, for addresses nobody has
 resolved yet, and for ticks.
 """
 

@@ -1,4 +1,4 @@
-"""Links that are routed through (couple.h). Part of forward.pyx."""
+"""Links that are routed through (link_route_pair.c). Part of forward.pyx."""
 
 
 cdef class Couples:

@@ -26,7 +26,7 @@ cdef extern from "shm/layout.h" nogil:
     size_t layout_control_bytes(uint32_t)
     size_t layout_rings_bytes(uint32_t)
 
-cdef extern from "core/forwarder/setup.h" nogil:
+cdef extern from "core/forwarder/setup.c" nogil:
     cdef enum:
         CORE_MAX_TEXT
         ARENA_LARGE_BYTES

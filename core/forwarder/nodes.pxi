@@ -146,7 +146,7 @@ cdef class Nodes:
 
 
 cdef class StreamLinks:
-    """Links for messages that are still coming in, a handle for those of each connection that knows them (stream.h)."""
+    """Links for messages that are still coming in, a handle for those of each connection that knows them (stream.c)."""
 
     cdef Forwarder forwarder
 

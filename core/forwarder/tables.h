@@ -31,7 +31,7 @@ enum core_treatment { T_CLOSEST = 0, T_BALANCED = 1, T_MULTICAST = 2, T_UNAVAILA
 
 /* What a link is for.  All but endpoints are links between routers: their credit comes back at once.  Those of an edge
  * router's connection are like a client's for the rest; the others have no address.  Routed ones are no links between
- * routers either: couple.h. */
+ * routers either: link_route_pair.c. */
 enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_STREAM = 3, LINK_EDGE = 4, LINK_ROUTED = 5 };
 
 /* Indices of shm/stats.py that the forwarder writes. */
@@ -71,7 +71,7 @@ typedef struct core_address {
     uint64_t deliveries;       /* forwarded to it */
     uint64_t ingress;          /* received for it from clients */
     uint64_t to_core, from_core;   /* of these the core's own */
-    uint64_t counted, score;   /* busiest.h: deliveries at its last look, and how busy that makes it */
+    uint64_t counted, score;   /* busiest.c: deliveries at its last look, and how busy that makes it */
     bool unlisted;             /* nobody's name, so never shown among the busiest */
     uint32_t flow;             /* its name in the flow log; 0: it has none */
     core_mask remotes;         /* routers that have receivers */
@@ -139,7 +139,7 @@ typedef struct core_out {
     struct core_text *text;    /* for a router: what overrides `to`; NULL: nothing */
 } core_out;
 
-typedef struct {               /* stream.h: a connection's links for messages that are still coming in */
+typedef struct {               /* stream.c: a connection's links for messages that are still coming in */
     pool_node node;
     struct core_link *idle;    /* links that carry none, by `next` */
     uint32_t idle_count, count;            /* of these, and of all */
@@ -191,7 +191,7 @@ typedef struct core_link {
     uint32_t owed;             /* between routers: credit that is due, and told in portions */
     uint64_t deliveries;
     core_link_counts counts;
-    uint32_t stuck;            /* stall.h: deliveries on it for long, at the last look */
+    uint32_t stuck;            /* stall.c: deliveries on it for long, at the last look */
     uint32_t flow, flow_address;   /* its number in the flow log, and where it leads if it has no address; 0: none */
     uint64_t dry_since;        /* incoming: when a look first found it without credit, nanoseconds; 0: it has some */
     struct core_text *text;    /* incoming: what the next router is told of its address, if the address has no text */
@@ -201,7 +201,7 @@ typedef struct core_link {
     };
 } core_link;
 
-typedef struct {               /* stall.h: where the look at all links has got to, and what the last one found */
+typedef struct {               /* stall.c: where the look at all links has got to, and what the last one found */
     uint32_t next, stuck, blocked, stuck_so_far, blocked_so_far;
 } core_stall;
 
@@ -259,7 +259,7 @@ typedef struct core_router {
     uint64_t dirty;            /* bit per worker: records written, not published */
     uint64_t now;              /* nanoseconds, given from outside */
     struct core_flow *flow;    /* NULL: no flow log is written */
-    core_worker worker[ROUTERD_MAX_WORKERS + 2];   /* number `workers` is the core itself: local.h; the one behind is nobody */
+    core_worker worker[ROUTERD_MAX_WORKERS + 2];   /* number `workers` is the core itself: local.c; the one behind is nobody */
     arena_view arena[ROUTERD_MAX_WORKERS + 1];
     arena_owner own;           /* the core's arena: number `workers` */
     core_pool ins, outs, links, addresses, streams;

@@ -23,7 +23,7 @@ class Link(msgspec.Struct):
     identity: int = 0  # unique in this router
     guarded: Guarded | None = None  # its connection, if under vhost policy
     scope: int = 0  # of an anonymous sender's rights
-    kind: int = 0  # enum core_link_kind of table.h
+    kind: int = 0  # enum core_link_kind of tables.h
     priority: int = 0  # of one between routers
     edge: int = 0  # of which edge router's connection
     ours: bool = False  # this router has begun it

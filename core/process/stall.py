@@ -1,4 +1,4 @@
-"""Looking for links that get nowhere (stall.h), now and then, between two turns of the forwarder; and telling
+"""Looking for links that get nowhere (stall.c), now and then, between two turns of the forwarder; and telling
 on the statistics page what the forwarder counts in its own tables."""
 
 from typing import Final

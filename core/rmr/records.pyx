@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Entries of a route table while they come: columns, filled natively by records that are plain (records.h)."""
+"""Entries of a route table while they come: columns, filled natively by records that are plain (plain_records.c)."""
 
 from array import array
 from cpython.array cimport array as Array, clone
@@ -12,7 +12,7 @@ cdef extern from "Python.h":
     const uint8_t *PyUnicode_1BYTE_DATA(str text)
     str PyUnicode_DecodeUTF8(const char *text, Py_ssize_t size, const char *errors)
 
-cdef extern from "core/rmr/records.h" nogil:
+cdef extern from "core/rmr/plain_records.c" nogil:
     const uint32_t NAME_NONE
     ctypedef struct record_column:
         uint32_t *at
@@ -119,7 +119,7 @@ cdef class Records:
         return copied(SIGNED, &t.type), copied(SIGNED, &t.subscription), copied(UNSIGNED, &t.target), copied(UNSIGNED, &t.line)
 
     def destinations(self) -> tuple[Array, Array, tuple[str, ...]]:
-        """By target: where in words it begins; the words, as route_table.h has them; and the names of endpoints."""
+        """By target: where in words it begins; the words, as table.c has them; and the names of endpoints."""
         return copied(UNSIGNED, &self.table.place), copied(UNSIGNED, &self.table.word), named(&self.table.endpoint)
 
     def senders(self) -> dict[int, tuple[str, ...]]:

@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Destinations(Sequence[Groups]):
-    """Where entries lead, by target, as the forwarder has them (route_table.h).
+    """Where entries lead, by target, as the forwarder has them (table.c).
 
     ``places`` says where in ``words`` a target begins; there stand the number of groups (0: by MEID), and of
     each group its size and its members, which are indices into ``endpoints``.

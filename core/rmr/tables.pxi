@@ -1,6 +1,6 @@
 # Included by forward.pyx: route tables.
 
-cdef extern from "core/rmr/busiest.h" nogil:
+cdef extern from "core/rmr/busiest.c" nogil:
     ctypedef struct route_busiest_row:
         int32_t type, subscription
         uint64_t turns
@@ -51,7 +51,7 @@ cdef class RouteTable:
     """A route table for the forwarder, built in any thread; the interpreter lock is released meanwhile.
 
     ``types``, ``subscriptions`` and ``targets`` are columns of the same length; ``places`` says where in ``words`` a target
-    begins, ``words`` as route_table.h has them. ``sender_rows`` are the rows for certain senders, ascending, and
+    begins, ``words`` as table.c has them. ``sender_rows`` are the rows for certain senders, ascending, and
     ``sender_starts`` where in ``senders`` theirs begin, one more than rows. ``names`` are those of endpoints.
     """
 

@@ -8,8 +8,8 @@
 #ifndef ROUTERD_CORE_ROUTE_PLANE_H
 #define ROUTERD_CORE_ROUTE_PLANE_H
 
-#include "core/forwarder/credit.h"
-#include "core/rmr/owners.h"
+#include "core/forwarder/credit.c"
+#include "core/rmr/owners.c"
 
 #define ROUTES_PORTION 16384u          /* slots, or endpoints, of a former table that are looked at in one go */
 

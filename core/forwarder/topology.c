@@ -5,7 +5,7 @@
 #ifndef ROUTERD_CORE_TOPOLOGY_H
 #define ROUTERD_CORE_TOPOLOGY_H
 
-#include "core/forwarder/redirect.h"
+#include "core/forwarder/redirect.c"
 
 static bool neighbour_has_link(const core_neighbour *k)
 {

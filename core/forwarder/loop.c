@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "core/forwarder/recover.h"
+#include "core/forwarder/recover.c"
 
 #define CORE_BATCH 128u                /* actions of one worker before the next one has its turn */
 #define CORE_SLICE_NS 10000000ull      /* under load, the semaphore is looked at this often: whether somebody wants Python */

@@ -6,8 +6,8 @@
 #ifndef ROUTERD_CORE_DELIVER_H
 #define ROUTERD_CORE_DELIVER_H
 
-#include "core/forwarder/alias.h"
-#include "core/forwarder/transit.h"
+#include "core/forwarder/alias.c"
+#include "core/forwarder/transit.c"
 #include "shm/utf8.h"
 
 static inline void *core_take(core_pool *p, uint32_t bytes)

@@ -7,10 +7,10 @@
 #ifndef ROUTERD_CORE_EXCHANGE_H
 #define ROUTERD_CORE_EXCHANGE_H
 
-#include "core/forwarder/arena_read.h"
-#include "core/forwarder/credit.h"
+#include "core/forwarder/arena_read.c"
+#include "core/forwarder/credit.c"
 #include "shm/scan.h"
-#include "core/forwarder/text.h"
+#include "core/forwarder/text.c"
 
 #define EXCHANGE_NONE UINT32_MAX
 #define EXCHANGE_PEEK 10u              /* octets of a descriptor with a number, or in front of a content */

@@ -1,7 +1,7 @@
 /* A route table as the forwarder looks things up in it: message type and subscription -> groups of endpoints.
  *
  * Built beside the one in use, from the columns of a core.routes.table.Table, without the interpreter lock, and put into use
- * by one store (route_plane.h).  From then on only `turn`, the counts and the addresses of endpoints change, in the core's
+ * by one store (active_tables.c).  From then on only `turn`, the counts and the addresses of endpoints change, in the core's
  * thread.
  *
  *   slot[]      open addressing, at most half full; `target` leads to words[], or to a chain of specials
@@ -11,7 +11,7 @@
 #ifndef ROUTERD_CORE_ROUTE_TABLE_H
 #define ROUTERD_CORE_ROUTE_TABLE_H
 
-#include "core/forwarder/alias.h"
+#include "core/forwarder/alias.c"
 
 #define ROUTE_FREE UINT32_MAX          /* `target`: there is no entry in this slot */
 #define ROUTE_SPECIAL 0x80000000u      /* `target`: the rest is the number of a special */

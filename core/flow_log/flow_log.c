@@ -10,8 +10,8 @@
 #ifndef ROUTERD_CORE_FLOW_H
 #define ROUTERD_CORE_FLOW_H
 
-#include "core/forwarder/alias.h"
-#include "core/forwarder/provenance.h"
+#include "core/forwarder/alias.c"
+#include "core/forwarder/provenance.c"
 #include "shm/telemetry.h"
 
 #define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
@@ -390,6 +390,6 @@ static inline void flow_heard(core_flow *f, const routerd_record *r)
     f->starved = r->time && r->state != S_RECEIVED ? r->length : 0;
 }
 
-#include "core/flow_log/extract.h"
+#include "core/flow_log/extract.c"
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef ROUTERD_CORE_STREAM_H
 #define ROUTERD_CORE_STREAM_H
 
-#include "core/forwarder/settle.h"
+#include "core/forwarder/settle.c"
 
 /* Where a stream goes on a connection that has such links; NULL: it has none. */
 static inline core_link *stream_link(core_router *c, uint64_t streams)

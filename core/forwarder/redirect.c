@@ -2,8 +2,8 @@
 #ifndef ROUTERD_CORE_ELSEWHERE_H
 #define ROUTERD_CORE_ELSEWHERE_H
 
-#include "core/forwarder/exchange.h"
-#include "core/forwarder/forward.h"
+#include "core/forwarder/exchange.c"
+#include "core/forwarder/actions.c"
 
 static void address_elsewhere(core_router *c, core_address *a)
 {

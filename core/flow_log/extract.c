@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_FLOW_DIGEST_H
 #define ROUTERD_CORE_FLOW_DIGEST_H
 
-#include "core/flow_log/flow_log.h"
+#include "core/flow_log/flow_log.c"
 #include "shm/amqp.h"
 
 #define TRACEPARENT 55u                /* octets: 00-TRACE-SPAN-FLAGS */

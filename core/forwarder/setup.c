@@ -3,9 +3,9 @@
 #define ROUTERD_CORE_SETUP_H
 
 #include "shm/layout.h"
-#include "core/forwarder/local.h"
-#include "core/forwarder/stall.h"
-#include "core/forwarder/loop.h"
+#include "core/forwarder/local.c"
+#include "core/forwarder/stall.c"
+#include "core/forwarder/loop.c"
 
 /* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each with
  * its length in front as a native 32-bit number. */

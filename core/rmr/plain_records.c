@@ -11,7 +11,7 @@
 #ifndef ROUTERD_CORE_ROUTES_RECORDS_H
 #define ROUTERD_CORE_ROUTES_RECORDS_H
 
-#include "core/rmr/record_names.h"
+#include "core/rmr/record_names.c"
 
 #define RECORD_GROUPS 64u          /* the limits of fields.py */
 #define RECORD_MEMBERS 32u
@@ -25,7 +25,7 @@
 typedef struct {               /* columns; `groups` and `lists` are fields that were read, and their texts */
     record_column type, subscription, target, line;
     record_column sender_row, sender_list;     /* rows for certain senders, and the number of their list */
-    record_column place, word;                 /* by target, as route_table.h has them */
+    record_column place, word;                 /* by target, as table.c has them */
     record_column list_place, list_word;       /* by list: how many senders, and each one's number */
     record_column group_target;                /* by number of a text in `groups` */
     record_names endpoint, sender, groups, lists;

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_ROUTE_OWNERS_H
 #define ROUTERD_CORE_ROUTE_OWNERS_H
 
-#include "core/rmr/table.h"
+#include "core/rmr/table.c"
 
 #define ROUTE_MEID 255u                /* octets of a MEID that are looked up */
 

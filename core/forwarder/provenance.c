@@ -6,7 +6,7 @@
 #ifndef ROUTERD_CORE_PAST_H
 #define ROUTERD_CORE_PAST_H
 
-#include "core/forwarder/arena_read.h"
+#include "core/forwarder/arena_read.c"
 #include "shm/amqp.h"
 
 #define PAST_BYTES 16384u              /* of ingress and trace that are looked at: the longest way there can be */

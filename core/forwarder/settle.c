@@ -12,9 +12,9 @@
 #ifndef ROUTERD_CORE_SETTLE_H
 #define ROUTERD_CORE_SETTLE_H
 
-#include "core/forwarder/counts.h"
-#include "core/forwarder/credit.h"
-#include "core/forwarder/text.h"
+#include "core/forwarder/counts.c"
+#include "core/forwarder/credit.c"
+#include "core/forwarder/text.c"
 
 /* On the way of each message it is handed on by its address: a copy of what was just written field by field stalls the CPU. */
 typedef struct {               /* a delivery state as it travels */

@@ -8,7 +8,7 @@
 #ifndef ROUTERD_CORE_LOCAL_H
 #define ROUTERD_CORE_LOCAL_H
 
-#include "core/forwarder/forward.h"
+#include "core/forwarder/actions.c"
 #include "shm/scan.h"
 
 /* The next work for the core itself; content of its own that everybody is done with is freed here.  False: none. */

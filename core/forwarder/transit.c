@@ -13,9 +13,9 @@
 #ifndef ROUTERD_CORE_TRANSIT_H
 #define ROUTERD_CORE_TRANSIT_H
 
-#include "core/forwarder/choose.h"
-#include "core/forwarder/provenance.h"
-#include "core/forwarder/stream.h"
+#include "core/forwarder/choose.c"
+#include "core/forwarder/provenance.c"
+#include "core/forwarder/stream.c"
 
 /* The link on the way to a next hop; NULL: there is none. */
 static inline core_link *transit_link(core_router *c, uint32_t hop, bool control, uint8_t priority)

@@ -6,8 +6,8 @@
 #ifndef ROUTERD_CORE_FORWARD_H
 #define ROUTERD_CORE_FORWARD_H
 
-#include "core/forwarder/link_route_pair.h"
-#include "core/rmr/keyed.h"
+#include "core/forwarder/link_route_pair.c"
+#include "core/rmr/keyed.c"
 
 static inline void count_stale(core_router *c) { stats_add(c->stats, STAT_STALE, 1); }
 static inline void count_bad(core_router *c) { stats_add(c->stats, STAT_BAD, 1); }

@@ -8,8 +8,8 @@
 
 #include <unistd.h>
 
-#include "core/flow_log/flow_log.h"
-#include "core/forwarder/payload.h"
+#include "core/flow_log/flow_log.c"
+#include "core/forwarder/payload.c"
 #include "core/forwarder/tables.h"
 
 static inline void queue_close(core_queue *q)

@@ -10,7 +10,7 @@
 #ifndef ROUTERD_CORE_TEXT_H
 #define ROUTERD_CORE_TEXT_H
 
-#include "core/forwarder/out.h"
+#include "core/forwarder/out.c"
 
 typedef struct core_text {
     uint32_t block;            /* ROUTERD_NIL: not written */

@@ -3,14 +3,14 @@
  *   a delivery on the incoming one    goes to the outgoing one, as it is
  *   credit of the outgoing one        goes to the incoming one's sender, neither more nor less; so does a drain
  *   what a drain gave back            goes to the outgoing one's receiver
- *   a state or settlement             as of every delivery with one copy (settle.h)
+ *   a state or settlement             as of every delivery with one copy (settle.c)
  *
  * An end whose other one is gone releases what comes, until its peer has learnt that.
  */
 #ifndef ROUTERD_CORE_COUPLE_H
 #define ROUTERD_CORE_COUPLE_H
 
-#include "core/forwarder/deliver.h"
+#include "core/forwarder/deliver.c"
 
 static inline void deliver_coupled(core_router *c, core_link *l, const routerd_record *r)
 {

@@ -5,7 +5,7 @@
 #ifndef ROUTERD_CORE_ROUTE_BUSIEST_H
 #define ROUTERD_CORE_ROUTE_BUSIEST_H
 
-#include "core/rmr/table.h"
+#include "core/rmr/table.c"
 
 #define ROUTE_BUSIEST_ROWS 50u
 #define ROUTE_BUSIEST_CHUNK (1u << 17) /* slots of one portion: 2 MiB, some 0.2 ms */

@@ -2,7 +2,7 @@
 #ifndef ROUTERD_CORE_RECOVER_H
 #define ROUTERD_CORE_RECOVER_H
 
-#include "core/forwarder/topology.h"
+#include "core/forwarder/topology.c"
 
 /* ---- links ---- */
 

@@ -12,9 +12,9 @@
 #ifndef ROUTERD_CORE_KEYED_H
 #define ROUTERD_CORE_KEYED_H
 
-#include "core/forwarder/deliver.h"
+#include "core/forwarder/deliver.c"
 #include "shm/rmr_key.h"
-#include "core/rmr/active_tables.h"
+#include "core/rmr/active_tables.c"
 
 #define KEYED_RESERVED 100u            /* message types below are RMR's own (spec, Reserved Message Types) */
 #define KEYED_AHEAD 3u                 /* how many records ahead a slot is fetched */

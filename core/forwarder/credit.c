@@ -12,7 +12,7 @@
 #ifndef ROUTERD_CORE_CREDIT_H
 #define ROUTERD_CORE_CREDIT_H
 
-#include "core/forwarder/out.h"
+#include "core/forwarder/out.c"
 
 /* Receivers of its own, here or at other routers. */
 static inline bool address_has_receiver(const core_address *a) { return a->out_count || a->reached; }
