@@ -109,7 +109,7 @@ COUNTERS: Final[dict[str, tuple[int, str, str]]] = {
     "refused_links": (82, "counter", "links beyond the limit of their connection"),
     "refused_addresses": (83, "counter", "links to addresses, or of kinds, that the policy does not allow"),
     "refused_messages": (84, "counter", "anonymous senders' messages to addresses they may not use"),
-    "refused_unavailable": (108, "counter", "links to addresses that take none, or that no way leads to"),
+    "refused_unavailable": (108, "counter", "links to addresses that take none, or to unreachable ones"),
     "refused_roles": (109, "counter", "links for routers on other connections, or the other way round"),
     "refused_termini": (110, "counter", "links that ask for what is not served, such as a transaction"),
     "refused_limits": (130, "counter", "links beyond maxSenders or maxReceivers of their address"),

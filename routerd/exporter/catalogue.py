@@ -51,7 +51,7 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
 
 
 SETTLED: Final = _counter(
-    "settled_deliveries", "Unsettled deliveries that ended, by what their sender was told", "outcome"
+    "settled_deliveries", "Unsettled deliveries that ended, by the outcome for their sender", "outcome"
 )
 DROPPED: Final = _counter(
     "dropped_deliveries", "Presettled deliveries that reached nobody, by reason", "reason"
