@@ -54,7 +54,7 @@ def counted(running: Running) -> dict[str, int]:
         raise BenchError("there is no router")
     with attach(segment_prefix(ROUTER, running.process.pid)) as segments:
         page = segments.core_stats()
-        found = {name: page.get(COUNTERS[f"flow_{name}"][0]) for name in COUNTED}
+        found = {name: page.get(COUNTERS[f"flow_{name}"].place) for name in COUNTED}
         del page
     return found
 

@@ -57,6 +57,16 @@ cdef extern from "shm/sections.h" nogil:
     const section_name section_names[]
     const uint32_t SECTION_COUNT
 
+cdef extern from "shm/counters.h" nogil:
+    ctypedef struct counter_line:
+        const char *name
+        const char *kind
+        const char *writers
+        const char *text
+        uint32_t place
+    const counter_line counter_lines[], histogram_lines[]
+    const uint32_t COUNTER_LINES, HISTOGRAM_LINES
+
 cdef extern from "shm/stats.h" nogil:
     ctypedef struct stats_histogram:
         uint64_t sum

@@ -84,6 +84,8 @@ CONTENT_RECEIVING: Final[int]
 CONTENT_COMPLETE: Final[int]
 CONTENT_ABORTED: Final[int]
 BUCKET_FLOORS: Final[tuple[int, ...]]
+COUNTERS: Final[list[tuple[str, int, str, str, str]]]  # the lines of counters.h
+HISTOGRAMS: Final[dict[str, int]]  # place by name
 SECTIONS: Final[dict[str, int]]  # number by name
 
 def address(memory: Buffer) -> int: ...

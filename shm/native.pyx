@@ -23,6 +23,9 @@ CORE_ARENA_BYTES = LAYOUT_CORE_ARENA_BYTES
 VERSION = LAYOUT_VERSION
 PAGE_BYTES = STATS_PAGE_BYTES
 BUCKET_FLOORS = tuple([stats_bucket_floor(i) for i in range(STATS_BUCKETS)])
+COUNTERS = [(counter_lines[i].name.decode().lower(), counter_lines[i].place, counter_lines[i].kind.decode().lower(),
+             counter_lines[i].writers.decode(), counter_lines[i].text.decode()) for i in range(COUNTER_LINES)]
+HISTOGRAMS = {histogram_lines[i].name.decode().lower(): histogram_lines[i].place for i in range(HISTOGRAM_LINES)}
 SECTIONS = {section_names[i].text.decode(): section_names[i].code for i in range(SECTION_COUNT)}
 
 

@@ -100,7 +100,7 @@ class Onlooker:
 
     def histogram(self, process: str, name: str) -> Histogram:
         """A histogram of one process; names as in ``shm.stats.HISTOGRAMS``."""
-        return Histogram(*self._pages[process].histogram(stats.HISTOGRAMS[name][0]))
+        return Histogram(*self._pages[process].histogram(stats.HISTOGRAMS[name]))
 
     def rings(self) -> list[Ring]:
         """Both rings of each worker."""

@@ -2,13 +2,15 @@
  *
  * Counters only grow and gauges move; both are single 64-bit words, so a reader never sees half a value.  A histogram is
  * log-linear: 4 buckets for each power of two, from 1 upwards, so a value is known to within 25 %.
- * Names and meaning of the numbers: shm/stats.py.
+ * Names and meaning of the numbers: counters.h.
  */
 #ifndef ROUTERD_SHM_STATS_H
 #define ROUTERD_SHM_STATS_H
 
 #include <stdatomic.h>
 #include <stdint.h>
+
+#include "shm/counters.h"
 
 #define STATS_MAGIC 0x73746174u
 #define STATS_COUNTERS 192u

@@ -248,7 +248,7 @@ __attribute__((noinline)) static void flow_note(core_router *c, const core_link 
     bool told = l->kind != LINK_CONTROL && l->worker != c->workers, taken = told && !(hash * f->every >> 32);
     note->of.delivery = taken ? handle : 0;
     if (!taken) {
-        if (__builtin_expect(f->every != f->asked, 0) && told && !(hash * f->asked >> 32)) stats_add(c->stats, STAT_FLOW_THINNED, 1);
+        if (__builtin_expect(f->every != f->asked, 0) && told && !(hash * f->asked >> 32)) stats_add(c->stats, N_FLOW_THINNED, 1);
         return;
     }
     flow_note_begin(f, note, handle, a ? a->flow : l->flow_address, l, priority);
@@ -289,11 +289,11 @@ static telemetry_said *flow_record(core_router *c, core_flow *f, const core_note
     uint64_t number = ++f->number[note->of.worker];
     telemetry_record *place = telemetry_slot(&f->ring);
     if (__builtin_expect(!place, 0)) {
-        stats_add(c->stats, STAT_FLOW_DROPPED, 1);
+        stats_add(c->stats, N_FLOW_DROPPED, 1);
         atomic_fetch_add_explicit(&f->view.header->dropped, 1, memory_order_relaxed);
         return NULL;
     }
-    stats_add(c->stats, STAT_FLOW_RECORDS, 1);
+    stats_add(c->stats, N_FLOW_RECORDS, 1);
     f->ring.next++;
     const telemetry_record *later = &f->ring.record[(f->ring.next + FLOW_LATER) & (TELEMETRY_RECORDS - 1)];
     ring_fetch(&later->said);                  /* the ring is larger than the caches: a line to write comes from far away */

@@ -9,8 +9,8 @@
 #include "core/forwarder/link_route_pair.c"
 #include "core/rmr/keyed.c"
 
-static inline void count_stale(core_router *c) { stats_add(c->stats, STAT_STALE, 1); }
-static inline void count_bad(core_router *c) { stats_add(c->stats, STAT_BAD, 1); }
+static inline void count_stale(core_router *c) { stats_add(c->stats, N_STALE_RECORDS, 1); }
+static inline void count_bad(core_router *c) { stats_add(c->stats, N_BAD_RECORDS, 1); }
 
 /* ---- deliver ---- */
 

@@ -38,7 +38,7 @@ static inline void count_late(core_router *c, core_in *in)
 {
     if (in->flags & (IN_PRESETTLED | IN_LATE | IN_COMPLETE | IN_ABORTED)) return;
     in->flags |= IN_LATE;
-    stats_add(c->stats, STAT_PRESETTLED, 1);
+    stats_add(c->stats, N_PRESETTLED, 1);
     if (in->link) in->link->counts.presettled++;
 }
 

@@ -115,7 +115,7 @@ __attribute__((always_inline)) static inline core_out *deliver_copy(core_router 
         to->counts.presettled++;
         if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, to, FLOW_DROPPED, ROUTERD_NIL);
         to->counts.dropped++;
-        stats_add(c->stats, STAT_DROPPED, 1);
+        stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
         return NULL;
     }
     core_out *out = (core_out *) core_take(&c->outs, sizeof(core_out));
@@ -258,12 +258,12 @@ static inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
 static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why, const core_address *a)
 {
     core_in *in = deliver_in(c, l, r);
-    if (why == ROUTE_FORBIDDEN) stats_add(c->stats, STAT_REFUSED_MESSAGES, 1);
+    if (why == ROUTE_FORBIDDEN) stats_add(c->stats, N_REFUSED_MESSAGES, 1);
     core_outcome o = outcome_plain(why == ROUTE_NOWHERE ? S_RELEASED : S_REJECTED, 0);
     if (in->flags & IN_PRESETTLED) {
         o.state = S_RELEASED;
         l->counts.dropped++;
-        stats_add(c->stats, STAT_DROPPED, 1);
+        stats_add(c->stats, N_DROPPED_PRESETTLED, 1);
     } else if (why != ROUTE_NOWHERE) {
         o.detail = route_reason(c, why);
         o.arena = (uint8_t) c->workers;
@@ -333,7 +333,7 @@ static inline void deliver_tail(core_router *c, core_link *l, core_in *in)
         deliver_failed(c, l, in);
         return;
     }
-    stats_add(c->stats, STAT_FORWARDED, in->copy_count);
+    stats_add(c->stats, N_FORWARDED, in->copy_count);
     if (__builtin_expect(l->kind != LINK_ENDPOINT, 0)) credit_due(c, l);
     in_forwarded(c, in);
     if (!(in->flags & IN_COMPLETE) && in->peer) {
@@ -346,9 +346,9 @@ static inline void deliver_tail(core_router *c, core_link *l, core_in *in)
 /* A message whose way is known: `a` where the route is ROUTE_FOUND. */
 static inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past)
 {
-    stats_add(c->stats, STAT_RECEIVED, 1);
+    stats_add(c->stats, N_RECEIVED, 1);
     if ((r->flags & F_SETTLED) && l->kind != LINK_CONTROL && l->worker != c->workers)        /* what routers say is no traffic */
-        stats_add(c->stats, STAT_PRESETTLED, 1);
+        stats_add(c->stats, N_PRESETTLED, 1);
     if (route != ROUTE_FOUND) {
         deliver_nowhere(c, l, r, route, a);
         return;
@@ -379,7 +379,7 @@ static void deliver_more(core_router *c, core_link *l, const routerd_record *r, 
     l->granted++;
     deliver_address(c, in, a, deliver_priority(a, r->priority), a->phase, past);
     link_drop_in(in);
-    if (in->copies) stats_add(c->stats, STAT_FORWARDED, in->copy_count);
+    if (in->copies) stats_add(c->stats, N_FORWARDED, in->copy_count);
     else in_settle(c, in, &outcome_released);
 }
 

@@ -352,7 +352,7 @@ cdef class Forwarder:
         """Take back what a dead worker held. Its actions must have been handled (``drain``)."""
         self.worker_known(worker)
         core_reclaim(self.core, worker)
-        stats_add(self.core.stats, STAT_RECLAIMED, 1)
+        stats_add(self.core.stats, N_WORKERS_RECLAIMED, 1)
 
     def empty_place(self, uint32_t worker) -> None:
         """As ``reclaim``, of a worker that will have no successor."""
@@ -365,11 +365,11 @@ cdef class Forwarder:
         place_fill(self.core, worker)
 
     def count(self, uint32_t which, uint64_t more=1) -> None:
-        """One more, or several, in a counter of shm/stats.py."""
+        """One more, or several, in a counter of shm/counters.h."""
         stats_add(self.core.stats, which, more)
 
     def gauge(self, uint32_t which, uint64_t value) -> None:
-        """Set a gauge of shm/stats.py."""
+        """Set a gauge of shm/counters.h."""
         stats_set(self.core.stats, which, value)
 
     def bad(self) -> None:

@@ -16,8 +16,8 @@ static inline void deliver_coupled(core_router *c, core_link *l, const routerd_r
 {
     core_in *in = deliver_in(c, l, r);
     if (__builtin_expect(c->flow != NULL, 0)) flow_note(c, l, in, NULL, deliver_priority(NULL, r->priority), r);
-    stats_add(c->stats, STAT_RECEIVED, 1);
-    stats_add(c->stats, STAT_PRESETTLED, (r->flags & F_SETTLED) != 0);
+    stats_add(c->stats, N_RECEIVED, 1);
+    stats_add(c->stats, N_PRESETTLED, (r->flags & F_SETTLED) != 0);
     if (!l->coupled) {
         if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, FLOW_UNDELIVERABLE, ROUTERD_NIL);
         in_settle(c, in, &outcome_released);
@@ -25,7 +25,7 @@ static inline void deliver_coupled(core_router *c, core_link *l, const routerd_r
     }
     c->network.transit += l->coupled->far;
     deliver_copy(c, in, l->coupled, deliver_priority(NULL, r->priority), 0, NULL);
-    stats_add(c->stats, STAT_FORWARDED, 1);
+    stats_add(c->stats, N_FORWARDED, 1);
     if ((in->flags & IN_COMPLETE) || !in->peer) return;
     routerd_record *s = core_post_link(c, l, W_ACCEPTED);
     s->delivery = in->peer;

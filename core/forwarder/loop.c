@@ -46,9 +46,9 @@ static void core_flush_all(core_router *c)
 
 static void core_gauges(core_router *c)
 {
-    stats_set(c->stats, STAT_OVERFLOW, core_overflow(c));
-    stats_set(c->stats, STAT_LIVE, (uint64_t) c->ins.live + c->outs.live);
-    stats_set(c->stats, STAT_ADDRESSES, c->addresses.live);
+    stats_set(c->stats, N_OVERFLOW, core_overflow(c));
+    stats_set(c->stats, N_LIVE_DELIVERIES, (uint64_t) c->ins.live + c->outs.live);
+    stats_set(c->stats, N_ADDRESSES, c->addresses.live);
 }
 
 /* One batch of each worker; the next turn starts with another one. */
@@ -63,7 +63,7 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
     }
     c->turn = stop != STOP_NOTHING ? w : c->turn + 1 < c->active ? c->turn + 1 : 0;
     if (stop == STOP_NOTHING && (c->worker[c->workers].overflow.count || c->network.thirsty)) stop = STOP_LOCAL;
-    stats_add(c->stats, STAT_LOOPS, 1);
+    stats_add(c->stats, N_LOOPS, 1);
     return stop;
 }
 
@@ -117,7 +117,7 @@ static bool core_sleep(core_router *c, uint64_t until, bool crowd)
     if (core_pending(c)) return false;
     doorbell_sleep(c->bell);
     if (!core_pending(c)) {            /* the second look: see doorbell.h */
-        stats_add(c->stats, STAT_SLEEPS, 1);
+        stats_add(c->stats, N_SLEEPS, 1);
         sem_clockwait(c->sem, CLOCK_MONOTONIC, &t);
     }
     doorbell_wake(c->bell);
@@ -137,7 +137,7 @@ static bool core_asked(core_router *c)
  * more often than that, nor less often than it ever has to. */
 static enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
 {
-    uint64_t longest = stats_get(c->stats, STAT_LONGEST);
+    uint64_t longest = stats_get(c->stats, N_LONGEST_TURN_NS);
     bool slept = false;
     uint64_t since = 0;                /* records since the last sleep */
     c->now = clock_now();
@@ -149,7 +149,7 @@ static enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
         enum core_stop stop = core_turn(c, &handled);
         stats_beat(c->stats);
         c->now = clock_now();
-        if (c->now - began > longest) stats_set(c->stats, STAT_LONGEST, longest = c->now - began);
+        if (c->now - began > longest) stats_set(c->stats, N_LONGEST_TURN_NS, longest = c->now - began);
         bool over = c->now >= (handled ? slice : deadline);
         if (over && handled && c->now < latest && !core_asked(c)) {
             slice = c->now + CORE_SLICE_NS;

@@ -47,12 +47,12 @@ static inline void outcome_write(core_router *c, routerd_record *r, uint32_t rea
 
 static inline void count_outcome(core_router *c, const core_in *in, uint32_t state)
 {
-    if (state >= S_ACCEPTED && state <= S_MODIFIED) stats_add(c->stats, STAT_ACCEPTED + (state - S_ACCEPTED), 1);
+    if (state >= S_ACCEPTED && state <= S_MODIFIED) stats_add(c->stats, N_ACCEPTED + (state - S_ACCEPTED), 1);
     if (in->arrived && c->now >= in->arrived) {
-        stats_observe(c->stats, HIST_LATENCY, c->now - in->arrived);
-        if (c->now - in->arrived > DELAYED_1) stats_add(c->stats, c->now - in->arrived > DELAYED_10 ? STAT_DELAYED_10 : STAT_DELAYED_1, 1);
+        stats_observe(c->stats, HIST_DELIVERY_LATENCY_NS, c->now - in->arrived);
+        if (c->now - in->arrived > DELAYED_1) stats_add(c->stats, c->now - in->arrived > DELAYED_10 ? N_DELAYED_10S : N_DELAYED_1S, 1);
     }
-    stats_observe(c->stats, HIST_BYTES, in->length);
+    stats_observe(c->stats, HIST_MESSAGE_BYTES, in->length);
 }
 
 /* The incoming delivery is over: tell the sender if it still waits, give the content back, replenish. */

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("ROUTER")
 
-WAYS_CHANGED: Final = COUNTERS["ways_changed"][0]
-TOPOLOGY_CHANGED: Final = COUNTERS["topology_changed"][0]
+WAYS_CHANGED: Final = COUNTERS["ways_changed"].place
+TOPOLOGY_CHANGED: Final = COUNTERS["topology_changed"].place
 TICK_NS: Final = 1_000_000_000
 FLOOD: Final = Rule("flood")
 CONTROL: Final = Rule("control")

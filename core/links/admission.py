@@ -29,9 +29,9 @@ NOT_A_TENANTS: Final = Error(
 )
 NOBODY: Final = Identity("")
 
-REFUSED_CONNECTIONS: Final = COUNTERS["refused_connections"][0]
-REFUSED_LINKS: Final = COUNTERS["refused_links"][0]
-REFUSED_ADDRESSES: Final = COUNTERS["refused_addresses"][0]
+REFUSED_CONNECTIONS: Final = COUNTERS["refused_connections"].place
+REFUSED_LINKS: Final = COUNTERS["refused_links"].place
+REFUSED_ADDRESSES: Final = COUNTERS["refused_addresses"].place
 
 Refusal = tuple[Error, int]  # and the counter of such
 Key = tuple[int, int]  # worker, index of the connection in it

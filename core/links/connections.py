@@ -12,7 +12,7 @@ from shm.contract.payloads import C_CLOSE, Close, ConnectionClosed, ConnectionOp
 from shm.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER_CORE")
-ADMITTED = COUNTERS["connections_admitted"][0]
+ADMITTED = COUNTERS["connections_admitted"].place
 
 
 class Connections:

@@ -44,7 +44,7 @@ class Refusals:
         self._told(worker, attach, error, BEYOND)
 
     def _told(self, worker: int, attach: Attach, error: Error, counter: str) -> None:
-        self._forwarder.count(COUNTERS[counter][0])
+        self._forwarder.count(COUNTERS[counter].place)
         opened = self.find(worker, attach.connection)
         peer = f"worker {worker} connection {attach.connection}" if opened is None else opened.host
         what = "refused beyond this router" if counter == BEYOND else "refused"

@@ -45,7 +45,7 @@ from shm.stats import COUNTERS
 
 LOGGER = logging.getLogger("AGENT")
 
-REFUSED: Final = COUNTERS["refused_requests"][0]
+REFUSED: Final = COUNTERS["refused_requests"].place
 
 GONE: Final = Requester(None, may_update_status=False, may_route_links=False, management=READ)
 ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management is the second

@@ -6,10 +6,10 @@ from typing import Final
 from core.forwarder.forward import Forwarder
 from shm.stats import COUNTERS
 
-STUCK: Final = COUNTERS["deliveries_stuck"][0]
+STUCK: Final = COUNTERS["deliveries_stuck"].place
 # Counters of the page, which outlive this core, by what its own begin anew are called.
 COUNTED: Final = {
-    name: COUNTERS[counter][0]
+    name: COUNTERS[counter].place
     for name, counter in {
         "redirected": "redirected",
         "to_routers": "transit",

@@ -181,14 +181,14 @@ static inline enum core_route keyed_nowhere(core_router *c, core_routes *p, uint
 {
     keyed_remember(p, reason, m);
     bool owner = reason == ROUTES_NO_OWNER;
-    return keyed_counted(c, owner ? &p->no_owner : &p->no_entry, owner ? STAT_KEYED_NO_OWNER : STAT_KEYED_NO_ENTRY, ROUTE_NOWHERE);
+    return keyed_counted(c, owner ? &p->no_owner : &p->no_entry, owner ? N_KEYED_NO_OWNER : N_KEYED_NO_ENTRY, ROUTE_NOWHERE);
 }
 
 /* Where a message goes by a table; why it goes nowhere is counted. */
 static inline enum core_route keyed_find(core_router *c, core_routes *p, const keyed_message *m, keyed_way *way)
 {
-    if (m->found != KEY_FOUND) return keyed_counted(c, &p->refused, STAT_KEYED_REFUSED, ROUTE_KEYLESS);
-    if ((uint32_t) m->type < KEYED_RESERVED) return keyed_counted(c, &p->refused, STAT_KEYED_REFUSED, ROUTE_RESERVED);
+    if (m->found != KEY_FOUND) return keyed_counted(c, &p->refused, N_KEYED_REFUSED, ROUTE_KEYLESS);
+    if ((uint32_t) m->type < KEYED_RESERVED) return keyed_counted(c, &p->refused, N_KEYED_REFUSED, ROUTE_RESERVED);
     keyed_read_source(c, m, &way->source);
     uint32_t target = p->table ? route_find_target(p->table, m->type, m->subscription, way->source.hash, &way->turn) : ROUTE_GONE;
     if (target == ROUTE_GONE) return keyed_nowhere(c, p, ROUTES_NO_ENTRY, m);
@@ -218,7 +218,7 @@ static inline void keyed_copies(core_router *c, core_routes *p, core_in *in, con
     p->routed += sent;
     p->no_endpoint += !sent;
     if (__builtin_expect(!sent, 0)) keyed_remember(p, ROUTES_NO_ENDPOINT, m);
-    stats_add(c->stats, sent ? STAT_KEYED : STAT_KEYED_NO_ENDPOINT, 1);
+    stats_add(c->stats, sent ? N_KEYED : N_KEYED_NO_ENDPOINT, 1);
 }
 
 /* A message that has come in, to the table of an address. */
@@ -258,8 +258,8 @@ static void deliver_by_table(core_router *c, core_in *in, core_address *a, uint8
 static void deliver_keyed(core_router *c, core_link *l, const routerd_record *r)
 {
     core_routes gone = {0}, *p = l->address->routes ? l->address->routes : &gone;     /* gone: it has no table any more */
-    stats_add(c->stats, STAT_RECEIVED, 1);
-    if (r->flags & F_SETTLED) stats_add(c->stats, STAT_PRESETTLED, 1);
+    stats_add(c->stats, N_RECEIVED, 1);
+    if (r->flags & F_SETTLED) stats_add(c->stats, N_PRESETTLED, 1);
     if (p->table) keyed_ahead(c, l, p->table);
     keyed_message m = keyed_told(c, l, r);
     keyed_deliver(c, l, r, l->address, p, &m);

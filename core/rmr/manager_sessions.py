@@ -28,9 +28,9 @@ from shm.contract.tables import CONNECTION, TableSetup, connections
 from shm.stats import COUNTERS
 
 CONTROL: Final = "$rm"  # behind a table's address: where its control messages go
-REFUSED: Final = COUNTERS["tables_refused"][0]
-APPLICATIONS: Final = COUNTERS["table_applications"][0]
-IN_STEP: Final = COUNTERS["table_applications_ok"][0]
+REFUSED: Final = COUNTERS["tables_refused"].place
+APPLICATIONS: Final = COUNTERS["table_applications"].place
+IN_STEP: Final = COUNTERS["table_applications_ok"].place
 LOOK_NS: Final = 1_000_000_000
 
 
@@ -97,7 +97,7 @@ class _Around:
 
     def count(self, what: str) -> None:
         """One more."""
-        self._forwarder.count(COUNTERS[what][0])
+        self._forwarder.count(COUNTERS[what].place)
 
 
 class Liaisons(Plane):

@@ -24,13 +24,14 @@ from core.rmr.snapshot import Kept, Use
 from shm.contract.control import SetTables
 from shm.contract.payloads import C_DETACH, Detach, Error
 from shm.contract.tables import TableSetup
+from shm.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
 TABLES_CHANGED: Final = Error("amqp:link:detach-forced", "The route tables have changed; attach again")
-TABLES_INSTALLED: Final = 61  # of shm/stats.py
-TABLES_REFUSED: Final = 62
-TABLE_ENTRIES: Final = 63
+TABLES_INSTALLED: Final = COUNTERS["tables_installed"].place
+TABLES_REFUSED: Final = COUNTERS["tables_refused"].place
+TABLE_ENTRIES: Final = COUNTERS["table_entries"].place
 
 
 class History(msgspec.Struct):

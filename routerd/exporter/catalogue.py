@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from shm.contract.roles import Role, is_worker
 from shm.stats import COUNTERS
 
 PREFIX: Final = "routerd_"
@@ -74,134 +75,74 @@ FLOW_LOST: Final = _counter(
 )
 FREE_BLOCKS: Final = _gauge("arena_free_blocks", "Free blocks of the process's arena, by size", "size")
 
-# Numbers whose own name would not do.
-NUMBERS: Final[dict[str, Number]] = {
-    "loops": Number(_counter("loop_turns", "Turns of the main loop")),
-    "sleeps": Number(_counter("loop_sleeps", "Times the main loop found nothing to do and blocked")),
-    "longest_turn_ns": Number(
-        _gauge("loop_longest_turn_seconds", "Longest turn of the main loop since its start"), {}, NS
-    ),
-    "failures": Number(
-        _counter("unexpected_errors", "Exceptions that nobody foresaw; the log has their tracebacks")
-    ),
-    "connections": Number(_gauge("connections", "Open connections")),
-    "connections_accepted": Number(_counter("accepted_connections", "Connections accepted")),
-    "connections_failed": Number(
-        _counter("failed_connections", "Connections ended by garbage, a protocol error or a timeout")
-    ),
-    "links": Number(_gauge("links", "Attached links")),
-    "bytes_in": Number(_counter("received_bytes", "Bytes read from connections")),
-    "bytes_out": Number(_counter("sent_bytes", "Bytes written to connections")),
-    "deliveries_in": Number(_counter("ingress_deliveries", "Deliveries that arrived on connections")),
-    "deliveries_out": Number(_counter("egress_deliveries", "Deliveries sent on connections")),
-    "decode_errors": Number(
-        _counter("malformed_deliveries", "Deliveries rejected because the message was malformed")
-    ),
-    "aborted_in": Number(_counter("aborted_deliveries", "Deliveries that their sender aborted")),
-    "pauses": Number(
-        _counter("read_pauses", "Times reading from connections stopped because blocks ran low")
-    ),
-    "paused": Number(
-        _gauge("read_paused", "1 while reading from connections is stopped because blocks are low")
-    ),
-    "small_free": Number(FREE_BLOCKS, {"size": "small"}),
-    "large_free": Number(FREE_BLOCKS, {"size": "large"}),
-    "dropped_presettled_out": Number(DROPPED, {"reason": "slow_receiver"}),
-    "dropped_presettled": Number(DROPPED, {"reason": "undeliverable"}),
-    "accepting": Number(_gauge("accepting", "1 while the worker takes new connections")),
-    "bad_records": Number(IGNORED, {"reason": "nonsense"}),
-    "stale_records": Number(IGNORED, {"reason": "stale"}),
-    "unsettled": Number(_gauge("unsettled_deliveries", "Deliveries in and out that are not settled yet")),
-    "rmr_frames_in": Number(_counter("rmr_received_frames", "RMR frames received")),
-    "rmr_frames_out": Number(_counter("rmr_sent_frames", "RMR frames sent")),
-    "rmr_bad_length": Number(RMR_CLOSED, {"reason": "length"}),
-    "rmr_bad_header": Number(RMR_CLOSED, {"reason": "header"}),
-    "rmr_reserved": Number(RMR_DROPPED, {"reason": "reserved_type"}),
-    "rmr_undelivered": Number(RMR_DROPPED, {"reason": "undelivered"}),
-    "rmr_unfit": Number(
-        _counter("rmr_unfit_deliveries", "Deliveries to RMR endpoints rejected because they make no frame")
-    ),
-    "addresses": Number(_gauge("addresses", "Addresses known")),
-    "flow_records": Number(_counter("flow_records", "Records of deliveries made for the flow log")),
-    "flow_thinned": Number(
-        _counter("flow_thinned_deliveries", "Deliveries that others stand for while the recorder is behind")
-    ),
-    "flow_dropped": Number(FLOW_LOST, {"reason": "ring_full"}),
-    "flow_lost_no_space": Number(FLOW_LOST, {"reason": "no_space"}),
-    "flow_lost_io": Number(FLOW_LOST, {"reason": "io"}),
-    "flow_rows": Number(_counter("flow_written_records", "Records in complete files of the flow log")),
-    "flow_files": Number(_counter("flow_files", "Complete files of the flow log")),
-    "flow_bytes": Number(_counter("flow_written_bytes", "Bytes of complete files of the flow log")),
-    "flow_errors": Number(
-        _counter("flow_errors", "Times files of the flow log could not be written or kept")
-    ),
-    "flow_deleted": Number(_counter("flow_deleted_files", "Files of the flow log deleted as configured")),
-    "flow_compacted": Number(_counter("flow_compacted_files", "Files of the flow log put together by hour")),
-    "flow_recovered": Number(
-        _counter(
-            "flow_recovered_records", "Records that a killed recorder left, in files made by the next one"
-        )
-    ),
-    "flow_doubted": Number(
-        _gauge(
-            "flow_clock_step_seconds",
-            "Step of the time of day, forward or back, while retentionAge ignores it",
-        )
-    ),
-    "config_taken": Number(
-        _gauge("config_last_reload_successful", "1 if the last reload was taken over, 0 if it was refused")
-    ),
-    "config_time": Number(
-        _gauge(
-            "config_last_reload_success_timestamp_seconds",
-            "When a configuration was last taken over, in seconds since 1970",
-        ),
-        since_boot=True,
-    ),
-    "certificate_expiry": Number(
-        _gauge(
-            "certificate_expiry_timestamp_seconds",
-            "When the first of the router's certificates expires, in seconds since 1970",
-        )
-    ),
-    "received": Number(_counter("received_deliveries", "Deliveries that the core was given to route")),
-    "forwarded": Number(
-        _counter("forwarded_deliveries", "Copies of deliveries that the core passed on to receivers")
-    ),
-    "accepted": Number(SETTLED, {"outcome": "accepted"}),
-    "rejected": Number(SETTLED, {"outcome": "rejected"}),
-    "released": Number(SETTLED, {"outcome": "released"}),
-    "modified": Number(SETTLED, {"outcome": "modified"}),
-    "presettled": Number(
-        _counter("presettled_deliveries", "Presettled deliveries that the core was given to route")
-    ),
-    "overflow": Number(_gauge("overflow_records", "Work waiting because a worker's ring is full")),
-    "workers_reclaimed": Number(
-        _counter("reclaimed_workers", "Dead workers whose blocks and links were taken back")
-    ),
-    "live_deliveries": Number(_gauge("live_deliveries", "Deliveries in the core's tables")),
-    "connections_admitted": Number(
-        _gauge("admitted_connections", "Connections that count for maxConnections")
-    ),
+# Metrics that several numbers share, told apart by a label.
+LABELLED: Final[dict[str, tuple[Metric, dict[str, str]]]] = {
+    "small_free": (FREE_BLOCKS, {"size": "small"}),
+    "large_free": (FREE_BLOCKS, {"size": "large"}),
+    "dropped_presettled_out": (DROPPED, {"reason": "slow_receiver"}),
+    "dropped_presettled": (DROPPED, {"reason": "undeliverable"}),
+    "bad_records": (IGNORED, {"reason": "nonsense"}),
+    "stale_records": (IGNORED, {"reason": "stale"}),
+    "rmr_bad_length": (RMR_CLOSED, {"reason": "length"}),
+    "rmr_bad_header": (RMR_CLOSED, {"reason": "header"}),
+    "rmr_reserved": (RMR_DROPPED, {"reason": "reserved_type"}),
+    "rmr_undelivered": (RMR_DROPPED, {"reason": "undelivered"}),
+    "flow_dropped": (FLOW_LOST, {"reason": "ring_full"}),
+    "flow_lost_no_space": (FLOW_LOST, {"reason": "no_space"}),
+    "flow_lost_io": (FLOW_LOST, {"reason": "io"}),
+    **{one: (SETTLED, {"outcome": one}) for one in ("accepted", "rejected", "released", "modified")},
     **{
-        name: Number(ROUTE_REFUSED, {"reason": name.removeprefix("route_refused_")})
+        name: (ROUTE_REFUSED, {"reason": name.removeprefix("route_refused_")})
         for name in COUNTERS
         if name.startswith("route_refused_")
     },
-    "redirected": Number(_counter("redirected_deliveries", "Deliveries sent to a fallback destination")),
-    "transit": Number(_counter("transit_deliveries", "Deliveries passed on to other routers")),
-    "from_containers": Number(_counter("container_ingress_deliveries", "Deliveries from brokers")),
-    "to_containers": Number(_counter("container_egress_deliveries", "Deliveries to brokers")),
-    "topology_changed": Number(
-        _gauge(
-            "last_topology_change_timestamp_seconds",
-            "When the network of routers changed last, in seconds since 1970; 0: never",
-        ),
-        since_boot=True,
-    ),
-    "delayed_1s": Number(DELAYED, {"least": "1"}),
-    "delayed_10s": Number(DELAYED, {"least": "10"}),
+    "delayed_1s": (DELAYED, {"least": "1"}),
+    "delayed_10s": (DELAYED, {"least": "10"}),
 }
+
+# Numbers whose own name would not do.
+RENAMED: Final = {
+    "loops": "loop_turns",
+    "sleeps": "loop_sleeps",
+    "longest_turn_ns": "loop_longest_turn_ns",
+    "failures": "unexpected_errors",
+    "connections_accepted": "accepted_connections",
+    "connections_failed": "failed_connections",
+    "bytes_in": "received_bytes",
+    "bytes_out": "sent_bytes",
+    "deliveries_in": "ingress_deliveries",
+    "deliveries_out": "egress_deliveries",
+    "decode_errors": "malformed_deliveries",
+    "aborted_in": "aborted_deliveries",
+    "pauses": "read_pauses",
+    "paused": "read_paused",
+    "unsettled": "unsettled_deliveries",
+    "rmr_frames_in": "rmr_received_frames",
+    "rmr_frames_out": "rmr_sent_frames",
+    "rmr_unfit": "rmr_unfit_deliveries",
+    "from_containers": "container_ingress_deliveries",
+    "to_containers": "container_egress_deliveries",
+    "redirected": "redirected_deliveries",
+    "transit": "transit_deliveries",
+    "forwarded": "forwarded_deliveries",
+    "received": "received_deliveries",
+    "presettled": "presettled_deliveries",
+    "overflow": "overflow_records",
+    "workers_reclaimed": "reclaimed_workers",
+    "connections_admitted": "admitted_connections",
+    "topology_changed": "last_topology_change_timestamp_seconds",
+    "flow_thinned": "flow_thinned_deliveries",
+    "flow_rows": "flow_written_records",
+    "flow_bytes": "flow_written_bytes",
+    "flow_deleted": "flow_deleted_files",
+    "flow_compacted": "flow_compacted_files",
+    "flow_recovered": "flow_recovered_records",
+    "flow_doubted": "flow_clock_step_seconds",
+    "config_taken": "config_last_reload_successful",
+    "config_time": "config_last_reload_success_timestamp_seconds",
+    "certificate_expiry": "certificate_expiry_timestamp_seconds",
+}
+_SINCE_BOOT: Final = frozenset(("topology_changed", "config_time"))
 
 _UNITS: Final = {
     "_ns": ("_seconds", NS),
@@ -213,36 +154,20 @@ _UNITS: Final = {
 
 def number(name: str) -> Number:
     """How a number of `shm.stats.COUNTERS` is shown."""
-    if name in NUMBERS:
-        return NUMBERS[name]
-    _, kind, text = COUNTERS[name]
+    if name in LABELLED:
+        return Number(*LABELLED[name])
+    counter, shown = COUNTERS[name], RENAMED.get(name, name)
     unit, scale = next((to for end, to in _UNITS.items() if name.endswith(end)), ("", 1))
-    made = re.sub("_(?:ns|us|ms|kib)$", unit, name) if unit else name.removesuffix("_total")
-    return Number((_counter if kind == "counter" else _gauge)(made, text[:1].upper() + text[1:]), {}, scale)
-
-
-# Below 40, and the core's all the same.
-_CORES: Final = frozenset((34, 35))
-# The supervisor's. When certificates expire is shown only where there are some.
-_SUPERVISORS: Final = frozenset((120, 180, 181))
-# From 40 on, and workers' all the same: refused connections, certificates; authentication services; links
-# without room; Ockam.
-_WORKERS: Final = frozenset((*range(72, 81), *range(111, 114), 135, *range(151, 159)))
+    made = re.sub("_(?:ns|us|ms|kib)$", unit, shown) if unit else shown.removesuffix("_total")
+    metric = (_counter if counter.kind == "counter" else _gauge)(made, counter.text)
+    return Number(metric, {}, scale, name in _SINCE_BOOT)
 
 
 def is_written_by(name: str, process: str) -> bool:
     """Whether a process keeps that number, and so shows it from the start: who asks for increases misses what
-    begins with its first event. Indices below 8 are everybody's, from 40 on the core's, but for some."""
-    index = COUNTERS[name][0]
-    if name.startswith("route_") or index in _WORKERS:
-        return process.startswith("worker")
-    if process == "supervisor" or index in _SUPERVISORS:
-        return process == "supervisor" and index in _SUPERVISORS and name != "certificate_expiry"
-    if 100 <= index < 108 or process == "recorder":
-        return process == "recorder" and (index < 8 or 100 <= index < 108)
-    if index < 8 or name == "bad_records":
-        return True
-    return (index >= 40 or index in _CORES) == (process == "core")
+    begins with its first event."""
+    role = Role.WORKER if is_worker(process) else process
+    return role in COUNTERS[name].writers
 
 
 BUILD: Final = _family("info", "build", "Version of this router", "version", "python")

@@ -115,7 +115,7 @@ class Collector:
             families.add(catalogue.HTTP_ANSWERS, count, code=str(code))
         for reason, count in self._refused.items():
             families.add(catalogue.HTTP_REFUSED, count, reason=reason)
-        families.add(catalogue.NUMBERS["failures"].metric, failures.number, process=Role.EXPORTER)
+        families.add(number("failures").metric, failures.number, process=Role.EXPORTER)
         _as_qdrouterd(families, [*(state.page for state in states), *former])
         if self._connections:
             self._newest(families)

@@ -59,10 +59,10 @@ def serve(recorder: Recorder, keeping: "Keeping", page: StatsPage, channel: Chan
         pause = recorder.turn(began)
         keeping.step(began)
         page.beat()
-        page.add(COUNTERS["loops"][0])
-        longest = COUNTERS["longest_turn_ns"][0]
+        page.add(COUNTERS["loops"].place)
+        longest = COUNTERS["longest_turn_ns"].place
         page.set(longest, max(page.get(longest), int((time.monotonic() - began) * 1e9)))
-        page.add(COUNTERS["sleeps"][0])
+        page.add(COUNTERS["sleeps"].place)
         select([channel], [], [], pause)
         while (message := channel.receive()) is not None:
             match message:
@@ -120,11 +120,11 @@ class Keeping:
         )
         for counter, work in works:
             try:
-                self._page.add(COUNTERS[counter][0], work(self._wall()))
+                self._page.add(COUNTERS[counter].place, work(self._wall()))
                 self._told.pop(counter, None)
-                self._page.set(COUNTERS["flow_doubted"][0], int(abs(keeper.doubted)))
+                self._page.set(COUNTERS["flow_doubted"].place, int(abs(keeper.doubted)))
             except Exception as error:  # whatever a file does to one work, the others are done
-                self._page.add(COUNTERS["flow_errors"][0])
+                self._page.add(COUNTERS["flow_errors"].place)
                 if not isinstance(error, OSError):
                     failures.tell("looking after closed files of the flow log", error, "it is tried again")
                 if str(error) != self._told.get(counter):

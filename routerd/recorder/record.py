@@ -257,4 +257,4 @@ class Recorder:
 
     def _count(self, name: str, number: int) -> None:
         if number:
-            self._page.add(COUNTERS[name][0], number)
+            self._page.add(COUNTERS[name].place, number)

@@ -15,9 +15,9 @@ from shm.stats import COUNTERS
 LOGGER = logging.getLogger("SERVER")
 
 _OF_THE_LIVING: Final = tuple(
-    COUNTERS[name][0] for name in ("connections", "links", "accepting", "unsettled", "paused")
+    COUNTERS[name].place for name in ("connections", "links", "accepting", "unsettled", "paused")
 )
-_OF_THE_CORE: Final = tuple(COUNTERS[name][0] for name in ("addresses", "overflow", "live_deliveries"))
+_OF_THE_CORE: Final = tuple(COUNTERS[name].place for name in ("addresses", "overflow", "live_deliveries"))
 
 
 class SharedMemory:
@@ -58,7 +58,7 @@ class SharedMemory:
 
     def connections(self) -> int:
         """Open connections of all workers."""
-        number = COUNTERS["connections"][0]
+        number = COUNTERS["connections"].place
         return sum(self._segments.worker_stats(i).get(number) for i in range(self._segments.workers))
 
     def worker_gone(self, index: int) -> None:
@@ -70,14 +70,14 @@ class SharedMemory:
 
     def set_certificate_expiry(self, seconds: int) -> None:
         """When the first of the router's certificates expires, since 1970; 0: there is none."""
-        self._segments.supervisor_stats().set(COUNTERS["certificate_expiry"][0], seconds)
+        self._segments.supervisor_stats().set(COUNTERS["certificate_expiry"].place, seconds)
 
     def configuration_read(self, taken: bool) -> None:
         """Whether the configuration, read at the start or again, was taken over."""
         page = self._segments.supervisor_stats()
-        page.set(COUNTERS["config_taken"][0], int(taken))
+        page.set(COUNTERS["config_taken"].place, int(taken))
         if taken:
-            page.set(COUNTERS["config_time"][0], int(time.monotonic()))
+            page.set(COUNTERS["config_time"].place, int(time.monotonic()))
 
     def set_workers(self, count: int) -> None:
         """Tell everybody how many workers there are."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("SERVER")
 
 AGAIN_SECONDS: Final = 1.0  # before a thread that has ended begins anew
-FAILED: Final = COUNTERS["failures"][0]
+FAILED: Final = COUNTERS["failures"].place
 
 
 class Failures:

@@ -292,7 +292,7 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < NEIGHBOURS; i++)
         if (c->network.neighbour[i].taken) neighbour_give(c, i);
     bool empty = !c->ins.live && !c->outs.live && !c->links.live;
-    uint64_t forwarded = stats_get(c->stats, STAT_FORWARDED), accepted = stats_get(c->stats, STAT_ACCEPTED);
+    uint64_t forwarded = stats_get(c->stats, N_FORWARDED), accepted = stats_get(c->stats, N_ACCEPTED);
     printf("%llu records, %llu forwarded, %llu accepted, %s\n", (unsigned long long) handled, (unsigned long long) forwarded,
            (unsigned long long) accepted, empty ? "tables empty" : "tables not empty");
     const core_routes *p = &tables.routes;
@@ -302,7 +302,7 @@ int main(int argc, char **argv)
     fuzz_routes_close(c, &tables);
     if (c->network.transit < 50 || c->network.arrived < 50) empty = false;
     if (forwarded < handled / 100 || accepted < forwarded / 100) empty = false;   /* a fuzzer that reaches nothing proves nothing */
-    if (stats_get(c->stats, STAT_FLOW_RECORDS) < handled / 100) empty = false;
+    if (stats_get(c->stats, N_FLOW_RECORDS) < handled / 100) empty = false;
     core_close(c);
     flow_close(flow);
     free(log);

@@ -58,7 +58,7 @@ class Logged:
         """A counter of the recorder."""
         with attach(segment_prefix(self.router.id, self.router.process.pid)) as segments:
             page = segments.recorder_stats()
-            count = page.get(COUNTERS[name][0])
+            count = page.get(COUNTERS[name].place)
             del page
             return count
 

@@ -43,4 +43,4 @@ class Desk:
         return [row for file in self.files() for row in pq.ParquetFile(file).read().to_pylist()]
 
     def count(self, name: str) -> int:
-        return self.bed.recorder.get(COUNTERS[name][0])
+        return self.bed.recorder.get(COUNTERS[name].place)

@@ -92,7 +92,7 @@ def test_onlooker_reads_and_cannot_write() -> None:
         segments.board().write(board.encode(Board(other=7)))
         page = segments.worker_stats(1)
         page.own(4711, 3)
-        page.add(stats.COUNTERS["bytes_in"][0], 9)
+        page.add(stats.COUNTERS["bytes_in"].place, 9)
         page.observe(0, 1000)
         producer = native.Producer(segments.rings, native.action_ring_offset(1))
         producer.push(native.pack(type=1))

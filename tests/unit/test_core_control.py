@@ -155,7 +155,7 @@ def test_an_address_has_as_many_senders_and_receivers_as_it_may(
     assert refused(*receivers) == ["", "", full]
     assert refused(attach(3, address="few.x"), attach(4, address="few.x")) == ["", full]
     assert refused(attach(5, address="few.y")) == [""]
-    assert bed.stats.get(COUNTERS["refused_limits"][0]) == 2
+    assert bed.stats.get(COUNTERS["refused_limits"].place) == 2
     assert (
         "refused: amqp:resource-limit-exceeded: the address has 1 senders here, and may have no more "
         "(maxSenders of its address entity: 1)" in caplog.text
@@ -188,7 +188,7 @@ def test_an_address_may_give_less_credit_than_the_listener(
 def test_stuck_deliveries_are_a_gauge(bed: Bed, flags: int, stuck: int) -> None:
     """As of the last look, once a second: one that nobody settles counts on both its links after 10 s, but
     for one that still arrives."""
-    second, stalls, gauge = 1_000_000_000, Stalls(bed.core.forwarder), COUNTERS["deliveries_stuck"][0]
+    second, stalls, gauge = 1_000_000_000, Stalls(bed.core.forwarder), COUNTERS["deliveries_stuck"].place
     bed.say(C_ATTACH, attach(0))
     bed.say(C_ATTACH, attach(1, outgoing=True))
     bed.step()

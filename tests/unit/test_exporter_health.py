@@ -45,7 +45,7 @@ class Bed:
 
     def set(self, process: str, **numbers: int) -> None:
         for name, number in numbers.items():
-            self.page(process).set(stats.COUNTERS[name][0], number)
+            self.page(process).set(stats.COUNTERS[name].place, number)
 
     def tick(self, beating: tuple[str, ...] = WORKING, seconds: int = 1) -> None:
         for _ in range(seconds):

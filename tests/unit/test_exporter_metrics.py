@@ -77,10 +77,10 @@ def test_processes_are_measured_where_the_service_manager_hides_proc_stat(
 
 def test_every_counter_is_shown_for_each_process_that_keeps_it(segments: segment.Segments) -> None:
     """A number that shm.stats has and a scrape has not would be missed only when it is needed."""
-    numbers = {name: 1000 + index for name, (index, _, _) in stats.COUNTERS.items()}
+    numbers = {name: 1000 + index for name, (index, *_) in stats.COUNTERS.items()}
     for page in (segments.worker_stats(0), segments.core_stats()):
         for name, number in numbers.items():
-            page.set(stats.COUNTERS[name][0], number)
+            page.set(stats.COUNTERS[name].place, number)
     del page
     found = families(scrape(segments))
     for name, number in numbers.items():
@@ -118,6 +118,13 @@ def test_a_counter_is_there_before_its_first_event(
     assert (process in shown, "core" in shown) == (True, process == "core")
 
 
+@pytest.mark.parametrize("name", ["flow_recovered", "flow_doubted"])
+def test_the_recorder_shows_what_it_counts(name: str) -> None:
+    """From the start, and nobody else does."""
+    processes = ("worker-0", "core", "recorder", "supervisor")
+    assert [catalogue.is_written_by(name, one) for one in processes] == [False, False, True, False]
+
+
 def test_a_network_that_never_changed_says_so(segments: segment.Segments) -> None:
     """A router that stands alone: not a time long ago."""
     name = "routerd_last_topology_change_timestamp_seconds"
@@ -143,8 +150,8 @@ def test_names_follow_prometheus(metric: catalogue.Metric) -> None:
 
 def test_a_new_counter_gets_a_name_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is added to shm.stats is exported, with its unit converted."""
-    monkeypatch.setitem(stats.COUNTERS, "waited_us", (30, "counter", "time waited"))
-    monkeypatch.setitem(stats.COUNTERS, "rejects", (31, "gauge", "rejects now"))
+    monkeypatch.setitem(stats.COUNTERS, "waited_us", stats.Counter(30, "counter", (), "Time waited"))
+    monkeypatch.setitem(stats.COUNTERS, "rejects", stats.Counter(31, "gauge", (), "Rejects now"))
     waited, rejects = catalogue.number("waited_us"), catalogue.number("rejects")
     assert (waited.metric.shown, waited.scale) == ("routerd_waited_seconds_total", 1e-6)
     assert (waited.metric.help, waited.metric.labels) == ("Time waited", ("process",))
@@ -167,7 +174,7 @@ def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments)
             )
         )
     )
-    segments.supervisor_stats().set(COUNTERS["certificate_expiry"][0], 1)
+    segments.supervisor_stats().set(COUNTERS["certificate_expiry"].place, 1)
     segments.recorder_stats().own(1, 1)
     shown = {name.removesuffix("_info") for name in families(scrape(segments, connections=["1"]))}
     assert shown == {metric.name for metric in catalogue.catalogue()}
@@ -224,7 +231,7 @@ def test_histograms_count_what_lies_below_their_bounds() -> None:
 def test_histograms_are_in_base_units(segments: segment.Segments) -> None:
     """Nanoseconds become seconds."""
     for _ in range(3):
-        segments.core_stats().observe(stats.HISTOGRAMS["delivery_latency_ns"][0], 2_000_000)
+        segments.core_stats().observe(stats.HISTOGRAMS["delivery_latency_ns"], 2_000_000)
     found = families(scrape(segments))
     assert value(found, "routerd_delivery_latency_seconds_sum") == pytest.approx(0.006)
     assert value(found, "routerd_delivery_latency_seconds_bucket", le="0.001048576") == 0
@@ -265,7 +272,7 @@ def test_dead_processes_are_down(segments: segment.Segments) -> None:
 def test_qdrouterd_names_are_sums(segments: segment.Segments) -> None:
     """Dashboards for qdrouterd find the whole router in one number."""
     for worker in (0, 1):
-        segments.worker_stats(worker).add(stats.COUNTERS["deliveries_in"][0], 4 + worker)
+        segments.worker_stats(worker).add(stats.COUNTERS["deliveries_in"].place, 4 + worker)
     assert value(families(scrape(segments)), "qdr_deliveries_ingress_total") == 9
 
 
@@ -273,7 +280,7 @@ def test_ten_thousand_addresses_cost_no_more_than_fifty(segments: segment.Segmen
     """The board has no room for more rows: a scrape does not grow with the number of addresses."""
     texts = [board.short(f"{i:05}" + "x" * 200) for i in range(board.ADDRESSES)]
     rows = [AddressRow(text, "balanced", 1, 1, 1) for text in texts]
-    segments.core_stats().set(stats.COUNTERS["addresses"][0], 10_000)
+    segments.core_stats().set(stats.COUNTERS["addresses"].place, 10_000)
     segments.board().write(board.encode(Board(rows, 10**9)))
     answer = scrape(segments)
     assert len(families(answer)["routerd_address_deliveries"].samples) == board.ADDRESSES + 1

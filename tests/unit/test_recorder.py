@@ -100,7 +100,7 @@ def test_a_full_ring_drops_and_counts(desk: Desk) -> None:
 
 def counted(bed: Bed) -> list[int]:
     """Records, deliveries that others stand for, records without room."""
-    return [bed.stats.get(COUNTERS[f"flow_{name}"][0]) for name in ("records", "thinned", "dropped")]
+    return [bed.stats.get(COUNTERS[f"flow_{name}"].place) for name in ("records", "thinned", "dropped")]
 
 
 @pytest.mark.parametrize(("eighths", "weight"), [(2, 1), (5, 4), (6, 16), (7, 64)])

@@ -46,5 +46,5 @@ def test_each_is_counted_by_its_reason_and_told_with_its_peer(
     )
     tell = refusals.tell_beyond if beyond else refusals.tell
     tell(2, Attach(0, 1, 5, "mine", False, "a"), Error(condition, "no"))
-    assert forwarder.counted == [COUNTERS[counter][0]]
+    assert forwarder.counted == [COUNTERS[counter].place]
     assert caplog.messages == [f"link 'mine' of 192.0.2.7:4711 {said}: {condition}: no"]

@@ -16,20 +16,21 @@ def page():
 
 def test_every_name_has_its_own_place():
     """No two counters share an index, all fit in a page."""
-    places = [index for index, _, _ in stats.COUNTERS.values()]
+    assert len(stats.COUNTERS) == len(native.COUNTERS)
+    places = [counter.place for counter in stats.COUNTERS.values()]
     assert len(places) == len(set(places))
     assert max(places) < 192
-    assert {kind for _, kind, _ in stats.COUNTERS.values()} == {"counter", "gauge"}
-    histograms = [index for index, _ in stats.HISTOGRAMS.values()]
+    assert {counter.kind for counter in stats.COUNTERS.values()} == {"counter", "gauge"}
+    histograms = list(stats.HISTOGRAMS.values())
     assert len(histograms) == len(set(histograms))
     assert max(histograms) < 4
 
 
 def test_read_gives_every_number_by_name(page):
     """Counters add up, gauges are set."""
-    page.add(stats.COUNTERS["bytes_in"][0], 2**63)
-    page.add(stats.COUNTERS["bytes_in"][0])
-    page.set(stats.COUNTERS["links"][0], 4)
+    page.add(stats.COUNTERS["bytes_in"].place, 2**63)
+    page.add(stats.COUNTERS["bytes_in"].place)
+    page.set(stats.COUNTERS["links"].place, 4)
     numbers = stats.read(page)
     assert set(numbers) == set(stats.COUNTERS)
     assert {name: value for name, value in numbers.items() if value} == {"bytes_in": 2**63 + 1, "links": 4}
@@ -38,8 +39,8 @@ def test_read_gives_every_number_by_name(page):
 def test_a_successor_goes_on_counting_but_has_no_connections(page):
     """After a restart counters keep their value and gauges are 0."""
     stats.own(page, 100, 1)
-    page.add(stats.COUNTERS["deliveries_in"][0], 7)
-    page.set(stats.COUNTERS["connections"][0], 3)
+    page.add(stats.COUNTERS["deliveries_in"].place, 7)
+    page.set(stats.COUNTERS["connections"].place, 3)
     page.beat()
     stats.own(page, 101, 2)
     assert (page.pid, page.generation, page.heartbeat) == (101, 2, 1)
@@ -68,8 +69,8 @@ def test_quantiles_rank_the_values(page):
     """Of 100 values 1 is the maximum: p50 and p99 do not see it, p100 does."""
     assert stats.quantile(page, "message_bytes", 0.99) == 0
     for _ in range(99):
-        page.observe(stats.HISTOGRAMS["message_bytes"][0], 16)
-    page.observe(stats.HISTOGRAMS["message_bytes"][0], 1024)
+        page.observe(stats.HISTOGRAMS["message_bytes"], 16)
+    page.observe(stats.HISTOGRAMS["message_bytes"], 1024)
     quantiles = [stats.quantile(page, "message_bytes", fraction) for fraction in (0.5, 0.99, 0.999, 1)]
     assert quantiles == [16, 16, 1024, 1024]
 

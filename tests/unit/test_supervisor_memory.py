@@ -26,21 +26,21 @@ def memory() -> Iterator[SharedMemory]:
 
 def test_a_dead_worker_has_no_connections_and_accepts_none(memory: SharedMemory) -> None:
     """The other workers balance by these figures; what was counted stays counted."""
-    accepting, connections = COUNTERS["accepting"][0], COUNTERS["connections"][0]
+    accepting, connections = COUNTERS["accepting"].place, COUNTERS["connections"].place
     with attach(memory.prefix) as segments:
         pages = [segments.worker_stats(index) for index in range(2)]
         for page in pages:
             page.own(4711, 3)
             page.set(accepting, 1)
             page.set(connections, 17)
-            page.set(COUNTERS["deliveries_in"][0], 99)
+            page.set(COUNTERS["deliveries_in"].place, 99)
         memory.worker_gone(0)
         assert [(page.pid, page.get(accepting), page.get(connections)) for page in pages] == [
             (0, 0, 0),
             (4711, 1, 17),
         ]
         assert pages[0].generation == 3
-        assert pages[0].get(COUNTERS["deliveries_in"][0]) == 99
+        assert pages[0].get(COUNTERS["deliveries_in"].place) == 99
         del page, pages
 
 
@@ -59,7 +59,7 @@ def test_reset_memory_is_as_new_under_everybodys_feet(memory: SharedMemory) -> N
         page = segments.core_stats()
         page.own(4711, 3)
         for name in ("forwarded", "live_deliveries"):
-            page.set(COUNTERS[name][0], 5)
+            page.set(COUNTERS[name].place, 5)
         actions = native.Producer(segments.rings, native.action_ring_offset(1))
         for _ in range(3):
             assert actions.push(bytes(native.RECORD_SIZE))
@@ -74,8 +74,8 @@ def test_reset_memory_is_as_new_under_everybodys_feet(memory: SharedMemory) -> N
         assert [arena.marked() for arena in arenas] == [[], [], []]
         assert not segments.core_doorbell().should_ring()
         assert segments.semaphore.value == 0
-        assert (page.pid, page.generation, page.get(COUNTERS["forwarded"][0])) == (0, 3, 5)
-        assert page.get(COUNTERS["live_deliveries"][0]) == 0
+        assert (page.pid, page.generation, page.get(COUNTERS["forwarded"].place)) == (0, 3, 5)
+        assert page.get(COUNTERS["live_deliveries"].place) == 0
         assert segments.supervisor_stats().pid == os.getpid()
         del actions, arenas, page
 

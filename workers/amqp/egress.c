@@ -104,7 +104,7 @@ static inline void drop_presettled(pump *p, wlink *k)
         wout *next = o->next;
         if (o->droppable && !o->engine) {
             post_done(p, k, o->core, F_DROPPED);
-            stats_add(p->stats, N_DROPPED, 1);
+            stats_add(p->stats, N_DROPPED_PRESETTLED_OUT, 1);
             out_free(p, o);
         }
         o = next;
@@ -169,7 +169,7 @@ static inline wout *egress_find(pump *p, const routerd_record *r)
 static inline void egress_finish(pump *p, wlink *k, wout *o)
 {
     pn_delivery_t *d = o->engine;
-    stats_add(p->stats, N_OUT, 1);
+    stats_add(p->stats, N_DELIVERIES_OUT, 1);
     o->finished = p->now_ns;
     if (o->settled) {
         out_times(o, post_done(p, k, o->core, 0));

@@ -85,7 +85,7 @@ static inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, ui
     r->peer = peer;
     r->length = length;
     r->time = p->now_ns;
-    stats_add(p->stats, N_IN, 1);
+    stats_add(p->stats, N_DELIVERIES_IN, 1);
     return r;
 }
 

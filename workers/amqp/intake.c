@@ -162,7 +162,7 @@ static inline void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
 
 static inline void intake_aborted(pump *p, wlink *k, win *s)
 {
-    stats_add(p->stats, N_ABORTED, 1);
+    stats_add(p->stats, N_ABORTED_IN, 1);
     if (s->posted && !s->discard) {
         chain_publish(&p->arena, &s->writer, CONTENT_ABORTED);
         post_continue(p, s, F_ABORTED);
@@ -241,7 +241,7 @@ static inline void intake_broken(pump *p, wlink *k, win *s, pn_delivery_t *d)
     } else {
         arena_free_chain(&p->arena, s->writer.head);
     }
-    stats_add(p->stats, N_ROUTE_DECODE, 1);
+    stats_add(p->stats, N_ROUTE_REFUSED_DECODE, 1);
     intake_refuse(p, k, d, route_broken, "amqp:decode-error");
     intake_discard(s, !posted);
 }
@@ -302,7 +302,7 @@ static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
     if (p->resting && !(s && s->discard)) { intake_stall(p, k); return; }
     if (!s) {
         if (pn_delivery_aborted(d)) {
-            stats_add(p->stats, N_ABORTED, 1);
+            stats_add(p->stats, N_ABORTED_IN, 1);
             pn_delivery_settle(d);
             credit_owed(p, k, 1);
             return;

@@ -1,6 +1,6 @@
 """What stands between a worker and its peers: TLS, the user a peer turns out to be, vhost policy, refusals.
 
-Every refusal is counted (shm/stats.py) and has one line in the log that names the peer.
+Every refusal is counted (shm/counters.h) and has one line in the log that names the peer.
 """
 
 import logging
@@ -26,7 +26,7 @@ TRUNK: Final = "inter-router"  # its users are those of other routers, which hav
 EXTERNAL: Final = "EXTERNAL"  # the mechanism by which a certificate is the user
 STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms of those who are nobody in particular
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
-ADMITTED: Final = COUNTERS["connections_admitted"][0]
+ADMITTED: Final = COUNTERS["connections_admitted"].place
 NO_USERS: Final = ("", "anonymous")  # what an authentication service may say of somebody it does not know
 UNOPENED: Final = "connection of %s ended before it was opened"  # once a minute: a scan must not fill the log
 REFUSED: Final = "connection of %s refused: %s"
@@ -225,4 +225,4 @@ class Guard:
 
     def count(self, name: str) -> None:
         """One more in the worker's statistics page."""
-        self._counters.add(COUNTERS[name][0])
+        self._counters.add(COUNTERS[name].place)

@@ -46,7 +46,7 @@ static wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled)
     c->dialled = c->want_write = dialled;
     c->opened = !dialled;
     if (dialled) c->deadline = p->now_ms + PLAIN_CONNECT_MS;
-    else stats_add(p->stats, N_ACCEPTED, 1);
+    else stats_add(p->stats, N_CONNECTIONS_ACCEPTED, 1);
     for (uint32_t i = 0; i < ROUTERD_PRIORITIES; i++) c->work_first[i] = c->work_last[i] = ROUTERD_NIL;
     trace_apply(p, c);
     plain_watch(p, c);

@@ -33,7 +33,7 @@ static inline void plain_sent(pump *p, wout *o)
 {
     out_begun(p, o->link, o);
     o->finished = p->now_ns;
-    stats_add(p->stats, N_OUT, 1);
+    stats_add(p->stats, N_DELIVERIES_OUT, 1);
     stats_add(p->stats, o->link->conn->plain->speaks->frames_out, 1);
     if (o->settled) {
         out_times(o, post_done(p, o->link, o->core, 0));

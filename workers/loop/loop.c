@@ -217,7 +217,7 @@ static inline void conn_forget(pump *p, wconn *c)
 static inline void conn_free_plain(pump *p, wconn *c)
 {
     links_lost(p, c);
-    if (c->plain->why && !c->dialled) stats_add(p->stats, N_FAILED, 1);
+    if (c->plain->why && !c->dialled) stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, NULL, NULL);
     close(c->fd);
     plain_free(c->plain);
@@ -228,7 +228,7 @@ static inline void conn_free_plain(pump *p, wconn *c)
 static inline void conn_free(pump *p, wconn *c)
 {
     links_lost(p, c);
-    if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_FAILED, 1);
+    if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
     relay_left(c);
     trace_end(c);
@@ -368,7 +368,7 @@ static inline void pump_turn(pump *p, int64_t until)
     stats_add(p->stats, N_LOOPS, 1);
     atomic_store_explicit(&p->stats->heartbeat, atomic_load_explicit(&p->stats->heartbeat, memory_order_relaxed) + 1, memory_order_relaxed);
     uint64_t took = clock_ns() - began;
-    if (took > stats_get(p->stats, N_LONGEST_TURN)) stats_set(p->stats, N_LONGEST_TURN, took);
+    if (took > stats_get(p->stats, N_LONGEST_TURN_NS)) stats_set(p->stats, N_LONGEST_TURN_NS, took);
 }
 
 /* Turn until `until` (milliseconds of CLOCK_MONOTONIC), or until the control socket has something to say. */

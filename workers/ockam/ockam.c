@@ -19,11 +19,6 @@
 #define OCKAM_FRONT_BLOCKS 5u          /* large blocks that what stands in front of the rest may need */
 #define OCKAM_FIRST (2 * ARENA_LARGE_BYTES)    /* octets of the rest that are written with it */
 
-enum ockam_counter {                   /* shm/stats.py names them; tests compare the two */
-    N_OCKAM_FRAMES_IN = 151, N_OCKAM_FRAMES_OUT = 152, N_OCKAM_BAD_LENGTH = 153, N_OCKAM_BAD_FRAME = 154, N_OCKAM_HEARTBEATS = 155, N_OCKAM_REFUSED = 156,
-    N_OCKAM_UNDELIVERED = 157, N_OCKAM_UNFIT = 158
-};
-
 typedef struct { route_stop stop; bool prefix; } ockam_reach;
 
 typedef struct {                       /* of a listener or connector */
@@ -183,7 +178,7 @@ static inline enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, 
         stats_add(p->stats, N_OCKAM_HEARTBEATS, 1);
     } else if (done == ROUTE_REFUSED && e->run.reason == ROUTE_BAD_ENCODING) {
         if (intake_complains(p, route_why[ROUTE_BAD_ENCODING])) p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
-        plain_malformed(p, c, (enum counter) N_OCKAM_BAD_FRAME, "a frame makes no sense");
+        plain_malformed(p, c, N_OCKAM_BAD_FRAME, "a frame makes no sense");
         route_engine_clean(e);
         return PLAIN_WAIT;
     } else if (done == ROUTE_DONE && (done = ockam_take(e, t)) == ROUTE_DONE) {
@@ -205,7 +200,7 @@ static enum plain_step ockam_next(pump *p, wconn *c)
     if (t->framing == OCKAM_CBOR && !x->greeted) {
         if (!there) return PLAIN_MORE;
         if (*at != OCKAM_VERSION) {
-            plain_malformed(p, c, (enum counter) N_OCKAM_BAD_FRAME, "its first octet is not 01, the version of Ockam's transport since June 2024");
+            plain_malformed(p, c, N_OCKAM_BAD_FRAME, "its first octet is not 01, the version of Ockam's transport since June 2024");
             return PLAIN_WAIT;
         }
         x->greeted = true;
@@ -215,7 +210,7 @@ static enum plain_step ockam_next(pump *p, wconn *c)
     if (there < width) return PLAIN_MORE;
     uint32_t length = ockam_length(t->framing, at);
     if (length > t->plain.most) {
-        plain_malformed(p, c, (enum counter) N_OCKAM_BAD_LENGTH, "a frame is longer than maxFrameSize allows");
+        plain_malformed(p, c, N_OCKAM_BAD_LENGTH, "a frame is longer than maxFrameSize allows");
         return PLAIN_WAIT;
     }
     if (there < width + length) return ockam_more(p, c, (uint64_t) width + length);

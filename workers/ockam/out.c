@@ -104,8 +104,8 @@ static inline void ockam_greet(pump *p, wconn *c)
 }
 
 static const plain_protocol ockam_protocol = {
-    .number = 1, .frames_in = (enum counter) N_OCKAM_FRAMES_IN, .frames_out = (enum counter) N_OCKAM_FRAMES_OUT, .undelivered = (enum counter) N_OCKAM_UNDELIVERED,
-    .unfit = (enum counter) N_OCKAM_UNFIT, .unfit_name = "amqp:not-implemented", .next = ockam_next, .make = ockam_make, .put = ockam_put_frame,
+    .number = 1, .frames_in = N_OCKAM_FRAMES_IN, .frames_out = N_OCKAM_FRAMES_OUT, .undelivered = N_OCKAM_UNDELIVERED,
+    .unfit = N_OCKAM_UNFIT, .unfit_name = "amqp:not-implemented", .next = ockam_next, .make = ockam_make, .put = ockam_put_frame,
 };
 
 #endif

@@ -6,27 +6,22 @@
 #include "workers/amqp/incoming.c"
 #include "workers/state/pump.h"
 
-enum route_counter {                   /* shm/stats.py names them; tests compare the two */
-    N_ROUTE_MESSAGES = 85, N_ROUTE_STEPS = 86, N_ROUTE_COPIES = 87, N_ROUTE_COPIES_LOST = 88, N_ROUTE_WRONG = 89, N_ROUTE_DECODE = 90,
-    N_ROUTE_HOPS = 91, N_ROUTE_LENGTH = 92, N_ROUTE_NESTING = 93, N_ROUTE_METADATA = 94, N_ROUTE_MESSAGE = 95, N_ROUTE_ACCESS = 96, N_ROUTE_NOT_IMPLEMENTED = 97, N_ROUTE_UNUSABLE = 150, N_ROUTE_TRANSFORM = 159
-};
-
 static const char route_broken[] = "the encoding is wrong: the rest of a wrapped message is no data";
 
 static inline uint32_t route_counter_of(uint8_t reason)
 {
     switch (reason) {
-    case ROUTE_BAD_ANNOTATION: case ROUTE_BAD_ENCODING: return N_ROUTE_DECODE;
-    case ROUTE_TOO_MANY_HOPS: return N_ROUTE_HOPS;
-    case ROUTE_LONG_ONWARD: case ROUTE_LONG_RETURN: case ROUTE_LONG_ADDRESS: case ROUTE_LONG_ROUTE: return N_ROUTE_LENGTH;
-    case ROUTE_NESTING: return N_ROUTE_NESTING;
-    case ROUTE_METADATA: return N_ROUTE_METADATA;
-    case ROUTE_LONG_MESSAGE: return N_ROUTE_MESSAGE;
-    case ROUTE_ACCESS: return N_ROUTE_ACCESS;
-    case ROUTE_NOT_IMPLEMENTED: return N_ROUTE_NOT_IMPLEMENTED;
-    case ROUTE_TRANSFORM_FAILED: return N_ROUTE_TRANSFORM;
-    case ROUTE_UNUSABLE_RETURN: return N_ROUTE_UNUSABLE;
-    default: return N_ROUTE_WRONG;
+    case ROUTE_BAD_ANNOTATION: case ROUTE_BAD_ENCODING: return N_ROUTE_REFUSED_DECODE;
+    case ROUTE_TOO_MANY_HOPS: return N_ROUTE_REFUSED_HOPS;
+    case ROUTE_LONG_ONWARD: case ROUTE_LONG_RETURN: case ROUTE_LONG_ADDRESS: case ROUTE_LONG_ROUTE: return N_ROUTE_REFUSED_LENGTH;
+    case ROUTE_NESTING: return N_ROUTE_REFUSED_NESTING;
+    case ROUTE_METADATA: return N_ROUTE_REFUSED_METADATA;
+    case ROUTE_LONG_MESSAGE: return N_ROUTE_REFUSED_SIZE;
+    case ROUTE_ACCESS: return N_ROUTE_REFUSED_ACCESS;
+    case ROUTE_NOT_IMPLEMENTED: return N_ROUTE_REFUSED_FORM;
+    case ROUTE_TRANSFORM_FAILED: return N_ROUTE_REFUSED_TRANSFORM;
+    case ROUTE_UNUSABLE_RETURN: return N_ROUTE_REFUSED_REPLY;
+    default: return N_ROUTE_REFUSED_ROUTE;
     }
 }
 

@@ -45,13 +45,6 @@
 #define COMPLAINT_MS 60000         /* each of them at most this often */
 #define CONTROL_RESERVE 64u        /* at least so many blocks are kept back for dispositions and control payloads */
 
-enum counter {                     /* shm/stats.py names them; tests compare the two */
-    N_LOOPS = 0, N_SLEEPS = 1, N_LONGEST_TURN = 2, N_CONNECTIONS = 8, N_ACCEPTED = 9, N_FAILED = 10, N_LINKS = 11, N_BYTES_IN = 12,
-    N_BYTES_OUT = 13, N_IN = 14, N_OUT = 15, N_DECODE_ERRORS = 16, N_ABORTED = 17, N_PAUSES = 18, N_PAUSED = 19, N_SMALL_FREE = 20,
-    N_LARGE_FREE = 21, N_DROPPED = 22, N_ACCEPTING = 23, N_BAD_RECORDS = 24, N_UNSETTLED = 25, N_LINKS_BLOCKED = 26, N_RMR_FRAMES_IN = 27,
-    N_RMR_FRAMES_OUT = 28, N_RMR_BAD_LENGTH = 29, N_RMR_BAD_HEADER = 30, N_RMR_RESERVED = 31, N_RMR_UNDELIVERED = 32, N_RMR_UNFIT = 33
-};
-
 enum pump_event {                  /* what Python is called for */
     EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
     EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_PLAIN_OPEN,

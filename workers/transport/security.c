@@ -15,11 +15,6 @@
 
 #define CERTIFICATES_MS 1000           /* files of certificates are looked at when somebody connects, at most this often */
 
-enum refusal_counter {                 /* shm/stats.py names them; tests compare the two */
-    N_REFUSED_TLS = 72, N_REFUSED_AUTHENTICATION = 73, N_REFUSED_UNPROTECTED = 74, N_REFUSED_VHOST = 75, N_REFUSED_SESSIONS = 76,
-    N_REFUSED_SIZE = 77, N_REFUSED_USER_ID = 78, N_CERTIFICATES_LOADED = 79, N_CERTIFICATES_FAILED = 80
-};
-
 static const char security_proxy[] = "user-id is not that of the connection";
 
 /* False: the connection cannot be protected and must not live. */

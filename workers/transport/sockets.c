@@ -135,7 +135,7 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
     bool secured = security_begin(&p->listeners[listener], c);
     if ((p->listeners[listener].relays || *p->listeners[listener].offered) && !relay_accept(p, &p->listeners[listener], c)) abort();   /* memory_left() */
     conn_begun(p, c, secured, false);
-    stats_add(p->stats, N_ACCEPTED, 1);
+    stats_add(p->stats, N_CONNECTIONS_ACCEPTED, 1);
     return c;
 }
 
