@@ -15,13 +15,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import proton
 import psutil
+import pytest
 
 from shm import native, stats
 from shm.segment import DIRECTORY, Segments, attach, segment_prefix
 
 LONG = 60.0  # far beyond what anything here takes on a busy machine; it only ends a broken test
 STOP = 20.0  # a signal stops a router within 5 s, whatever its clients do, if it gets a CPU
+
+needs_users = pytest.mark.skipif(
+    not proton.SASL.extended(),
+    reason="the AMQP engine was built without Cyrus SASL: install libsasl2-dev, then make clean-all build",
+)
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = LONG) -> None:

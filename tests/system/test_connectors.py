@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import proton
 import pytest
 import sasl_users
 from acceptor import Acceptor
 from certificates import Authority
 from peer import Net
-from running import LONG, Configuration, RunningRouter, address_of, roles, until
+from running import LONG, Configuration, RunningRouter, address_of, needs_users, roles, until
 
 from routerd.cli.client import Client, Place
 
@@ -25,10 +24,6 @@ PASSWORD = "open sesame"  # noqa: S105 - of this test
 
 needs_openssl = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="makes certificates with the command openssl: install openssl"
-)
-needs_cyrus = pytest.mark.skipif(
-    not proton.SASL.extended(),
-    reason="the AMQP engine was built without Cyrus SASL: install libsasl2-dev, then make clean-all build",
 )
 
 
@@ -196,7 +191,7 @@ def test_tls_is_spoken_only_with_whom_the_certificate_names(
     near.reaches("right", "SUCCESS")
 
 
-@needs_cyrus
+@needs_users
 def test_a_password_opens_and_a_wrong_one_does_not(
     start: Callable[..., Router], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

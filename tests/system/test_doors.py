@@ -9,18 +9,13 @@ from typing import Any
 
 import pytest
 from broker import Broker
-from doors import LISTENERS, NOT_ALLOWED, TOO_MANY, USERS, User, attach, configured, node, outcome
+from doors import LISTENERS, NOT_ALLOWED, TOO_MANY, User, attach, configured, node, outcome
 from peer import REJECTED, Net, Peer, error_of, is_closed, is_open
 from proton import Message, symbol
-from running import Configuration, RunningRouter, address_of, until
+from running import Configuration, RunningRouter, address_of, needs_users, until
 from websocket import WebSocket, ask
 
 DOORS = ["normal", "edge", "tenant", "web"]  # by which clients come in
-
-
-needs_users = pytest.mark.skipif(
-    not USERS, reason="the AMQP engine was built without Cyrus SASL: install libsasl2-dev, then make build"
-)
 
 
 @pytest.fixture(scope="module")

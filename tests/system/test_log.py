@@ -13,7 +13,7 @@ import pytest
 import sasl_users
 from peer import Net
 from proton.utils import BlockingConnection
-from running import LONG, Configuration, RunningRouter, until
+from running import LONG, Configuration, RunningRouter, needs_users, until
 from secured import Credentials, attempt
 
 from routerd.cli.client import Client, Place, RefusedError
@@ -187,10 +187,7 @@ def test_a_traced_connection_stays_so_over_the_death_of_the_core(tmp_path: Path)
         router.kill()
 
 
-@pytest.mark.skipif(
-    not proton.SASL.extended(),
-    reason="the AMQP engine was built without Cyrus SASL: install libsasl2-dev, then make clean-all build",
-)
+@needs_users
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_passwords_are_in_no_trace(mechanism: str, tmp_path: Path) -> None:
     sasl_users.make(tmp_path, alice="mellon-mellon")

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import proton
 import pytest
 import sasl_users
 import wire
 from proton import symbol
-from running import LONG, Configuration, RunningRouter, Since, address_of
+from running import LONG, Configuration, RunningRouter, Since, address_of, needs_users
 from secured import Credentials, attempt
 
 from routerd.cli.connection_options import ClientError, Place, connect
@@ -23,10 +22,7 @@ from workers.control.logins import FAILED_PER_HOST
 
 MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
 
-pytestmark = pytest.mark.skipif(
-    not proton.SASL.extended(),
-    reason="the AMQP engine was built without Cyrus SASL: install libsasl2-dev, then make clean-all build",
-)
+pytestmark = needs_users
 
 LISTENER = "host: 127.0.0.1\n port: 0\n authenticatePeer: {}\n saslMechanisms: {}"
 
