@@ -17,9 +17,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hurt import HurtRouter
-from ledger import Clients, Steps, check
-from running import Configuration, until
+
+from tests.support.clients.ledger import Clients, Steps, check
+from tests.support.routers.hurt import HurtRouter
+from tests.support.running import Configuration, until
 
 SECONDS = float(os.environ.get("ROUTERD_TEST_CHAOS_SECONDS", "15"))
 SEED = int(os.environ.get("ROUTERD_TEST_CHAOS_SEED", str(random.SystemRandom().randrange(1 << 32))))

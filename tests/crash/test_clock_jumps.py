@@ -17,13 +17,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from certificates import Authority
-from hurt import HurtRouter
-from peer import ACCEPTED, Net
 from proton import Message
-from running import LONG, Configuration, address_of, until
-from secured import Credentials, attempt, urls_of
-from web import get, site
+
+from tests.support.certificates import Authority
+from tests.support.clients.secured import Credentials, attempt, urls_of
+from tests.support.clients.web import get, site
+from tests.support.peer import ACCEPTED, Net
+from tests.support.routers.hurt import HurtRouter
+from tests.support.running import LONG, Configuration, address_of, until
 
 HOUR, DAY = 3600, 86_400
 VALID = range(30 * DAY)  # the shifts at which the clients' authority is good

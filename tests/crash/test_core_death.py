@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hurt import HurtRouter
-from ledger import Clients, check
-from peer import ACCEPTED, MODIFIED, Net, Peer
 from proton import Delivery, Message, Receiver, Sender
-from running import Configuration, address_of, until
+
+from tests.support.clients.ledger import Clients, check
+from tests.support.peer import ACCEPTED, MODIFIED, Net, Peer
+from tests.support.routers.hurt import HurtRouter
+from tests.support.running import Configuration, address_of, until
 
 SECONDS = float(os.environ.get("CRASH_SECONDS", "30")) / 2
 ENOUGH = 100  # messages of each sender

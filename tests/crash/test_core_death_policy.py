@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hurt import HurtRouter
-from peer import ACCEPTED, Net, errors_of
 from proton import Message
-from running import Configuration, until
-from secured import Credentials, attempt
+
+from tests.support.clients.secured import Credentials, attempt
+from tests.support.peer import ACCEPTED, Net, errors_of
+from tests.support.routers.hurt import HurtRouter
+from tests.support.running import Configuration, until
 
 POLICY = """
 policy {

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hurt import HurtRouter
-from ledger import Clients, check
-from running import LONG, Configuration, until
+
+from tests.support.clients.ledger import Clients, check
+from tests.support.routers.hurt import HurtRouter
+from tests.support.running import LONG, Configuration, until
 
 SECONDS = float(os.environ.get("CRASH_SECONDS", "30"))
 WORKERS = 3

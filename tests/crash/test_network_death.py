@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ledger import Clients, check
-from network import NetworkRouter, kill
-from running import roles, until
+
+from tests.support.clients.ledger import Clients, check
+from tests.support.routers.network import NetworkRouter, kill
+from tests.support.running import roles, until
 
 GET_ON = 20  # messages accepted to each sender before and after what happens
 

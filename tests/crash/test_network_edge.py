@@ -9,9 +9,10 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from load import Load
-from members import Network, query
-from running import until
+
+from tests.support.clients.load import Load
+from tests.support.routers.members import Network, query
+from tests.support.running import until
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from load import Load
-from members import DISPATCH, OURS, SKUPPER, Network
+
+from tests.support.clients.load import Load
+from tests.support.routers.members import DISPATCH, OURS, SKUPPER, Network
 
 # Each connects to the one before it.
 LINES = {

@@ -15,9 +15,10 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from load import Load
-from members import Member, Network, nodes, query
-from running import until
+
+from tests.support.clients.load import Load
+from tests.support.routers.members import Member, Network, nodes, query
+from tests.support.running import until
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from hurt import HurtRouter
-from peer import ACCEPTED, Net
 from proton import Delivery, Message
-from rmr import Application, Link
-from rmr_stage import changed
-from running import LONG, Configuration, address_of, until
 
 from core.rmr.frames import CALL, Frame
 from routerd.cli.client import Client, Place
+from tests.support.clients.rmr import Application, Link
+from tests.support.peer import ACCEPTED, Net
+from tests.support.routers.hurt import HurtRouter
+from tests.support.routers.rmr_stage import changed
+from tests.support.running import LONG, Configuration, address_of, until
 
 KILLS = 4
 WORKERS = 2

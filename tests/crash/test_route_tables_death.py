@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hurt import HurtRouter
-from peer import ACCEPTED, MODIFIED, RELEASED, Net, Peer
 from proton import Message, Receiver, Sender
-from running import Configuration, address_of, until
 
 from routerd.cli.client import Client, Place, long_type
 from shm.segment import DIRECTORY
+from tests.support.peer import ACCEPTED, MODIFIED, RELEASED, Net, Peer
+from tests.support.routers.hurt import HurtRouter
+from tests.support.running import Configuration, address_of, until
 
 SEED = "newrt|start|seed\nmse|1000|-1|app0:1,app1:1\nnewrt|end|1\n"
 PUSHED = SEED.replace("seed", "pushed")

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hurt import HurtRouter
-from peer import ACCEPTED, Net
 from proton import Message
-from running import STOP, Configuration, address_of, free_port, roles, until
+
+from tests.support.peer import ACCEPTED, Net
+from tests.support.routers.hurt import HurtRouter
+from tests.support.running import STOP, Configuration, address_of, free_port, roles, until
 
 OUT_OF_MEMORY = "cannot accept connections: out of file descriptors or memory"
 HTTP = "listener {\n host: 127.0.0.1\n port: 0\n http: yes\n}\n"

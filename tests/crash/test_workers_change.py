@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hurt import HurtRouter
-from ledger import Clients, check
-from running import Configuration, until
 
 from shm.segment import DIRECTORY
+from tests.support.clients.ledger import Clients, check
+from tests.support.routers.hurt import HurtRouter
+from tests.support.running import Configuration, until
 
 ROLES = [
     ["send=balanced", "send=closest", "receive=balanced", "receive=multicast"],

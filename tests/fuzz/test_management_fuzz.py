@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-VICTIM = Path(__file__).with_name("management_victim.py")
+VICTIM = Path(__file__).parents[1] / "support" / "programs" / "management_victim.py"
 NUMBER = 10_000
 
 

@@ -9,7 +9,6 @@ import random
 from typing import Any
 
 import pytest
-from control_values import encoded
 
 from core.addresses.addresses import Identity
 from core.interior.advertisement import Advertisement
@@ -19,6 +18,7 @@ from core.interior.message import ALL_MOBILE, decode, encode
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.network import Network
 from core.interior.port import NetworkSettings
+from tests.support.values.control import encoded
 
 HONEST, LIAR = 1, 2
 ROUNDS = 1500

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-VICTIM = Path(__file__).with_name("pump_victim.py")
+VICTIM = ROOT / "tests" / "support" / "programs" / "pump_victim.py"
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
 

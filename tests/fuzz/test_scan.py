@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proton import Message, symbol
-from spelled import SPELLINGS, spelled
 
 from shm.contract.sections import SECTIONS
+from tests.support.values.spelled import SPELLINGS, spelled
 
 ROOT = Path(__file__).parents[2]
 ABSENT = 2**32 - 1

@@ -7,13 +7,13 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from source_routing import VECTORS, m
 
 from routerd.source_routes import bare, cbor, wrapped
 from routerd.source_routes.annotations import from_annotations
 from routerd.source_routes.framing import BEFORE, TODAY, Framing, Unframer, frame
 from routerd.source_routes.message import DEFAULT_LIMITS, Message, check_limits, new_message
 from routerd.source_routes.refusal import RefusedError
+from tests.support.values.source_routing import VECTORS, m
 
 Decode = Callable[[bytes], Message]
 DECODERS: dict[str, Decode] = {

@@ -1,15 +1,10 @@
 """Annotations and payloads that lie, to workers of source routes, under the sanitizers."""
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from proton import Message, symbol, ubyte
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "property"))
-
-from routed import setup_of
 
 from routerd.source_routes.address import local, parse_route
 from routerd.source_routes.explain import Place
@@ -28,6 +23,7 @@ from routerd.source_routes.workers import (
     Worker,
     Wrap,
 )
+from tests.support.native.routed import setup_of
 from workers.source_routes.table import Sources, compiled
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 COMPILER = "aarch64-linux-gnu-gcc"
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
-PROGRAMS = sorted(file for folder in ("bench", "tests/*") for file in ROOT.glob(f"{folder}/*.c"))
+PROGRAMS = sorted([*ROOT.glob("bench/*.c"), *ROOT.glob("tests/**/*.c")])
 MODULES = sorted(ROOT.glob("[!.]*/**/*.pyx"))
 
 

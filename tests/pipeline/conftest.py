@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.append(str(Path(__file__).parents[1] / "system"))  # routers and clients
-
 from pyspark.sql import DataFrame, SparkSession
-from small_spark import SMALL
 
 from pipeline import batch
 from pipeline.capacity import Costs
@@ -28,6 +22,7 @@ from pipeline.output import RESULTS, claimed
 from pipeline.session import session
 from pipeline.storage import Results, read_log
 from pipeline.survey import survey
+from tests.support.small_spark import SMALL
 
 SCENARIO = Scenario(records=120_000, workers=1, clients=12, special=0.08)
 

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import plainly
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -21,6 +20,7 @@ from pipeline.plan import Wishes
 from pipeline.storage import Results
 from pipeline.survey import survey
 from pipeline.traffic import KEY
+from tests.model import plainly
 
 SKEW = timedelta(minutes=16)  # a quarter of an hour, and how wrong clocks are
 

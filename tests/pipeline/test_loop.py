@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from peer import ACCEPTED, Net
 from proton import Message
 from pyspark.sql import SparkSession
-from rmr import Application
-from running import Configuration, RunningRouter, until
 
 from pipeline.flows import flows as flows_of
 from pipeline.plan import Wishes, endpoint_sets, entity_loads, make_plan, table_text
 from pipeline.storage import read_log
 from pipeline.survey import survey
+from tests.support.clients.rmr import Application
+from tests.support.peer import ACCEPTED, Net
+from tests.support.running import Configuration, RunningRouter, until
 
 LOADS = {"ran-1": 20, "ran-2": 20, "ran-3": 20, "ran-4": 5}
 TOTAL = sum(LOADS.values())

@@ -4,11 +4,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from network import NetworkRouter
-from peer import ACCEPTED, REJECTED, RELEASED, Net
 from proton import Message
 from pyspark.sql import SparkSession
-from running import until
 
 from pipeline import paths, stream, talkers
 from pipeline.flows import flows
@@ -18,6 +15,9 @@ from pipeline.storage import read_log
 from pipeline.stream import Pace
 from pipeline.survey import survey
 from pipeline.traffic import traffic
+from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net
+from tests.support.routers.network import NetworkRouter
+from tests.support.running import until
 
 NAMES = {ACCEPTED: "accepted", REJECTED: "rejected", RELEASED: "released"}
 TOTAL = 60

@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from small_spark import SMALL
 
 from pipeline import stream
 from pipeline.errors import PipelineError
@@ -30,6 +29,7 @@ from pipeline.storage import read_log
 from pipeline.stream import SUMS, Pace
 from pipeline.survey import survey
 from pipeline.traffic import KEY, traffic
+from tests.support.small_spark import SMALL
 
 RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambda one: (one[0], sum(one))))
 

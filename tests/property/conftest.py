@@ -1,14 +1,8 @@
-"""Stand-ins that the unit tests have, too, and the modules beside the tests become importable."""
-
-import sys
-from pathlib import Path
+"""Native code of the workers, compiled once for all property tests."""
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-sys.path.insert(0, str(Path(__file__).parent))
-
-from routed import Router, build
+from tests.support.native.routed import Router, build
 
 
 @pytest.fixture(scope="session")

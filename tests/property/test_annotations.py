@@ -1,8 +1,6 @@
 """Router annotations through one router, in every pair of forms, against a plain reading of what they are."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import Data, Described, Message, int32, symbol, ubyte, ulong
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from annotation_model import BODY, DELIVERY, HEADER, Story, encode, octets, read
-from hop import (
+from tests.model.annotations import BODY, DELIVERY, HEADER, Story, encode, octets, read
+from tests.support.native.hop import (
     IGNORED,
     MAP,
     NONE,

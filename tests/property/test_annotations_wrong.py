@@ -1,15 +1,11 @@
 """Router annotations that lie: refused with a reason, and whatever is not the routers' goes on as it was."""
 
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from annotation_model import BODY, octets, read
-from hop import MAP, OVERRIDE, SECTION, SKUPPER, Hop, RefusedError, build
-from spelled import SPELLINGS, descriptor
+from tests.model.annotations import BODY, octets, read
+from tests.support.native.hop import MAP, OVERRIDE, SECTION, SKUPPER, Hop, RefusedError, build
+from tests.support.values.spelled import SPELLINGS, descriptor
 
 
 @pytest.fixture(scope="module")

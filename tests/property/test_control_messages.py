@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from control_values import encoded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proton import Data
-from spelled import SPELLINGS, spelled
 
 from core.amqp import codec as wire
 from core.interior.advertisement import Advertisement
@@ -15,6 +13,8 @@ from core.interior.linkstate import LARGEST_COST, LinkStateUpdate
 from core.interior.message import BadMessageError, Fields, decode, is_router
 from core.interior.mobile import MobileUpdate
 from core.interior.skupper import to_skupper
+from tests.support.values.control import encoded
+from tests.support.values.spelled import SPELLINGS, spelled
 
 ROUTERS = st.text(min_size=1, max_size=40).filter(is_router)
 NUMBERS = st.integers(0, 2**63 - 1)

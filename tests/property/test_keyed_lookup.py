@@ -1,8 +1,6 @@
 """The forwarder's route tables against the plain rules of core.rmr.lookup."""
 
-import sys
 from collections import defaultdict
-from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -10,10 +8,7 @@ from hypothesis import strategies as st
 from core.rmr.lookup import Question, explain
 from core.rmr.parser import Parser
 from core.rmr.table import MeidMap, Table
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-
-from keyed import KeyedSite
+from tests.model.keyed import KeyedSite
 
 ENDPOINTS = ["a:1", "b:1", "c:1", "d:2"]
 TYPES, SUBSCRIPTIONS = st.integers(100, 103), st.integers(-1, 2)

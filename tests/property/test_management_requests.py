@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from keeper import Keeper
 from proton import Message
-from spelled import SPELLINGS, spelled
 
 from core.management import codec
 from core.management.agent import Agent
@@ -21,6 +19,8 @@ from core.process.router import Core
 from routerd.config import default_config
 from shm import segment
 from shm.contract.control import Setup
+from tests.support.beds.keeper import Keeper
+from tests.support.values.spelled import SPELLINGS, spelled
 
 WORDS = (
     "QUERY", "READ", "CREATE", "UPDATE", "DELETE", "GET-LOG", "GET-SCHEMA", "GET-TYPES", "self", "name",

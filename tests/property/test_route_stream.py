@@ -2,11 +2,11 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from stream_bed import Bed
 
 from core.rmr.border import octets_of
 from core.rmr.stream import Stream
 from core.rmr.words import Heard
+from tests.support.beds.stream import Bed
 
 RECORDS = st.sampled_from(
     [

@@ -2,13 +2,13 @@
 
 import pytest
 from proton import Message, symbol
-from routed import DONE, MORE, PASS, RefusedError, Router, setup_of
-from routed_model import BODY, encoded, said
 
 from routerd.source_routes.address import local
 from routerd.source_routes.explain import Place
 from routerd.source_routes.message import new_message
 from routerd.source_routes.workers import Forward, Unwrap, Worker, Wrap
+from tests.model.routed import BODY, encoded, said
+from tests.support.native.routed import DONE, MORE, PASS, RefusedError, Router, setup_of
 from workers.source_routes.table import Sources, compiled
 
 LONG = bytes(range(256)) * 20

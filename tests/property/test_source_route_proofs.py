@@ -7,10 +7,6 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from proton import Message, symbol, ubyte
-from routed import DONE, Answer, RefusedError, Router, setup_of
-from routed_model import BODY, encoded, said
-from routed_worlds import POOL, RULES, SOURCES, messages, routers, ways, workers
-from source_routing import VECTORS
 
 from routerd.config import parse
 from routerd.reload.identities import Identities
@@ -32,6 +28,10 @@ from routerd.source_routes.workers import (
 )
 from routerd.translate.source_routes import source_routes
 from shm.contract.source_routes import SourceRoutesSetup
+from tests.model.routed import BODY, encoded, said
+from tests.model.routed_worlds import POOL, RULES, SOURCES, messages, routers, ways, workers
+from tests.support.native.routed import DONE, Answer, RefusedError, Router, setup_of
+from tests.support.values.source_routing import VECTORS
 
 
 def outcome(router: Router, octets: bytes, source: str = "user:x") -> Answer | str:

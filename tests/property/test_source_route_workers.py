@@ -9,9 +9,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from proton import Message
-from routed import DONE, Answer, RefusedError, Router, setup_of
-from routed_model import BODY, address_of, encoded, plain, said, shown
-from routed_worlds import RULES, messages, routers
 
 from routerd.source_routes.access import Access
 from routerd.source_routes.address import local
@@ -25,6 +22,9 @@ from routerd.source_routes.workers import (
     Worker,
     Wrap,
 )
+from tests.model.routed import BODY, address_of, encoded, plain, said, shown
+from tests.model.routed_worlds import RULES, messages, routers
+from tests.support.native.routed import DONE, Answer, RefusedError, Router, setup_of
 
 # ---- between the two ----
 

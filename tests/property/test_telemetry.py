@@ -1,10 +1,10 @@
 """Names and links of the flow log against plain models: what is read is right, or known to be gone."""
 
-import flow_bed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shm import native as n
+from tests.support.beds import flow as flow_bed
 
 TEXTS = st.binary(min_size=1, max_size=20) | st.binary(min_size=240, max_size=300)
 

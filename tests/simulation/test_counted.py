@@ -4,7 +4,6 @@ from array import array
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keyed import KeyedSite
 
 from core.rmr.compiled import compile_table
 from core.rmr.counted import Counted
@@ -13,6 +12,7 @@ from core.rmr.route_tables import RouteTables
 from core.rmr.table import Table
 from shm.board import RouteEndpointRow, RouteEntryRow
 from shm.contract.control import SetTables
+from tests.model.keyed import KeyedSite
 
 ROWS = 50
 

@@ -3,13 +3,13 @@
 from itertools import pairwise
 
 import pytest
-from internet import Internet, cut, join
-from sites import Packet, Site, SiteLink
 
 from core.amqp import codec as wire
 from core.edge import words
 from core.links.link import Edges
 from shm import native as n
+from tests.model.internet import Internet, cut, join
+from tests.model.sites import Packet, Site, SiteLink
 
 SENDERS = [True, False]  # with a target, or without one
 

@@ -1,12 +1,12 @@
 """Messages that never end, over edge connections: each on a link of its own."""
 
 import pytest
-from internet import Internet, cut, join
-from sites import Packet
-from test_edge import SENDERS, attached, send
 
 from core.links.streams import Streams
 from shm import native as n
+from tests.model.internet import Internet, cut, join
+from tests.model.sites import Packet
+from tests.simulation.test_edge import SENDERS, attached, send
 
 STREAMS = "qd.streaming-links"
 

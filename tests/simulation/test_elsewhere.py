@@ -2,15 +2,15 @@
 what goes on without its sender."""
 
 import pytest
-from internet import Internet
-from sites import Packet, SiteLink
-from test_edge import at_rest, star
-from test_internet import check_rest, line, numbers, receiver, sender, sent
 
 from core.addresses.exchanges import Exchanges
 from shm import native as n
 from shm.contract.control import SetRouting
 from shm.contract.routing import BindingSetup, ExchangeSetup, Routing
+from tests.model.internet import Internet
+from tests.model.sites import Packet, SiteLink
+from tests.simulation.test_edge import at_rest, star
+from tests.simulation.test_internet import check_rest, line, numbers, receiver, sender, sent
 
 
 def waypoint(net: Internet, site: str, address: str) -> tuple[SiteLink, SiteLink]:

@@ -3,17 +3,17 @@
 from collections import Counter
 
 import pytest
-from speaker import Link
-from tally import Message
-from test_simulation import SEEDS
-from worker import Worker
-from world import World
 
 from core.flow_log.names import FlowLog
 from shm import native as n
 from shm.contract.flow import OUTCOMES
 from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.stats import COUNTERS
+from tests.model.speaker import Link
+from tests.model.tally import Message
+from tests.model.worker import Worker
+from tests.model.world import World
+from tests.simulation.test_simulation import SEEDS
 
 MOVES = 150
 GROUP = 25

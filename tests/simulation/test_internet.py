@@ -5,12 +5,12 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from internet import Internet, cut, join
-from sites import Packet, Site, SiteLink
 
 from core.interior.message import decode
 from shm import native as n
 from shm.contract.payloads import C_ATTACH, Attach
+from tests.model.internet import Internet, cut, join
+from tests.model.sites import Packet, Site, SiteLink
 
 NEWS = 3  # seconds until everybody knows of a new receiver
 

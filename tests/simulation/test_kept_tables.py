@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from keyed import KeyedSite, got
 
 from core.rmr import snapshot as stash
 from core.rmr.parser import Parser
@@ -16,6 +15,7 @@ from core.rmr.snapshot import Keeper, Kept, StashError, Use
 from core.rmr.state import in_force
 from core.rmr.table import MeidMap, Table
 from shm.contract.control import SetTables
+from tests.model.keyed import KeyedSite, got
 
 SEED = "newrt|start|seed\nmse|1000|-1|seed:1\nnewrt|end|1\n"
 PUSHED = "newrt|start|pushed\nmse|1000|-1|pushed:1\nmse|1000,a:1|7|%meid\nnewrt|end|2\n"

@@ -3,13 +3,13 @@
 import logging
 
 import pytest
-from keyed import KeyedSite, got
 
 from core.rmr.route_tables import RouteTables
 from core.rmr.unroutable_log import Nowhere
 from shm import native as n
 from shm.contract.control import SetTables
 from shm.contract.tables import TableSetup
+from tests.model.keyed import KeyedSite, got
 
 FIGURE_3 = """newrt | start | rt-0928
 rte | 2000 | logger:30311

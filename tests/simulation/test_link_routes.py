@@ -3,9 +3,6 @@
 from itertools import pairwise
 
 import pytest
-from internet import Internet, cut, join
-from routed_site import RoutedSite, termini
-from sites import SiteLink
 
 from core.edge import words
 from core.edge.uplink import Uplink
@@ -14,6 +11,9 @@ from core.link_routes.ends import Ends
 from core.link_routes.routes import Routes
 from shm.contract.control import LinkRouteSetup, SetLinkRoutes
 from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, ConnectionOpened
+from tests.model.internet import Internet, cut, join
+from tests.model.routed_site import RoutedSite, termini
+from tests.model.sites import SiteLink
 
 ROLE = "edge"
 

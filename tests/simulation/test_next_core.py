@@ -1,15 +1,14 @@
 """Workers that have outlived a core: none passes a message on before the next one knows the links of all."""
 
-from memory import Memory
-from survivor import come_back, leave
-from tally import Ledger, Message
-from worker import Worker
-from world import setup
-
 from core.process.recovery import PATIENCE_NS
 from core.process.router import Core
 from shm.contract.control import WorkerGone
 from shm.contract.payloads import C_PRESENTED, Presented
+from tests.model.memory import Memory
+from tests.model.survivor import come_back, leave
+from tests.model.tally import Ledger, Message
+from tests.model.worker import Worker
+from tests.model.world import setup
 
 
 class Site:

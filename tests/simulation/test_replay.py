@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from memory import Memory
-from test_simulation import MOVES, schedule
-from world import core_seed, setup
 
 from core.process.router import Core
 from shm import native as n
 from shm.contract.control import WorkerGone
+from tests.model.memory import Memory
+from tests.model.world import core_seed, setup
+from tests.simulation.test_simulation import MOVES, schedule
 
 
 def replay(log: list[tuple[Any, ...]], memory: Memory, seed: int) -> list[tuple[int, bytes]]:

@@ -3,9 +3,9 @@
 import os
 
 import pytest
-from route_world import World
 
 from core.rmr import application as a
+from tests.model.route_world import World
 
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "1000")) // 10
 

@@ -6,7 +6,8 @@ A failing seed is the whole report: ``schedule(seed).run(MOVES)`` repeats it.
 import os
 
 import pytest
-from world import World
+
+from tests.model.world import World
 
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "1000"))
 GROUP = 50

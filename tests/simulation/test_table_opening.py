@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from keyed import KeyedSite, got
 
 from core.links.terminus import RMR
 from core.rmr.opening import LONGEST_NS
 from shm.contract.payloads import C_ATTACH, C_ENDPOINT, Attach, Endpoint
+from tests.model.keyed import KeyedSite, got
 
 TEXT = "newrt|start|t\nrte|1000|a:1,b:1\nnewrt|end|1\n"
 

@@ -1,15 +1,11 @@
-"""Routers and hand-driven clients for the system tests; the modules beside the tests become importable."""
+"""Routers and hand-driven clients for the system tests."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from peer import Net
-from running import Configuration, RunningRouter
+from tests.support.peer import Net
+from tests.support.running import Configuration, RunningRouter
 
 
 @pytest.fixture(scope="module")

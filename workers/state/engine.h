@@ -2,7 +2,7 @@
  *
  * The engine is the one inside python-qpid-proton: its extension module exports every pn_* symbol and is loaded with
  * RTLD_GLOBAL before the pump (see engine.py), so nothing is linked and no engine header is needed.  This is the only
- * place that declares them; tests/unit/test_engine.py compares each with the engine's own idea of its signature.
+ * place that declares them; tests/unit/workers/test_engine.py compares each with the engine's own idea of its signature.
  */
 #ifndef ROUTERD_WORKERS_ENGINE_H
 #define ROUTERD_WORKERS_ENGINE_H

@@ -1,0 +1,1 @@
+"""Executable specifications: what a worker, a message or a whole network must do, in plain Python."""

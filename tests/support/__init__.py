@@ -1,0 +1,1 @@
+"""What tests share: clients, servers, routers, programs, beds and values."""

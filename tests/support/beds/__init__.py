@@ -1,0 +1,1 @@
+"""Parts of the router without its processes, with stand-ins around them."""

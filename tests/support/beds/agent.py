@@ -1,0 +1,97 @@
+"""An agent beside a core, driven by hand."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from core.links.link import Link
+from core.management.agent import Agent
+from core.management.log import Recent
+from core.management.request import request_of
+from core.management.view import View
+from core.process.router import Core
+from routerd.config import parse
+from shm import native, segment
+from shm.contract.control import AddressSetup, Setup
+from shm.contract.payloads import (
+    C_ATTACH,
+    C_CONNECTION_OPENED,
+    Attach,
+    ConnectionOpened,
+)
+from tests.support.beds.keeper import Keeper
+
+CONFIG = """
+router {
+ id: me
+}
+listener {
+ host: 127.0.0.1
+ port: 0
+ name: here
+}
+sslProfile {
+ name: secure
+ password: tell-nobody
+}
+address {
+ prefix: news
+ distribution: multicast
+ name: wide
+}
+"""
+
+
+class Bed:
+    """An agent beside a core with one worker, whose connection 4 has a sender and a receiver."""
+
+    def __init__(self, segments: segment.Segments) -> None:
+        self.keeper = Keeper(parse(CONFIG, "test.conf"))
+        news = AddressSetup(prefix="news", distribution="multicast")
+        known = self.keeper.management()
+        setup = Setup("core", 1, 1, "/none", "me", "0.1", 1, [-1], addresses=[news], management=known)
+        self.core = Core(setup, segments, b"seed")
+        self.arena = native.ArenaOwner(segments.arenas[0])
+        self.core_arena = native.Arena(segments.arenas[1])
+        self.actions = native.Producer(segments.rings, native.action_ring_offset(0))
+        self.work = native.Consumer(segments.rings, native.work_ring_offset(0))
+        self.seen: dict[int, tuple[int, int, int]] = {}
+        self.asked: list[list[int]] = []
+        view = View(self.core, setup, segments, lambda action: action(), self.keeper.change, self.look)
+        self.keeper.agent = self.agent = Agent(view, Recent(view))
+        self.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "box", "10.0.0.1:99", number=4))
+        self.say(C_ATTACH, Attach(0, 1, 0, "to", False, "news.uk"))
+        self.say(C_ATTACH, Attach(1, 1, 0, "from", True, "news.uk"))
+        self.core.step(1)
+        self.heard()
+
+    def say(self, kind: int, payload: msgspec.Struct) -> None:
+        block = self.arena.write(msgspec.msgpack.encode(payload))
+        assert block is not None
+        record = native.pack(type=native.A_CONTROL, state=kind, arena=0, block=block)
+        assert self.actions.push(record)
+        self.actions.publish()
+
+    def look(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:
+        self.asked.append([link.identity for link in links])
+        return self.seen
+
+    def heard(self) -> list[dict[str, int]]:
+        return [native.unpack(record) for record in iter(self.work.pop, None)]
+
+    def ask(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, Any]:
+        properties = {"operation": operation, "type": "org.amqp.management", "name": "self"} | properties
+        known = {key: value for key, value in properties.items() if value is not None}
+        response = self.agent.handle(request_of(known, body))
+        return response.status, response.body
+
+    def crud(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, Any]:
+        return self.ask(operation, body, **({"type": None, "name": None} | properties))
+
+    def query(self, entity_type: str, *names: str, **properties: Any) -> list[dict[str, Any]]:
+        status, body = self.ask(
+            "QUERY", {"attributeNames": list(names)}, entityType=entity_type, **properties
+        )
+        assert status == 200, body
+        return [dict(zip(body["attributeNames"], row, strict=True)) for row in body["results"]]

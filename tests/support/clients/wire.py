@@ -1,0 +1,175 @@
+"""A sender that writes its frames itself, for what an engine would never send (AMQP 1.0 parts 2.2 to 2.8)."""
+
+import contextlib
+import socket
+import struct
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from proton import Data, Described, uint, ulong, ushort
+
+from tests.support.peer import Net
+from tests.support.running import LONG
+
+AMQP_HEADER = b"AMQP\0\1\0\0"
+OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
+SOURCE, TARGET = 0x28, 0x29
+WINDOW = 2**31 - 1
+
+
+def encode(value: Any) -> bytes:
+    """A value in AMQP's type system."""
+    data = Data()
+    data.put_object(value)
+    return bytes(data.encode())
+
+
+def described(code: int, *fields: Any) -> bytes:
+    """A described list: a performative or a terminus."""
+    return encode(Described(ulong(code), list(fields)))
+
+
+def frame(channel: int, performative: bytes = b"", payload: bytes = b"") -> bytes:
+    """An AMQP frame; one without performative is a heartbeat."""
+    body = performative + payload
+    return struct.pack(">IBBH", 8 + len(body), 2, 0, channel) + body
+
+
+def begin(channel: int) -> bytes:
+    """The frame that begins a session."""
+    return frame(channel, described(BEGIN, None, uint(0), uint(WINDOW), uint(WINDOW)))
+
+
+def error_in(close: "Frame") -> tuple[str, str]:
+    """Condition and description in a CLOSE or END."""
+    error = close.fields[-1].value
+    return str(error[0]), str(error[1])
+
+
+class Frame(NamedTuple):
+    """A frame that has come: the kind of its performative, its fields, and the size of it all."""
+
+    code: int
+    fields: list[Any]
+    size: int
+
+
+def parse(data: bytes) -> Frame | None:
+    """A whole frame, header included; None: a heartbeat."""
+    body = data[4 * data[4] :]
+    if not body:
+        return None
+    decoder = Data()
+    decoder.decode(body)
+    decoder.rewind()
+    decoder.next()
+    performative: Any = decoder.get_object()
+    fields = [bytes(one) if isinstance(one, memoryview) else one for one in performative.value]
+    return Frame(int(performative.descriptor), fields, len(data))
+
+
+def exactly(sock: socket.socket, size: int) -> bytes:
+    """So many bytes. EOFError at the end."""
+    data = b""
+    while len(data) < size:
+        part = sock.recv(size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+class Wire:
+    """A connection without SASL and one session, opened; what the router says is read frame by frame."""
+
+    def __init__(self, address: tuple[str, int], hostname: str = "", **limits: int) -> None:
+        self.socket = socket.create_connection(address, timeout=LONG)
+        self.hostname = hostname
+        self.limits = limits
+
+    def __enter__(self) -> Self:
+        self.write(AMQP_HEADER)
+        assert self.exactly(8) == AMQP_HEADER
+        limits: list[Any] = [uint(self.limits["max_frame"]) if "max_frame" in self.limits else None]
+        limits += [ushort(self.limits["channel_max"]) if "channel_max" in self.limits else None]
+        limits += [uint(self.limits["idle"]) if "idle" in self.limits else None]
+        opening = frame(0, described(OPEN, "wire", self.hostname, *limits))
+        self.write(opening + b"".join(map(begin, range(self.limits.get("sessions", 1)))))
+        self.expect(BEGIN)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    def write(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def exactly(self, size: int) -> bytes:
+        return exactly(self.socket, size)
+
+    def read(self) -> Frame | None:
+        """The next frame; None: a heartbeat. EOFError at the end."""
+        size = self.exactly(4)
+        return parse(size + self.exactly(struct.unpack(">I", size)[0] - 4))
+
+    def expect(self, *codes: int) -> Frame:
+        """The next frame of one of those kinds; others in front of it are skipped."""
+        while (got := self.read()) is None or got.code not in codes:
+            pass
+        return got
+
+    def error(self) -> tuple[str, str]:
+        """Condition and description with which the router closes the connection."""
+        return error_in(self.expect(CLOSE))
+
+    def await_end(self, net: Net) -> tuple[str, str]:
+        """The same, while other clients are served and this one says nothing."""
+        self.socket.setblocking(False)
+        data = b""
+
+        def ended() -> bool:
+            nonlocal data
+            with contextlib.suppress(BlockingIOError):
+                part = self.socket.recv(65_536)
+                data += part
+                return not part
+            return False
+
+        net.until(ended, "end of the connection")
+        frames = []
+        while data:
+            size = struct.unpack(">I", data[:4])[0]
+            frames, data = [*frames, parse(data[:size])], data[size:]
+        return error_in(next(got for got in frames if got is not None and got.code == CLOSE))
+
+    def attach_sender(self, address: str, handle: int = 0) -> None:
+        """A sending link; returns when it has credit."""
+        self._attach(handle, False, "", address)
+        self.expect(FLOW)
+
+    def attach_receiver(self, address: str, credit: int, handle: int = 0) -> None:
+        """A receiving link with credit."""
+        self._attach(handle, True, address, "")
+        fields = (uint(0), uint(WINDOW), uint(0), uint(WINDOW), uint(handle), uint(0), uint(credit))
+        self.write(frame(0, described(FLOW, *fields)))
+
+    def _attach(self, handle: int, receives: bool, source: str, target: str) -> None:
+        ends = Described(ulong(SOURCE), [source]), Described(ulong(TARGET), [target])
+        count = None if receives else uint(0)
+        fields = (f"link-{handle}", uint(handle), receives, None, None, *ends, None, None, count)
+        self.write(frame(0, described(ATTACH, *fields)))
+        self.expect(ATTACH)
+
+    def begin(self, channel: int) -> None:
+        """A session, on its way."""
+        self.write(begin(channel))
+
+    def transfer(
+        self, delivery: int, data: bytes, settled: bool = False, more: bool = False, handle: int = 0
+    ) -> None:
+        """One transfer frame."""
+        tag = str(delivery).encode()
+        fields = (uint(handle), uint(delivery), tag, uint(0), settled, more)
+        self.write(frame(0, described(TRANSFER, *fields), data))

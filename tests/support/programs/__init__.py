@@ -1,0 +1,1 @@
+"""What tests start as processes of their own, by path."""

@@ -1,0 +1,1 @@
+"""Routers as users run them, alone and in networks."""

@@ -1,0 +1,1 @@
+"""Messages, tables and control messages, written briefly."""

@@ -1,0 +1,150 @@
+"""Addresses of this router told to others, and theirs mapped."""
+
+import pytest
+
+from core.interior.advertisement import Advertisement
+from core.interior.message import ALL_MOBILE
+from core.interior.mobile import MobileRequest, MobileUpdate
+from tests.support.beds.neighbourhood import Alone, body
+
+
+def test_changes_are_told_once_per_second_before_the_advertisement() -> None:
+    """All of a second together, and nothing that came and went in it."""
+    alone = Alone()
+    alone.meet()
+    alone.network.local_address("M0a", 3)
+    alone.tick()
+    mau, ra = (control for control, _ in alone.outlet.take())
+    assert (mau.opcode, ra.opcode) == ("MAU", "RA")
+    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3})
+    assert Advertisement.read(body(ra)).mobile_seq == 1
+    alone.network.local_address("M0b", 1)
+    alone.network.local_address("M0c", 1)
+    alone.network.local_address_gone("M0c")
+    alone.network.local_address_gone("M0a")
+    alone.tick()
+    assert not alone.outlet.take("MAU")
+    alone.tick(1)
+    ((mau, _),) = alone.outlet.take("MAU")
+    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 2, {"M0b": 1}, ("M0a",))
+    alone.network.local_address("M0b", 1)
+    alone.tick(2)
+    assert not alone.outlet.take("MAU")
+
+
+def test_all_addresses_are_told_to_who_is_behind() -> None:
+    """Nothing to who has them, or asks in what is not spoken on its side of the border."""
+    alone = Alone()
+    alone.meet()
+    alone.network.local_address("M0a", 3)
+    alone.network.local_address("Cb", 4)
+    alone.tick()
+    alone.outlet.take()
+    alone.say(MobileRequest("B", 1).encode("A"))
+    assert not alone.outlet.take("MAU")
+    alone.say(MobileRequest("B", 0).encode("A"))
+    ((mau, neighbour),) = alone.outlet.take("MAU")
+    assert (mau.to, neighbour) == ("amqp:/_topo/0/B/qdrouter.ma", None)
+    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3, "Cb": 4}, absolute=True)
+    alone.say(MobileRequest("B", 0, 2).encode("A"))
+    assert not alone.outlet.take("MAU")
+
+
+def test_a_skupper_router_is_told_all_addresses_in_its_dialect() -> None:
+    """Those that it has words for."""
+    alone = Alone()
+    alone.meet("S", dialect="skupper")
+    alone.network.local_address("M0a", 3)
+    alone.network.local_address("Cb", 4)
+    alone.tick(1)
+    alone.outlet.take()
+    alone.say(MobileRequest("S", 0, 2).encode("A"))
+    ((mau, _),) = alone.outlet.take("MAU")
+    assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3}, absolute=True, version=2)
+
+
+@pytest.mark.parametrize("dialect", ["skupper", "dispatch"])
+def test_another_make_hears_of_this_life_before_it_hears_of_addresses(dialect: str) -> None:
+    """One that knew an earlier life of this router throws its addresses away when it hears of the new one."""
+    alone = Alone()
+    alone.network.local_address("M0a", 3)
+    alone.network.neighbour_up(1, 1, dialect)
+    alone.hello("S")
+    ((ra, _),) = alone.outlet.take("RA")
+    assert Advertisement.read(body(ra)).mobile_seq == 0
+    alone.tick()
+    assert not alone.outlet.take("MAU")
+    alone.tick(1)
+    said = [control for control, _ in alone.outlet.take() if control.opcode in ("MAU", "RA")]
+    assert [control.opcode for control in said] == ["MAU", "RA"]
+    assert Advertisement.read(body(said[1])).mobile_seq == 1
+
+
+def test_addresses_of_others_are_mapped() -> None:
+    """Changes one after the other, copies without effect, everything at once."""
+    alone = Alone()
+    alone.meet()
+    alone.say(MobileUpdate("B", 1, {"M0a": 3, "M0b": 2}).encode(ALL_MOBILE))
+    alone.say(MobileUpdate("B", 2, {"M0c": 1}, ("M0a", "M0x")).encode(ALL_MOBILE))
+    alone.say(MobileUpdate("B", 2, {"M0d": 1}).encode(ALL_MOBILE))
+    assert alone.keys("B") == {"M0b": 2, "M0c": 1}
+    alone.say(MobileUpdate("B", 7, {"M0c": 1, "M0e": 3}, absolute=True).encode("amqp:/_topo/0/A/qdrouter.ma"))
+    assert alone.keys("B") == {"M0c": 1, "M0e": 3}
+    assert not alone.outlet.take("MAR")
+
+
+def test_a_gap_is_asked_for() -> None:
+    """The change behind it is not applied, since it may build on what is missing."""
+    alone = Alone()
+    alone.meet()
+    alone.say(MobileUpdate("B", 3, {"M0a": 3}).encode(ALL_MOBILE))
+    assert alone.keys("B") == {}
+    ((mar, _),) = alone.outlet.take("MAR")
+    assert (mar.to, MobileRequest.read(body(mar))) == ("amqp:/_topo/0/B/qdrouter.ma", MobileRequest("A", 0))
+
+
+def test_a_number_in_an_advertisement_is_asked_for_when_the_router_can_be_reached() -> None:
+    """And again after a while, until it is answered."""
+    alone = Alone()
+    alone.meet()
+    alone.ra("C", 1, 4)
+    assert not alone.outlet.take("MAR")
+    alone.lsu("B", 2, {"A": 1, "C": 1})
+    assert len(alone.outlet.take("MAR")) == 1
+    alone.ra("C", 1, 4)
+    assert not alone.outlet.take("MAR")
+    alone.tick(2)
+    assert len(alone.outlet.take("MAR")) == 1
+    alone.say(MobileUpdate("C", 4, {"M0a": 3}, absolute=True).encode("amqp:/_topo/0/A/qdrouter.ma"))
+    alone.tick(3)
+    assert not alone.outlet.take("MAR")
+
+
+def test_a_number_that_counts_backwards() -> None:
+    """The router has begun anew without another instance: all of it is asked for."""
+    alone = Alone()
+    alone.meet()
+    alone.say(MobileUpdate("B", 7, {"M0a": 3}, absolute=True).encode("amqp:/_topo/0/A/qdrouter.ma"))
+    alone.ra("B", 1, 2)
+    ((mar, _),) = alone.outlet.take("MAR")
+    assert MobileRequest.read(body(mar)).have_seq == 0
+    alone.ra("B", 1, 0)
+    assert alone.keys("B") == {}
+
+
+def test_addresses_outlast_a_short_loss_and_no_longer_one() -> None:
+    """The hold-off is a second."""
+    alone = Alone()
+    alone.meet()
+    alone.lsu("B", 2, {"A": 1, "C": 1})
+    alone.say(MobileUpdate("C", 1, {"M0a": 3}).encode(ALL_MOBILE))
+    alone.lsu("B", 3, {"A": 1})
+    assert alone.keys("C") == {"M0a": 3}
+    alone.lsu("B", 4, {"A": 1, "C": 1})
+    alone.hello()
+    alone.tick(2)
+    assert alone.keys("C") == {"M0a": 3}
+    alone.lsu("B", 5, {"A": 1})
+    alone.hello()
+    alone.tick(2)
+    assert not alone.outlet.addresses

@@ -1,0 +1,400 @@
+"""The management agent: every request gets the right status, text and body."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+from proton import Message, symbol, ulong
+
+from core.management import codec
+from core.management.request import ManagementError, Request
+from shm import segment
+from shm.contract.management import PREFIX
+from shm.contract.payloads import C_CONNECTION_OPENED, ConnectionOpened
+from tests.support.beds.agent import Bed
+
+COLUMNS = {
+    "connection": 25,
+    "router.link": 29,
+    "router.address": 21,
+    "router": 33,
+    "router.config.address": 11,
+}
+
+
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    segments = segment.create(segment.segment_prefix("test-management", os.getpid()), 1, 4)
+    try:
+        yield Bed(segments)
+    finally:
+        segments.unlink()  # what refers to the mappings goes with the test, and they with it
+
+
+def test_links(bed: Bed) -> None:
+    """Both directions, with connection and address."""
+    rows = bed.query(PREFIX + "router.link")
+    told = [
+        (r["linkName"], r["linkDir"], r["owningAddr"], r["connectionId"], r["creditAvailable"]) for r in rows
+    ]
+    assert told == [("to", "in", "M0news.uk", "4", 250), ("from", "out", "M0news.uk", "4", 0)]
+    assert [r["identity"] for r in rows] == ["1", "2"]
+
+
+def test_addresses(bed: Bed) -> None:
+    """The key, its treatment and its receivers; what a message without a destination names is none."""
+    bed.core.addresses.learn(b"nobody.is.here")
+    (row,) = bed.query(PREFIX + "router.address")
+    assert (row["key"], row["distribution"], row["subscriberCount"], row["inProcess"]) == (
+        "M0news.uk",
+        "multicast",
+        1,
+        0,
+    )
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_standard_columns(bed: Bed, name: str) -> None:
+    """A QUERY without names gives as many columns as qdrouterd's, whose tools count on their order."""
+    _, body = bed.ask("QUERY", {}, entityType=PREFIX + name)
+    assert len(body["attributeNames"]) == COLUMNS[name]
+    assert body["attributeNames"][:2] == ["name", "identity"]
+
+
+def test_every_entity_type_answers(bed: Bed) -> None:
+    """QUERY of each type that GET-TYPES names; all values can be encoded."""
+    _, types = bed.ask("GET-TYPES")
+    assert len(types) > 20
+    for name in types:
+        status, body = bed.ask("QUERY", {}, entityType=name)
+        assert status == 200
+        codec.encode(codec.Envelope("x"), codec.Response(status, body))
+
+
+def test_a_query_addressed_to_a_type_is_about_it(bed: Bed) -> None:
+    """As with qdrouterd: the type in the place of the agent's own."""
+    status, body = bed.crud("QUERY", {"attributeNames": ["linkName"]}, type=f"{PREFIX}router.link")
+    assert (status, body["results"]) == (200, [["to"], ["from"]])
+
+
+def test_pages(bed: Bed) -> None:
+    """Offset and count cut a page out; beyond the end it is empty."""
+    pages = [bed.query("router.link", "linkName", offset=i, count=1) for i in range(3)]
+    assert pages == [[{"linkName": "to"}], [{"linkName": "from"}], []]
+
+
+def test_query_over_all_types(bed: Bed) -> None:
+    """Without a type, every entity that has one of the attributes, but those that clients make."""
+    status, body = bed.ask("QUERY", {"attributeNames": ["linkName", "module"]})
+    assert status == 200
+    assert ["to", None] not in body["results"]
+    assert [None, "DEFAULT"] in body["results"]
+
+
+def test_secrets_are_told_to_nobody(bed: Bed) -> None:
+    """A password in the configuration stays there."""
+    (profile,) = bed.query("sslProfile")
+    assert profile["name"] == "secure"
+    assert "tell-nobody" not in str(bed.query("sslProfile")) + str(bed.core)
+
+
+def test_what_is_configured(bed: Bed) -> None:
+    """Listeners and logs as the file and its defaults say; a log entity for every module."""
+    (listener,) = bed.query("listener", "name", "identity", "port", "role")
+    assert listener == {
+        "name": "here",
+        "identity": "listener/127.0.0.1:0:here",
+        "port": "0",
+        "role": "normal",
+    }
+    logs = {row["module"]: row["enable"] for row in bed.query("log")}
+    assert logs["DEFAULT"] == "info+"
+    assert len(logs) == 17
+
+
+def test_read(bed: Bed) -> None:
+    """By identity or by name, with the type or without."""
+    for properties in (
+        {"type": PREFIX + "connection", "identity": "4"},
+        {"identity": "4", "type": "connection"},
+    ):
+        status, body = bed.crud("READ", **properties)
+        assert (status, body["container"]) == (200, "box")
+    assert bed.crud("READ", name="wide")[1]["prefix"] == "news"
+    assert bed.crud("READ", type=PREFIX + "router")[0] == 403
+    assert bed.crud("READ", identity="router/me")[1]["id"] == "me"
+
+
+@pytest.mark.parametrize(
+    ("status", "properties", "body"),
+    [
+        (400, {"operation": "QUERY", "entityType": "no.such"}, {}),
+        (400, {"operation": "QUERY", "entityType": 7}, {}),
+        (400, {"operation": "QUERY", "offset": -1}, {}),
+        (400, {"operation": "QUERY", "count": "ten"}, {}),
+        (400, {"operation": "QUERY", "count": True}, {}),
+        (400, {"operation": "QUERY"}, {"attributeNames": "name"}),
+        (400, {"operation": "QUERY"}, {"attributeNames": [1]}),
+        (400, {"operation": "QUERY"}, [1, 2]),
+        (400, {"operation": "QUERY"}, {1: 2}),
+        (404, {"operation": "QUERY"}, {"attributeNames": ["noSuch"]}),
+        (404, {"operation": "QUERY", "entityType": "listener"}, {"attributeNames": ["noSuch"]}),
+        (501, {"operation": "NONSENSE"}, {}),
+        (501, {"operation": "NONSENSE", "type": "listener"}, {}),
+        (501, {"operation": "REGISTER"}, {}),
+        (501, {"operation": "DEREGISTER"}, {}),
+        (400, {"operation": 5}, {}),
+        (400, {}, {}),
+        (400, {"operation": "READ", "type": "connection"}, {}),
+        (400, {"operation": "READ", "type": "no.such", "identity": "4"}, {}),
+        (404, {"operation": "READ", "type": "connection", "identity": "5"}, {}),
+        (404, {"operation": "READ", "identity": "no such"}, {}),
+        (400, {"operation": "READ", "type": "connection", "identity": {"a": 1}}, {}),
+        (400, {"operation": "CREATE", "name": "x"}, {}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "pattern": "b"}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "news"}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "name": "wide"}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "priority": 10}),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "waypoint": "maybe"}),
+        (
+            400,
+            {"operation": "CREATE", "type": "router.config.address"},
+            {"prefix": "a", "distribution": "all"},
+        ),
+        (400, {"operation": "CREATE", "type": "router.config.address"}, {"prefix": "a", "color": "red"}),
+        (
+            400,
+            {"operation": "CREATE", "type": "router.config.address", "name": "x"},
+            {"prefix": "a", "name": "y"},
+        ),
+        (400, {"operation": "CREATE", "type": "listener"}, {"port": "nowhere"}),
+        (501, {"operation": "UPDATE", "type": "listener", "name": "here"}, {"port": "1"}),
+        (501, {"operation": "CREATE", "type": "policy"}, {}),
+        (501, {"operation": "DELETE", "type": "log", "identity": "log/DEFAULT"}, {}),
+        (501, {"operation": "CREATE", "type": "connection"}, {}),
+        (403, {"operation": "DELETE", "type": "connection", "identity": "4"}, {}),
+        (404, {"operation": "DELETE", "type": "router.config.address", "name": "no such"}, {}),
+        (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {}),
+        (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {"adminStatus": "gone"}),
+        (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {"noSuch": 1}),
+        (400, {"operation": "UPDATE", "type": "router.link", "identity": "1"}, {"capacity": 1}),
+        (400, {"operation": "PROFILE"}, {}),
+        (400, {"operation": "UPDATE", "type": "connection", "identity": "4"}, {"adminStatus": "sleepy"}),
+        (400, {"operation": "UPDATE", "type": "connection", "identity": "4"}, {"host": "elsewhere"}),
+        (400, {"operation": "UPDATE", "type": "connection", "identity": "4"}, {"noSuch": 1}),
+        (403, {"operation": "READ", "type": PREFIX + "console"}, {}),
+        (400, {"operation": "GET-LOG", "limit": "many"}, {}),
+        (400, {"operation": "GET-SCHEMA", "type": "org.amqp.management", "name": {"a": 1}}, {}),
+    ],
+)
+def test_refusals(bed: Bed, status: int, properties: dict[str, Any], body: Any) -> None:
+    """What cannot be served is refused with the status that says whose fault it is, and a text."""
+    message = Message(reply_to="back", properties=properties, body=body)
+    _, request = codec.decode(bytes(message.encode()))
+    response = bed.agent.handle(request) if isinstance(request, Request) else request
+    assert (response.status, bool(response.text)) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "guess"), [("listner", "listener"), ("lnk", "router.link"), ("router.adress", "router.address")]
+)
+def test_a_mistyped_entity_type(bed: Bed, name: str, guess: str) -> None:
+    """The one that may be meant is named."""
+    request = Message(reply_to="back", properties={"operation": "QUERY", "entityType": name}, body={})
+    _, decoded = codec.decode(bytes(request.encode()))
+    assert bed.agent.handle(decoded).text == f"there is no entity type {name!r}; did you mean {guess}?"
+
+
+def test_the_core_s_tables_are_pools(bed: Bed) -> None:
+    """By the names that tools know: room in all, and what is in use."""
+    body = bed.ask(
+        "QUERY", {"attributeNames": ["typeName", "typeSize", "heldByThreads"]}, entityType="allocator"
+    )[1]
+    pools = {row[0]: row[1:] for row in body["results"]}
+    size, used = pools["qdr_address_t"]
+    assert size > 100
+    assert used == bed.core.forwarder.counts()["addresses"]
+    assert pools["qd_message_t"] == pools["qdr_delivery_t"]
+    octets = sum(size * used for name, (size, used) in pools.items() if name.endswith("_block"))
+    assert pools["qd_buffer_t"] == [512, octets // 512]
+
+
+def test_about_the_agent(bed: Bed) -> None:
+    """GET-… operations, for all types or for one; the operation's case does not matter."""
+    assert bed.ask("GET-ATTRIBUTES", entityType="allocator")[1].keys() == {PREFIX + "allocator"}
+    assert bed.ask("GET-OPERATIONS", entityType="router.config.address")[1] == {
+        PREFIX + "router.config.address": ["READ", "CREATE", "DELETE"]
+    }
+    assert bed.ask("get-annotations") == (200, {})
+    assert bed.ask("GET-MGMT-NODES") == (200, [])
+    schema = bed.ask("GET-SCHEMA")[1]
+    assert schema["prefix"] == PREFIX.rstrip(".")
+    assert (
+        schema["entityTypes"]["vhostUserGroupSettings"]["attributes"]["maxSenders"]["default"] == 2147483647
+    )
+    assert msgspec.json.decode(bed.ask("GET-JSON-SCHEMA")[1]) == msgspec.json.decode(
+        msgspec.json.encode(schema)
+    )
+    assert bed.ask("READ")[1]["identity"] == "self"
+
+
+@pytest.mark.parametrize("correlation", [ulong(7), "seven", b"seven", UUID(int=7), None])
+def test_correlation_id_keeps_its_type(correlation: Any) -> None:
+    """It comes back as it came."""
+    sent = Message(reply_to="back", properties={"operation": "QUERY"}, body={})
+    sent.correlation_id = correlation
+    envelope, request = codec.decode(bytes(sent.encode()))
+    assert isinstance(request, Request)
+    reply = Message()
+    reply.decode(codec.encode(envelope, codec.Response(200, {"a": 1})))
+    assert (reply.address, reply.correlation_id, reply.body) == ("back", correlation, {"a": 1})
+    assert type(reply.correlation_id) is type(sent.correlation_id)  # bytes are seen through a memoryview
+    assert reply.properties == {"statusCode": 200, "statusDescription": "OK"}
+
+
+NOT_CORRELATING = {
+    "boolean": b"\x41",
+    "int": b"\x54\x05",
+    "symbol": b"\xa3\x01a",
+    "list": b"\x45",
+    "map": b"\xc1\x01\x00",
+    "described": b"\x00\x53\x70\x45",
+    "cut off": b"\xa1\xff",
+}
+
+
+def with_correlation(encoded: bytes) -> bytes:
+    """A request with properties (AMQP 3.2.4) of reply-to and this correlation-id, behind other sections."""
+    fields = b"\x40\x40\x40\x40\xa1\x04back" + encoded
+    properties = b"\x00\x53\x73\xc0" + bytes([len(fields) + 1, 6]) + fields
+    request = bytes(Message(properties={"operation": "QUERY"}, body={}).encode())
+    others = request[request.index(b"\x00\x53\x74") :]
+    return b"\x00\x53\x70\x45\x00\x53\x72\xc1\x01\x00" + properties + others
+
+
+@pytest.mark.parametrize("encoded", NOT_CORRELATING.values(), ids=NOT_CORRELATING.keys())
+def test_a_correlation_id_of_no_such_type(encoded: bytes) -> None:
+    """The requester is told, for it could not tell the answer's."""
+    envelope, request = codec.decode(with_correlation(encoded))
+    assert isinstance(request, ManagementError)
+    assert (envelope.reply_to, request.status) == ("back", 400)
+    assert isinstance(codec.decode(with_correlation(b"\x53\x07"))[1], Request)
+    assert isinstance(codec.decode(with_correlation(b"\x40"))[1], Request)
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", bytes(Message(body={}).encode()), b"\x00\x53\x73\x45"])
+def test_what_cannot_be_answered(content: bytes) -> None:
+    """No AMQP message, or nobody to tell."""
+    with pytest.raises(codec.NoReplyError):
+        codec.decode(content)
+
+
+@pytest.mark.parametrize(
+    ("properties", "body"), [(None, {}), ({"operation": None}, {}), ({"operation": b"QUERY"}, {})]
+)
+def test_a_request_without_operation(properties: Any, body: Any) -> None:
+    """It is answered: bad request."""
+    message = Message(reply_to="back", body=body, properties=properties)
+    _, request = codec.decode(bytes(message.encode()))
+    assert isinstance(request, ManagementError)
+    assert request.status == 400
+
+
+def test_symbols_are_as_good_as_strings(bed: Bed) -> None:
+    """Some clients send them."""
+    status, body = bed.ask(
+        symbol("QUERY"), {"attributeNames": [symbol("name")]}, entityType=symbol("listener")
+    )
+    assert (status, body["results"]) == (200, [["here"]])
+
+
+def test_pages_asked_for_in_words(bed: Bed) -> None:
+    """Numbers may be given as text, as some clients do."""
+    assert len(bed.query("router.link", "name", count="1", offset="1")) == 1
+    _, many = codec.decode(
+        bytes(Message(reply_to="b", properties={"operation": "QUERY", "count": "x"}).encode())
+    )
+    assert isinstance(many, ManagementError)
+
+
+def test_scratch_entities(bed: Bed) -> None:
+    """A client can be tried out on entities that mean nothing: made, read, changed, called, deleted."""
+    status, made = bed.crud("CREATE", {"arg1": "a"}, type="dummy", name="mine")
+    assert (status, made["arg1"], made["name"]) == (201, "a", "mine")
+    identity = made["identity"]
+    assert bed.crud("READ", None, type="dummy", name="mine") == (200, made)
+    changed = bed.crud("UPDATE", {"num1": 42}, type="dummy", identity=identity)
+    assert changed == (200, made | {"num1": 42})
+    called = bed.crud("callme", None, type="dummy", identity=identity, data=-1)
+    assert called == (200, {"operation": "callme", "type": "dummy", "identity": identity, "data": -1})
+    for wrong in ({"num1": "many"}, {"arg3": 1}, {"arg1": 7}, {"identity": "dummy/9"}):
+        assert bed.crud("UPDATE", wrong, type="dummy", name="mine")[0] == 400
+    assert bed.crud("CREATE", {}, type="dummy", name="mine")[0] == 400
+    assert bed.crud("DELETE", None, type="dummy", name="mine")[0] == 204
+    assert bed.crud("callme", None, type="dummy", name="mine")[0] == 404
+    assert bed.crud("callme", None, type="listener", name="here")[0] == 501
+
+
+def test_scratch_entities_are_bounded(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody fills the router's memory with them."""
+    monkeypatch.setattr("core.management.dummy.MOST", 1)
+    assert bed.crud("CREATE", {}, type="dummy")[0] == 201
+    assert bed.crud("CREATE", {}, type="dummy")[0] == 400
+
+
+def test_the_wrong_type(bed: Bed) -> None:
+    """One that is there, but of another type, is told apart from one that is not there."""
+    assert bed.crud("READ", None, type="sslProfile", name="here")[0] == 400
+    assert bed.crud("READ", None, type="sslProfile", name="nowhere")[0] == 404
+
+
+def test_attributes_without_a_value(bed: Bed) -> None:
+    """READ of what qdrouterd keeps in its core tells of those, too."""
+    status, read = bed.crud("READ", None, type="router.config.address", name="wide")
+    assert (status, read["prefix"], read["pattern"]) == (200, "news", None)
+
+
+def test_nameless_entities(bed: Bed) -> None:
+    """Beside entities of other types one without a name goes by its type and identity."""
+    assert bed.crud("CREATE", {"prefix": "p"}, type="router.config.address")[0] == 201
+    _, body = bed.ask("QUERY", {"attributeNames": ["type", "name"]})
+    assert all(name for _, name in body["results"])
+
+
+def test_abstract_types(bed: Bed) -> None:
+    """They are told of with the others, and stand for all entities of the types that extend them."""
+    _, types = bed.ask("GET-TYPES")
+    assert types[PREFIX + "configurationEntity"] == [PREFIX + "entity"]
+    _, some = bed.ask("GET-TYPES", entityType="configurationEntity")
+    assert PREFIX + "listener" in some
+    assert PREFIX + "router.link" not in some
+    _, body = bed.ask("QUERY", {"attributeNames": ["type"]}, entityType="operationalEntity")
+    assert [PREFIX + "worker"] in body["results"]
+    assert [PREFIX + "listener"] not in body["results"]
+    assert bed.ask("GET-OPERATIONS")[1][PREFIX + "management"][-1] == "READ"
+
+
+def test_the_host_of_a_connector_is_as_configured(bed: Bed) -> None:
+    """qdrouterd and those who look for their connectors write IPv6 addresses without brackets."""
+    opened = ConnectionOpened(9, 1, "far", "[::1]:5672", number=17, connector="c")
+    bed.say(C_CONNECTION_OPENED, opened)
+    bed.core.step(2)
+    rows = {row["identity"]: row["host"] for row in bed.query("connection", "identity", "host")}
+    assert rows["17"] == "::1:5672"
+
+
+def test_binary_values_outlive_their_message() -> None:
+    """What is answered from them does not stand in memory that is gone, however deep they are."""
+    body = {"text": b"bytes", "list": [b"bytes", {"in": b"bytes"}]}
+    message = Message(reply_to="back", properties={"operation": "CALLME", "data": b"bytes"}, body=body)
+    _, request = codec.decode(bytes(message.encode()))
+    assert isinstance(request, Request)
+    assert request.body == body
+    assert type(request.body["text"]) is bytes
+    assert type(request.body["list"][1]["in"]) is bytes
+    assert type(request.properties["data"]) is bytes
+    assert request.properties["data"] == b"bytes"

@@ -1,0 +1,105 @@
+"""A request as bytes of a peer: nothing that it claims is believed, and it goes on as it came."""
+
+import pytest
+from proton import Message, symbol
+
+from core.management import codec
+from core.management.request import ManagementError, Request
+from tests.support.values.spelled import LONG_NAME, NAME, NUMBER, spelled
+
+HEAD = "00537045005373c00b0640404040a10178a1013100"
+HOLLOW = bytes.fromhex(  # an array that claims 37,890 elements and has 2
+    HEAD + "5374d10000002500000006a1096f7065726174696f6ea1055155455259a10474790065a10174a10178a0017a"
+    "005377d10000001900000002a10161f00000000d00009402710000000100000002"
+)
+DECIMAL_KEY = bytes.fromhex(
+    HEAD + "5374d10000003100000004a1096f7065726174696f6ea1055155455259840474797065a1136f72672e616d71"
+    "702e6d616e6167656d656e74005377d10700001500000002a10e6174747269627574654e616d657345"
+)
+FAR = "_topo/0/far/$management"
+
+
+@pytest.mark.parametrize("content", [HOLLOW, DECIMAL_KEY], ids=["hollow array", "decimal key"])
+def test_what_is_no_request_is_a_bad_one(content: bytes) -> None:
+    """Whoever sent it is told; it never gets to where it would be passed on."""
+    envelope, request = codec.decode(content)
+    assert isinstance(request, ManagementError)
+    assert (envelope.reply_to, envelope.correlation_id, request.status) == ("x", "1", 400)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["f00000000d00009402710000000100000002", "84747970653a13736f00", "73ffffffff", "0040a10161",
+     "830000000000000001", "9800000000000000000000000000000000",
+     "80ffffffffffffffff", "c0030201", "e0020945"],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["body", "properties"])
+def test_values_that_no_request_has_are_told(value: str, place: str) -> None:
+    """Of any type that AMQP has, and of none."""
+    message = Message(reply_to="x", properties={"operation": "QUERY", "k": None}, body={"k": None})
+    before, key, after = bytes(message.encode()).rpartition(b"\xa1\x01k")
+    if place == "properties":
+        before, key, rest = before.rpartition(b"\xa1\x01k")
+        after = rest + b"\xa1\x01k" + after
+    sections = before + key + bytes.fromhex(value) + after[1:]
+    assert isinstance(codec.decode(sections)[1], ManagementError)  # the lengths are wrong now
+    entries = [b"\xa1\x09operation", b"\xa1\x05QUERY", b"\xa1\x01k", bytes.fromhex(value)]
+    octets = b"".join(entries if place == "properties" else entries[2:])
+    size = (len(octets) + 1).to_bytes(1, "big")
+    whole = bytes.fromhex("005373c00805404040 40a10178".replace(" ", ""))
+    if place == "body":
+        whole += bytes.fromhex("005374c11302a1096f7065726174696f6ea1055155455259")
+    whole += b"\x00\x53" + (b"\x74" if place == "properties" else b"\x77")
+    whole += b"\xc1" + size + bytes((4 if place == "properties" else 2,)) + octets
+    envelope, request = codec.decode(whole)
+    assert envelope.reply_to == "x"
+    assert isinstance(request, ManagementError), request
+
+
+def test_sections_are_few_and_in_order() -> None:
+    """A section more than once ends the reading: 190,000 of them cost what two do."""
+    many = b"\x00\x53\x75\xa0\x00" * 190_000 + b"\x00\xa3\x10amqp:data:binary\xa0\x00"
+    with pytest.raises(codec.NoReplyError, match="once each and in their order"):
+        codec.decode(many)
+    request = bytes(Message(reply_to="x", properties={"operation": "QUERY"}).encode())
+    envelope, told = codec.decode(request + many)
+    assert isinstance(told, ManagementError)
+    assert (envelope.reply_to, "once each" in told.text) == ("x", True)
+
+
+def test_a_request_has_as_many_values_as_an_answer() -> None:
+    """One that has more is refused, and its sender told."""
+    for number, right in ((codec.MOST_VALUES - 100, True), (codec.MOST_VALUES, False)):
+        message = Message(reply_to="x", properties={"operation": "QUERY"}, body={"a": []})
+        content = bytes(message.encode())
+        items = b"\x40" * number
+        items = b"\xd0" + (len(items) + 4).to_bytes(4, "big") + number.to_bytes(4, "big") + items
+        body = (2).to_bytes(4, "big") + b"\xa1\x01a" + items
+        content = (
+            content[: content.index(b"\x00\x53\x77")]
+            + b"\x00\x53\x77\xd1"
+            + len(body).to_bytes(4, "big")
+            + body
+        )
+        assert isinstance(codec.decode(content)[1], Request if right else ManagementError)
+
+
+@pytest.mark.parametrize("spelling", [NUMBER, NAME, LONG_NAME])
+def test_what_is_passed_on_is_as_it_came(spelling: int) -> None:
+    """All but whom it is to and the annotations, whatever its sections are called."""
+    message = Message(
+        address="a" * 300, reply_to="back", subject="s", properties={"operation": "READ", "type": "t"}
+    )
+    message.correlation_id, message.body, message.durable = b"seven", {"a": [1, 2.5, symbol("b")]}, True
+    message.annotations, message.instructions = {symbol("x-opt-a"): 1}, {symbol("x-opt-b"): 1}
+    content = spelled(bytes(message.encode()), [spelling])
+    message.address, message.annotations, message.instructions = FAR, None, None
+    led = codec.led(content, FAR)
+    got = Message()
+    got.decode(led)
+    assert (got.address, got.reply_to, got.subject, got.durable) == (FAR, "back", "s", True)
+    assert (got.properties, got.body) == (message.properties, message.body)
+    assert bytes(got.correlation_id) == b"seven"
+    assert not got.annotations
+    assert not got.instructions
+    assert codec.decode(led) == codec.decode(content)

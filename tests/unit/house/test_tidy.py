@@ -1,0 +1,251 @@
+"""Rules of the house that a reviewer should not have to look for."""
+
+import ast
+import importlib.metadata
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+OURS = ("routerd", "shm", "core", "workers", "pipeline", "bench")
+
+# Who may import whom, beside itself. What is not listed may import all.
+MAY_IMPORT: dict[str, set[str]] = {
+    "shm": set(),
+    "core": {"shm"},
+    "workers": {"shm"},
+    "pipeline": {"shm"},
+    "pyspark_routerd.py": {"pipeline"},
+}
+LONGEST_FILE = 420
+LONGEST_SUFFIXES = (".py", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".c")
+
+# What must not stay in the tree, and what to do instead.
+BANNED = {
+    r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b": "do it, or write down the reason why not",
+    r"# type: ignore(?:\[[\w, -]+\])?\s*$": "say why behind it",
+    r"# noqa(?:: *[A-Z]+\d+(?:, *[A-Z]+\d+)*)?\s*$": "say why behind it",
+    r"multiprocessing\.shared_memory": "its tracker removes segments of others; use shm.segment",
+    r"https?://[^ \"]*(?:pypi|pythonhosted|npmjs|debian)\.org": "name no registry; pip and npm know theirs",
+}
+
+# Modules that are started by name and not imported.
+STARTED = {
+    "routerd.__main__": "the console script",
+    "routerd.qdrouterd": "the other console script",
+    "routerd.supervise.supervisor": "imported late, by routerd run",
+    "routerd.process": "every child's entry point",
+    "core.main": "imported by routerd.process",
+    "workers.main": "imported by routerd.process",
+    "routerd.exporter.main": "imported by routerd.process",
+    "routerd.recorder.main": "imported by routerd.process",
+    "pipeline.__main__": "spark-submit, and python -m",
+    "bench.run": "make bench",
+    "bench.client": "started by the bench",
+    "bench.baseline": "started by the bench",
+    "bench.core_alone": "a measurement of its own",
+    "bench.route_tables": "another one",
+    "bench.network": "a simulation of its own",
+    "bench.annotations": "another one",
+    "bench.pipeline": "another one",
+    "bench.recording": "another one",
+    "bench.scrape": "another one",
+}
+
+
+@cache
+def tracked() -> list[Path]:
+    """The files that belong to the project: known to git, or about to be."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],  # noqa: S607  whichever git there is
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    files = [ROOT / name for name in listing.stdout.split("\0") if name]
+    return sorted(file for file in files if file.is_file())
+
+
+def sources(*suffixes: str) -> list[Path]:
+    return [file for file in tracked() if file.suffix in suffixes]
+
+
+def package(file: Path) -> str:
+    return file.relative_to(ROOT).parts[0]
+
+
+def module(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import, in Python or Cython; a name imported from a package is one."""
+    text = file.read_text()
+    if file.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield node.lineno, node.module
+                yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            elif isinstance(node, ast.Call) and "import_module" in (
+                getattr(node.func, "attr", ""),
+                getattr(node.func, "id", ""),
+            ):
+                yield from ((node.lineno, a.value) for a in node.args if isinstance(a, ast.Constant))
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := re.match(r"\s*from\s+([\w.]+)\s+c?import\s+(.+)", line):
+            yield number, match[1]
+            names = re.findall(r"\w+", match[2].split("#")[0].replace(" as ", " "))
+            yield from ((number, f"{match[1]}.{name}") for name in names)
+        elif match := re.match(r"\s*c?import\s+([\w.]+)", line):
+            yield number, match[1]
+
+
+def headers(file: Path) -> Iterator[tuple[int, Path]]:
+    """Line and path of every header of ours that a C or Cython file includes."""
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s+"([^"]+)"', line) or re.match(
+            r'\s*cdef extern from "([^"]+)"', line
+        )
+        if match:
+            near = [file.parent / match[1], ROOT / match[1]]
+            yield from ((number, path.resolve()) for path in near if path.is_file())
+
+
+def place(file: Path, line: int) -> str:
+    return f"{file.relative_to(ROOT)}:{line}"
+
+
+def test_packages_import_only_whom_they_may() -> None:
+    """shm knows nobody; core and workers know shm and not each other; only routerd knows all."""
+    wrong = [
+        f"{place(file, line)}: {package(file)} must not know {name}"
+        for file in sources(".py", ".pyx", ".pxd", ".pxi")
+        if package(file) in MAY_IMPORT
+        for line, name in imports(file)
+        if (other := name.split(".")[0]) in OURS and other not in MAY_IMPORT[package(file)] | {package(file)}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_headers_include_only_whom_they_may() -> None:
+    """The same rule for C."""
+    wrong = [
+        f"{place(file, line)}: {package(file)} must not include {header.relative_to(ROOT)}"
+        for file in sources(".h", ".c", ".pyx", ".pxd", ".pxi")
+        if package(file) in MAY_IMPORT
+        for line, header in headers(file)
+        if package(header) not in MAY_IMPORT[package(file)] | {package(file)}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_core_names_no_plane() -> None:
+    """A plane is removed by its folder and its line in the list."""
+    classes = {
+        module(file): [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
+        for file in sources(".py")
+        if package(file) == "core"
+    }
+    (core,) = [name for name, found in classes.items() if any(one.name == "Core" for one in found)]
+    bases = {"Plane", "Edges"}
+    planes = {
+        name
+        for name, found in classes.items()
+        if any(isinstance(base, ast.Name) and base.id in bases for one in found for base in one.bases)
+    }
+    assert len(planes) > 10
+    named = {name for _, name in imports(ROOT / (core.replace(".", "/") + ".py"))}
+    assert not named & planes
+
+
+def test_no_file_is_longer_than_a_reader_holds_in_mind() -> None:
+    """A longer one hides a noun that wants a file of its own."""
+    lengths = [(len(file.read_text().splitlines()), file) for file in sources(*LONGEST_SUFFIXES)]
+    wrong = [f"{file.relative_to(ROOT)}: {n} lines" for n, file in lengths if n > LONGEST_FILE]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("pattern", BANNED)
+def test_nothing_is_left_for_later_or_silenced_without_a_reason(pattern: str) -> None:
+    """Each banned word with what to do instead."""
+    wrong = [
+        f"{place(file, number)}: {line.strip()[:80]} ({BANNED[pattern]})"
+        for file in tracked()
+        if file.suffix in (*LONGEST_SUFFIXES, ".md", ".toml", ".txt", "") and file != Path(__file__)
+        for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1)
+        if re.search(pattern, line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_module_is_used() -> None:
+    """A module that nothing of ours imports or starts is dead."""
+    used = {name for file in sources(".py", ".pyx", ".pxd", ".pxi") for _, name in imports(file)}
+    ours = [file for file in sources(".py", ".pyx") if package(file) in OURS]
+    dead = [
+        str(file.relative_to(ROOT))
+        for file in ours
+        if file.name != "__init__.py" and module(file) not in STARTED and module(file) not in used
+    ]
+    assert not dead, "\n".join(dead)
+
+
+def test_every_header_is_used() -> None:
+    """A header that nothing includes is dead."""
+    used = {header for file in sources(".h", ".c", ".pyx", ".pxd", ".pxi") for _, header in headers(file)}
+    dead = [
+        str(file.relative_to(ROOT)) for file in sources(".h") if package(file) in OURS and file not in used
+    ]
+    assert not dead, "\n".join(dead)
+
+
+def test_what_is_started_exists() -> None:
+    """The list of started modules names no ghosts."""
+    modules = {module(file) for file in sources(".py")}
+    assert set(STARTED) <= modules
+
+
+def test_no_other_distribution_provides_our_packages() -> None:
+    """`core` and `shm` are common names: a distribution of the same name could overwrite ours."""
+    provided = importlib.metadata.packages_distributions()
+    rivals = {name: set(provided.get(name, ())) - {"routerd"} for name in OURS}
+    assert not any(rivals.values()), rivals
+
+
+def test_every_installed_version_is_pinned() -> None:
+    """`make build` gives the same today and next year."""
+    pins = {
+        re.sub(r"[-_.]+", "-", name).lower()
+        for name in re.findall(r"(?m)^([\w.-]+)==", (ROOT / "constraints.txt").read_text())
+    }
+    installed = {
+        re.sub(r"[-_.]+", "-", distribution.name).lower()
+        for distribution in importlib.metadata.distributions()
+    }
+    assert installed - pins - {"pip", "routerd"} == set()
+
+
+def test_what_tests_share_is_imported_by_its_whole_name() -> None:
+    """No test edits sys.path: tests.support and tests.model hold every module that is no test."""
+    modules = [file for file in sources(".py") if package(file) == "tests" and file != Path(__file__)]
+    wrong = [
+        place(file, number)
+        for file in modules
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if "sys.path" in line
+    ]
+    wrong += [
+        f"{place(file, 1)}: belongs into tests/support or tests/model"
+        for file in modules
+        if not file.stem.startswith("test_") and file.name not in ("conftest.py", "__init__.py")
+        if file.relative_to(ROOT).parts[1] not in ("support", "model")
+    ]
+    assert not wrong, "\n".join(wrong)

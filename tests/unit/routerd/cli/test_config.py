@@ -1,0 +1,73 @@
+"""`routerd check` and `routerd run` as a shell sees them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from routerd.__main__ import main
+from routerd.config import Config
+
+ROOT = Path(__file__).parents[4]
+
+
+def routerd(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "routerd", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_check_of_a_good_file(tmp_path: Path) -> None:
+    file = tmp_path / "router.conf"
+    file.write_text("router {\n id: A\n}\nlistener {\n host: 127.0.0.1\n}\n")
+    done = routerd("check", file)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{file}: ok (2 entities)\n", "")
+
+
+def test_check_tells_every_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "router.conf"
+    file.write_text("router {\n ide: A\n}\nlistener {\n host: 127.0.0.1\n cost: 0\n}\n")
+    done = routerd("check", file)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        f"{file}:2: router ide: there is no such attribute; did you mean id?",
+        f"{file}:6: listener cost: 0 is out of range; give a whole number of at least 1",
+    ]
+
+
+@pytest.mark.parametrize("command", [["check"], ["run", "-c"], ["run", "--config"]])
+def test_a_bad_file_never_starts_a_router(command: list[str], tmp_path: Path) -> None:
+    done = routerd(*command, tmp_path / "none.conf")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{tmp_path / 'none.conf'}: cannot be read (No such file")
+
+
+def test_version() -> None:
+    done = routerd("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("routerd")
+
+
+def test_run_hands_the_configuration_to_the_supervisor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run` ends with the supervisor's exit status, having told the warnings."""
+    given: list[Config] = []
+
+    class Supervisor:
+        @staticmethod
+        def run(config: Config) -> int:
+            given.append(config)
+            return 7
+
+    monkeypatch.setitem(sys.modules, "routerd.supervise.supervisor", Supervisor)
+    file = tmp_path / "router.toml"
+    file.write_text('[router]\nid = "A"\nworkerThreads = 3\n[[listener]]\nport = 5673\n')
+    done = CliRunner().invoke(main, ["run", "-c", str(file)])
+    assert done.exit_code == 7
+    assert done.stderr.startswith(f"{file}:3: warning: router workerThreads: ")
+    assert "Use 'workers' instead" in done.stderr
+    assert (given[0].router.workers, given[0].listeners[0].port_number) == (3, 5673)
+    assert CliRunner().invoke(main, ["run"]).exit_code == 7
+    assert given[1].listeners[0].host == "127.0.0.1"

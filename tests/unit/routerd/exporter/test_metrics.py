@@ -1,0 +1,295 @@
+"""What a scrape says, over pages that the test fills: names, numbers, formats, bounds."""
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from routerd.exporter import catalogue, reference
+from routerd.exporter.collector import Identity, buckets
+from routerd.exporter.observer import Observer
+from routerd.exporter.server import Answer, Request
+from routerd.exporter.site import Pages
+from shm import board, native, segment, stats
+from shm.board import AddressRow, Board, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
+from shm.observer import Histogram, Onlooker
+from shm.stats import COUNTERS
+
+ROOT = Path(__file__).parents[4]
+ME = Identity("me", "1.2", "3.11")
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+@pytest.fixture
+def segments() -> Iterator[segment.Segments]:
+    """The shared memory of a router with two workers, all of whose pages are this process's."""
+    with segment.create(segment.segment_prefix("test-metrics", os.getpid()), 2, 1) as made:
+        for page in (made.worker_stats(0), made.worker_stats(1), made.core_stats(), made.supervisor_stats()):
+            page.own(os.getpid(), 1)
+        del page
+        yield made
+
+
+def scrape(segments: segment.Segments, **parameters: list[str]) -> Answer:
+    observer = Observer(Onlooker(segments.names.prefix), time.monotonic)
+    accept = "".join(parameters.pop("accept", []))
+    pages = Pages(observer, ME, Counter({200: 3}), Counter(slow=1))
+    return pages.metrics(Request("/metrics", parameters, accept))
+
+
+def families(answer: Answer) -> dict[str, Metric]:
+    return {family.name: family for family in parse_text(answer.body.decode())}
+
+
+def value(found: dict[str, Metric], series: str, **labels: str) -> float:
+    samples = [s for family in found.values() for s in family.samples if s.name == series]
+    (sample,) = [s for s in samples if labels.items() <= s.labels.items()]
+    return float(sample.value)
+
+
+def test_processes_are_measured_where_the_service_manager_hides_proc_stat(
+    segments: segment.Segments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ProcSubset=pid there are the processes' own entries in /proc and nothing else. The exporter, which
+    has no page in shared memory, is among those that are shown."""
+
+    def hidden(*_: object) -> float:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/stat")
+
+    for name in ("boot_time", "cpu_times", "virtual_memory", "cpu_count"):
+        monkeypatch.setattr(f"psutil._pslinux.{name}", hidden, raising=False)
+    found = families(scrape(segments))
+    for process in ("supervisor", "core", "worker-0", "exporter"):
+        assert value(found, "routerd_process_up", process=process) == 1
+        started = value(found, "routerd_process_start_time_seconds", process=process)
+        assert started == pytest.approx(time.time() - time.process_time(), abs=3600)
+        assert value(found, "routerd_process_cpu_seconds_total", process=process) > 0
+        assert value(found, "routerd_process_resident_memory_bytes", process=process) > 0
+    assert value(found, "routerd_process_restarts_total", process="exporter") == 0
+
+
+def test_every_counter_is_shown_for_each_process_that_keeps_it(segments: segment.Segments) -> None:
+    """A number that shm.stats has and a scrape has not would be missed only when it is needed."""
+    numbers = {name: 1000 + index for name, (index, *_) in stats.COUNTERS.items()}
+    for page in (segments.worker_stats(0), segments.core_stats()):
+        for name, number in numbers.items():
+            page.set(stats.COUNTERS[name].place, number)
+    del page
+    found = families(scrape(segments))
+    for name, number in numbers.items():
+        shown = catalogue.number(name)
+        for process in ("worker-0", "core"):
+            got = value(found, shown.metric.shown, process=process, **shown.labels)
+            base = time.time() - time.monotonic() if shown.since_boot else 0
+            assert got == pytest.approx(base + number * shown.scale, abs=2 if base else None), (name, process)
+
+
+@pytest.mark.parametrize(
+    ("name", "process"),
+    [
+        ("refused_tls", "worker-0"),
+        ("refused_sessions", "worker-0"),
+        ("refused_room", "worker-0"),
+        ("certificates_failed", "worker-0"),
+        ("auth_service_refused", "worker-0"),
+        ("ockam_bad_frame", "worker-0"),
+        ("failed_connections", "worker-0"),
+        ("refused_links", "core"),
+        ("refused_unavailable", "core"),
+        ("refused_beyond", "core"),
+        ("refused_limits", "core"),
+        ("refused_requests", "core"),
+        ("ways_changed", "core"),
+    ],
+)
+def test_a_counter_is_there_before_its_first_event(
+    segments: segment.Segments, name: str, process: str
+) -> None:
+    """Otherwise the first one is no increase, and no alert comes of it."""
+    samples = families(scrape(segments))[f"routerd_{name}"].samples
+    shown = {sample.labels["process"] for sample in samples}
+    assert (process in shown, "core" in shown) == (True, process == "core")
+
+
+@pytest.mark.parametrize("name", ["flow_recovered", "flow_doubted"])
+def test_the_recorder_shows_what_it_counts(name: str) -> None:
+    """From the start, and nobody else does."""
+    processes = ("worker-0", "core", "recorder", "supervisor")
+    assert [catalogue.is_written_by(name, one) for one in processes] == [False, False, True, False]
+
+
+def test_a_network_that_never_changed_says_so(segments: segment.Segments) -> None:
+    """A router that stands alone: not a time long ago."""
+    name = "routerd_last_topology_change_timestamp_seconds"
+    assert value(families(scrape(segments)), name, process="core") == 0
+
+
+def test_counters_not_kept_are_not_shown(segments: segment.Segments) -> None:
+    """A worker has no addresses: a series of zeros for it would only cost."""
+    addresses = families(scrape(segments))["routerd_addresses"].samples
+    assert [sample.labels for sample in addresses] == [{"process": "core"}]
+
+
+@pytest.mark.parametrize("metric", catalogue.catalogue(), ids=lambda metric: metric.name)
+def test_names_follow_prometheus(metric: catalogue.Metric) -> None:
+    """Base units, `_total` for counters and for nothing else, help as one phrase."""
+    assert re.fullmatch(r"(routerd|qdr)_[a-z][a-z0-9_]*", metric.name)
+    assert not re.search(r"_(total|info|count|sum|bucket|ms|us|ns|minutes|hours|kb|mb|mib)$", metric.name)
+    assert re.match(r"[A-Z1]", metric.help)
+    assert not metric.help.endswith(".")
+    assert "instance" not in metric.labels
+    assert "job" not in metric.labels
+
+
+def test_a_new_counter_gets_a_name_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added to shm.stats is exported, with its unit converted."""
+    monkeypatch.setitem(stats.COUNTERS, "waited_us", stats.Counter(30, "counter", (), "Time waited"))
+    monkeypatch.setitem(stats.COUNTERS, "rejects", stats.Counter(31, "gauge", (), "Rejects now"))
+    waited, rejects = catalogue.number("waited_us"), catalogue.number("rejects")
+    assert (waited.metric.shown, waited.scale) == ("routerd_waited_seconds_total", 1e-6)
+    assert (waited.metric.help, waited.metric.labels) == ("Time waited", ("process",))
+    assert rejects.metric.shown == "routerd_rejects"
+    assert {waited.metric, rejects.metric} <= set(catalogue.catalogue())
+
+
+def test_scrape_has_nothing_that_the_catalogue_lacks(segments: segment.Segments) -> None:
+    """And the other way round: the documentation is complete and has no ghosts."""
+    segments.board().write(
+        board.encode(
+            Board(
+                [AddressRow("a", "b", 1, 1, 1)],
+                1,
+                [ConnectionRow(0, "c", "h", "r", "u")],
+                1,
+                [RouteWorkerRow("D1", "discovery", 3, 2, {"access": 1})],
+                [RouteEntryRow("t", 1, -1, 1)],
+                [RouteEndpointRow("t", "a:1", 1, 1)],
+            )
+        )
+    )
+    segments.supervisor_stats().set(COUNTERS["certificate_expiry"].place, 1)
+    segments.recorder_stats().own(1, 1)
+    shown = {name.removesuffix("_info") for name in families(scrape(segments, connections=["1"]))}
+    assert shown == {metric.name for metric in catalogue.catalogue()}
+
+
+def test_each_worker_of_source_routes(segments: segment.Segments) -> None:
+    """By address and kind: in, out, and refused by reason."""
+    rows = [RouteWorkerRow("D1", "discovery", 3, 2, {"access": 1}), RouteWorkerRow("64#x", "tee", 5, 5)]
+    segments.board().write(board.encode(Board(route_workers=rows)))
+    found = families(scrape(segments))
+    one = {"address": "D1", "kind": "discovery"}
+    assert value(found, "routerd_route_worker_received_messages_total", **one) == 3
+    assert value(found, "routerd_route_worker_sent_messages_total", **one) == 2
+    assert value(found, "routerd_route_worker_refused_messages_total", **one, reason="access") == 1
+    assert value(found, "routerd_route_worker_sent_messages_total", address="64#x", kind="tee") == 5
+
+
+def test_each_entry_and_endpoint_of_route_tables(segments: segment.Segments) -> None:
+    """By table and key: messages; by table and endpoint: sent, and missed."""
+    entries, endpoints = [RouteEntryRow("ric", 1000, -1, 7)], [RouteEndpointRow("ric", "app0:4560", 5, 2)]
+    segments.board().write(board.encode(Board(route_entries=entries, route_endpoints=endpoints)))
+    found = families(scrape(segments))
+    key = {"table": "ric", "message_type": "1000", "subscription": "-1"}
+    assert value(found, "routerd_route_table_entry_messages_total", **key) == 7
+    endpoint = {"table": "ric", "endpoint": "app0:4560"}
+    assert value(found, "routerd_route_table_endpoint_messages_total", **endpoint) == 5
+    assert value(found, "routerd_route_table_endpoint_missed_messages_total", **endpoint) == 2
+
+
+def test_openmetrics_is_what_it_says(segments: segment.Segments) -> None:
+    """The strict parser takes it, and finds the same families."""
+    segments.core_stats().observe(0, 5000)
+    answer = scrape(segments, accept=[OPENMETRICS])
+    assert answer.content_type.startswith("application/openmetrics-text; version=1.0.0")
+    found = {family.name for family in parse_openmetrics(answer.body.decode())}
+    assert found == {name.removesuffix("_info") for name in families(scrape(segments))}
+
+
+def test_only_what_is_asked_for(segments: segment.Segments) -> None:
+    """`name[]` chooses."""
+    assert set(families(scrape(segments, **{"name[]": ["routerd_links"]}))) == {"routerd_links"}
+
+
+def test_histograms_count_what_lies_below_their_bounds() -> None:
+    """Bounds are inclusive: 1024 bytes are not below 1023; all values are in the last bucket."""
+    counts = [0] * len(native.BUCKET_FLOORS)
+    for size in (1, 63, 64, 1023, 1024, 4096, 1 << 40):
+        counts[max(i for i, floor in enumerate(native.BUCKET_FLOORS) if floor <= size)] += 1
+    ends = tuple(native.BUCKET_FLOORS.index(floor) for floor in (64, 1024, 4096))
+    classic = buckets(Histogram(0, counts), ends, lambda floor: floor - 1)
+    assert classic == [("63", 2), ("1023", 4), ("4095", 5), ("+Inf", 7)]
+
+
+def test_histograms_are_in_base_units(segments: segment.Segments) -> None:
+    """Nanoseconds become seconds."""
+    for _ in range(3):
+        segments.core_stats().observe(stats.HISTOGRAMS["delivery_latency_ns"], 2_000_000)
+    found = families(scrape(segments))
+    assert value(found, "routerd_delivery_latency_seconds_sum") == pytest.approx(0.006)
+    assert value(found, "routerd_delivery_latency_seconds_bucket", le="0.001048576") == 0
+    assert value(found, "routerd_delivery_latency_seconds_bucket", le="0.002097152") == 3
+
+
+def test_addresses_are_bounded_and_quoted(segments: segment.Segments) -> None:
+    """Whatever clients call them; the rest is one series; equal texts are one series, too."""
+    wild = 'a"b\\c\nd\u202eé'
+    rows = [
+        AddressRow(wild, "balanced", 5, 1, 2),
+        AddressRow("twice", "b", 1, 1, 1),
+        AddressRow("twice", "b", 2, 1, 1),
+    ]
+    segments.board().write(board.encode(Board(rows, 44)))
+    for accept in ("", OPENMETRICS):
+        parse = parse_openmetrics if accept else parse_text
+        found = {f.name: f for f in parse(scrape(segments, accept=[accept]).body.decode())}
+        series = "routerd_address_deliveries_total"
+        assert value(found, series, address=wild) == 5
+        assert value(found, series, address="twice") == 3
+        assert value(found, series, address="(other)") == 44
+        assert value(found, "routerd_address_senders", address=wild) == 2
+
+
+def test_dead_processes_are_down(segments: segment.Segments) -> None:
+    """A page without a process is shown as down; restarts are what its generation says."""
+    segments.worker_stats(1).own(0, 4)
+    found = families(scrape(segments))
+    assert value(found, "routerd_process_up", process="worker-1") == 0
+    assert value(found, "routerd_process_up", process="worker-0") == 1
+    assert value(found, "routerd_process_restarts_total", process="worker-1") == 3
+    assert not [
+        s for s in found["routerd_process_resident_memory_bytes"].samples if s.labels["process"] == "worker-1"
+    ]
+
+
+def test_qdrouterd_names_are_sums(segments: segment.Segments) -> None:
+    """Dashboards for qdrouterd find the whole router in one number."""
+    for worker in (0, 1):
+        segments.worker_stats(worker).add(stats.COUNTERS["deliveries_in"].place, 4 + worker)
+    assert value(families(scrape(segments)), "qdr_deliveries_ingress_total") == 9
+
+
+def test_ten_thousand_addresses_cost_no_more_than_fifty(segments: segment.Segments) -> None:
+    """The board has no room for more rows: a scrape does not grow with the number of addresses."""
+    texts = [board.short(f"{i:05}" + "x" * 200) for i in range(board.ADDRESSES)]
+    rows = [AddressRow(text, "balanced", 1, 1, 1) for text in texts]
+    segments.core_stats().set(stats.COUNTERS["addresses"].place, 10_000)
+    segments.board().write(board.encode(Board(rows, 10**9)))
+    answer = scrape(segments)
+    assert len(families(answer)["routerd_address_deliveries"].samples) == board.ADDRESSES + 1
+    assert len(answer.body) < 100_000
+
+
+def test_documentation_is_up_to_date() -> None:
+    """docs/metrics.md is what `python -m routerd.exporter.reference docs/metrics.md` writes."""
+    document = (ROOT / "docs" / "metrics.md").read_text()
+    assert reference.insert(document) == document
+    with pytest.raises(ValueError, match="put both"):
+        reference.insert("no markers")

@@ -1,0 +1,47 @@
+"""The flow log's schema keeps the rules that its readers rely on."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from routerd.recorder.reference import insert
+from shm.contract import flow
+
+
+def test_columns_keep_the_rules() -> None:
+    """Names are unique, every type is known, units stand in the names."""
+    names = [column.name for column in flow.COLUMNS]
+    assert len(names) == len(set(names))
+    for column in flow.COLUMNS:
+        assert column.type in flow.TYPES
+        assert (column.unit == "ns") == column.name.endswith("_ns")
+        assert (column.unit == "bytes") == column.name.endswith("_bytes")
+        assert column.meaning
+
+
+def test_first_version_is_as_it_was_published() -> None:
+    """Columns of a version are never taken away, renamed or moved."""
+    assert flow.VERSION == "routerd.flow.v1"
+    published = (
+        "kind ts router_id worker_id seq boot_id ingress_conn_id ingress_link_id egress_conn_id "
+        "egress_link_id ingress_kind egress_kind peer_container address address_class priority mtype sub_id "
+        "meid xact_id msg_id_hash fragment_count size_bytes body_bytes n_deliveries latency_ns settle_ns "
+        "queue_ns credit_wait_ns outcome error_type settled redelivery hops path_id path trace_id span_id "
+        "end_reason sample_weight lat_hist"
+    )
+    names = [column.name for column in flow.COLUMNS]
+    assert names[: len(published.split())] == published.split()
+    assert names[len(published.split()) :] == ["onward_route", "return_route", "message_number", "by_meid"]
+    assert all(column.nullable for column in flow.COLUMNS[len(published.split()) :])
+
+
+def test_a_file_stands_where_its_hour_says() -> None:
+    """Characters that a name cannot have are replaced; the parts stay apart."""
+    begun = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    assert flow.folder(begun) == "date=2026-01-02/hour=03"
+    assert flow.file_name("Rou-ter/A", "19a.1", 7) == "Rou_ter_A-all-19a.1-000007.parquet"
+
+
+def test_document_has_the_present_columns() -> None:
+    """If this fails: python -m routerd.recorder.reference docs/flow-log.md"""
+    page = (Path(__file__).parents[3] / "docs" / "flow-log.md").read_text(encoding="utf-8")
+    assert insert(page) == page
