@@ -6,9 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from agent_bed import Bed as Managed
 from msgspec.structs import replace
-from test_core_control import Bed
 
 from core.interior.network_adapter import Fabric
 from core.link_routes.ends import NO_ROUTE, Ends
@@ -41,6 +39,8 @@ from shm.contract.payloads import (
 )
 from shm.contract.routing import ExchangeSetup, Routing
 from shm.contract.tables import TableSetup
+from tests.support.beds.agent import Bed as Managed
+from tests.unit.core.process.test_control import Bed
 
 
 class Witness(Plane):
