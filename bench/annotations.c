@@ -25,10 +25,12 @@ ssize_t pn_link_send(pn_link_t *link, const char *bytes, size_t size)
 /* properties.to, and 100 bytes */
 static size_t plain_message(uint8_t *to)
 {
-    static const uint8_t front[] = { 0x00, 0x53, 0x73, 0xc0, 0x0f, 0x03, 0x40, 0x40, 0xa1, 0x0a, 'a', '/', 'q', 'u', 'e', 'u', 'e', '/', '1', '2', 0x00, 0x53, 0x75, 0xa0, 100 };
-    memcpy(to, front, sizeof front);
-    memset(to + sizeof front, 'x', 100);
-    return sizeof front + 100;
+    uint8_t *p = amqp_put_items_head(amqp_put_descriptor(to, SECTION_PROPERTIES), AMQP_LIST8, 14, 3);
+    p = amqp_put(amqp_put(p, AMQP_NULL, 0), AMQP_NULL, 0);
+    p = amqp_put_octets(p, AMQP_STRING8, "a/queue/12", 10);
+    p = amqp_put_head(amqp_put_descriptor(p, SECTION_DATA), AMQP_BINARY8, 100);
+    memset(p, 'x', 100);
+    return (size_t) (p - to) + 100;
 }
 
 static enum scan_result take(pump *p, uint32_t head, size_t size, const wconn *conn)

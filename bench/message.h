@@ -13,6 +13,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "shm/amqp.h"
+#include "shm/sections.h"
+
 enum { STAMP_SIZE = 8, SAMPLE_EVERY = 16 };
 
 struct message {
@@ -33,33 +36,16 @@ static inline uint64_t clock_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static inline unsigned char *put_be32(unsigned char *p, uint32_t v)
-{
-    *p++ = (unsigned char)(v >> 24);
-    *p++ = (unsigned char)(v >> 16);
-    *p++ = (unsigned char)(v >> 8);
-    *p++ = (unsigned char)v;
-    return p;
-}
-
 /* `address` is at most 200 bytes, so that one-byte lengths suffice for the properties. */
 static inline void message_init(struct message *m, const char *address, size_t size)
 {
-    static const unsigned char properties[] = {0x00, 0x53, 0x73, 0xc0}, data[] = {0x00, 0x53, 0x75, 0xb0};
-    size_t to = strlen(address);
-    unsigned char *start = malloc(size + to + 32), *p = start;
-    memcpy(p, properties, sizeof properties);
-    p += sizeof properties;
-    *p++ = (unsigned char)(to + 5);
-    *p++ = 3;  /* message-id and user-id are null, then `to` */
-    *p++ = 0x40;
-    *p++ = 0x40;
-    *p++ = 0xa1;
-    *p++ = (unsigned char)to;
-    memcpy(p, address, to);
-    p += to;
-    memcpy(p, data, sizeof data);
-    p = put_be32(p + sizeof data, (uint32_t)size);
+    uint32_t to = (uint32_t)strlen(address);
+    uint8_t *start = malloc(size + to + 32), *p = amqp_put_descriptor(start, SECTION_PROPERTIES);
+    p = amqp_put_items_head(p, AMQP_LIST8, 2 + amqp_octets_size(to), 3);
+    p = amqp_put(p, AMQP_NULL, 0);  /* message-id */
+    p = amqp_put(p, AMQP_NULL, 0);  /* user-id */
+    p = amqp_put_octets(p, AMQP_STRING8, address, to);
+    p = amqp_put_head(amqp_put_descriptor(p, SECTION_DATA), AMQP_BINARY32, (uint32_t)size);
     memset(p, 'x', size);
     *m = (struct message){.bytes = (char *)start, .length = (size_t)(p - start) + size, .size = size};
 }

@@ -76,7 +76,7 @@ static inline struct connection *connection_new(int fd, bool server, bool sender
 static inline void send_open(struct connection *c)
 {
     struct frame f = frame_begin(&c->out, FRAME_AMQP, OPEN);
-    put_text(&f, CODE_STRING8, c->name);
+    put_text(&f, AMQP_STRING8, c->name);
     put_null(&f);
     put_uint(&f, run.mode == IDLE ? INPUT_SIZE_IDLE : MAX_FRAME);
     put_ushort(&f, 0);
@@ -97,7 +97,7 @@ static inline void send_begin(struct connection *c)
 static inline void send_attach(struct connection *c)
 {
     struct frame f = frame_begin(&c->out, FRAME_AMQP, ATTACH);
-    put_text(&f, CODE_STRING8, c->name);
+    put_text(&f, AMQP_STRING8, c->name);
     put_uint(&f, 0);
     put_bool(&f, !c->sender);
     put_ubyte(&f, run.presettled ? 1 : c->sender ? 0 : 2);
@@ -204,8 +204,8 @@ static inline void on_sasl(struct connection *c, uint8_t code, struct fields f)
 {
     if (code == SASL_MECHANISMS) {
         struct frame out = frame_begin(&c->out, FRAME_SASL, SASL_INIT);
-        put_text(&out, CODE_SYMBOL8, "ANONYMOUS");
-        put_text(&out, CODE_BINARY8, "wire");
+        put_text(&out, AMQP_SYMBOL8, "ANONYMOUS");
+        put_text(&out, AMQP_BINARY8, "wire");
         frame_end(&out);
     } else if (code == SASL_INIT) {
         struct frame out = frame_begin(&c->out, FRAME_SASL, SASL_OUTCOME);
@@ -234,9 +234,9 @@ static inline void on_open(struct connection *c, struct fields f)
 
 static inline void on_attach(struct connection *c, struct fields f)
 {
-    if (c->server && f.left && *f.at == CODE_STRING8)
-        snprintf(c->name, sizeof c->name, "%.*s", f.at[1], (const char *)f.at + 2);
-    skip_fields(&f, 2);
+    amqp_octets name = amqp_string(next_field(&f));
+    if (c->server && name.at) snprintf(c->name, sizeof c->name, "%.*s", (int)name.size, (const char *)name.at);
+    skip_fields(&f, 1);
     bool peer_receives = get_number(&f, 0);
     if (c->server) {
         c->sender = peer_receives;
@@ -252,8 +252,8 @@ static inline void on_flow(struct connection *c, struct fields f)
     uint32_t next_in = get_number(&f, 0), window = get_number(&f, 0);
     skip_fields(&f, 2);
     c->window = next_in + window - c->next_out;
-    if (!f.left || *f.at == CODE_NULL || !c->sender) return;  /* of the session alone */
-    skip_fields(&f, 1);
+    amqp_value handle = next_field(&f);
+    if (!handle.at || *handle.at == AMQP_NULL || !c->sender) return;  /* of the session alone */
     uint32_t count = get_number(&f, 0), credit = get_number(&f, 0), total = count + credit;
     c->credit = (int32_t)(total - c->delivery_count) > 0 ? total - c->delivery_count : 0;
 }
@@ -286,17 +286,18 @@ static inline void on_transfer(struct connection *c, struct fields f, const uint
     bool settled = get_number(&f, 0), more = get_number(&f, 0);
     skip_fields(&f, 3);
     if (get_number(&f, 0)) c->msg_at = 0;  /* aborted: counted as cut short */
-    else c->msg_at += (size_t)(end - f.end);
+    else c->msg_at += (size_t)(end - f.items.end);
     c->next_in++;
-    if (!more) on_message(c, settled, f.end, (size_t)(end - f.end));
+    if (!more) on_message(c, settled, f.items.end, (size_t)(end - f.items.end));
 }
 
 static inline void on_disposition(struct connection *c, struct fields f)
 {
     bool from_receiver = get_number(&f, 0);
     uint32_t first = get_number(&f, 0), last = get_number(&f, first);
-    bool settled = get_number(&f, 0), stated = f.left && *f.at == CODE_DESCRIBED;
-    uint8_t outcome = stated ? f.at[2] : 0;
+    bool settled = get_number(&f, 0);
+    amqp_value stated = next_field(&f);
+    uint8_t outcome = stated.at && *stated.at == AMQP_DESCRIBED ? stated.at[2] : 0;
     if (!from_receiver || !c->sender || (!settled && outcome < ACCEPTED)) return;
     if (outcome != ACCEPTED) run.bad += last - first + 1;
     if (!settled) send_settled(c, first, last);
@@ -307,9 +308,11 @@ static inline void on_frame(struct connection *c, const uint8_t *p, uint32_t siz
 {
     const uint8_t *body = p + 4u * p[4], *end = p + size;
     if (body >= end) return;  /* empty: the peer keeps the connection alive */
-    const uint8_t *list = value_end(body + 1);
+    amqp_value descriptor = amqp_take(body + 1, end, 0);
+    if (!descriptor.at) die("malformed performative");
+    const uint8_t *list = descriptor.at + descriptor.size;
     uint8_t code = list[-1];
-    struct fields f = fields_of(list);
+    struct fields f = fields_of(amqp_take(list, end, 0));
     if (p[5] == FRAME_SASL) {
         on_sasl(c, code, f);
         return;
@@ -343,7 +346,7 @@ static inline void on_header(struct connection *c, const uint8_t *p)
         if (!c->server) return;
         put(&c->out, SASL_HEADER, 8);
         struct frame f = frame_begin(&c->out, FRAME_SASL, SASL_MECHANISMS);
-        put_text(&f, CODE_SYMBOL8, "ANONYMOUS");
+        put_text(&f, AMQP_SYMBOL8, "ANONYMOUS");
         frame_end(&f);
         return;
     }
@@ -361,7 +364,7 @@ static inline void connection_read(struct connection *c)
     size_t at = 0;
     while (c->in_used - at >= FRAME_HEADER) {
         bool header = c->stage == EXPECT_SASL || c->stage == EXPECT_AMQP;
-        uint32_t size = header ? FRAME_HEADER : get_be32(c->in + at);
+        uint32_t size = header ? FRAME_HEADER : be32(c->in + at);
         if (size < FRAME_HEADER || size > c->in_size) die("bad frame size");
         if (c->in_used - at < size) break;
         if (header) on_header(c, c->in + at);

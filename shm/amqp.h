@@ -1,11 +1,13 @@
-/* AMQP 1.0 values as octets (part 1, section 1.6): the one place that knows constructors, sizes and the order of octets.
+/* AMQP 1.0 values as octets (part 1, section 1.6): one place knows constructors, sizes and the order of octets.
  *
  *   amqp_size     measures the value that begins at a place
  *   amqp_take     delimits a value that is there as a whole; amqp_next: the next item of a list or map
  *   the readers   interpret an amqp_value, which lies inside of what it was taken from: none of them steps outside
- *   the writers   put a value where the caller has room for it, and return the place behind; amqp_*_size says how much that takes
+ *   the writers   put a value where the caller has room for it, and return the place behind; the caller knows that
+ *                 room from AMQP_HEAD_MAX and amqp_*_size
  *
- * Nothing is allocated, and no state is kept between calls.  Frames of RMR's transport, WebSocket and CBOR have their numbers in the same order.
+ * Nothing is allocated, and no state is kept between calls.  RMR's transport, WebSocket and CBOR have their numbers in
+ * the same order.
  */
 #ifndef ROUTERD_SHM_AMQP_H
 #define ROUTERD_SHM_AMQP_H
@@ -19,31 +21,37 @@
 enum amqp_code {
     AMQP_DESCRIBED = 0x00,             /* a descriptor and a value follow */
     AMQP_NULL = 0x40, AMQP_TRUE = 0x41, AMQP_FALSE = 0x42, AMQP_UINT0 = 0x43, AMQP_ULONG0 = 0x44, AMQP_LIST0 = 0x45,
-    AMQP_UBYTE = 0x50, AMQP_BYTE = 0x51, AMQP_SMALLUINT = 0x52, AMQP_SMALLULONG = 0x53, AMQP_SMALLINT = 0x54, AMQP_SMALLLONG = 0x55,
-    AMQP_BOOLEAN = 0x56,
+    AMQP_UBYTE = 0x50, AMQP_BYTE = 0x51, AMQP_SMALLUINT = 0x52, AMQP_SMALLULONG = 0x53,
+    AMQP_SMALLINT = 0x54, AMQP_SMALLLONG = 0x55, AMQP_BOOLEAN = 0x56,
     AMQP_USHORT = 0x60, AMQP_SHORT = 0x61,
     AMQP_UINT = 0x70, AMQP_INT = 0x71, AMQP_FLOAT = 0x72, AMQP_CHAR = 0x73, AMQP_DECIMAL32 = 0x74,
     AMQP_ULONG = 0x80, AMQP_LONG = 0x81, AMQP_DOUBLE = 0x82, AMQP_TIMESTAMP = 0x83, AMQP_DECIMAL64 = 0x84,
     AMQP_DECIMAL128 = 0x94, AMQP_UUID = 0x98,
-    AMQP_BINARY8 = 0xa0, AMQP_STRING8 = 0xa1, AMQP_SYMBOL8 = 0xa3, AMQP_BINARY32 = 0xb0, AMQP_STRING32 = 0xb1, AMQP_SYMBOL32 = 0xb3,
+    AMQP_BINARY8 = 0xa0, AMQP_STRING8 = 0xa1, AMQP_SYMBOL8 = 0xa3,
+    AMQP_BINARY32 = 0xb0, AMQP_STRING32 = 0xb1, AMQP_SYMBOL32 = 0xb3,
     AMQP_LIST8 = 0xc0, AMQP_MAP8 = 0xc1, AMQP_LIST32 = 0xd0, AMQP_MAP32 = 0xd1,
     AMQP_ARRAY8 = 0xe0, AMQP_ARRAY32 = 0xf0,
-    AMQP_WIDE = 0x10                   /* the bit by which the long form of a constructor with a size differs from the short one */
+    AMQP_WIDE = 0x10                   /* the bit by which a constructor's long form differs from its short one */
 };
 
 #define AMQP_WRONG SIZE_MAX            /* no value begins here */
 #define AMQP_DEPTH 2                   /* descriptors of descriptors, in a list or map */
-#define AMQP_HEAD_MAX 9u               /* octets in front of a content, and of a value of a fixed width up to 8 octets */
+#define AMQP_HEAD_MAX 9u               /* octets in front of a content, or of a value of a fixed width up to 8 */
 #define AMQP_SHORT_MAX 255u            /* octets of content, or items, that a short form holds */
 
 typedef struct { const uint8_t *at, *end; } amqp_cursor;               /* items that are still to be read */
-typedef struct { const uint8_t *at; size_t size; } amqp_value;         /* with its constructor; `at` NULL: there is none */
-typedef struct { const uint8_t *at; uint32_t size; } amqp_octets;      /* content of a value; `at` NULL: it is of another type */
+typedef struct { const uint8_t *at; size_t size; } amqp_value;         /* with its constructor; none: `at` is NULL */
+typedef struct { const uint8_t *at; uint32_t size; } amqp_octets;      /* its content; of another type: `at` is NULL */
 
 /* ---- numbers, highest octet first ---- */
 
 static inline uint16_t be16(const uint8_t *p) { return (uint16_t) (p[0] << 8 | p[1]); }
-static inline uint32_t be32(const uint8_t *p) { return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3]; }
+
+static inline uint32_t be32(const uint8_t *p)
+{
+    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
+}
+
 static inline uint64_t be64(const uint8_t *p) { return (uint64_t) be32(p) << 32 | be32(p + 4); }
 
 static inline uint8_t *be16_put(uint8_t *to, uint16_t n)
@@ -60,7 +68,27 @@ __attribute__((always_inline)) static inline uint8_t *be32_put(uint8_t *to, uint
     return to + 4;
 }
 
-static inline uint8_t *be64_put(uint8_t *to, uint64_t n) { return be32_put(be32_put(to, (uint32_t) (n >> 32)), (uint32_t) n); }
+static inline uint8_t *be64_put(uint8_t *to, uint64_t n)
+{
+    return be32_put(be32_put(to, (uint32_t) (n >> 32)), (uint32_t) n);
+}
+
+/* Numbers of 1, 2, 4 or 8 octets; none is written of width 0. */
+static inline uint64_t be_of(const uint8_t *p, uint32_t width)
+{
+    return width == 1 ? *p : width == 2 ? be16(p) : width == 4 ? be32(p) : be64(p);
+}
+
+static inline uint8_t *be_put(uint8_t *to, uint64_t n, uint32_t width)
+{
+    switch (width) {
+    case 0: return to;
+    case 1: *to = (uint8_t) n; return to + 1;
+    case 2: return be16_put(to, (uint16_t) n);
+    case 4: return be32_put(to, (uint32_t) n);
+    default: return be64_put(to, n);
+    }
+}
 
 /* ---- constructors ---- */
 
@@ -69,7 +97,11 @@ static const uint8_t amqp_width[16] = { [5] = 1, [6] = 2, [7] = 4, [8] = 8, [9] 
 
 static inline bool amqp_is_fixed(uint8_t code) { return code >= AMQP_NULL && code < AMQP_BINARY8; }
 static inline uint8_t amqp_short_code(uint8_t code) { return code & (uint8_t) ~AMQP_WIDE; }
-static inline bool amqp_is_boolean(uint8_t code) { return code == AMQP_TRUE || code == AMQP_FALSE || code == AMQP_BOOLEAN; }
+static inline bool amqp_is_boolean(uint8_t code)
+{
+    return code == AMQP_TRUE || code == AMQP_FALSE || code == AMQP_BOOLEAN;
+}
+
 static inline bool amqp_is_binary(uint8_t code) { return amqp_short_code(code) == AMQP_BINARY8; }
 static inline bool amqp_is_string(uint8_t code) { return amqp_short_code(code) == AMQP_STRING8; }
 static inline bool amqp_is_symbol(uint8_t code) { return amqp_short_code(code) == AMQP_SYMBOL8; }
@@ -85,8 +117,8 @@ static inline uint32_t amqp_head(uint8_t code) { return code & AMQP_WIDE ? 5 : 2
 
 static size_t amqp_described_size(const uint8_t *p, const uint8_t *end, int depth);
 
-/* Octets of the value at p, with its constructor; they may reach behind `end`.  0: more octets are needed to know; AMQP_WRONG: it is none.
- * `depth`: of descriptors inside each other. */
+/* Octets of the value at p, with its constructor; they may reach behind `end`.  0: more octets are needed to know;
+ * AMQP_WRONG: it is none.  `depth`: of descriptors inside each other. */
 __attribute__((always_inline)) static inline size_t amqp_size(const uint8_t *p, const uint8_t *end, int depth)
 {
     if (p >= end) return 0;
@@ -136,7 +168,10 @@ static inline amqp_octets amqp_content(amqp_value v)
     return (amqp_octets) { v.at + head, (uint32_t) v.size - head };
 }
 
-static inline amqp_octets amqp_content_if(amqp_value v, bool right) { return right ? amqp_content(v) : (amqp_octets) { NULL, 0 }; }
+static inline amqp_octets amqp_content_if(amqp_value v, bool right)
+{
+    return right ? amqp_content(v) : (amqp_octets) { NULL, 0 };
+}
 
 static inline amqp_octets amqp_string(amqp_value v) { return amqp_content_if(v, amqp_is_string(amqp_code_of(v))); }
 static inline amqp_octets amqp_symbol(amqp_value v) { return amqp_content_if(v, amqp_is_symbol(amqp_code_of(v))); }
@@ -144,14 +179,15 @@ static inline amqp_octets amqp_text(amqp_value v) { return amqp_content_if(v, am
 static inline amqp_octets amqp_binary(amqp_value v) { return amqp_content_if(v, amqp_is_binary(amqp_code_of(v))); }
 static inline amqp_octets amqp_any_octets(amqp_value v) { return amqp_content_if(v, amqp_is_octets(amqp_code_of(v))); }
 
-/* A whole number of any type.  False: it is none, or beyond 64 bits with a sign; *n is then as it was. */
+/* A whole number of any type.  False: it is none, or beyond 64 bits with a sign; *n is then 0. */
 static inline bool amqp_integer(amqp_value v, int64_t *n)
 {
     uint8_t code = amqp_code_of(v);
+    *n = 0;
     if (!amqp_is_fixed(code)) return false;
     const uint8_t *p = v.at + 1;
     switch (code) {
-    case AMQP_UINT0: case AMQP_ULONG0: *n = 0; return true;
+    case AMQP_UINT0: case AMQP_ULONG0: return true;
     case AMQP_UBYTE: case AMQP_SMALLUINT: case AMQP_SMALLULONG: *n = *p; return true;
     case AMQP_BYTE: case AMQP_SMALLINT: case AMQP_SMALLLONG: *n = (int8_t) *p; return true;
     case AMQP_USHORT: *n = be16(p); return true;
@@ -208,7 +244,10 @@ static inline bool amqp_list(amqp_value v, amqp_cursor *items, uint32_t *count)
 }
 
 /* `count`: keys and values. */
-static inline bool amqp_map(amqp_value v, amqp_cursor *items, uint32_t *count) { return amqp_items(v, AMQP_MAP8, items, count); }
+static inline bool amqp_map(amqp_value v, amqp_cursor *items, uint32_t *count)
+{
+    return amqp_items(v, AMQP_MAP8, items, count);
+}
 
 /* `code`: the constructor that all elements share. */
 static inline bool amqp_array(amqp_value v, amqp_cursor *elements, uint32_t *count, uint8_t *code)
@@ -235,14 +274,8 @@ static inline amqp_octets amqp_element(amqp_cursor *elements, uint8_t code)
 /* A value of a fixed width up to 8 octets: `bits` at the right. */
 static inline uint8_t *amqp_put(uint8_t *to, uint8_t code, uint64_t bits)
 {
-    *to++ = code;
-    switch (amqp_width[code >> 4]) {
-    case 0: return to;
-    case 1: *to = (uint8_t) bits; return to + 1;
-    case 2: return be16_put(to, (uint16_t) bits);
-    case 4: return be32_put(to, (uint32_t) bits);
-    default: return be64_put(to, bits);
-    }
+    *to = code;
+    return be_put(to + 1, bits, amqp_width[code >> 4]);
 }
 
 /* The descriptor of a type of AMQP's own, whose number takes one octet. */
@@ -267,7 +300,8 @@ static inline uint8_t *amqp_put_head(uint8_t *to, uint8_t code, uint32_t size)
 
 static inline uint8_t *amqp_put_shortest_head(uint8_t *to, uint8_t short_code, uint32_t size)
 {
-    return size > AMQP_SHORT_MAX ? amqp_put_head(to, short_code | AMQP_WIDE, size) : amqp_put_head(to, short_code, size);
+    if (size > AMQP_SHORT_MAX) return amqp_put_head(to, short_code | AMQP_WIDE, size);
+    return amqp_put_head(to, short_code, size);
 }
 
 static inline uint8_t *amqp_put_octets(uint8_t *to, uint8_t code, const void *bytes, uint32_t size)
@@ -285,8 +319,15 @@ static inline uint8_t *amqp_put_shortest(uint8_t *to, uint8_t short_code, const 
 }
 
 /* Lists, maps and arrays around `size` octets of items. */
-static inline bool amqp_items_short(uint32_t size, uint32_t count) { return size < AMQP_SHORT_MAX && count <= AMQP_SHORT_MAX; }
-static inline uint32_t amqp_items_size(uint32_t size, uint32_t count) { return size + (amqp_items_short(size, count) ? 3 : 9); }
+static inline bool amqp_items_short(uint32_t size, uint32_t count)
+{
+    return size < AMQP_SHORT_MAX && count <= AMQP_SHORT_MAX;
+}
+
+static inline uint32_t amqp_items_size(uint32_t size, uint32_t count)
+{
+    return size + (amqp_items_short(size, count) ? 3 : 9);
+}
 
 static inline uint8_t *amqp_put_items_head(uint8_t *to, uint8_t code, uint32_t size, uint32_t count)
 {

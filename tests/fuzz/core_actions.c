@@ -83,7 +83,9 @@ static routerd_record some_record(const arena_view *arenas, uint32_t w, const ui
 /* Scribbles on a block: content headers, next indices and lengths become lies. */
 static void damage(const arena_view *v)
 {
-    static const uint8_t key[] = "\0\x53\x74\xc1\x19\4\xa1\6rmr.mt\x54\x65\xa1\x8rmr.meid\xa1\2m1";
+    static const uint8_t key[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_APPLICATION_PROPERTIES, AMQP_MAP8, 25, 4,
+                                   AMQP_STRING8, 6, 'r', 'm', 'r', '.', 'm', 't', AMQP_SMALLINT, 101,
+                                   AMQP_STRING8, 8, 'r', 'm', 'r', '.', 'm', 'e', 'i', 'd', AMQP_STRING8, 2, 'm', '1', 0 };
     uint32_t index = below(arena_blocks(v));
     arena_block *b = arena_at(v, index);
     uint32_t size = arena_capacity(v, index, false);

@@ -30,7 +30,8 @@ static size_t load(const char *name, uint8_t *to)
 
 static size_t change(uint8_t *b, size_t size)
 {
-    static const uint8_t odd[] = { 0, 1, 0x40, 0x45, 0xa1, 0xa3, 0xb1, 0xc0, 0xc1, 0xd0, 0xd1, 0xe0, 0xf0, 0x7f, 0x80, 0xff };
+    static const uint8_t odd[] = { 0, 1, AMQP_NULL, AMQP_LIST0, AMQP_STRING8, AMQP_SYMBOL8, AMQP_STRING32,
+                                   AMQP_LIST8, AMQP_MAP8, AMQP_LIST32, AMQP_MAP32, AMQP_ARRAY8, AMQP_ARRAY32, 0x7f, 0x80, 0xff };
     for (uint32_t n = 1 + next(4); n-- && size; ) {
         uint32_t at = next((uint32_t) size), more = next(8);
         switch (next(5)) {

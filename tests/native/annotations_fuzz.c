@@ -28,12 +28,24 @@ static void add(text *t, const void *bytes, size_t size)
 
 static void add_byte(text *t, uint32_t byte) { uint8_t b = (uint8_t) byte; add(t, &b, 1); }
 
-static void add_u32(text *t, uint32_t n) { for (int shift = 24; shift >= 0; shift -= 8) add_byte(t, n >> shift); }
+static void add_u32(text *t, uint32_t n)
+{
+    uint8_t bytes[4];
+    be32_put(bytes, n);
+    add(t, bytes, 4);
+}
+
+static void add_descriptor(text *t, uint8_t section)
+{
+    uint8_t bytes[3];
+    amqp_put_descriptor(bytes, section);
+    add(t, bytes, 3);
+}
 
 static void add_string(text *t, uint8_t code, const char *bytes, uint32_t size)
 {
     bool wide = size > 255 || !below(4);
-    add_byte(t, wide ? code | 0x10u : code);
+    add_byte(t, wide ? code | (uint32_t) AMQP_WIDE : code);
     if (wide) add_u32(t, size);
     else add_byte(t, size);
     add(t, bytes, size);
@@ -42,14 +54,14 @@ static void add_string(text *t, uint8_t code, const char *bytes, uint32_t size)
 static void add_some_string(text *t)
 {
     static const char letters[4200] = { 0 };
-    add_string(t, 0xa1, letters, below(20) ? below(40) : below(20) ? 250 + below(20) : 4000 + below(200));
+    add_string(t, AMQP_STRING8, letters, below(20) ? below(40) : below(20) ? 250 + below(20) : 4000 + below(200));
 }
 
 static void add_compound(text *t, bool map, const text *fields, uint32_t count)
 {
     bool wide = fields->size > 250 || count > 250 || below(2);
-    if (!map && !count && below(2)) { add_byte(t, 0x45); return; }
-    add_byte(t, (wide ? 0xd0u : 0xc0u) | map);
+    if (!map && !count && below(2)) { add_byte(t, AMQP_LIST0); return; }
+    add_byte(t, (wide ? AMQP_LIST32 : AMQP_LIST8) | map);
     if (wide) { add_u32(t, (uint32_t) fields->size + 4); add_u32(t, count); }
     else { add_byte(t, (uint32_t) fields->size + 1); add_byte(t, count); }
     add(t, fields->byte, fields->size);
@@ -59,7 +71,7 @@ static void add_trace(text *t)
 {
     text ids = { .size = 0 };
     uint32_t count = below(30) ? below(5) : below(100);
-    for (uint32_t i = 0; i < count; i++) add_string(&ids, 0xa1, "0/router-number-one", 3 + below(16));
+    for (uint32_t i = 0; i < count; i++) add_string(&ids, AMQP_STRING8, "0/router-number-one", 3 + below(16));
     add_compound(t, false, &ids, count);
 }
 
@@ -67,9 +79,9 @@ static void add_value(text *t)
 {
     switch (below(6)) {
     case 0: add_trace(t); return;
-    case 1: add_byte(t, 0x40); return;
-    case 2: add_byte(t, 0x54); add_byte(t, below(256)); return;
-    case 3: add_byte(t, 0x70); add_u32(t, below(16)); return;
+    case 1: add_byte(t, AMQP_NULL); return;
+    case 2: add_byte(t, AMQP_SMALLINT); add_byte(t, below(256)); return;
+    case 3: add_byte(t, AMQP_UINT); add_u32(t, below(16)); return;
     default: add_some_string(t);
     }
 }
@@ -78,13 +90,15 @@ static void add_section(text *t, enum content_annotations form)
 {
     text fields = { .size = 0 };
     uint32_t more = below(3);
-    if (form == ANNOTATIONS_SECTION && below(2)) { add_byte(t, 0x00); add_string(t, 0xa3, "skupper:router-annotations", 26); }
-    else add(t, form == ANNOTATIONS_SECTION ? scan_section_ours : scan_section_skupper, SCAN_ROUTERS_DESCRIPTOR);
-    if (form == ANNOTATIONS_SECTION) add_byte(&fields, 0x50);
-    else add_byte(&fields, 0x52);
+    if (form == ANNOTATIONS_SECTION && below(2)) {
+        add_byte(t, AMQP_DESCRIBED);
+        add_string(t, AMQP_SYMBOL8, "skupper:router-annotations", 26);
+    } else add(t, form == ANNOTATIONS_SECTION ? scan_section_ours : scan_section_skupper, SCAN_ROUTERS_DESCRIPTOR);
+    if (form == ANNOTATIONS_SECTION) add_byte(&fields, AMQP_UBYTE);
+    else add_byte(&fields, AMQP_SMALLUINT);
     add_byte(&fields, below(256));
-    if (below(2)) add_some_string(&fields); else add_byte(&fields, 0x40);
-    if (below(2)) add_string(&fields, 0xa1, "0/first", 7); else add_byte(&fields, 0x40);
+    if (below(2)) add_some_string(&fields); else add_byte(&fields, AMQP_NULL);
+    if (below(2)) add_string(&fields, AMQP_STRING8, "0/first", 7); else add_byte(&fields, AMQP_NULL);
     add_trace(&fields);
     for (uint32_t i = 0; i < more; i++) add_value(&fields);
     add_compound(t, false, &fields, 4 + more);
@@ -104,28 +118,32 @@ static void add_map(text *t)
         } else {
             snprintf(name, sizeof name, "user-%u", i);
         }
-        add_string(&items, 0xa3, name, (uint32_t) strlen(name));
+        add_string(&items, AMQP_SYMBOL8, name, (uint32_t) strlen(name));
         if (k == 4 && below(4)) add_trace(&items);
-        else if (k < 7 && below(4)) add_string(&items, 0xa1, "0/somebody", below(11));
+        else if (k < 7 && below(4)) add_string(&items, AMQP_STRING8, "0/somebody", below(11));
         else add_value(&items);
         if (items.size > 2000) { pairs = i + 1; break; }
     }
-    if (below(3)) add(t, "\x00\x53\x72", 3);
-    else { add_byte(t, 0x00); add_string(t, 0xa3, "amqp:message-annotations:map", 28); }
+    if (below(3)) add_descriptor(t, SECTION_MESSAGE_ANNOTATIONS);
+    else { add_byte(t, AMQP_DESCRIBED); add_string(t, AMQP_SYMBOL8, "amqp:message-annotations:map", 28); }
     add_compound(t, true, &items, 2 * pairs);
 }
 
 static text some_message(void)
 {
+    static const uint8_t header[] = { AMQP_LIST8, 4, 2, AMQP_TRUE, AMQP_UBYTE, 7 }, none[] = { AMQP_MAP8, 1, 0 };
+    static const uint8_t properties[] = { AMQP_LIST8, 7, 3, AMQP_NULL, AMQP_NULL, AMQP_STRING8, 2, 't', 'o' };
+    static const uint8_t body[] = { AMQP_STRING8, 4, 'b', 'o', 'd', 'y' };
     text t = { .size = 0 };
     uint32_t front = below(3);
     if (front) add_section(&t, front == 1 ? ANNOTATIONS_SECTION : ANNOTATIONS_SKUPPER);
-    if (below(2)) add(&t, "\x00\x53\x70\xc0\x04\x02\x41\x50\x07", 9);
-    if (below(4) == 0) add(&t, "\x00\x53\x71\xc1\x01\x00", 6);
+    if (below(2)) { add_descriptor(&t, SECTION_HEADER); add(&t, header, sizeof header); }
+    if (below(4) == 0) { add_descriptor(&t, SECTION_DELIVERY_ANNOTATIONS); add(&t, none, sizeof none); }
     if (below(2)) add_map(&t);
     if (t.size && !below(8)) return t;                     /* annotations, and nothing that they are about */
-    if (below(2)) add(&t, "\x00\x53\x73\xc0\x07\x03\x40\x40\xa1\x02to", 12);
-    add(&t, "\x00\x53\x77\xa1\x04" "body", 9);
+    if (below(2)) { add_descriptor(&t, SECTION_PROPERTIES); add(&t, properties, sizeof properties); }
+    add_descriptor(&t, SECTION_VALUE);
+    add(&t, body, sizeof body);
     return t;
 }
 

@@ -22,9 +22,12 @@ static void put(text *t, uint8_t byte)
     t->byte[t->size++] = byte;
 }
 
+static void put_all(text *t, const uint8_t *bytes, size_t size) { while (size--) put(t, *bytes++); }
+
 static void put_u32(text *t, uint32_t value)
 {
-    for (int shift = 24; shift >= 0; shift -= 8) put(t, (uint8_t) (value >> shift));
+    uint8_t bytes[4];
+    put_all(t, bytes, (size_t) (be32_put(bytes, value) - bytes));
 }
 
 static void put_text(text *t, uint8_t code, const char *prefix, const char *name)
@@ -37,9 +40,9 @@ static void put_text(text *t, uint8_t code, const char *prefix, const char *name
 
 static void put_number(text *t, int32_t value)
 {
-    if (value >= -128 && value < 128 && below(2)) { put(t, 0x54); put(t, (uint8_t) value); return; }
-    if (below(2)) { put(t, 0x71); put_u32(t, (uint32_t) value); return; }
-    put(t, 0x81);
+    if (value >= -128 && value < 128 && below(2)) { put(t, AMQP_SMALLINT); put(t, (uint8_t) value); return; }
+    if (below(2)) { put(t, AMQP_INT); put_u32(t, (uint32_t) value); return; }
+    put(t, AMQP_LONG);
     put_u32(t, value < 0 ? UINT32_MAX : 0);
     put_u32(t, (uint32_t) value);
 }
@@ -47,14 +50,15 @@ static void put_number(text *t, int32_t value)
 /* A section with some of the keys, which go into `key` as the scan must find them. */
 static void put_section(text *t, uint8_t code, const char *prefix, rmr_key *key)
 {
-    uint8_t name = below(2) ? 0xa1 : 0xa3, count = 0;
-    put(t, 0x00);
-    if (below(2)) { put(t, 0x53); put(t, code); }
-    else put_text(t, 0xa3, "", code == SECTION_APPLICATION_PROPERTIES ? "amqp:application-properties:map" : "amqp:message-annotations:map");
-    put(t, 0xd1);
+    uint8_t name = below(2) ? AMQP_STRING8 : AMQP_SYMBOL8, count = 0;
+    put(t, AMQP_DESCRIBED);
+    if (below(2)) { put(t, AMQP_SMALLULONG); put(t, code); }
+    else if (code == SECTION_APPLICATION_PROPERTIES) put_text(t, AMQP_SYMBOL8, "", "amqp:application-properties:map");
+    else put_text(t, AMQP_SYMBOL8, "", "amqp:message-annotations:map");
+    put(t, AMQP_MAP32);
     size_t at = t->size;
     put_u32(t, 0); put_u32(t, 0);
-    if (below(2)) { put_text(t, name, "", "other"); put(t, 0x41); count += 2; }
+    if (below(2)) { put_text(t, name, "", "other"); put(t, AMQP_TRUE); count += 2; }
     if (below(4)) {
         key->mt = below(2) ? 100 + (int32_t) below(200) : -1 - (int32_t) below(300);
         key->found |= RMR_KEY_MT;
@@ -64,33 +68,33 @@ static void put_section(text *t, uint8_t code, const char *prefix, rmr_key *key)
     if (below(2)) {
         put_text(t, name, prefix, "rmr.meid");
         key->meid = (uint32_t) t->size + 2; key->meid_length = 5; key->found |= RMR_KEY_MEID;
-        put_text(t, 0xa1, "", "ran-1"); count += 2;
+        put_text(t, AMQP_STRING8, "", "ran-1"); count += 2;
     }
     if (below(2)) {
         put_text(t, name, prefix, "rmr.source");
         key->source = (uint32_t) t->size + 2; key->source_length = 8; key->found |= RMR_KEY_SOURCE;
-        put_text(t, 0xa1, "", "app:4560"); count += 2;
+        put_text(t, AMQP_STRING8, "", "app:4560"); count += 2;
     }
-    uint32_t size = (uint32_t) (t->size - at - 4);
-    t->byte[at + 2] = (uint8_t) (size >> 8); t->byte[at + 3] = (uint8_t) size;
-    t->byte[at + 7] = count;
+    amqp_put_items_head(t->byte + at - 1, AMQP_MAP32, (uint32_t) (t->size - at - 8), count);
 }
 
 static void compose(text *t, rmr_key *key)
 {
+    static const uint8_t empty[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_PROPERTIES, AMQP_LIST0 };
+    static const uint8_t data[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_DATA, AMQP_BINARY8, 2, 1, 2 };
     rmr_key application;
     t->size = 0;
     rmr_key_none(key);
     rmr_key_none(&application);
     if (below(2)) put_section(t, SECTION_MESSAGE_ANNOTATIONS, rmr_key_prefix, key);
-    if (below(2)) { put(t, 0x00); put(t, 0x53); put(t, SECTION_PROPERTIES); put(t, 0x45); }
+    if (below(2)) put_all(t, empty, sizeof empty);
     if (below(4)) put_section(t, SECTION_APPLICATION_PROPERTIES, "", &application);
     if (application.found & ~key->found & RMR_KEY_MT) key->mt = application.mt;
     if (application.found & ~key->found & RMR_KEY_SID) key->sid = application.sid;
     if (application.found & ~key->found & RMR_KEY_MEID) { key->meid = application.meid; key->meid_length = application.meid_length; }
     if (application.found & ~key->found & RMR_KEY_SOURCE) { key->source = application.source; key->source_length = application.source_length; }
     key->found |= application.found;
-    put(t, 0x00); put(t, 0x53); put(t, SECTION_DATA); put(t, 0xa0); put(t, 2); put(t, 1); put(t, 2);
+    put_all(t, data, sizeof data);
 }
 
 static enum scan_result look(const text *t, size_t size, rmr_key *key)

@@ -28,14 +28,16 @@ static void put(text *t, uint8_t byte)
 
 static void put_u32(text *t, uint32_t value)
 {
-    for (int shift = 24; shift >= 0; shift -= 8) put(t, (uint8_t) (value >> shift));
+    uint8_t bytes[4];
+    be32_put(bytes, value);
+    for (int i = 0; i < 4; i++) put(t, bytes[i]);
 }
 
 /* A binary, string or symbol, in its short or long form. */
 static void put_bytes(text *t, uint8_t code, uint32_t size)
 {
     bool wide = below(2);
-    put(t, (uint8_t) (wide ? code | 0x10 : code));
+    put(t, (uint8_t) (wide ? code | AMQP_WIDE : code));
     if (wide) put_u32(t, size);
     else put(t, (uint8_t) size);
     while (size--) put(t, (uint8_t) ('a' + below(26)));
@@ -45,16 +47,16 @@ static void put_scalar(text *t)
 {
     static const uint8_t sizes[] = {0, 1, 2, 4, 8, 16};
     uint32_t width = below(6);
-    put(t, (uint8_t) (0x40 + 16 * width));
+    put(t, (uint8_t) (AMQP_NULL + 16 * width));
     for (uint32_t i = 0; i < sizes[width]; i++) put(t, (uint8_t) below(256));
 }
 
 static void put_value(text *t)
 {
     switch (below(5)) {
-    case 0: put_bytes(t, 0xa1, below(20)); return;
-    case 1: put(t, 0x00); put_bytes(t, 0xa3, below(9)); put_scalar(t); return;
-    case 2: put_bytes(t, 0xc0, below(9)); return;       /* a list; nobody looks inside */
+    case 0: put_bytes(t, AMQP_STRING8, below(20)); return;
+    case 1: put(t, AMQP_DESCRIBED); put_bytes(t, AMQP_SYMBOL8, below(9)); put_scalar(t); return;
+    case 2: put_bytes(t, AMQP_LIST8, below(9)); return;       /* a list; nobody looks inside */
     default: put_scalar(t);
     }
 }
@@ -63,18 +65,18 @@ static void put_descriptor(text *t, uint8_t section)
 {
     static const char *names[] = { "amqp:header:list", "amqp:delivery-annotations:map", "amqp:message-annotations:map", "amqp:properties:list",
                                    "amqp:application-properties:map", "amqp:data:binary", "amqp:amqp-sequence:list", "amqp:amqp-value:*", "amqp:footer:map" };
-    put(t, 0x00);
-    if (below(2)) { put(t, 0x53); put(t, section); return; }
+    put(t, AMQP_DESCRIBED);
+    if (below(2)) { put(t, AMQP_SMALLULONG); put(t, section); return; }
     if (below(2)) {
         const char *name = names[section - SECTION_HEADER];
         bool wide = below(2);
-        put(t, wide ? 0xb3 : 0xa3);
+        put(t, wide ? AMQP_SYMBOL32 : AMQP_SYMBOL8);
         if (wide) put_u32(t, (uint32_t) strlen(name));
         else put(t, (uint8_t) strlen(name));
         while (*name) put(t, (uint8_t) *name++);
         return;
     }
-    put(t, 0x80);
+    put(t, AMQP_ULONG);
     put_u32(t, 0);
     put_u32(t, section);
 }
@@ -82,9 +84,9 @@ static void put_descriptor(text *t, uint8_t section)
 /* A list or map around encoded fields. */
 static void put_compound(text *t, bool map, const text *fields, uint32_t count)
 {
-    if (!count && !map && below(2)) { put(t, 0x45); return; }
+    if (!count && !map && below(2)) { put(t, AMQP_LIST0); return; }
     bool wide = fields->size > 250 || below(2);
-    put(t, (uint8_t) ((wide ? 0xd0 : 0xc0) | map));
+    put(t, (uint8_t) ((wide ? AMQP_LIST32 : AMQP_LIST8) | map));
     if (wide) { put_u32(t, (uint32_t) fields->size + 4); put_u32(t, count); }
     else { put(t, (uint8_t) (fields->size + 1)); put(t, (uint8_t) count); }
     for (size_t i = 0; i < fields->size; i++) put(t, fields->byte[i]);
@@ -94,7 +96,7 @@ static void put_map(text *t, uint8_t section)
 {
     text fields = { .size = 0 };
     uint32_t pairs = below(4);
-    for (uint32_t i = 0; i < pairs; i++) { put_bytes(&fields, 0xa3, below(12)); put_value(&fields); }
+    for (uint32_t i = 0; i < pairs; i++) { put_bytes(&fields, AMQP_SYMBOL8, below(12)); put_value(&fields); }
     put_descriptor(t, section);
     put_compound(t, true, &fields, 2 * pairs);
 }
@@ -103,8 +105,9 @@ static void put_header(text *t)
 {
     text fields = { .size = 0 };
     uint32_t count = below(6);
-    if (count > 0) put(&fields, below(2) ? 0x41 : 0x40);
-    if (count > 1) { if (below(2)) put(&fields, 0x40); else { put(&fields, 0x50); put(&fields, (uint8_t) below(256)); } }
+    if (count > 0) put(&fields, below(2) ? AMQP_TRUE : AMQP_NULL);
+    if (count > 1 && below(2)) put(&fields, AMQP_NULL);
+    else if (count > 1) { put(&fields, AMQP_UBYTE); put(&fields, (uint8_t) below(256)); }
     for (uint32_t i = 2; i < count; i++) put_scalar(&fields);
     put_descriptor(t, SECTION_HEADER);
     put_compound(t, false, &fields, count);
@@ -116,7 +119,7 @@ static void put_properties(text *t)
     uint32_t count = below(8);
     if (count > 0) put_value(&fields);
     if (count > 1) put_value(&fields);
-    if (count > 2) { if (below(4)) put_bytes(&fields, 0xa1, below(60)); else put(&fields, 0x40); }
+    if (count > 2) { if (below(4)) put_bytes(&fields, AMQP_STRING8, below(60)); else put(&fields, AMQP_NULL); }
     for (uint32_t i = 3; i < count; i++) put_value(&fields);
     put_descriptor(t, SECTION_PROPERTIES);
     put_compound(t, false, &fields, count);
@@ -131,13 +134,15 @@ static text some_message(void)
     if (below(3)) put_properties(&t);
     if (below(3) == 0) put_map(&t, SECTION_APPLICATION_PROPERTIES);
     put_descriptor(&t, SECTION_VALUE);
-    put_bytes(&t, 0xa1, below(40));
+    put_bytes(&t, AMQP_STRING8, below(40));
     return t;
 }
 
 static text noise(void)
 {
-    static const uint8_t likely[] = {0x00, 0x53, 0x80, 0xa3, 0xb3, 0x70, 0x71, 0x72, 0x73, 0x77, 0xc0, 0xd0, 0xc1, 0xd1, 0xa1, 0xb1, 0x40, 0xff};
+    static const uint8_t likely[] = {AMQP_DESCRIBED, AMQP_SMALLULONG, AMQP_ULONG, AMQP_SYMBOL8, AMQP_SYMBOL32, SECTION_HEADER,
+        SECTION_DELIVERY_ANNOTATIONS, SECTION_MESSAGE_ANNOTATIONS, SECTION_PROPERTIES, SECTION_VALUE, AMQP_LIST8, AMQP_LIST32,
+        AMQP_MAP8, AMQP_MAP32, AMQP_STRING8, AMQP_STRING32, AMQP_NULL, 0xff};
     text t = { .size = below(60) };
     for (size_t i = 0; i < t.size; i++) t.byte[i] = below(4) ? likely[below(sizeof likely)] : (uint8_t) below(256);
     return t;

@@ -18,7 +18,10 @@ enum cbor_major { CBOR_UINT = 0, CBOR_BYTES = 2, CBOR_TEXT = 3, CBOR_ARRAY = 4 }
 
 static inline uint32_t ockam_width(uint8_t framing) { return framing == OCKAM_CBOR ? 4 : 2; }
 
-static inline uint32_t ockam_length(uint8_t framing, const uint8_t *p) { return framing == OCKAM_CBOR ? be32(p) : be16(p); }
+static inline uint32_t ockam_length(uint8_t framing, const uint8_t *p)
+{
+    return (uint32_t) be_of(p, ockam_width(framing));
+}
 
 /* ---- in ---- */
 
@@ -33,7 +36,7 @@ static inline uint64_t cbor_head(route_bare *b, uint8_t major)
     if (low > 27) { b->why = "a value has no definite length"; return 0; }
     uint32_t octets = 1u << (low - 24);
     if (b->end - b->at < (ptrdiff_t) octets) { b->why = "it is cut short"; return 0; }
-    n = octets == 1 ? *b->at : octets == 2 ? be16(b->at) : octets == 4 ? be32(b->at) : be64(b->at);
+    n = be_of(b->at, octets);
     b->at += octets;
     if (n < (octets == 1 ? 24 : 1ull << 4 * octets)) b->why = "a number is not written in as few octets as it needs (non-minimal)";
     return n;
@@ -126,10 +129,7 @@ static inline void cbor_put(ockam_out *o, uint8_t major, uint64_t n)
     uint8_t bytes[9];
     uint32_t width = n < 24 ? 0 : n < 1u << 8 ? 1 : n < 1u << 16 ? 2 : n < 1ull << 32 ? 4 : 8;
     bytes[0] = (uint8_t) (major << 5 | (width == 0 ? n : width == 1 ? 24 : width == 2 ? 25 : width == 4 ? 26 : 27));
-    if (width == 1) bytes[1] = (uint8_t) n;
-    else if (width == 2) be16_put(bytes + 1, (uint16_t) n);
-    else if (width == 4) be32_put(bytes + 1, (uint32_t) n);
-    else if (width == 8) be64_put(bytes + 1, n);
+    be_put(bytes + 1, n, width);
     ockam_put(o, bytes, 1 + width);
 }
 
@@ -165,7 +165,7 @@ static inline uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_
     else ockam_put_uint(&o, payload);
     if (o.full) return 0;
     uint32_t head = (uint32_t) (o.at - to), length = head - width + payload + tail;
-    for (uint32_t i = 0; i < width; i++) to[i] = (uint8_t) (length >> 8 * (width - 1 - i));
+    be_put(to, length, width);
     return head;
 }
 

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "shm/amqp.h"
 #include "workers/state/pump.h"
 
 #define WEBSOCKET_READ 16384u
@@ -53,7 +54,8 @@ static inline void websocket_answer(websocket *s, uint8_t opcode, const uint8_t 
 
 static inline void websocket_end(websocket *s, uint32_t status)
 {
-    const uint8_t payload[2] = { (uint8_t) (status >> 8), (uint8_t) status };
+    uint8_t payload[2];
+    be16_put(payload, (uint16_t) status);
     s->over = true;
     websocket_answer(s, WEBSOCKET_CLOSE, payload, 2);
 }
@@ -76,8 +78,7 @@ static inline uint32_t websocket_header(websocket *s)
     if (control && (length > WEBSOCKET_CONTROL || !(s->header[0] & 0x80))) return WEBSOCKET_WRONG;
     s->left = length;
     uint32_t more = length == 126 ? 2 : length == 127 ? 8 : 0;
-    if (more) s->left = 0;
-    for (uint32_t i = 0; i < more; i++) s->left = s->left << 8 | s->header[2 + i];
+    if (more) s->left = be_of(s->header + 2, more);
     if (s->left >> 63) return WEBSOCKET_WRONG;
     s->inside = true;
     s->masked = s->control_size = 0;
@@ -162,7 +163,7 @@ static inline void websocket_begin_frame(websocket *s, uint64_t size)
     }
     uint32_t more = size < 65536 ? 2 : 8;
     s->begin[1] = more == 2 ? 126 : 127;
-    for (uint32_t i = 0; i < more; i++) s->begin[2 + i] = (uint8_t) (size >> 8 * (more - 1 - i));
+    be_put(s->begin + 2, size, more);
     s->begin_size = 2 + more;
 }
 

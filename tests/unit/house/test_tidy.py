@@ -173,6 +173,27 @@ def test_no_file_is_longer_than_a_reader_holds_in_mind() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# Constructors of AMQP values as bare numbers, and numbers put together by hand, highest octet first.
+AMQP_BY_HAND = re.compile(
+    r"\b0x(?:53|4[1235]|5[0-6]|[abcd][01]|[ab]3|[ef]0)u?\b|\\x(?:53|[abcd][01]|[ab]3)"
+    r"|<< *24 *\|.*<< *16|>> *24\).*>> *16\)|\b(\S+) = \1 << 8 \||>> 8 \* \(|= 24; \w+ >= 0"
+    r"|\] << 8 \| [\w>.-]+\[[^\]]+\](?! *<<)|>> 8\)[,;] .*\(uint8_t\) \w+(?: \}|;)"
+)
+AMQP_ELSEWHERE = {"shm/amqp.h": "the codec", "shm/utf8.h": "first octets of characters"}
+
+
+def test_amqp_is_spelled_in_one_place() -> None:
+    """C names constructors and reads numbers by shm/amqp.h: each other decoder is one more to get wrong."""
+    wrong = [
+        f"{place(file, number)}: {line.strip()[:80]} (name it, or use the codec: shm/amqp.h)"
+        for file in sources(".h", ".c", ".pyx", ".pxi")
+        if str(file.relative_to(ROOT)) not in AMQP_ELSEWHERE
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if AMQP_BY_HAND.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("pattern", BANNED)
 def test_nothing_is_left_for_later_or_silenced_without_a_reason(pattern: str) -> None:
     """Each banned word with what to do instead."""
