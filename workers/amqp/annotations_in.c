@@ -17,7 +17,7 @@
 static const char annotations_invalid[] = "amqp:invalid-field", annotations_refused[] = "amqp:not-allowed";
 
 /* A string: the place of its text, or `at` NULL when it is none.  What is no UTF-8 is none: we write it again as a string. */
-static inline amqp_octets annotations_text(amqp_value v)
+__attribute__((always_inline)) static inline amqp_octets annotations_text(amqp_value v)
 {
     amqp_octets text = amqp_string(v);
     return text.at && utf8_valid(text.at, text.size) ? text : (amqp_octets) { NULL, 0 };
