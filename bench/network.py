@@ -52,10 +52,10 @@ def wrong(world: World) -> list[str]:
     """What is wrong in the tables."""
     graph = paths.Graph(world.states())
 
-    def ways(me: str) -> dict[str, tuple[str, int]]:
-        return {name: (way.next_hop, way.cost) for name, way in paths.routes(graph, me).ways.items()}
+    def next_hops(me: str) -> dict[str, tuple[str, int]]:
+        return {name: (way.next_hop, way.cost) for name, way in paths.routes(graph, me).paths.items()}
 
-    return world.wrong(ways)
+    return world.wrong(next_hops)
 
 
 def loops(world: World) -> list[str]:

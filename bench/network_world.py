@@ -314,27 +314,27 @@ class World:
                 states[one][other] = states[other][one] = cost
         return states
 
-    def wrong(self, ways: Callable[[str], dict[str, tuple[str, int]]]) -> list[str]:
-        """What the tables of all routers say that is not so; ``ways``: next hop and cost from a router."""
+    def wrong(self, paths: Callable[[str], dict[str, tuple[str, int]]]) -> list[str]:
+        """What the tables of all routers say that is not so; ``paths``: next hop and cost from a router."""
         return [
             f"{router.name}: {what}"
             for router in self.routers.values()
-            for what in _wrong(router, ways(router.name))
+            for what in _wrong(router, paths(router.name))
         ]
 
 
-def _wrong(router: Router, ways: dict[str, tuple[str, int]]) -> Iterable[str]:
+def _wrong(router: Router, paths: dict[str, tuple[str, int]]) -> Iterable[str]:
     table = router.table
     found = {
         table.names[bit]: (table.names[next_hop], cost)
         for bit, (next_hop, cost, _) in table.paths.items()
         if next_hop != -1
     }
-    if found != ways:
-        yield f"ways {sorted(found.items() ^ ways.items())[:6]}"
+    if found != paths:
+        yield f"ways {sorted(found.items() ^ paths.items())[:6]}"
     expected = {
         (key, name, treatment)
-        for name in ways
+        for name in paths
         for key, treatment in router.world.routers[name].addresses.items()
     }
     mapped = {

@@ -10,13 +10,12 @@ from typing import Final, Protocol
 import msgspec
 
 from core.addresses.addresses import Identity
-from core.interior.network_adapter import Fabric, Network
+from core.interior.network_adapter import Network, NetworkAdapter
 from core.management.service import Service
 from core.process.display import Display
 from core.process.router import Core
 from core.process.stall import Stalls
-from shm import segment
-from shm import snapshot_store as shelf
+from shm import segment, snapshot_store
 from shm.contract.control import (
     ChangeManagement,
     ChangeReply,
@@ -47,7 +46,7 @@ def run(setup: Setup, channel: Channel) -> None:
     """Serve until told to exit. The mappings end with the process: an error on its way out refers to them."""
     segments = segment.attach(setup.segments)
     seed, names, wake = secrets.token_bytes(32), segments.names, segments.semaphore.release
-    core = Core(setup, segments, seed, names.semaphore, wake, _shelf(setup.segments))
+    core = Core(setup, segments, seed, names.semaphore, wake, _snapshot_store(setup.segments))
     display = Display(core.forwarder, core.addresses, core.connections, segments.board(), core.planes)
     segments.core_stats().own(os.getpid(), setup.generation)
     failures.count_in(segments.core_stats())
@@ -55,27 +54,25 @@ def run(setup: Setup, channel: Channel) -> None:
     service = None if setup.management is None else Service(core, setup, segments, channel.send)
     if service is not None:
         core.errands.append(service.step)
-    if (fabric := core.find(Fabric)) is not None:
-        fabric.start(lambda outlet: _network(setup, outlet))
+    if (network_adapter := core.find(NetworkAdapter)) is not None:
+        network_adapter.start(lambda port: _network(setup, port))
     channel.send(Ready(os.getpid()))
     serve(core, display, channel, time.monotonic_ns, setup.busy_poll_us * 1000, service)
     core.close()
     LOGGER.info("Router %s core stopped", setup.router_id)
 
 
-def _shelf(segments: str) -> Callable[[str], str]:
+def _snapshot_store(segments: str) -> Callable[[str], str]:
     """Where route tables are kept for the next core, as long as this router lives."""
-    return lambda name: str(shelf.place(segments, name))
+    return lambda name: str(snapshot_store.place(segments, name))
 
 
-def _network(setup: Setup, fabric: Fabric) -> Network:
+def _network(setup: Setup, network_adapter: NetworkAdapter) -> Network:
     """The router protocol, with the instance of this life of the router."""
-    from core.interior import duplicate_id as twins  # noqa: PLC0415  a router that stands alone does without
-    from core.interior import network  # noqa: PLC0415  a router that stands alone does without
-    from core.interior import port as outlet  # noqa: PLC0415  a router that stands alone does without
+    from core.interior import duplicate_id, network, port  # noqa: PLC0415  a router that stands alone does without
 
     timers = setup.network
-    settings = outlet.NetworkSettings(
+    settings = port.NetworkSettings(
         timers.hello_interval_seconds,
         timers.hello_max_age_seconds,
         timers.ra_interval_seconds,
@@ -83,8 +80,8 @@ def _network(setup: Setup, fabric: Fabric) -> Network:
         timers.remote_ls_max_age_seconds,
         timers.unreachable_holdoff_seconds,
     )
-    instance = twins.instance(time.time(), setup.generation, secrets.randbits)
-    return network.Network(Identity(setup.router_id, setup.area), instance, settings, fabric)
+    instance = duplicate_id.instance(time.time(), setup.generation, secrets.randbits)
+    return network.Network(Identity(setup.router_id, setup.area), instance, settings, network_adapter)
 
 
 def serve(

@@ -41,7 +41,7 @@ class Histogram(NamedTuple):
     counts: list[int]
 
 
-class Onlooker:
+class SharedView:
     """A reader of one router's statistics; ``prefix`` as in shm.segment. Raises ``SegmentError``."""
 
     def __init__(self, prefix: str) -> None:

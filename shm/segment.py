@@ -22,8 +22,7 @@ from typing import Final, Self
 
 import posix_ipc  # type: ignore[import-not-found]  # an extension without type information
 
-from shm import native
-from shm import snapshot_store as shelf
+from shm import native, snapshot_store
 from shm.space import DIRECTORY, MIB, SegmentError, check_space
 
 __all__ = [
@@ -202,7 +201,7 @@ class Segments:
             _remove(self.names.arena(i))
         _remove(self.names.rings)
         _remove(self.names.flow)
-        shelf.clear(self.names.prefix)
+        snapshot_store.clear(self.names.prefix)
         with contextlib.suppress(posix_ipc.ExistentialError):
             posix_ipc.unlink_semaphore(self.names.semaphore)
         _remove(self.names.control)

@@ -34,7 +34,7 @@ from shm.contract.payloads import C_PRESENTED, Presented
 from workers.control.connectors import Connectors
 from workers.control.guard import Guard
 from workers.control.handler import Handler
-from workers.control.link_requests import Couplings
+from workers.control.link_requests import LinkRequests
 from workers.control.listeners import Listeners
 from workers.control.logins import Logins
 from workers.control.message_log import MessageLog
@@ -107,7 +107,9 @@ class Worker:
         self._tracing.follow_log()
         configure_sasl(setup)
         dialler = Dialler(self._pump)
-        handler.couplings = self._couplings = Couplings(dialler, Coupler(self._pump), handler.link_refused)
+        handler.link_requests = self._link_requests = LinkRequests(
+            dialler, Coupler(self._pump), handler.link_refused
+        )
         handler.connectors = self._connectors = Connectors(dialler, handler, self._guard)
         identity = (setup.router_id, setup.version)
         self._relays = Relays(dialler, self._guard, identity, handler.numbers)
@@ -140,10 +142,10 @@ class Worker:
             self._rmr.endpoints.step()
             self._relays.step()
             self._logins.step()
-            self._couplings.step()
+            self._link_requests.step()
             wait = self._connectors.wait(WAITING_ROUND_SECONDS if waiting else ROUND_SECONDS)
             wait = self._logins.wait(self._relays.wait(self._rmr.endpoints.wait(wait)))
-            self._pump.run(self._couplings.wait(wait))
+            self._pump.run(self._link_requests.wait(wait))
             while (message := self._channel.receive()) is not None:
                 self._obey(message)
             self._tracing.follow_log()
@@ -164,7 +166,7 @@ class Worker:
                 self._closing = True
             case CoreGone(generation):
                 self._rmr.endpoints.forget()
-                self._couplings.forget()
+                self._link_requests.forget()
                 self._pump.leave()
                 self._telling = False
                 self._channel.send(Quiesced(generation))

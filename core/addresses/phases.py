@@ -15,18 +15,18 @@ FALLBACK: Final = "qd.fallback"
 _NUMBERED: Final = {WAYPOINT: 1} | {f"{WAYPOINT}.{number}": number for number in range(1, 10)}
 
 
-class Wish(msgspec.Struct, frozen=True):
+class RequestedPhase(msgspec.Struct, frozen=True):
     """``phase`` None: as the address is configured. ``fallback``: it is a fallback destination's."""
 
     phase: str | None = None
     fallback: bool = False
 
 
-def wish(capabilities: Iterable[str], *, outgoing: bool, edge: bool = False) -> Wish:
+def requested_phase(capabilities: Iterable[str], *, outgoing: bool, edge: bool = False) -> RequestedPhase:
     """What the capabilities of a terminus ask for; a fallback destination is no waypoint. ``edge``: an edge
     router sends to the fallback destination what found nobody there."""
     named = list(capabilities)
     if FALLBACK in named:
-        return Wish(FALLBACK_PHASE if outgoing or edge else None, fallback=True)
+        return RequestedPhase(FALLBACK_PHASE if outgoing or edge else None, fallback=True)
     numbers = [_NUMBERED[one] for one in named if one in _NUMBERED]
-    return Wish(str(numbers[0] - outgoing)) if numbers else Wish()
+    return RequestedPhase(str(numbers[0] - outgoing)) if numbers else RequestedPhase()

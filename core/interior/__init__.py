@@ -2,5 +2,5 @@
 addresses.
 
 Imported in interior mode only. No sockets and no clock: messages come in as bytes, time as an argument, and
-what follows goes out through an `Outlet`.
+what follows goes out through an `Port`.
 """

@@ -19,7 +19,7 @@ LS_LOG = logging.getLogger("ROUTER_LS")
 
 # How long messages of an earlier life may still arrive.
 STALE: Final = 3.0
-TWINS: Final = "is the name of two routers: give one of them another id"
+DUPLICATE_IDS: Final = "is the name of two routers: give one of them another id"
 # Bits of an instance that are drawn: two routers that start in the same second differ in them.
 DRAWN: Final = 20
 
@@ -34,7 +34,7 @@ def instance(now: float, generation: int, draw: Callable[[int], int]) -> int:
     return (int(now) + generation << DRAWN) | draw(DRAWN)
 
 
-class Twins:
+class DuplicateIds:
     """Whom to believe."""
 
     def __init__(self, me: str, instance: int, complaints: Complaints) -> None:
@@ -73,4 +73,4 @@ class Twins:
         return direct
 
     def _tell(self, now: float, log: logging.Logger, router: str, where: str = "") -> None:
-        self._complaints.tell(now, log, logging.CRITICAL, f"%s {TWINS}%s", router, where, key=router)
+        self._complaints.tell(now, log, logging.CRITICAL, f"%s {DUPLICATE_IDS}%s", router, where, key=router)

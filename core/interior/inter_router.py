@@ -68,7 +68,7 @@ class Listener(Protocol):
     def neighbour_lost(self, neighbour: int) -> None: ...
 
 
-class Trunk(msgspec.Struct):
+class InterRouter(msgspec.Struct):
     """A connection to a router. ``number`` is never used again, ``place`` is the forwarder's."""
 
     number: int
@@ -112,7 +112,7 @@ def kind_of(attach: Attach) -> int | None:
     return next((KINDS[one] for one in attach.capabilities if one in KINDS), None)
 
 
-class Trunks:
+class InterRouters:
     """All trunks of this router."""
 
     def __init__(
@@ -123,29 +123,29 @@ class Trunks:
         self._names = names
         self._streams = streams
         self._listener = listener
-        self._trunks: dict[Key, Trunk] = {}
-        self._by_place: dict[int, Trunk] = {}
-        self._by_request: dict[int, tuple[Trunk, int]] = {}  # with the kind of link
+        self._inter_routers: dict[Key, InterRouter] = {}
+        self._by_place: dict[int, InterRouter] = {}
+        self._by_request: dict[int, tuple[InterRouter, int]] = {}  # with the kind of link
         self._encode = msgspec.msgpack.Encoder().encode
         self._complaints = Complaints()
         self._number = 0
 
     def greeted(self, worker: int, opened: ConnectionOpened) -> bool:
         """Whether a connection has a control link by now."""
-        trunk = self.find(worker, opened.connection)
-        return trunk is not None and bool(trunk.control)
+        inter_router = self.find(worker, opened.connection)
+        return inter_router is not None and bool(inter_router.control)
 
-    def find(self, worker: int, connection: int) -> Trunk | None:
+    def find(self, worker: int, connection: int) -> InterRouter | None:
         """The trunk that a connection is."""
-        return self._trunks.get((worker, connection))
+        return self._inter_routers.get((worker, connection))
 
-    def at(self, place: int) -> Trunk | None:
+    def at(self, place: int) -> InterRouter | None:
         """The trunk in a place of the forwarder's."""
         return self._by_place.get(place)
 
-    def numbered(self, number: int) -> Trunk | None:
+    def numbered(self, number: int) -> InterRouter | None:
         """The trunk that the router protocol calls so."""
-        return next((one for one in self._trunks.values() if one.number == number), None)
+        return next((one for one in self._inter_routers.values() if one.number == number), None)
 
     # ---- connections ----
 
@@ -155,58 +155,60 @@ class Trunks:
             return
         self.closed(worker, opened.connection)
         key = worker, opened.connection
-        streams = self._streams.begin(worker, opened, [DATA], lambda: self._trunks[key].whole)
+        streams = self._streams.begin(worker, opened, [DATA], lambda: self._inter_routers[key].whole)
         place = self._nodes.take_neighbour(streams, dialect(opened) == "skupper")
         if place < 0:
             self._streams.end(streams)
             self._close(worker, opened, TOO_MANY)
             return
         self._number += 1
-        trunk = Trunk(
+        inter_router = InterRouter(
             self._number, place, worker, opened, self._forwarder.now, opened.connector != "", streams
         )
-        self._trunks[key] = self._by_place[place] = trunk
-        if trunk.dials and not opened.restored:
-            self._open(trunk, CONTROL, 0, CONTROL_PRIORITY)
+        self._inter_routers[key] = self._by_place[place] = inter_router
+        if inter_router.dials and not opened.restored:
+            self._open(inter_router, CONTROL, 0, CONTROL_PRIORITY)
             for priority in range(PRIORITIES):
-                self._open(trunk, DATA, 1 + priority, priority)
+                self._open(inter_router, DATA, 1 + priority, priority)
 
     def closed(self, worker: int, connection: int) -> None:
         """A connection is gone; its links were detached before."""
-        trunk = self._trunks.pop((worker, connection), None)
-        if trunk is None:
+        inter_router = self._inter_routers.pop((worker, connection), None)
+        if inter_router is None:
             return
-        self._lost(trunk)
-        del self._by_place[trunk.place]
-        for request in trunk.asked:
+        self._lost(inter_router)
+        del self._by_place[inter_router.place]
+        for request in inter_router.asked:
             del self._by_request[request]
-        self._streams.end(trunk.streams)
-        self._nodes.give_neighbour(trunk.place)
+        self._streams.end(inter_router.streams)
+        self._nodes.give_neighbour(inter_router.place)
 
     def cost(self, worker: int, opened: ConnectionOpened) -> None:
         """Our end's cost of a connection is another one."""
-        trunk = self._trunks.get((worker, opened.connection))
-        if trunk is None or trunk.opened.generation != opened.generation:
+        inter_router = self._inter_routers.get((worker, opened.connection))
+        if inter_router is None or inter_router.opened.generation != opened.generation:
             return
-        trunk.opened = opened
-        if trunk.up:
-            LOGGER.info("router connection to %s: its cost is configured as %d now", trunk.peer, opened.cost)
-            self._listener.neighbour_cost(trunk.number, opened.cost)
+        inter_router.opened = opened
+        if inter_router.up:
+            LOGGER.info(
+                "router connection to %s: its cost is configured as %d now", inter_router.peer, opened.cost
+            )
+            self._listener.neighbour_cost(inter_router.number, opened.cost)
 
     def forget_worker(self, worker: int) -> None:
         """A worker is dead, and its connections with it."""
-        for key in [key for key in self._trunks if key[0] == worker]:
+        for key in [key for key in self._inter_routers if key[0] == worker]:
             self.closed(*key)
 
-    def _open(self, trunk: Trunk, capability: str, session: int, priority: int) -> None:
+    def _open(self, inter_router: InterRouter, capability: str, session: int, priority: int) -> None:
         """Ask the worker for a pair of links."""
         for outgoing in (True, False):
             request = self._names.request()
-            trunk.asked.add(request)
-            self._by_request[request] = trunk, KINDS[capability]
+            inter_router.asked.add(request)
+            self._by_request[request] = inter_router, KINDS[capability]
             link = OpenLink(
-                trunk.opened.connection,
-                trunk.opened.generation,
+                inter_router.opened.connection,
+                inter_router.opened.generation,
                 request,
                 f"qdlink.{self._names.discriminator()}",
                 outgoing,
@@ -217,22 +219,22 @@ class Trunks:
                 [capability],
                 priority=priority,
             )
-            self._forwarder.post_control(trunk.worker, C_OPEN_LINK, self._encode(link))
+            self._forwarder.post_control(inter_router.worker, C_OPEN_LINK, self._encode(link))
 
     def refused(self, refused: LinkRefused) -> None:
         """The peer would not have a link, or the connection is gone."""
-        trunk, _ = self._by_request.pop(refused.request, (None, 0))
-        if trunk is None:
+        inter_router, _ = self._by_request.pop(refused.request, (None, 0))
+        if inter_router is None:
             return
-        trunk.asked.discard(refused.request)
+        inter_router.asked.discard(refused.request)
         error = refused.error
         if error is not None:
             hint = NOT_FOR_ROUTERS if error.condition == FORBIDDEN.condition else ""
-            self._complain(trunk, "refused a link: ", f"{error.condition}: {error.description}{hint}")
+            self._complain(inter_router, "refused a link: ", f"{error.condition}: {error.description}{hint}")
 
-    def _complain(self, trunk: Trunk, what: str, detail: str = "") -> None:
+    def _complain(self, inter_router: InterRouter, what: str, detail: str = "") -> None:
         now = self._forwarder.now / 1e9
-        who = f"router {trunk.opened.container}"  # which may have another port the next time
+        who = f"router {inter_router.opened.container}"  # which may have another port the next time
         self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s%s", who, what, detail, key=(who, what))
 
     # ---- links ----
@@ -242,33 +244,33 @@ class Trunks:
         asked = self._by_request.get(attach.request)
         return kind_of(attach) if asked is None else asked[1]
 
-    def attach(self, worker: int, attach: Attach, kind: int) -> Trunk | Error:
+    def attach(self, worker: int, attach: Attach, kind: int) -> InterRouter | Error:
         """Whether a link between routers may be; it still has to be added."""
-        trunk = self._trunks.get((worker, attach.connection))
-        if trunk is None:
+        inter_router = self._inter_routers.get((worker, attach.connection))
+        if inter_router is None:
             return FORBIDDEN
         if attach.request:
             self._by_request.pop(attach.request, None)
-            trunk.asked.discard(attach.request)
-        if kind == CONTROL_LINK and attach.outgoing in trunk.control:
+            inter_router.asked.discard(attach.request)
+        if kind == CONTROL_LINK and attach.outgoing in inter_router.control:
             return FORBIDDEN
-        return trunk
+        return inter_router
 
     def add_link(
-        self, trunk: Trunk, attach: Attach, kind: int, capacity: int, granted: int
+        self, inter_router: InterRouter, attach: Attach, kind: int, capacity: int, granted: int
     ) -> tuple[int, int] | None:
         """Put a link into the forwarder's table; its kind and priority, or None: there is no place for it."""
         priority = CONTROL_PRIORITY
-        taken = trunk.data[attach.outgoing]
+        taken = inter_router.data[attach.outgoing]
         if kind == DATA_LINK:
             free = [p for p in range(PRIORITIES) if p not in taken]
             kind, priority = (DATA_LINK, free[0]) if free else (STREAM_LINK, 0)
         if not self._nodes.add_link(
-            trunk.worker,
+            inter_router.worker,
             attach.link,
             attach.generation,
             attach.outgoing,
-            trunk.place,
+            inter_router.place,
             kind,
             priority,
             capacity,
@@ -276,56 +278,56 @@ class Trunks:
         ):
             return None
         if kind == CONTROL_LINK:
-            trunk.control.add(attach.outgoing)
-            self._check_up(trunk)
+            inter_router.control.add(attach.outgoing)
+            self._check_up(inter_router)
         elif kind == DATA_LINK:
             taken.add(priority)
         return kind, priority
 
     def drop_link(self, worker: int, connection: int, kind: int, outgoing: bool, priority: int) -> None:
         """A link between routers is gone."""
-        trunk = self._trunks.get((worker, connection))
-        if trunk is None:
+        inter_router = self._inter_routers.get((worker, connection))
+        if inter_router is None:
             return
         if kind == CONTROL_LINK:
-            trunk.control.discard(outgoing)
-            self._lost(trunk)
+            inter_router.control.discard(outgoing)
+            self._lost(inter_router)
         elif kind == DATA_LINK:
-            trunk.data[outgoing].discard(priority)
+            inter_router.data[outgoing].discard(priority)
 
-    def _check_up(self, trunk: Trunk) -> None:
-        if trunk.up or len(trunk.control) < 2:
+    def _check_up(self, inter_router: InterRouter) -> None:
+        if inter_router.up or len(inter_router.control) < 2:
             return
-        trunk.up = True
-        cost, told = trunk.opened.cost, told_cost(trunk.opened)
-        LOGGER.info("router connection to %s is up, cost %d", trunk.peer, max(cost, told))
-        self._listener.neighbour_up(trunk.number, cost, dialect(trunk.opened), told)
+        inter_router.up = True
+        cost, told = inter_router.opened.cost, told_cost(inter_router.opened)
+        LOGGER.info("router connection to %s is up, cost %d", inter_router.peer, max(cost, told))
+        self._listener.neighbour_up(inter_router.number, cost, dialect(inter_router.opened), told)
 
-    def _lost(self, trunk: Trunk) -> None:
-        if trunk.up:
-            trunk.up = False
-            LOGGER.info("router connection to %s is lost", trunk.peer)
-            self._listener.neighbour_lost(trunk.number)
+    def _lost(self, inter_router: InterRouter) -> None:
+        if inter_router.up:
+            inter_router.up = False
+            LOGGER.info("router connection to %s is lost", inter_router.peer)
+            self._listener.neighbour_lost(inter_router.number)
 
     # ---- time ----
 
     def step(self, now: int) -> None:
         """Give up what was not set up in time."""
-        for trunk in list(self._trunks.values()):
-            if trunk.whole or now - trunk.since <= SET_UP_NS:
+        for inter_router in list(self._inter_routers.values()):
+            if inter_router.whole or now - inter_router.since <= SET_UP_NS:
                 continue
-            trunk.since = now
-            if trunk.dials:
-                self._complain(trunk, PARTIAL)
-                self._close(trunk.worker, trunk.opened, INCOMPLETE)
-            elif not (trunk.control or self._has_another(trunk)):
-                self._complain(trunk, SILENT)
-                self._close(trunk.worker, trunk.opened, NO_CONTROL_LINK)
+            inter_router.since = now
+            if inter_router.dials:
+                self._complain(inter_router, PARTIAL)
+                self._close(inter_router.worker, inter_router.opened, INCOMPLETE)
+            elif not (inter_router.control or self._has_another(inter_router)):
+                self._complain(inter_router, SILENT)
+                self._close(inter_router.worker, inter_router.opened, NO_CONTROL_LINK)
 
-    def _has_another(self, trunk: Trunk) -> bool:
+    def _has_another(self, inter_router: InterRouter) -> bool:
         """Whether the peer has another connection that is up: skupper-router dials some for streams alone."""
-        router = trunk.opened.container
-        return any(one.up and one.opened.container == router for one in self._trunks.values())
+        router = inter_router.opened.container
+        return any(one.up and one.opened.container == router for one in self._inter_routers.values())
 
     def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
         close = Close(opened.connection, opened.generation, error)

@@ -14,7 +14,7 @@ import msgspec
 from core.addresses.addresses import Identity
 from core.interior import advertisement, dispatch, hello, linkstate, mobile, skupper
 from core.interior.advertisement import Advertisement, Schedule
-from core.interior.duplicate_id import Twins
+from core.interior.duplicate_id import DuplicateIds
 from core.interior.hello import Greeter, Hello
 from core.interior.linkstate import LinkStateRequest, LinkStateUpdate
 from core.interior.message import (
@@ -33,7 +33,7 @@ from core.interior.message import (
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.neighbours import Neighbour, Neighbours
 from core.interior.nodes import Node, NodeView
-from core.interior.port import NetworkSettings, Outlet
+from core.interior.port import NetworkSettings, Port
 from core.interior.sync import Answer, MobileSync
 from core.interior.topology import Topology
 from core.interior.view import views
@@ -63,20 +63,20 @@ _LOGS: Final = {hello.OPCODE: HELLO_LOG, mobile.REQUEST: MA_LOG, mobile.UPDATE: 
 class Network:
     """This router among the others.
 
-    ``instance`` tells this life of the router from earlier ones (``twins.instance``).
+    ``instance`` tells this life of the router from earlier ones (``duplicate_ids.instance``).
     Call `tick` once per second, and after everything else that was called.
     """
 
-    def __init__(self, me: Identity, instance: int, settings: NetworkSettings, outlet: Outlet) -> None:
+    def __init__(self, me: Identity, instance: int, settings: NetworkSettings, port: Port) -> None:
         self._me = me.router_id
         self._instance = instance
         self._settings = settings
-        self._outlet = outlet
+        self._port = port
         self._complaints = Complaints()
-        self._twins = Twins(self._me, instance, self._complaints)
+        self._duplicate_ids = DuplicateIds(self._me, instance, self._complaints)
         self._neighbours = Neighbours()
-        self._topology = Topology(self._me, settings, outlet, self._complaints)
-        self._sync = MobileSync(self._me, outlet)
+        self._topology = Topology(self._me, settings, port, self._complaints)
+        self._sync = MobileSync(self._me, port)
         self._topology.on_flush = self._sync.flush
         self._greeter = Greeter(self._me, instance, settings.hello_interval, settings.hello_max_age)
         self._schedule = Schedule(settings.ra_interval, settings.ra_interval_flux)
@@ -107,7 +107,7 @@ class Network:
             self._choose_link(known.router)
 
     def _greet(self, one: Neighbour) -> None:
-        self._outlet.send(HELLO_ADDRESS, self._greeter.message(one.own_cost if one.ours else 0), one.number)
+        self._port.send(HELLO_ADDRESS, self._greeter.message(one.own_cost if one.ours else 0), one.number)
 
     def neighbour_lost(self, neighbour: int) -> None:
         """A connection to another router, or its control link, is gone."""
@@ -173,11 +173,11 @@ class Network:
         message = Hello.read(fields)
         if message.router == self._me:
             where = f"the neighbour on connection {neighbour.number}"
-            self._twins.of_this(HELLO_LOG, message.instance, now, where)
+            self._duplicate_ids.of_this(HELLO_LOG, message.instance, now, where)
             return
         if neighbour.router not in ("", message.router):
             raise BadMessageError("it has another name than before")
-        if self._twins.of_neighbour(self._neighbours, neighbour, message, now):
+        if self._duplicate_ids.of_neighbour(self._neighbours, neighbour, message, now):
             return
         first = not neighbour.router
         neighbour.router, neighbour.instance = message.router, message.instance
@@ -201,7 +201,7 @@ class Network:
         self._choose_link(message.router)
         if new and neighbour.ours:
             for update in self._topology.states(self._instance):
-                self._outlet.send(NEXT_ROUTER, update.encode(NEXT_ROUTER), neighbour.number)
+                self._port.send(NEXT_ROUTER, update.encode(NEXT_ROUTER), neighbour.number)
 
     def _advertisement(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = Advertisement.read(fields)
@@ -219,10 +219,10 @@ class Network:
     def _speaker(self, router: str, instance: int, version: int, now: float) -> Node | None:
         """The node that a flooded message is from, if it is to be believed."""
         if router == self._me:
-            self._twins.of_this(LS_LOG, instance, now, "one somewhere in the network")
+            self._duplicate_ids.of_this(LS_LOG, instance, now, "one somewhere in the network")
             return None
         node = self._topology.learn(router, now)
-        if node is None or self._twins.disbelieved(node, instance, now):
+        if node is None or self._duplicate_ids.disbelieved(node, instance, now):
             return None
         node.version = version
         self._topology.restarted(node, instance, now)
@@ -236,10 +236,10 @@ class Network:
         # One that asks before we know a way to it is reached by the way that it asked by.
         way = None if node is not None and node.reachable else neighbour.number
         to = router_address(message.router)
-        self._outlet.send(to, self._topology.own_state(self._instance).encode(to), way)
+        self._port.send(to, self._topology.own_state(self._instance).encode(to), way)
         if self._sync.seq:
             # Who has no links of ours has no addresses either, and need not wait for the next advertisement.
-            self._outlet.send(to, self._numbers().encode(to), way)
+            self._port.send(to, self._numbers().encode(to), way)
 
     def _link_state_update(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = LinkStateUpdate.read(fields)
@@ -263,7 +263,7 @@ class Network:
         content = update.encode(NEXT_ROUTER)
         for neighbour in self._neighbours:
             if neighbour.ours and neighbour.up and neighbour is not source:
-                self._outlet.send(NEXT_ROUTER, content, neighbour.number)
+                self._port.send(NEXT_ROUTER, content, neighbour.number)
 
     def _mobile_request(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = MobileRequest.read(fields)
@@ -297,7 +297,7 @@ class Network:
         for link in self._next_hop_links():
             if link.skupper != source.skupper:
                 content = content or other.encode(ALL_MOBILE)
-                self._outlet.send(ALL_MOBILE, content, link.number)
+                self._port.send(ALL_MOBILE, content, link.number)
 
     def _across(self, neighbour: Neighbour, control: Control, fields: Fields, content: bytes) -> None:
         """A message for a router on the other side of the border. Only requests need an answer in another
@@ -305,7 +305,7 @@ class Network:
         """
         node = self._topology.nodes.get(addressee(control.to))
         if control.opcode != mobile.REQUEST:
-            self._outlet.send(control.to, content, None)
+            self._port.send(control.to, content, None)
             return
         request = MobileRequest.read(fields)
         if node is not None and self._topology.nodes.get(request.router) is not None:
@@ -313,7 +313,7 @@ class Network:
                 self._answer(answer)
 
     def _answer(self, answer: Answer) -> None:
-        self._outlet.send(answer.to, answer.update.encode(answer.to), answer.neighbour)
+        self._port.send(answer.to, answer.update.encode(answer.to), answer.neighbour)
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -353,11 +353,11 @@ class Network:
             if node is not None and node.reachable and now - node.asked >= PATIENCE:
                 node.asked = now
                 request = LinkStateRequest(self._me).encode(node.router)
-                self._outlet.send(router_address(node.router), request, None)
+                self._port.send(router_address(node.router), request, None)
         for node, have_seq in self._sync.requests(nodes, now):
             version = skupper.VERSION if self._by_skupper(node) else dispatch.VERSION
             request_ = MobileRequest(self._me, have_seq, version)
-            self._outlet.send(mobile_address(node.router), request_.encode(node.router), None)
+            self._port.send(mobile_address(node.router), request_.encode(node.router), None)
 
     def _by_skupper(self, node: Node) -> bool:
         hop = self._topology.nodes.get(node.next_hop)
@@ -369,12 +369,12 @@ class Network:
         if not links:
             return
         if not any(link.skupper for link in links):
-            self._outlet.send(ALL_MOBILE, update.encode(ALL_MOBILE), None)
+            self._port.send(ALL_MOBILE, update.encode(ALL_MOBILE), None)
             return
         other = msgspec.structs.replace(update, version=skupper.VERSION)
         plain, translated = update.encode(ALL_MOBILE), other.encode(ALL_MOBILE)
         for link in links:
-            self._outlet.send(ALL_MOBILE, translated if link.skupper else plain, link.number)
+            self._port.send(ALL_MOBILE, translated if link.skupper else plain, link.number)
 
     def _next_hop_links(self) -> list[Neighbour]:
         nodes = self._topology.nodes
@@ -383,7 +383,7 @@ class Network:
 
     def _advertise(self, now: float, news: bool) -> None:
         self._schedule.sent(now, news)
-        self._outlet.send(ALL_ROUTERS, self._numbers().encode(), None)
+        self._port.send(ALL_ROUTERS, self._numbers().encode(), None)
 
     def _numbers(self) -> Advertisement:
         return Advertisement(self._me, self._instance, self._topology.ls_seq, self._sync.seq)

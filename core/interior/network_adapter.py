@@ -1,6 +1,6 @@
 """The network and the forwarder, joined: what the router protocol decides is written into the tables here.
 
-``Fabric`` is the protocol's outlet and ear. It sends its messages, hands it those that came over control
+``NetworkAdapter`` is the port of the protocol. It sends its messages, hands it those that came over control
 links with the neighbour they came from, gives it the time, and tells it which addresses have receivers here.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from core.addresses.addresses import Address, Addresses, Identity, Rule, mobile_text
 from core.addresses.names import Names
 from core.forwarder.forward import ROUTED_LINK, Forwarder, Nodes
-from core.interior.inter_router import Trunks
+from core.interior.inter_router import InterRouters
 from core.link_routes.routes import CLASSES, LINK_BALANCED, Routes
 from core.links.local import Local
 from core.links.streams import Streams
@@ -62,7 +62,7 @@ class Network(Protocol):
     def last_change(self) -> int: ...
 
 
-class Fabric(Plane):
+class NetworkAdapter(Plane):
     """One router's part of the network; nothing of it is there in a router that stands alone."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Fabric(Plane):
         self._me = me
         self.nodes = Nodes(forwarder)
         self.nodes.add_router(0, self._text(me.router_id))
-        self.trunks = Trunks(forwarder, self.nodes, names, streams, self)
+        self.inter_routers = InterRouters(forwarder, self.nodes, names, streams, self)
         self._network: Network | None = None
         self._routers: dict[int, str] = {}  # by bit
         self._consumers: Counter[str] = Counter()  # receivers here, by key
@@ -91,7 +91,7 @@ class Fabric(Plane):
         self.routes = 0  # another number whenever the network has changed
         self._changed = True  # the protocol has heard something, and may have something to say
 
-    def start(self, network: Callable[["Fabric"], Network]) -> None:
+    def start(self, network: Callable[["NetworkAdapter"], Network]) -> None:
         """Join: ``network`` makes the protocol with this as its outlet."""
         for spelling, rule in HEARD.items():
             text = spelling.format(area=self._me.area)
@@ -120,8 +120,12 @@ class Fabric(Plane):
     def way_to(self, router: int) -> "tuple[int, ConnectionOpened] | None":
         """The connection to the next hop on the way to a router, and its worker."""
         hop = self._hops.get(router, -1)
-        trunk = self.trunks.numbered(self._neighbours[hop]) if hop in self._neighbours else None
-        return None if trunk is None or not trunk.up else (trunk.worker, trunk.opened)
+        inter_router = self.inter_routers.numbered(self._neighbours[hop]) if hop in self._neighbours else None
+        return (
+            None
+            if inter_router is None or not inter_router.up
+            else (inter_router.worker, inter_router.opened)
+        )
 
     def __len__(self) -> int:
         """Other routers that are known."""
@@ -145,23 +149,23 @@ class Fabric(Plane):
 
     def opened(self, worker: int, opened: "ConnectionOpened") -> None:
         """A connection is open, perhaps to a neighbour."""
-        self.trunks.opened(worker, opened)
+        self.inter_routers.opened(worker, opened)
 
     def cost(self, worker: int, opened: "ConnectionOpened") -> None:
         """Our end's cost of a connection is another one."""
-        self.trunks.cost(worker, opened)
+        self.inter_routers.cost(worker, opened)
 
     def closed(self, worker: int, connection: int) -> None:
         """A connection is gone."""
-        self.trunks.closed(worker, connection)
+        self.inter_routers.closed(worker, connection)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
         """A worker is dead, and its connections with it."""
-        self.trunks.forget_worker(worker)
+        self.inter_routers.forget_worker(worker)
 
     def refused(self, refused: "LinkRefused") -> None:
         """The peer would not have a link."""
-        self.trunks.refused(refused)
+        self.inter_routers.refused(refused)
 
     def attached(self, link: "Link") -> None:
         """A link has come: receivers are told of."""
@@ -171,7 +175,9 @@ class Fabric(Plane):
     def detached(self, link: "Link", detach: "Detach | None") -> None:
         """A link is gone, of a client or between routers."""
         if link.kind and link.kind != ROUTED_LINK:
-            self.trunks.drop_link(link.worker, link.connection, link.kind, link.outgoing, link.priority)
+            self.inter_routers.drop_link(
+                link.worker, link.connection, link.kind, link.outgoing, link.priority
+            )
         elif link.outgoing and link.address is not None:
             self._consumer(link.address, -1)
 
@@ -198,10 +204,10 @@ class Fabric(Plane):
         self.network.neighbour_lost(neighbour)
 
     def _heard(self, content: bytes, place: int) -> None:
-        trunk = self.trunks.at(place)
-        if trunk is not None and trunk.up:
+        inter_router = self.inter_routers.at(place)
+        if inter_router is not None and inter_router.up:
             self._changed = True
-            self.network.received(trunk.number, content, self._forwarder.now / TICK_NS)
+            self.network.received(inter_router.number, content, self._forwarder.now / TICK_NS)
 
     def _consumer(self, address: Address, number: int) -> None:
         """A receiver of an address has come (1) or gone (-1) here."""
@@ -223,7 +229,7 @@ class Fabric(Plane):
             return
         if now - self._ticked >= TICK_NS:
             self._ticked = now
-            self.trunks.step(now)
+            self.inter_routers.step(now)
         self._changed = False
         self.network.tick(now / TICK_NS)
         self._forwarder.gauge(TOPOLOGY_CHANGED, self.network.last_change)
@@ -235,8 +241,8 @@ class Fabric(Plane):
         """A message to other routers; it may be lost, as everything that they say to each other."""
         if neighbour is None:
             self._local.tell_routers(to, content)
-        elif (trunk := self.trunks.numbered(neighbour)) is not None:
-            self._local.tell_neighbour(trunk.place, content)
+        elif (inter_router := self.inter_routers.numbered(neighbour)) is not None:
+            self._local.tell_neighbour(inter_router.place, content)
 
     def add_router(self, bit: int, router_id: str) -> None:
         """A router has become known."""
@@ -262,9 +268,9 @@ class Fabric(Plane):
     def set_link(self, bit: int, neighbour: int) -> None:
         """A router is the peer of a connection."""
         self.routes += 1
-        trunk = self.trunks.numbered(neighbour)
+        inter_router = self.inter_routers.numbered(neighbour)
         self._neighbours[bit] = neighbour
-        self.nodes.set_neighbour(bit, -1 if trunk is None else trunk.place)
+        self.nodes.set_neighbour(bit, -1 if inter_router is None else inter_router.place)
 
     def remove_link(self, bit: int) -> None:
         """It is no neighbour any more."""

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from core.interior.neighbours import Neighbour
-from core.interior.port import Outlet
+from core.interior.port import Port
 
 # Masks have 128 bits, and bit 0 is this router.
 MOST_ROUTERS: Final = 127
@@ -90,8 +90,8 @@ class NodeView(msgspec.Struct, frozen=True):
 class Nodes:
     """All of them, by name."""
 
-    def __init__(self, outlet: Outlet) -> None:
-        self._outlet = outlet
+    def __init__(self, port: Port) -> None:
+        self._port = port
         self._by_name: dict[str, Node] = {}
         self._free = list(range(MOST_ROUTERS, 0, -1))
 
@@ -110,13 +110,13 @@ class Nodes:
             return None
         bit = self._free.pop()
         node = self._by_name[router] = Node(router, bit, now)
-        self._outlet.add_router(bit, router)
+        self._port.add_router(bit, router)
         return node
 
     def remove(self, node: Node) -> None:
         """Its bit becomes the next one to be used again, as the lowest ones are."""
         del self._by_name[node.router]
-        self._outlet.remove_router(node.bit)
+        self._port.remove_router(node.bit)
         self._free.append(node.bit)
         self._free.sort(reverse=True)
 

@@ -31,7 +31,7 @@ class Routes(msgspec.Struct, frozen=True):
     Another router may prefer that one on its way to us, and its messages are not going in circles.
     """
 
-    ways: dict[str, Route]
+    paths: dict[str, Route]
     radius: int
 
 
@@ -96,8 +96,8 @@ def routes(graph: Graph, me: str) -> Routes:
         previous = before[at]
         first[at] = at if previous == root else first[previous]
     names = graph.names
-    ways = {names[at]: Route(names[first[at]], costs[at]) for at in order}
-    return Routes(ways, graph.longest(root, costs, order))
+    paths = {names[at]: Route(names[first[at]], costs[at]) for at in order}
+    return Routes(paths, graph.longest(root, costs, order))
 
 
 def valid_origins(graph: Graph, me: str, reachable: Iterable[str]) -> dict[str, frozenset[str]]:

@@ -16,7 +16,7 @@ class NetworkSettings(msgspec.Struct, frozen=True):
     unreachable_holdoff: float = 1
 
 
-class Outlet(Protocol):
+class Port(Protocol):
     """The forwarder. A bit is a router's number from 1 to 127; a neighbour is its connection's number."""
 
     def send(self, to: str, content: bytes, neighbour: int | None) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from core.interior.message import mobile_address
 from core.interior.mobile import MobileRequest, MobileUpdate
 from core.interior.nodes import Node, Nodes
-from core.interior.port import Outlet
+from core.interior.port import Port
 
 LOGGER = logging.getLogger("ROUTER_MA")
 
@@ -48,9 +48,9 @@ class Answer(msgspec.Struct, frozen=True):
 class MobileSync:
     """The addresses of all routers."""
 
-    def __init__(self, me: str, outlet: Outlet) -> None:
+    def __init__(self, me: str, port: Port) -> None:
         self._me = me
-        self._outlet = outlet
+        self._port = port
         self._told: dict[str, int] = {}
         self._changes: dict[str, int | None] = {}
         self._told_at = _NEVER
@@ -161,11 +161,11 @@ class MobileSync:
         for key, treatment in update.present.items():
             if remote.addresses.get(key) != treatment:
                 remote.addresses[key] = treatment
-                self._outlet.map_destination(key, node.bit, treatment)
+                self._port.map_destination(key, node.bit, treatment)
 
     def _unmap(self, node: Node, remote: Remote, key: str) -> None:
         del remote.addresses[key]
-        self._outlet.unmap_destination(key, node.bit)
+        self._port.unmap_destination(key, node.bit)
 
     def flush(self, node: Node) -> None:
         """A router's addresses are not to be trusted any more: it restarted, or cannot be reached."""
@@ -176,7 +176,7 @@ class MobileSync:
         if remote is None:
             return
         for key in remote.addresses:
-            self._outlet.unmap_destination(key, node.bit)
+            self._port.unmap_destination(key, node.bit)
         if remote.addresses:
             LOGGER.info("%d addresses of router %s are gone with it", len(remote.addresses), node.router)
 

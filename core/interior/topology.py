@@ -13,7 +13,7 @@ from core.interior import paths
 from core.interior.linkstate import LinkStateUpdate
 from core.interior.neighbours import Neighbour
 from core.interior.nodes import MOST_ROUTERS, UNREACHABLE, Node, Nodes
-from core.interior.port import NetworkSettings, Outlet
+from core.interior.port import NetworkSettings, Port
 from shm.contract.complaints import Complaints
 
 LOGGER = logging.getLogger("ROUTER_LS")
@@ -30,12 +30,12 @@ _NOT_YET: Final = float("-inf")
 class Topology:
     """Link states, and the tables that follow from them."""
 
-    def __init__(self, me: str, settings: NetworkSettings, outlet: Outlet, complaints: Complaints) -> None:
+    def __init__(self, me: str, settings: NetworkSettings, port: Port, complaints: Complaints) -> None:
         self._me = me
         self._settings = settings
-        self._outlet = outlet
+        self._port = port
         self._complaints = complaints
-        self.nodes = Nodes(outlet)
+        self.nodes = Nodes(port)
         self.ls_seq = 0
         self.peers: dict[str, int] = {}
         self.last_change = 0
@@ -99,9 +99,9 @@ class Topology:
         """The connection to use to a neighbour; None: it is no neighbour any more."""
         if node.link is not neighbour:
             if neighbour is None:
-                self._outlet.remove_link(node.bit)
+                self._port.remove_link(node.bit)
             else:
-                self._outlet.set_link(node.bit, neighbour.number)
+                self._port.set_link(node.bit, neighbour.number)
             node.link = neighbour
         cost = None if neighbour is None else neighbour.cost
         if self.peers.get(node.router) == cost:
@@ -199,14 +199,14 @@ class Topology:
         origins = None
         if self._origins_due(now):
             self._origins_at = now
-            origins = paths.valid_origins(graph, self._me, routes.ways)
+            origins = paths.valid_origins(graph, self._me, routes.paths)
         self._origins_stale = origins is None
         if routes.radius != self._radius:
             self._radius = routes.radius
-            self._outlet.set_radius(routes.radius)
+            self._port.set_radius(routes.radius)
         changed = []
         for node in self.nodes:
-            way = routes.ways.get(node.router)
+            way = routes.paths.get(node.router)
             valid = node.origins if origins is None else origins.get(node.router, frozenset())
             if self._set_way(node, way, valid, now):
                 changed.append(node)
@@ -225,7 +225,7 @@ class Topology:
         node.next_hop, node.cost, node.origins = next_hop, cost, origins if next_hop else frozenset()
         bits = (self.nodes.get(origin) for origin in node.origins)
         hop = self.nodes.get(next_hop)
-        self._outlet.set_path(
+        self._port.set_path(
             node.bit,
             UNREACHABLE if hop is None else hop.bit,
             cost,
@@ -236,7 +236,7 @@ class Topology:
 
 def _log_ways(changed: list[Node], reasons: list[str]) -> None:
     """One line, however many, and why."""
-    ways = [
+    paths = [
         f"{node.router} by {node.next_hop} at cost {node.cost}"
         if node.reachable
         else f"{node.router} not at all"
@@ -244,4 +244,4 @@ def _log_ways(changed: list[Node], reasons: list[str]) -> None:
     ]
     more = f" and {len(changed) - MOST_SAID} more" if len(changed) > MOST_SAID else ""
     why = "; ".join(reasons[:MOST_REASONS]) + (" and more" if len(reasons) > MOST_REASONS else "")
-    LOGGER.info("other ways: %s%s (%s)", ", ".join(ways), more, why)
+    LOGGER.info("other ways: %s%s (%s)", ", ".join(paths), more, why)

@@ -51,7 +51,7 @@ class Entry(Protocol):
     def __call__(self, worker: int, attach: Attach, address: str) -> None: ...
 
 
-class Ways(Protocol):
+class Paths(Protocol):
     """How other routers are reached: worker, and the connection to the next hop."""
 
     def way_to(self, router: int) -> tuple[int, ConnectionOpened] | None: ...
@@ -80,7 +80,7 @@ class Ends(Plane):
         forwarder: Forwarder,
         routes: Routes,
         refusals: Refusals,
-        ways: Ways | None,
+        paths: Paths | None,
         resumable: bool,
     ) -> None:
         self._forwarder = forwarder
@@ -88,7 +88,7 @@ class Ends(Plane):
         self.routes = routes
         self._refusals = refusals
         self._find = refusals.find
-        self._ways = ways
+        self._paths = paths
         self._resumable = resumable
         self._request = FIRST_REQUEST
         self._pending: dict[int, Pending] = {}
@@ -181,9 +181,9 @@ class Ends(Plane):
             if opened is not None:
                 route.turn += at + 1
                 return host[0], opened, True
-        remotes = sorted(route.remotes) if self._ways is not None else []
+        remotes = sorted(route.remotes) if self._paths is not None else []
         for at in range(len(remotes)):
-            way = self._ways.way_to(remotes[(route.turn + at) % len(remotes)]) if self._ways else None
+            way = self._paths.way_to(remotes[(route.turn + at) % len(remotes)]) if self._paths else None
             if way is not None and (way[0], way[1].connection) != origin:
                 route.turn += at + 1
                 return *way, False

@@ -8,11 +8,11 @@ import msgspec
 
 from core.addresses.addresses import Address, Addresses, Identity
 from core.addresses.names import Names
-from core.addresses.phases import wish
+from core.addresses.phases import requested_phase
 from core.edge.place import Place
 from core.forwarder.forward import ROUTED_LINK, STREAM_LINK, Forwarder
 from core.interior.inter_router import FORBIDDEN, ROLE, TYPES, kind_of
-from core.interior.network_adapter import Fabric
+from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.ends import LOST, NO_ROUTE, Ends
 from core.links.administration import Administration
 from core.links.admission import Admissions, Guarded, Refusal
@@ -27,9 +27,9 @@ from core.links.terminus import (
     NO_CONTROL,
     NO_ROOM,
     Terminus,
-    barred,
     decide,
-    lent,
+    denied,
+    granted_credit,
     told_text,
 )
 from core.links.terminus import granted as granted_to
@@ -61,11 +61,11 @@ class Links:
         streams: Streams,
         refusals: Refusals,
         planes: Sequence[Plane],
-        fabric: Fabric | None = None,
+        network_adapter: NetworkAdapter | None = None,
         edges: Edges | None = None,
         ends: Ends | None = None,
     ) -> None:
-        self._fabric = fabric
+        self._network_adapter = network_adapter
         self._edges = edges
         self._auto_links = auto_links
         self._ends = ends
@@ -155,7 +155,7 @@ class Links:
         if isinstance(terminus, Error):
             self._refuse(worker, attach, terminus)
             return
-        phase = wish(attach.capabilities, outgoing=attach.outgoing, edge=edge != 0)
+        phase = requested_phase(attach.capabilities, outgoing=attach.outgoing, edge=edge != 0)
         tenant, role = (connection.tenant, connection.role) if connection else ("", "")
         address = None
         if terminus.text is not None:
@@ -163,7 +163,7 @@ class Links:
                 terminus.text, tenant, outgoing=attach.outgoing, phase=phase.phase
             )
         tables, counts = self._addresses.tables, self._forwarder.address_info
-        if address is not None and (error := barred(address, attach, tables, role, counts)):
+        if address is not None and (error := denied(address, attach, tables, role, counts)):
             self._refuse(worker, attach, error)
             self._addresses.forget_idle(address)
             return
@@ -171,12 +171,16 @@ class Links:
 
     def _special(self, worker: int, attach: Attach, connection: ConnectionOpened | None, edge: int) -> bool:
         """Whether a link is not like a client's: one between routers, or a far end."""
-        kind = kind_of(attach) if self._fabric is None else self._fabric.trunks.kind(attach)
+        kind = (
+            kind_of(attach)
+            if self._network_adapter is None
+            else self._network_adapter.inter_routers.kind(attach)
+        )
         if self._streams.asked(attach):
             if self._streams.add(worker, attach):
                 self._enter(worker, attach, None, kind=STREAM_LINK, edge=edge)
         elif kind is not None and connection is not None:
-            self._attach_trunk(worker, attach, kind)
+            self._attach_inter_router(worker, attach, kind)
         elif self._ends is not None and self._ends.is_answer(attach):
             self._ends.answered(worker, attach, self._enter_routed)
         elif edge and self._edges is not None and (place := self._edges.place(worker, attach)) is not None:
@@ -216,7 +220,9 @@ class Links:
         self._links[worker, attach.link].routed = address
 
     def _greeted(self, worker: int, connection: ConnectionOpened) -> bool:
-        return self._fabric is not None and self._fabric.trunks.greeted(worker, connection)
+        return self._network_adapter is not None and self._network_adapter.inter_routers.greeted(
+            worker, connection
+        )
 
     def _attach_auto(self, worker: int, attach: Attach, connection: ConnectionOpened) -> None:
         """A link that we began for a client's sake. Policy is for what peers want."""
@@ -230,18 +236,18 @@ class Links:
             link = self._links[worker, attach.link]
             self._auto_links.answered(leg, attach, link.identity)
 
-    def _attach_trunk(self, worker: int, attach: Attach, kind: int) -> None:
+    def _attach_inter_router(self, worker: int, attach: Attach, kind: int) -> None:
         """A link between routers."""
-        trunks = None if self._fabric is None else self._fabric.trunks
-        trunk = FORBIDDEN if trunks is None else trunks.attach(worker, attach, kind)
-        if trunks is None or isinstance(trunk, Error):
-            self._refuse(worker, attach, trunk if isinstance(trunk, Error) else FORBIDDEN)
+        inter_routers = None if self._network_adapter is None else self._network_adapter.inter_routers
+        inter_router = FORBIDDEN if inter_routers is None else inter_routers.attach(worker, attach, kind)
+        if inter_routers is None or isinstance(inter_router, Error):
+            self._refuse(worker, attach, inter_router if isinstance(inter_router, Error) else FORBIDDEN)
             return
         if not (attach.restored or attach.request):
             self._post(worker, C_ATTACHED, Attached(attach.link, attach.generation))
         capacity = max(1, min(attach.capacity, MAX_CAPACITY))
         granted = granted_to(attach, capacity)
-        if (added := trunks.add_link(trunk, attach, kind, capacity, granted)) is None:
+        if (added := inter_routers.add_link(inter_router, attach, kind, capacity, granted)) is None:
             self._forwarder.bad()
             self._post(worker, C_DETACH, Detach(attach.link, attach.generation, NO_ROOM))
             return
@@ -261,7 +267,7 @@ class Links:
     ) -> bool:
         # a link of ours gets no answer, so its worker looks for no keys
         keyed = address is not None and address.key in self._addresses.tables and not attach.ours
-        capacity, told = lent(attach, address, MAX_CAPACITY if place is None else place.capacity)
+        capacity, told = granted_credit(attach, address, MAX_CAPACITY if place is None else place.capacity)
         # the answer goes first: the link is open before credit or messages reach it
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None

@@ -63,7 +63,7 @@ def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
     return Terminus(attach.address)
 
 
-def barred(
+def denied(
     address: Address, attach: Attach, tables: Container[str], role: str, counts: Counts
 ) -> Error | None:
     """Why a connection of a role may have no link to an address; ``tables`` are the keys of route tables'."""
@@ -99,7 +99,7 @@ def _full(address: Address, outgoing: bool, counts: Counts) -> Error | None:
     )
 
 
-def lent(attach: Attach, address: Address | None, most: int) -> tuple[int, int]:
+def granted_credit(attach: Attach, address: Address | None, most: int) -> tuple[int, int]:
     """The capacity of a link, and what its worker is told of it: 0, if that is what it has said itself."""
     capacity = max(1, min(attach.capacity, most))
     own = 0 if address is None or attach.outgoing else address.rule.capacity

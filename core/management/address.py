@@ -3,7 +3,7 @@
 import msgspec
 
 from core.addresses.addresses import Address, Rule
-from core.interior.network_adapter import Fabric
+from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.routes import Route, Routes
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.view import View
@@ -91,7 +91,7 @@ class Addresses(Table):
     def __init__(self, view: View) -> None:
         super().__init__()
         self._view = view
-        self._fabric = view.core.find(Fabric)
+        self._network_adapter = view.core.find(NetworkAdapter)
 
     def rows(self) -> list[Address | Route]:
         core = self._view.core
@@ -105,13 +105,13 @@ class Addresses(Table):
         core = self._view.core
         if isinstance(address, Route):
             known = Address(address.key, 0, Rule("linkBalanced"))
-            routers = [] if self._fabric is None else self._fabric.names(address.remotes)
+            routers = [] if self._network_adapter is None else self._network_adapter.names(address.remotes)
             return AddressRow(known, {}, routers, len(address.hosts))
         try:
             info = core.forwarder.address_info(address.handle)
-            if self._fabric is None:
+            if self._network_adapter is None:
                 return AddressRow(address, info)
-            outstanding = list(self._fabric.nodes.outstanding(address.handle).values())
-            return AddressRow(address, info, self._fabric.router_ids(address.handle), 0, outstanding)
+            outstanding = list(self._network_adapter.nodes.outstanding(address.handle).values())
+            return AddressRow(address, info, self._network_adapter.router_ids(address.handle), 0, outstanding)
         except KeyError:
             return AddressRow(address, {})

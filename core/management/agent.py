@@ -21,8 +21,8 @@ from core.management.configured import (
     Routing,
 )
 from core.management.connection import Connections
-from core.management.dummy import Scratch
-from core.management.entity_type import Noun
+from core.management.dummy import Dummy
+from core.management.entity_type import EntityType
 from core.management.link import Links
 from core.management.link_route import ConnectionLinkRoutes, LinkRoutes
 from core.management.log import LogStats, Recent
@@ -46,7 +46,7 @@ from core.management.vhost_stats import VhostStats
 from core.management.view import View
 from core.management.worker import Workers
 from core.rmr.dialling import Dialling
-from core.rmr.manager_sessions import Liaisons
+from core.rmr.manager_sessions import ManagerSessions
 from core.rmr.route_tables import RouteTables as Tables
 from shm.contract.management import Management, Splice
 from shm.contract.text import printable
@@ -64,47 +64,49 @@ class Agent:
 
     def __init__(self, view: View, recent: Recent) -> None:
         self._view = view
-        self._calls: dict[str, tuple[Noun, Callable[[Request], Response]]] = {}  # that one entity type has
-        nouns: list[Noun] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
-        nouns += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
+        self._calls: dict[
+            str, tuple[EntityType, Callable[[Request], Response]]
+        ] = {}  # that one entity type has
+        entity_types: list[EntityType] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
+        entity_types += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
         tables = view.core.find(Tables)
-        nouns += [ConnectionLinkRoutes(view), *([] if tables is None else _of_tables(view, tables))]
+        entity_types += [ConnectionLinkRoutes(view), *([] if tables is None else _of_tables(view, tables))]
         for schema in view.management.types:
             match schema.name:
                 case "router":
-                    nouns.insert(0, Router(view, schema))
+                    entity_types.insert(0, Router(view, schema))
                 case "policy":
-                    nouns.append(Policies(view, schema))
+                    entity_types.append(Policies(view, schema))
                 case "connector":
-                    nouns.append(Connectors(view, schema))
+                    entity_types.append(Connectors(view, schema))
                 case "router.config.autoLink":
-                    nouns.append(AutoLinks(view, schema))
+                    entity_types.append(AutoLinks(view, schema))
                 case "router.config.exchange":
-                    nouns.append(Exchanges(view, schema))
+                    entity_types.append(Exchanges(view, schema))
                 case "router.config.routeWorker":
-                    nouns.append(RouteWorkers(view, schema))
+                    entity_types.append(RouteWorkers(view, schema))
                 case "router.config.binding":
-                    nouns.append(Bindings(view, schema))
+                    entity_types.append(Bindings(view, schema))
                 case "routeTable" if tables is not None:
-                    nouns.append(table := RouteTables(view, schema, tables))
+                    entity_types.append(table := RouteTables(view, schema, tables))
                     self._calls |= {"PUSH": (table, table.push), "EXPLAIN": (table, table.explain)}
                 case "router.config.linkRoute":
-                    nouns.append(LinkRoutes(view, schema))
+                    entity_types.append(LinkRoutes(view, schema))
                 case name if name in ROUTING:
-                    nouns.append(Routing(view, schema))
+                    entity_types.append(Routing(view, schema))
                 case _:
-                    nouns.append(Configured(view, schema))
-        nouns.append(scratch := Scratch())
-        self._calls["CALLME"] = scratch, scratch.call
-        self._nouns = {noun.schema.name: noun for noun in nouns}
-        self._self = SelfNode(self._nouns, recent)
+                    entity_types.append(Configured(view, schema))
+        entity_types.append(dummy := Dummy())
+        self._calls["CALLME"] = dummy, dummy.call
+        self._entity_types = {entity_type.schema.name: entity_type for entity_type in entity_types}
+        self._self = SelfNode(self._entity_types, recent)
 
     def configure(self, management: Management) -> None:
         """Entities as the configuration has them now, in place of those there are."""
         self._view.configure(management)
-        for noun in self._nouns.values():
-            if isinstance(noun, Configured):
-                noun.configure()
+        for entity_type in self._entity_types.values():
+            if isinstance(entity_type, Configured):
+                entity_type.configure()
 
     def change(self, splices: Sequence[Splice]) -> None:
         """Some entities are others now; in each type one look sees either all of them or none."""
@@ -137,8 +139,8 @@ class Agent:
             request = msgspec.structs.replace(request, type=None, entity_type=request.type)
         if request.operation in _CRUD and not self._is_self(request):
             return self._crud(request)
-        noun, call = self._calls.get(request.operation, (None, None))
-        if noun is not None and call is not None and request.type == noun.schema.name:
+        entity_type, call = self._calls.get(request.operation, (None, None))
+        if entity_type is not None and call is not None and request.type == entity_type.schema.name:
             return call(request)
         operation = self._self.operations.get(request.operation)
         if operation is None:
@@ -157,23 +159,25 @@ class Agent:
 
     def _crud(self, request: Request) -> Response:
         if request.operation == "CREATE":
-            return self._self.noun(self._created_type(request)).create(request)
-        noun = self._self.noun(request.type) if request.type is not None else self._owner(request)
-        self._check_type(noun, request)
+            return self._self.entity_type(self._created_type(request)).create(request)
+        entity_type = (
+            self._self.entity_type(request.type) if request.type is not None else self._owner(request)
+        )
+        self._check_type(entity_type, request)
         match request.operation:
             case "READ":
-                return noun.read(request)
+                return entity_type.read(request)
             case "UPDATE":
-                return noun.update(request)
+                return entity_type.update(request)
             case _:
-                return noun.delete(request)
+                return entity_type.delete(request)
 
-    def _check_type(self, noun: Noun, request: Request) -> None:
+    def _check_type(self, entity_type: EntityType, request: Request) -> None:
         """Raises ManagementError for one that is there, but of another type than the request says."""
-        if (request.name is None and request.identity is None) or not isinstance(noun, Configured):
+        if (request.name is None and request.identity is None) or not isinstance(entity_type, Configured):
             return
         try:
-            noun.find(request.name, request.identity)
+            entity_type.find(request.name, request.identity)
         except ManagementError as error:
             if error.status != NOT_FOUND:
                 return
@@ -181,7 +185,7 @@ class Agent:
                 other = self._owner(request).schema.name
             except ManagementError:
                 return
-            text = f"{_about(request)} is no {noun.schema.name}; the one so called is a {other}"
+            text = f"{_about(request)} is no {entity_type.schema.name}; the one so called is a {other}"
             raise ManagementError(BAD_REQUEST, text) from error
 
     def _created_type(self, request: Request) -> str:
@@ -193,21 +197,21 @@ class Agent:
             raise ManagementError(BAD_REQUEST, "CREATE needs the type of the new entity")
         return str(name)
 
-    def _owner(self, request: Request) -> Noun:
+    def _owner(self, request: Request) -> EntityType:
         """The entity type that has the one named, when the request does not say which."""
-        for noun in self._nouns.values():
+        for entity_type in self._entity_types.values():
             try:
-                noun.find(request.name, request.identity)
+                entity_type.find(request.name, request.identity)
             except ManagementError:
                 continue
-            return noun
+            return entity_type
         raise ManagementError(NOT_FOUND, f"there is no entity {_about(request)}")
 
 
-def _of_tables(view: View, tables: Tables) -> list[Noun]:
-    dialling, liaisons = view.core.plane(Dialling), view.core.plane(Liaisons)
+def _of_tables(view: View, tables: Tables) -> list[EntityType]:
+    dialling, sessions = view.core.plane(Dialling), view.core.plane(ManagerSessions)
     told = [RouteTableEntries(tables), RouteTableEndpoints(tables, dialling)]
-    return [*told, Applications(view, liaisons), Managers(view, liaisons)]
+    return [*told, Applications(view, sessions), Managers(view, sessions)]
 
 
 def _about(request: Request) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 from core.addresses import exchanges
 from core.links import auto_links, connectors
-from core.management.entity_type import Noun
+from core.management.entity_type import EntityType
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
 from core.management.view import View
-from core.source_routes.route_workers import Stations
+from core.source_routes.route_workers import RouteWorkers as RouteWorkerPlane
 from shm.contract.management import TypeSchema
 
 MOST_VALUES = 10_000  # in the attributes of one request
@@ -20,7 +20,7 @@ def column(name: str, otherwise: Any = None) -> Callable[[dict[str, Any]], Any]:
     return lambda row: row.get(name, otherwise)
 
 
-class Configured(Noun):
+class Configured(EntityType):
     """Entities as configured. The supervisor owns the configuration: it checks and applies what is asked."""
 
     def __init__(self, view: View, schema: TypeSchema) -> None:
@@ -255,7 +255,7 @@ class RouteWorkers(Configured):
         return [row | self._counts(row["identity"]) for row in self._entities]
 
     def _counts(self, identity: str) -> dict[str, Any]:
-        count = self._view.core.plane(Stations).count(identity)
+        count = self._view.core.plane(RouteWorkerPlane).count(identity)
         return {
             "inCount": count.came,
             "outCount": count.went,

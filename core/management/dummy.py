@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from core.management.entity_type import Noun
+from core.management.entity_type import EntityType
 from core.management.request import BAD_REQUEST, CREATED, NO_CONTENT, OK, ManagementError, Request, Response
 from shm.contract.management import AttributeSchema, TypeSchema
 
@@ -12,7 +12,7 @@ _KINDS: Final = {"arg1": "string", "arg2": "string", "num1": "integer", "num2": 
 _NAMES: Final = ("name", "identity", "type", *_KINDS)
 
 
-class Scratch(Noun):
+class Dummy(EntityType):
     """Made, read, changed, taken away and called by request, with no effect on anything."""
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ def type_schema(
     )
 
 
-class Noun:
+class EntityType:
     """An entity type. ``lenient``: a QUERY for an unknown attribute gives an empty column, not an error;
     ``listed``: a QUERY for all types has its entities."""
 
@@ -131,7 +131,7 @@ class Noun:
         )
 
 
-class Table(Noun):
+class Table(EntityType):
     """An operational entity type, declared by its columns. Unknown attributes are empty columns."""
 
     lenient = True

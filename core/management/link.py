@@ -4,7 +4,7 @@ import logging
 
 import msgspec
 
-from core.interior.network_adapter import Fabric
+from core.interior.network_adapter import NetworkAdapter
 from core.links.link import Link
 from core.management.entity_type import Column, Table, constant, type_column
 from core.management.request import BAD_REQUEST, ManagementError, Request, Response
@@ -148,10 +148,10 @@ class Links(Table):
         return LinkRow(link, info, number, queued, credit, dry, self._origins(link))
 
     def _origins(self, link: Link) -> dict[int, int]:
-        fabric = self._view.core.find(Fabric)
-        if fabric is None or not link.outgoing:
+        network_adapter = self._view.core.find(NetworkAdapter)
+        if network_adapter is None or not link.outgoing:
             return {}
-        return fabric.nodes.origins(link.worker, link.link, link.generation)
+        return network_adapter.nodes.origins(link.worker, link.link, link.generation)
 
     def update(self, request: Request) -> Response:
         """Detach the link."""

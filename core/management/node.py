@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from core.interior.network_adapter import Fabric
+from core.interior.network_adapter import NetworkAdapter
 from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
 
@@ -66,6 +66,8 @@ class Nodes(Table):
 
     def rows(self) -> "list[NodeView]":
         """They change while this thread reads: the core's own thread says what they are."""
-        fabric = self._view.core.find(Fabric)
-        nodes: list[NodeView] = [] if fabric is None else self._view.command(fabric.network.nodes)
+        network_adapter = self._view.core.find(NetworkAdapter)
+        nodes: list[NodeView] = (
+            [] if network_adapter is None else self._view.command(network_adapter.network.nodes)
+        )
         return nodes

@@ -9,7 +9,7 @@ from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
 from core.rmr.application import Application
 from core.rmr.client import Client
-from core.rmr.manager_sessions import Liaisons
+from core.rmr.manager_sessions import ManagerSessions
 
 
 class ApplicationRow(msgspec.Struct, frozen=True):
@@ -56,15 +56,15 @@ class Applications(Table):
         Column("requestCount", "integer", "Requests for a table by it.", lambda r: r.one.requests),
     )
 
-    def __init__(self, view: View, liaisons: Liaisons) -> None:
+    def __init__(self, view: View, sessions: ManagerSessions) -> None:
         super().__init__()
         self._view = view
-        self._liaisons = liaisons
+        self._sessions = sessions
 
     def rows(self) -> Iterator[ApplicationRow]:
-        for liaison in self._liaisons:
-            for one in liaison.server or ():
-                yield ApplicationRow(liaison.table, one, _when(self._view, one.since))
+        for session in self._sessions:
+            for one in session.server or ():
+                yield ApplicationRow(session.table, one, _when(self._view, one.since))
 
 
 class Managers(Table):
@@ -85,15 +85,15 @@ class Managers(Table):
         Column("requestCount", "integer", "Requests that were sent to it.", lambda r: r.client.requests),
     )
 
-    def __init__(self, view: View, liaisons: Liaisons) -> None:
+    def __init__(self, view: View, sessions: ManagerSessions) -> None:
         super().__init__()
         self._view = view
-        self._liaisons = liaisons
+        self._sessions = sessions
 
     def rows(self) -> Iterator[ManagerRow]:
-        for liaison in self._liaisons:
-            if (client := liaison.client) is not None:
-                yield ManagerRow(liaison.table, client, _when(self._view, client.since))
+        for session in self._sessions:
+            if (client := session.client) is not None:
+                yield ManagerRow(session.table, client, _when(self._view, client.since))
 
 
 def _when(view: View, then: int) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from core.interior.network_adapter import Fabric
+from core.interior.network_adapter import NetworkAdapter
 from core.management.configured import Configured, column
 from core.management.processes import memory_usage
 from core.management.request import FORBIDDEN, ManagementError, Request, Response
@@ -52,7 +52,7 @@ class Router(Configured):
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         """What is configured, and the counts as they are now."""
-        view, setup, fabric = self._view, self._view.setup, self._view.core.find(Fabric)
+        view, setup, network_adapter = self._view, self._view.setup, self._view.core.find(NetworkAdapter)
         counts = view.core.forwarder.counts()
         page = stats.read(view.segments.core_stats())
         entities = view.management.entities
@@ -74,7 +74,7 @@ class Router(Configured):
             "connectionCount": len(view.connections),
             "linkRouteCount": len(entities.get("router.config.linkRoute", ())),
             "autoLinkCount": len(entities.get("router.config.autoLink", ())),
-            "nodeCount": 0 if fabric is None else len(fabric),
+            "nodeCount": 0 if network_adapter is None else len(network_adapter),
             "deliveriesIngress": page["received"] - counts["from_core"] - counts["from_routers"],
             "deliveriesEgress": page["forwarded"] - counts["to_core"] - counts["to_routers"],
             "deliveriesTransit": counts["to_routers"],

@@ -8,7 +8,7 @@ from io import StringIO
 from pstats import Stats
 from typing import Any
 
-from core.management.entity_type import Noun
+from core.management.entity_type import EntityType
 from core.management.log import Recent
 from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError, Request, Response
 from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
@@ -47,8 +47,8 @@ _ABSTRACT: dict[str, tuple[list[str], list[str]]] = {
 class SelfNode:
     """Serves what is asked of the agent, not of an entity."""
 
-    def __init__(self, nouns: dict[str, Noun], recent: Recent) -> None:
-        self._nouns = nouns
+    def __init__(self, entity_types: dict[str, EntityType], recent: Recent) -> None:
+        self._entity_types = entity_types
         self._recent = recent
         self.operations: dict[str, Callable[[Request], Response]] = {
             "QUERY": self._query,
@@ -65,73 +65,86 @@ class SelfNode:
         }
         self._profiler: Profile | None = None
 
-    def noun(self, name: str) -> Noun:
+    def entity_type(self, name: str) -> EntityType:
         """The entity type of that name. Raises ManagementError."""
-        if (noun := self._nouns.get(name)) is None:
-            known = {one.rpartition(".")[2]: one for one in self._nouns} | dict(
-                zip(self._nouns, self._nouns, strict=True)
+        if (entity_type := self._entity_types.get(name)) is None:
+            known = {one.rpartition(".")[2]: one for one in self._entity_types} | dict(
+                zip(self._entity_types, self._entity_types, strict=True)
             )
             guess = get_close_matches(name[:100], known, n=1)
             instead = f"; did you mean {known[guess[0]]}?" if guess else "; GET-TYPES names them all"
             raise ManagementError(BAD_REQUEST, f"there is no entity type {name!r}{instead}")
-        return noun
+        return entity_type
 
-    def _asked(self, request: Request) -> list[Noun]:
+    def _asked(self, request: Request) -> list[EntityType]:
         """The entity types that a request is about: one, or all."""
         if request.entity_type is None:
-            return list(self._nouns.values())
+            return list(self._entity_types.values())
         if request.entity_type in TYPES:
             return []
         if request.entity_type in _ABSTRACT:
             base = PREFIX + request.entity_type
-            return [noun for noun in self._nouns.values() if base in _base(noun.schema)]
-        return [self.noun(request.entity_type)]
+            return [
+                entity_type
+                for entity_type in self._entity_types.values()
+                if base in _base(entity_type.schema)
+            ]
+        return [self.entity_type(request.entity_type)]
 
     def _query(self, request: Request) -> Response:
         names = request.attributes.get("attributeNames") or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ManagementError(BAD_REQUEST, "attributeNames must be a list of strings")
         names = [str(name) for name in names]
-        nouns = self._asked(request)
+        entity_types = self._asked(request)
         if request.entity_type in TYPES or request.entity_type not in {None, *_ABSTRACT}:
-            if not nouns:
+            if not entity_types:
                 return _page(names or ["name", "identity", "type"], [[NAME, NAME, TYPES[0]]], request)
-            names, results = nouns[0].query(names, request.offset, request.count)
+            names, results = entity_types[0].query(names, request.offset, request.count)
             return Response(OK, {"attributeNames": names, "results": results})
-        return self._query_all(names, nouns, request)
+        return self._query_all(names, entity_types, request)
 
-    def _query_all(self, names: list[str], nouns: list[Noun], request: Request) -> Response:
+    def _query_all(self, names: list[str], entity_types: list[EntityType], request: Request) -> Response:
         """Every entity that has one of the attributes, but for what clients make by the thousand."""
-        known = {name for noun in nouns for name in noun.columns}
-        nouns = [noun for noun in nouns if noun.listed]
+        known = {name for entity_type in entity_types for name in entity_type.columns}
+        entity_types = [entity_type for entity_type in entity_types if entity_type.listed]
         unknown = [name for name in names if name not in known]
         if unknown:
             raise ManagementError(
                 NOT_FOUND, f"no entity has an attribute {', '.join(map(repr, unknown[:10]))}"
             )
-        names = names or list(dict.fromkeys(name for noun in nouns for name in noun.columns))
+        names = names or list(
+            dict.fromkeys(name for entity_type in entity_types for name in entity_type.columns)
+        )
         results: list[list[Any]] = []
-        for noun in nouns:
-            reads = [_named(noun) if name == "name" else noun.columns.get(name) for name in names]
-            entities = list(noun.rows())
-            noun.prepare(entities, names)
-            for row in map(noun.row, entities):
+        for entity_type in entity_types:
+            reads = [
+                _named(entity_type) if name == "name" else entity_type.columns.get(name) for name in names
+            ]
+            entities = list(entity_type.rows())
+            entity_type.prepare(entities, names)
+            for row in map(entity_type.row, entities):
                 values = [None if read is None else read(row) for read in reads]
                 if any(value is not None for value in values):
                     results.append(values)
         return _page(names, results, request)
 
     def _types(self, request: Request) -> Response:
-        bases = {noun.schema.name: _base(noun.schema) for noun in self._asked(request)}
+        bases = {entity_type.schema.name: _base(entity_type.schema) for entity_type in self._asked(request)}
         found = {PREFIX + name: base for name, base in bases.items()}
         return Response(OK, found | {name: bases for name, bases, _ in _abstract(request)})
 
     def _attributes(self, request: Request) -> Response:
-        found = {noun.schema.long_name: list(noun.columns) for noun in self._asked(request)}
+        found = {
+            entity_type.schema.long_name: list(entity_type.columns) for entity_type in self._asked(request)
+        }
         return Response(OK, found | {name: ["name", "identity", "type"] for name, _, _ in _abstract(request)})
 
     def _operations(self, request: Request) -> Response:
-        found = {noun.schema.long_name: list(noun.schema.operations) for noun in self._asked(request)}
+        found = {
+            entity_type.schema.long_name: list(entity_type.schema.operations)
+            for entity_type in self._asked(request)
+        }
         return Response(OK, found | {name: operations for name, _, operations in _abstract(request)})
 
     def _annotations(self, request: Request) -> Response:
@@ -139,11 +152,16 @@ class SelfNode:
         return Response(OK, {})
 
     def _nodes(self, request: Request) -> Response:
-        noun = self.noun("router.node")
-        return Response(OK, [f"{noun.columns['address'](row)}/$management" for row in noun.rows()])
+        entity_type = self.entity_type("router.node")
+        return Response(
+            OK, [f"{entity_type.columns['address'](row)}/$management" for row in entity_type.rows()]
+        )
 
     def _schema(self, request: Request) -> Response:
-        types = {noun.schema.name: _dump_type(noun.schema) for noun in self._nouns.values()}
+        types = {
+            entity_type.schema.name: _dump_type(entity_type.schema)
+            for entity_type in self._entity_types.values()
+        }
         return Response(OK, {"prefix": PREFIX.removesuffix("."), "entityTypes": types})
 
     def _json_schema(self, request: Request) -> Response:
@@ -180,12 +198,12 @@ def _abstract(request: Request) -> list[tuple[str, list[str], list[str]]]:
     ]
 
 
-def _named(noun: Noun) -> Callable[[Any], Any]:
+def _named(entity_type: EntityType) -> Callable[[Any], Any]:
     """The name; of what has none its type and identity, as beside others it could not be told apart."""
-    columns = noun.columns
+    columns = entity_type.columns
 
     def read(row: Any) -> Any:
-        return columns["name"](row) or f"{noun.schema.name}/{columns['identity'](row)}"
+        return columns["name"](row) or f"{entity_type.schema.name}/{columns['identity'](row)}"
 
     return read
 

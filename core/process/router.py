@@ -51,8 +51,8 @@ class Core:
     """The forwarder with the control plane around it: connections, links, addresses, and the ``planes``.
 
     ``semaphore`` names what ``run`` sleeps on; without one the core is driven by ``step`` alone. ``wake``
-    wakes it up from another thread. ``shelf`` says where something is kept for the next core, by a name;
-    empty: nowhere.
+    wakes it up from another thread. ``snapshot_store`` gives the file in which something
+    is kept for the next core, by a name; empty: nowhere.
     """
 
     def __init__(
@@ -62,9 +62,15 @@ class Core:
         seed: bytes,
         semaphore: str | None = None,
         wake: Callable[[], None] | None = None,
-        shelf: Callable[[str], str] = lambda _: "",
+        snapshot_store: Callable[[str], str] = lambda _: "",
     ) -> None:
-        self.setup, self.memory, self.seed, self.wake, self.shelf = setup, memory, seed, wake, shelf
+        self.setup, self.memory, self.seed, self.wake, self.snapshot_store = (
+            setup,
+            memory,
+            seed,
+            wake,
+            snapshot_store,
+        )
         self.me = Identity(setup.router_id, setup.area, setup.mode == "edge")
         self.names = Names(seed)
         self.forwarder = Forwarder(

@@ -8,9 +8,9 @@ from core.rmr.border import octets_of
 from core.rmr.fields import Groups, MessageType
 from core.rmr.records import Records
 from core.rmr.table import NOWHERE, Destinations, MeidMap, Table
-from core.rmr.warning import Oddity, Weight
+from core.rmr.warning import TableWarning, Weight
 
-ODDITY_LIMIT: Final = 1000  # of one table: more are counted, not kept
+WARNING_LIMIT: Final = 1000  # of one table: more are counted, not kept
 
 _SEED: Final = secrets.randbits(64)
 
@@ -23,21 +23,21 @@ class _Open:
 
     def __init__(self, table_id: str) -> None:
         self.table_id = table_id
-        self.oddities: list[Oddity] = []
+        self.warnings: list[TableWarning] = []
         self.more = 0
         self.count = 0
-        self.broken: Oddity | None = None
-        self.spoilt: Oddity | None = None
+        self.broken: TableWarning | None = None
+        self.spoilt: TableWarning | None = None
         self.spoils = 0
 
-    def odd(self, found: list[Oddity]) -> None:
+    def odd(self, found: list[TableWarning]) -> None:
         """Something odd about its records."""
         heavy = [one for one in found if one.weight > Weight.HARMLESS]
         self.broken = self.broken or next((one for one in heavy if one.weight == Weight.FATAL), None)
         self.spoilt = self.spoilt or next(iter(heavy), None)
         self.spoils += len(heavy)
-        room = ODDITY_LIMIT - len(self.oddities)
-        self.oddities += found[:room]
+        room = WARNING_LIMIT - len(self.warnings)
+        self.warnings += found[:room]
         self.more += max(0, len(found) - room)
 
     def note(self, line: str) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from core.rmr.words import REQUEST, Said, request
 
 SECOND: Final = 1_000_000_000
-AWAY, ASKING, ACCEPTED, REFUSED = "away", "asking", "accepted", "refused"
+AWAY, REQUESTING, ACCEPTED, REFUSED = "away", "asking", "accepted", "refused"
 
 
 class Client:
@@ -44,7 +44,7 @@ class Client:
     def connected(self, now: int) -> None:
         """There is a connection to the manager, another one than before."""
         self._accepted = False
-        self._be(ASKING, now)
+        self._be(REQUESTING, now)
         self._due = now
 
     def lost(self, now: int) -> None:

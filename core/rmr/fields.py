@@ -7,7 +7,7 @@ import msgspec
 
 from core.rmr import border
 from core.rmr.border import INT32
-from core.rmr.warning import Oddity, Weight
+from core.rmr.warning import TableWarning, Weight
 from shm.contract.text import printable
 
 MEID: Final = "%meid"  # in place of groups: the owner of the message's managed entity
@@ -85,7 +85,7 @@ class Reader:
         self._groups: dict[str, Groups] = {}
         self._endpoints: set[str] = set()  # seen, and in order as they stand there
 
-    def oddities(self, line: int, record: str) -> list[Oddity]:
+    def warnings(self, line: int, record: str) -> list[TableWarning]:
         """Those since the last call."""
         kinds = (self.fatal, Weight.FATAL), (self.odd, Weight.ODD), (self.harmless, Weight.HARMLESS)
         told = [(reason, weight) for reasons, weight in kinds for reason in reasons]
@@ -93,7 +93,7 @@ class Reader:
             reasons.clear()
         longest = border.LONGEST_SHOWN
         shown = printable(record, longest)
-        return [Oddity(line, shown, printable(reason, longest), weight) for reason, weight in told]
+        return [TableWarning(line, shown, printable(reason, longest), weight) for reason, weight in told]
 
     @property
     def waiting(self) -> bool:

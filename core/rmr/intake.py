@@ -30,7 +30,7 @@ from core.rmr.compiled import (
     updated,
 )
 from core.rmr.parser import Parser, Result
-from core.rmr.snapshot import Keeper, Kept, StashError, Use, read
+from core.rmr.snapshot import Keeper, Kept, SnapshotError, Use, read
 from core.rmr.table import MeidMap, Table
 from core.rmr.warning import BadTableError
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
@@ -144,7 +144,7 @@ class Feed:
             except OSError as error:
                 made.outcomes.append(Outcome("table", "", f"the file cannot be read: {error.strerror}"))
                 return made
-            except StashError as error:
+            except SnapshotError as error:
                 made.outcomes.append(Outcome("stash", "", str(error)))
                 return made
         for at in range(0, len(text), PIECE):
@@ -164,7 +164,7 @@ class Feed:
         if self.wanted is not None:
             made.kept, text = read(path)
             if made.kept.table != self.wanted.table or made.kept.stamp not in ((), self.wanted.stamp):
-                raise StashError("it is of another table, or of a seed that has changed")
+                raise SnapshotError("it is of another table, or of a seed that has changed")
             return text
         if path.stat().st_size > FILE_LIMIT:
             raise OSError(EFBIG, f"it is longer than {FILE_LIMIT} octets")

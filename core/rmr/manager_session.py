@@ -77,7 +77,7 @@ class World(Protocol):
     def seconds(self) -> int: ...
 
 
-class Liaison:
+class ManagerSession:
     """``instance`` is another one in each life of the core. ``table`` is the name of the table."""
 
     def __init__(self, table: str, settings: Settings, instance: str, world: World, use: Installed) -> None:

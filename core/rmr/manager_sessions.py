@@ -16,7 +16,7 @@ from core.rmr import application
 from core.rmr.dialling import Dialling
 from core.rmr.envelope import LONGEST
 from core.rmr.intake import Made
-from core.rmr.manager_session import Liaison, Peer, Settings
+from core.rmr.manager_session import ManagerSession, Peer, Settings
 from core.rmr.remembered import Known, Remembered
 from core.rmr.route_tables import Plan, RouteTables
 from core.rmr.server import Limits
@@ -100,10 +100,10 @@ class _Around:
         self._forwarder.count(COUNTERS[what].place)
 
 
-class Liaisons(Plane):
+class ManagerSessions(Plane):
     """One for each table that is configured. ``seed`` is that of the core, another one in each life;
-    ``router_id`` is in the addresses of this router's connections; ``shelf`` says where applications are
-    remembered for the next core, if no file is configured, by a name; empty: nowhere."""
+    ``router_id`` is in the addresses of this router's connections; ``snapshot_store`` gives the file in which
+    applications are remembered for the next core, by a name; empty: nowhere."""
 
     def __init__(
         self,
@@ -114,10 +114,10 @@ class Liaisons(Plane):
         dialling: Dialling,
         seed: bytes,
         router_id: str,
-        shelf: Callable[[str], str] = lambda _: "",
+        snapshot_store: Callable[[str], str] = lambda _: "",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._shelf = shelf
+        self._snapshot_store = snapshot_store
         self._forwarder = forwarder
         self._local = local
         self._links = links
@@ -126,14 +126,14 @@ class Liaisons(Plane):
         self._tables = tables
         self._dialling = dialling
         self._instance = hashlib.blake2b(seed, digest_size=4).hexdigest()
-        self._liaisons: dict[str, tuple[TableSetup, Liaison, Remembered]] = {}  # by name of the table
+        self._sessions: dict[str, tuple[TableSetup, ManagerSession, Remembered]] = {}  # by name of the table
         self._listening: dict[str, int] = {}  # link by name of the table
         self._peers: dict[tuple[int, int], ConnectionOpened] = {}
         self._now = self._looked = 0
         tables.installed.append(self._installed)
 
-    def __iter__(self) -> Iterator[Liaison]:
-        return (liaison for _, liaison, _ in list(self._liaisons.values()))
+    def __iter__(self) -> Iterator[ManagerSession]:
+        return (session for _, session, _ in list(self._sessions.values()))
 
     # ---- configuration ----
 
@@ -142,15 +142,15 @@ class Liaisons(Plane):
         if not isinstance(change, SetTables):
             return
         known: dict[str, Known] = {}
-        for name, (setup, liaison, _) in list(self._liaisons.items()):
+        for name, (setup, session, _) in list(self._sessions.items()):
             plan = self._tables.find(name)
             if plan is None or _matters(plan.setup) != _matters(setup):
                 self._dialling.forget_controls(name)
                 self._local.leave(self._listening.pop(name))
-                known[name] = _known(liaison)
-                del self._liaisons[name]
+                known[name] = _known(session)
+                del self._sessions[name]
         for plan in self._tables:
-            if plan.setup.name not in self._liaisons:
+            if plan.setup.name not in self._sessions:
                 self._add(plan, known.get(plan.setup.name, []))
 
     def _add(self, plan: Plan, known: Known) -> None:
@@ -164,15 +164,15 @@ class Liaisons(Plane):
             self._clock,
             self._connections,
         )
-        liaison = Liaison(setup.name, _settings(setup), self._instance, around, _use(plan))
-        path = setup.applications or self._shelf(f"{setup.name}.applications")
+        session = ManagerSession(setup.name, _settings(setup), self._instance, around, _use(plan))
+        path = setup.applications or self._snapshot_store(f"{setup.name}.applications")
         remembered = Remembered(path if setup.serve else "")
-        self._liaisons[setup.name] = setup, liaison, remembered
-        if liaison.server is not None:
+        self._sessions[setup.name] = setup, session, remembered
+        if session.server is not None:
             for endpoint, control, dial in [*known, *remembered.load()]:
-                liaison.server.know(endpoint, control, dial, self._now)
+                session.server.know(endpoint, control, dial, self._now)
         for opened in self._peers.values():
-            liaison.opened(_peer(opened))
+            session.opened(_peer(opened))
         self._listening[setup.name] = self._local.listen(
             plan.prefix + CONTROL, lambda content, _: self._heard(setup.name, content), LONGEST
         )
@@ -184,7 +184,7 @@ class Liaisons(Plane):
         source = self._local.source
         link = None if source is None else self._links.find(*source)
         opened = None if link is None else self._peers.get((link.worker, link.connection))
-        found = self._liaisons.get(table)
+        found = self._sessions.get(table)
         if opened is not None and found is not None:
             found[1].heard(content, opened.number, self._forwarder.now)
 
@@ -192,14 +192,14 @@ class Liaisons(Plane):
         """A connection is there."""
         if opened.role == RMR:
             self._peers[worker, opened.connection] = opened
-            for liaison in self:
-                liaison.opened(_peer(opened))
+            for session in self:
+                session.opened(_peer(opened))
 
     def closed(self, worker: int, connection: int) -> None:
         """A connection is gone."""
         if (opened := self._peers.pop((worker, connection), None)) is not None:
-            for liaison in self:
-                liaison.closed(opened.number, self._forwarder.now)
+            for session in self:
+                session.closed(opened.number, self._forwarder.now)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
         """A worker is dead, and so are its connections."""
@@ -207,7 +207,7 @@ class Liaisons(Plane):
             self.closed(*key)
 
     def _installed(self, plan: Plan, made: Made) -> None:
-        if (found := self._liaisons.get(plan.setup.name)) is not None:
+        if (found := self._sessions.get(plan.setup.name)) is not None:
             value = made.values[0] if len(made.values) == 1 else None
             found[1].installed(_use(plan), value)
 
@@ -216,8 +216,8 @@ class Liaisons(Plane):
     def step(self, now: int) -> None:
         """What is due; of a lot of work, a part."""
         self._now = now
-        for liaison in self:
-            liaison.step(now)
+        for session in self:
+            session.step(now)
         if now - self._looked >= LOOK_NS:
             self._looked = now
             self._look()
@@ -225,21 +225,21 @@ class Liaisons(Plane):
     def _look(self) -> None:
         """Remember who is there, and count them."""
         known = in_step = 0
-        for _, liaison, remembered in self._liaisons.values():
-            if liaison.server is None:
+        for _, session, remembered in self._sessions.values():
+            if session.server is None:
                 continue
-            applications = list(liaison.server)
+            applications = list(session.server)
             known += len(applications)
             in_step += sum(one.state == application.OK for one in applications)
-            remembered.save(_known(liaison))
-        if self._liaisons:
+            remembered.save(_known(session))
+        if self._sessions:
             self._forwarder.gauge(APPLICATIONS, known)
             self._forwarder.gauge(IN_STEP, in_step)
 
     @property
     def restless(self) -> bool:
         """Whether there is something to do at once."""
-        return any(liaison.busy for liaison in self)
+        return any(session.busy for session in self)
 
 
 def _matters(setup: TableSetup) -> tuple[object, ...]:
@@ -247,9 +247,9 @@ def _matters(setup: TableSetup) -> tuple[object, ...]:
     return setup.address, setup.applications, _settings(setup)
 
 
-def _known(liaison: Liaison) -> Known:
+def _known(session: ManagerSession) -> Known:
     """Applications that are not configured."""
-    return [(one.endpoint, one.control, one.dial) for one in liaison.server or () if not one.fixed]
+    return [(one.endpoint, one.control, one.dial) for one in session.server or () if not one.fixed]
 
 
 def _settings(setup: TableSetup) -> Settings:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.rmr import border
-from core.rmr.building import ODDITY_LIMIT, OpenMap, OpenTable
+from core.rmr.building import WARNING_LIMIT, OpenMap, OpenTable
 from core.rmr.fields import FIELD_LIMIT, Reader, is_endpoint, split_record
 from core.rmr.table import ANY_SUBSCRIPTION, MeidMap, Table
-from core.rmr.warning import BadTableError, Oddity
+from core.rmr.warning import BadTableError, TableWarning
 from shm.contract.text import printable
 
 MEID_LIMIT: Final = 127  # of one record; the library loses the rest
@@ -30,7 +30,7 @@ class Parser:
     """Reads the records of one source, which may be any number of tables and maps one behind the other.
 
     ``compatible``: read as the RMR library does (facts rmr 4) and only note what is odd; otherwise what is
-    odd makes a table bad. ``oddities`` are those of the last result and of the records before it, ``outside``
+    odd makes a table bad. ``warnings`` are those of the last result and of the records before it, ``outside``
     those of records that no result has followed yet.
     """
 
@@ -40,9 +40,9 @@ class Parser:
         self._rest = ""
         self._line = 0
         self._open: OpenTable | OpenMap | None = None
-        self.oddities: list[Oddity] = []
-        self.more_oddities = 0
-        self.outside: list[Oddity] = []
+        self.warnings: list[TableWarning] = []
+        self.more_warnings = 0
+        self.outside: list[TableWarning] = []
 
     @property
     def idle(self) -> bool:
@@ -88,7 +88,7 @@ class Parser:
     def _record(self, line: str) -> Result | None:
         if len(line) > border.LONGEST_RECORD:
             self._reader.fatal.append(f"the record is longer than {border.LONGEST_RECORD} characters")
-            self._take_oddities(line)
+            self._take_warnings(line)
             return None
         fields = split_record(line, self._compatible)
         if fields == [""]:
@@ -107,7 +107,7 @@ class Parser:
                 return self._frame(name, fields, line, why)
             case _ if why:
                 self._reader.fatal.append(f"the record {why}")
-                self._take_oddities(line)
+                self._take_warnings(line)
             case "mse" | "rte" | "del":
                 self._entry(name, fields, line)
             case "mme_ar" | "mme_del":
@@ -151,7 +151,7 @@ class Parser:
             self._reader.odd.append(f"{verb!r} stands where start or end belongs")
         if why := border.fault(table_id, border.LONGEST_ID) or why:
             self._reader.fatal.append(f"the start record or its id {why}")
-        self._take_oddities(line)
+        self._take_warnings(line)
         return result
 
     def _end(self, name: str, fields: list[str], line: str) -> Result | None:
@@ -162,12 +162,12 @@ class Parser:
         if isinstance(open_, OpenTable) and open_.complete != (name == "newrt"):
             self._odd(line, f"{name}|end closes what another record has opened")
         self._check_md5(open_, fields[3:4], line)
-        self._take_oddities(line)
+        self._take_warnings(line)
         if open_.broken is not None:
             return self._bad(open_, str(open_.broken))
         if counted:
             expected = self._reader.number(counted[0], "record count")
-            self._take_oddities(line)
+            self._take_warnings(line)
             if expected != open_.count:
                 return self._bad(open_, f"missing table records: expected {expected} got {open_.count}")
         if open_.spoilt is not None and not self._compatible:
@@ -181,13 +181,13 @@ class Parser:
             self._odd(line, f"the MD5 of the records is {open_.md5.hexdigest()}")
 
     def _close(self, open_: OpenTable | OpenMap) -> None:
-        self.oddities, self.more_oddities = self.outside + open_.oddities, open_.more
+        self.warnings, self.more_warnings = self.outside + open_.warnings, open_.more
         self.outside = []
         self._open = None
 
     def _bad(self, open_: OpenTable | OpenMap, reason: str) -> BadTableError:
         self._close(open_)
-        return BadTableError(open_.table_id, reason, self.oddities)
+        return BadTableError(open_.table_id, reason, self.warnings)
 
     def _entry(self, name: str, fields: list[str], line: str) -> None:
         table = self._open
@@ -212,7 +212,7 @@ class Parser:
             subscription = read.number(fields[2], "subscription id")
         if len(fields) > (3 if name == "del" else 4):
             read.odd.append("fields that nobody reads")
-        self._take_oddities(line)
+        self._take_warnings(line)
         if groups is None or groups.members or groups.by_meid:
             table.add(kind, subscription, groups, self._line)
 
@@ -246,13 +246,13 @@ class Parser:
 
     def _odd(self, line: str, reason: str) -> None:
         self._reader.odd.append(reason)
-        self._take_oddities(line)
+        self._take_warnings(line)
 
-    def _take_oddities(self, line: str) -> None:
+    def _take_warnings(self, line: str) -> None:
         if not self._reader.waiting:
             return
-        found = self._reader.oddities(self._line, line)
+        found = self._reader.warnings(self._line, line)
         if self._open is not None:
             self._open.odd(found)
-        elif len(self.outside) < ODDITY_LIMIT:
+        elif len(self.outside) < WARNING_LIMIT:
             self.outside += found

@@ -6,10 +6,10 @@ from core.process.plane import Plane
 from core.rmr.counted import Counted
 from core.rmr.dialling import Dialling
 from core.rmr.intake import Aside, Intake
-from core.rmr.manager_sessions import Liaisons
+from core.rmr.manager_sessions import ManagerSessions
 from core.rmr.opening import Openings
 from core.rmr.route_tables import RouteTables
-from core.rmr.unroutable_log import Nowhere
+from core.rmr.unroutable_log import UnroutableLog
 
 if TYPE_CHECKING:
     from core.links.links import Links
@@ -21,10 +21,10 @@ def planes(core: "Core", links: "Links") -> list[Plane]:
     built in its own thread."""
     forwarder, setup = core.forwarder, core.setup
     intake = Intake() if core.wake is None else Aside(core.wake)
-    tables = RouteTables(forwarder, core.addresses, intake, links, core.shelf, core.served)
+    tables = RouteTables(forwarder, core.addresses, intake, links, core.snapshot_store, core.served)
     dialling = Dialling(forwarder, tables, core.connections.find, range(setup.workers))
     openings = Openings(tables, dialling)
-    liaisons = Liaisons(
-        forwarder, core.local, links, tables, dialling, core.seed, setup.router_id, core.shelf
+    sessions = ManagerSessions(
+        forwarder, core.local, links, tables, dialling, core.seed, setup.router_id, core.snapshot_store
     )
-    return [tables, dialling, liaisons, openings, Counted(tables), Nowhere(tables)]
+    return [tables, dialling, sessions, openings, Counted(tables), UnroutableLog(tables)]

@@ -122,8 +122,8 @@ class Plan:
 class RouteTables(Plane):
     """All route tables of this router. ``changed`` is called when the endpoints of one may be others.
 
-    ``shelf`` says where one is kept that has no stash, by its name; empty: nowhere. ``served`` is told of
-    addresses that are a table's from now on (1), or no longer (-1).
+    ``snapshot_store`` gives the file in which one without a stash is kept, by its name; empty: nowhere.
+    ``served`` is told of addresses that are a table's from now on (1), or no longer (-1).
     """
 
     def __init__(
@@ -132,11 +132,11 @@ class RouteTables(Plane):
         addresses: Addresses,
         intake: Intake,
         links: Links,
-        shelf: Callable[[str], str],
+        snapshot_store: Callable[[str], str],
         served: Callable[[Address, int, bool], None],
     ) -> None:
         self._links = links
-        self._shelf = shelf
+        self._snapshot_store = snapshot_store
         self._served = served
         self._forwarder = forwarder
         self._addresses = addresses
@@ -222,11 +222,11 @@ class RouteTables(Plane):
         self.take(plan.feed(str(path), lambda _: None, plan.setup.stamp), path, last=True)
 
     def _stash(self, plan: Plan) -> str:
-        return plan.setup.stash or self._shelf(plan.setup.name)
+        return plan.setup.stash or self._snapshot_store(plan.setup.name)
 
     def _move_stash(self, plan: Plan, before: TableSetup) -> None:
         """What is in use is kept elsewhere from now on."""
-        if former := before.stash or self._shelf(before.name):
+        if former := before.stash or self._snapshot_store(before.name):
             self.intake.keep(former, None)
         if (path := self._stash(plan)) and (plan.table is not None or plan.owners is not None):
             self.intake.keep(path, plan.kept)

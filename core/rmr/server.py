@@ -25,7 +25,7 @@ FORGOTTEN: Final = 24 * 3600 * a.SECOND  # without a connection
 UNANSWERED: Final = "it has not acknowledged {} within {} s"
 
 
-class Outlet(Protocol):
+class Port(Protocol):
     """The way to the applications."""
 
     def room(self, connection: str) -> int:
@@ -71,14 +71,14 @@ class Server:
         self,
         instance: str,
         name: str,
-        outlet: Outlet,
+        port: Port,
         told: Callable[[Event], None],
         limits: Limits = DEFAULTS,
         piece: int = PIECE,
     ) -> None:
         self._instance = instance
         self._name = name
-        self._outlet = outlet
+        self._port = port
         self._told = told
         self._limits = limits
         self._piece = piece
@@ -99,7 +99,7 @@ class Server:
     @property
     def busy(self) -> bool:
         """Whether there are tables to be written or sent on."""
-        return any(self._outlet.room(one.connection) > 0 for one in self._writing)
+        return any(self._port.room(one.connection) > 0 for one in self._writing)
 
     # ---- what happens ----
 
@@ -130,7 +130,7 @@ class Server:
 
     def _reach(self, one: Application, wanted: bool) -> None:
         if one.dial:
-            self._outlet.reach(one.dial, wanted)
+            self._port.reach(one.dial, wanted)
 
     def requested(self, heard: words.Heard, dial: str, now: int) -> str:
         """An application asks for its table: it has none, or none of ours that it would know of.
@@ -293,9 +293,9 @@ class Server:
         for _ in range(WRITES):
             if len(text.pieces) <= one.at and not text.complete:
                 text.write()
-        while one.at < len(text.pieces) and self._outlet.room(one.connection) > 0:
+        while one.at < len(text.pieces) and self._port.room(one.connection) > 0:
             said = words.Said(words.TABLE, text.pieces[one.at], self._name, xact=one.xact)
-            if not self._outlet.send(one.connection, said):
+            if not self._port.send(one.connection, said):
                 self.lost(one.connection, now)
                 return
             one.at += 1

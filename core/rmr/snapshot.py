@@ -29,7 +29,7 @@ _END: Final = "# end "
 _MODE: Final = 0o600
 
 
-class StashError(Exception):
+class SnapshotError(Exception):
     """The file is not what was written; the text says why."""
 
 
@@ -66,21 +66,21 @@ def read(path: Path) -> tuple[Kept, str]:
     try:
         found = path.stat()
         if found.st_size > LIMIT:
-            raise StashError(f"it is longer than {LIMIT} octets")
+            raise SnapshotError(f"it is longer than {LIMIT} octets")
         if found.st_uid not in (0, os.geteuid()):
-            raise StashError("it belongs to another user")
+            raise SnapshotError("it belongs to another user")
         content = path.read_bytes()
     except OSError as error:
-        raise StashError(f"it cannot be read: {error.strerror}") from error
+        raise SnapshotError(f"it cannot be read: {error.strerror}") from error
     body, _, last = content.removesuffix(b"\n").rpartition(b"\n")
     body += b"\n"
     if last.decode("ascii", "replace") != _END + _digest(body).hexdigest():
-        raise StashError("it is not as it was written: its digest is another one, or missing")
+        raise SnapshotError("it is not as it was written: its digest is another one, or missing")
     head = body.partition(b"\n")[0].removeprefix(_HEAD.encode())
     try:
         return msgspec.json.decode(head, type=Kept), lossless(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise StashError(f"its first line makes no sense: {error}") from error
+        raise SnapshotError(f"its first line makes no sense: {error}") from error
 
 
 class Keeper:
@@ -122,7 +122,7 @@ class Keeper:
                 self._said.discard(self._writing.path)
                 self._writing = None
         except Exception as error:  # what stays to be written would fail again and again
-            if not isinstance(error, (OSError, StashError)):
+            if not isinstance(error, (OSError, SnapshotError)):
                 failures.tell("keeping a route table", error, "the file of before stays")
             failed, self._writing = self._writing, None
             path = path if failed is None else failed.path
@@ -148,7 +148,7 @@ class _File:
         self._text = writing.Text("", use.text())
         self._digest = _digest()
         if not (_ours(path) and _ours(self._beside)):
-            raise StashError("it holds something else, which stays: give another file, or move it away")
+            raise SnapshotError("it holds something else, which stays: give another file, or move it away")
         Path(self._beside).unlink(missing_ok=True)
         self._fd = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
 

@@ -18,7 +18,7 @@ REASONS: Final = (
 )
 
 
-class Nowhere(Plane):
+class UnroutableLog(Plane):
     """Says it once for each table and reason in a minute, with the key of the last one."""
 
     def __init__(self, plans: Iterable[Plan]) -> None:

@@ -21,7 +21,7 @@ class Weight(IntEnum):
     FATAL = 2
 
 
-class Oddity(msgspec.Struct, frozen=True):
+class TableWarning(msgspec.Struct, frozen=True):
     """One odd place of a table; ``line`` counts from 1."""
 
     line: int
@@ -39,14 +39,14 @@ class Oddity(msgspec.Struct, frozen=True):
 
 
 class BadTableError(ValueError):
-    """A table that cannot be used; ``oddities`` say why, ``table_id`` whose it is (empty: none was given).
+    """A table that cannot be used; ``warnings`` say why, ``table_id`` whose it is (empty: none was given).
 
     ``named`` are the octets of that id as they came: its sender knows the table by them.
     """
 
-    def __init__(self, table_id: str, reason: str, oddities: list[Oddity]) -> None:
+    def __init__(self, table_id: str, reason: str, warnings: list[TableWarning]) -> None:
         super().__init__(reason)
         self.named = octets_of(table_id)
         self.table_id = printable(table_id, LONGEST_SHOWN)
         self.reason = reason
-        self.oddities = oddities
+        self.warnings = warnings

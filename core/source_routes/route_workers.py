@@ -31,7 +31,7 @@ class Count(msgspec.Struct):
     refused: dict[str, int] = {}
 
 
-class Stations(Plane):
+class RouteWorkers(Plane):
     """All of them. ``served`` hears of an address that has begun (1) or ended (-1) to lead somewhere."""
 
     def __init__(

@@ -19,7 +19,7 @@ import msgspec
 from routerd.cli.client import Client, ClientError, Place
 from shm.contract.numbers import whole
 from shm.contract.roles import Role
-from shm.observer import Onlooker, Page
+from shm.observer import Page, SharedView
 from shm.segment import DIRECTORY, SegmentError
 
 LOOK_SECONDS = 0.1
@@ -178,8 +178,8 @@ def _serves(page: Page, before: Page) -> bool:
 def rolling(router: Found, timeout: float) -> int:
     """Replace the processes of a router one at a time; the exit status: 1 if that is not over in time."""
     try:
-        onlooker = Onlooker(router.prefix)
-        follower = Follower(onlooker.pages, time.monotonic)
+        view = SharedView(router.prefix)
+        follower = Follower(view.pages, time.monotonic)
         os.kill(router.pid, signal.SIGUSR1)
     except SegmentError as error:
         raise RestartError(f"router {router.id}: {error}") from error

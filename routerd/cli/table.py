@@ -15,7 +15,7 @@ from core.rmr.changes import owner_changes, table_changes
 from core.rmr.lookup import Question, fate
 from core.rmr.parser import Parser, Result
 from core.rmr.table import ANY_SUBSCRIPTION, MeidMap, Table
-from core.rmr.warning import BadTableError, Oddity
+from core.rmr.warning import BadTableError, TableWarning
 from routerd.cli.cli_options import examples
 from routerd.cli.live_table import ask, push, who
 from shm.contract.text import printable
@@ -31,10 +31,10 @@ class Read:
         self.path = path
         self.table: Table | None = None
         self.owners: dict[str, str] = {}
-        self.results: list[tuple[Result, list[Oddity], int]] = []
+        self.results: list[tuple[Result, list[TableWarning], int]] = []
         parser = Parser(compatible)
         for result in self._parse(parser):
-            self.results.append((result, parser.oddities, parser.more_oddities))
+            self.results.append((result, parser.warnings, parser.more_warnings))
             if isinstance(result, Table):
                 self.table = result
             elif isinstance(result, MeidMap):
@@ -78,8 +78,8 @@ def table() -> None:
 def check(file: Path, compat: bool) -> None:
     """Say all that is odd about the tables and maps in FILE, each with line and reason."""
     read = Read(file, compat)
-    for result, oddities, more in read.results:
-        _tell(file, oddities, more)
+    for result, warnings, more in read.results:
+        _tell(file, warnings, more)
         click.echo(f"{file}: {_summary(result)}", err=isinstance(result, BadTableError))
     _tell(file, read.outside, 0)
     if not read.results:
@@ -87,8 +87,8 @@ def check(file: Path, compat: bool) -> None:
     sys.exit(1 if read.bad or (read.outside and not compat) else 0)
 
 
-def _tell(file: Path, oddities: list[Oddity], more: int) -> None:
-    for one in oddities:
+def _tell(file: Path, warnings: list[TableWarning], more: int) -> None:
+    for one in warnings:
         click.echo(f"{file}:{one.line}: {one.reason}: {one.shown!r}", err=True)
     if more:
         click.echo(f"{file}: and {more} more of that kind", err=True)

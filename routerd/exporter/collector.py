@@ -103,7 +103,7 @@ class Collector:
         for state in states:
             self._process(families, state)
         self._exporter(families)
-        former = self._observer.onlooker.former()
+        former = self._observer.view.former()
         for page in former:
             self._counters(families, page, former=True)
         self._shared_memory(families)
@@ -124,8 +124,8 @@ class Collector:
     def _router(self, families: Families) -> None:
         me = self._identity
         families.info(catalogue.BUILD, version=me.version, python=me.python)
-        families.info(catalogue.ROUTER, id=me.router_id, workers=str(self._observer.onlooker.workers))
-        supervisor = self._observer.figures(self._observer.onlooker.page(Role.SUPERVISOR).pid)
+        families.info(catalogue.ROUTER, id=me.router_id, workers=str(self._observer.view.workers))
+        supervisor = self._observer.figures(self._observer.view.page(Role.SUPERVISOR).pid)
         if supervisor is not None:
             families.add(catalogue.START, supervisor.born)
             families.add(catalogue.UPTIME, supervisor.age)
@@ -163,17 +163,17 @@ class Collector:
                 families.add(shown.metric, _told(shown, value), process=process, **shown.labels)
 
     def _shared_memory(self, families: Families) -> None:
-        onlooker = self._observer.onlooker
-        small, large = arena_split(onlooker.arena_bytes)
-        for worker in range(onlooker.workers):
+        view = self._observer.view
+        small, large = arena_split(view.arena_bytes)
+        for worker in range(view.workers):
             for size, blocks in (("small", small), ("large", large)):
                 families.add(catalogue.BLOCKS, blocks, process=process_name(Role.WORKER, worker), size=size)
-        for ring in onlooker.rings():
+        for ring in view.rings():
             families.add(catalogue.RING, ring.records, process=ring.process, ring=ring.ring)
             families.add(catalogue.RING_SIZE, RING_CAPACITY, process=ring.process, ring=ring.ring)
 
     def _histograms(self, families: Families) -> None:
-        core = self._observer.onlooker.histogram
+        core = self._observer.view.histogram
         latency, size = core(Role.CORE, "delivery_latency_ns"), core(Role.CORE, "message_bytes")
         families.histogram(
             catalogue.LATENCY,

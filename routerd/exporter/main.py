@@ -26,7 +26,7 @@ from shm.contract.control import (
     StopAccepting,
     ToChild,
 )
-from shm.observer import Onlooker
+from shm.observer import SharedView
 from shm.segment import SegmentError
 
 LOGGER = logging.getLogger("HTTP")
@@ -48,7 +48,7 @@ def run(setup: Setup, channel: Channel) -> None:
         os.nice(NICENESS)
     server = Server()
     identity = Identity(setup.router_id, setup.version, platform.python_version(), setup.generation)
-    observer = Observer(Onlooker(setup.segments), time.monotonic)
+    observer = Observer(SharedView(setup.segments), time.monotonic)
     pages = Pages(observer, identity, server.answered, server.refused)
     _listen(server, pages, setup.listeners, [fd for one in setup.listeners for fd in one.fds])
     server.watch(channel.fileno())

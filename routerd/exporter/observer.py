@@ -16,7 +16,7 @@ import psutil
 
 from shm.board import Board
 from shm.contract.roles import Role, is_worker
-from shm.observer import Onlooker, Page
+from shm.observer import Page, SharedView
 
 TICK_SECONDS: Final = 1.0
 HUNG_SECONDS: Final = 5.0  # a loop turns every second even when there is nothing to do
@@ -78,8 +78,8 @@ class State(msgspec.Struct, frozen=True):
 class Observer:
     """Watches a router from outside. ``clock`` is monotonic, in seconds."""
 
-    def __init__(self, onlooker: Onlooker, clock: Callable[[], float]) -> None:
-        self.onlooker = onlooker
+    def __init__(self, view: SharedView, clock: Callable[[], float]) -> None:
+        self.view = view
         self._clock = clock
         self._pulses: dict[str, Pulse] = {}
         self._processes: dict[int, psutil.Process] = {}
@@ -90,15 +90,15 @@ class Observer:
 
     def tick(self) -> None:
         """Look at everything once. Raises SegmentError when the router is gone."""
-        self.onlooker.look_again()
+        self.view.look_again()
         states = self.states()
         counters: dict[str, int] = {}
-        for page in [*(state.page for state in states), *self.onlooker.former()]:
+        for page in [*(state.page for state in states), *self.view.former()]:
             for name, value in page.counters.items():
                 counters[name] = counters.get(name, 0) + value
         found = {state.page.process: self.figures(state.page.pid) for state in states if state.alive}
         cpu = {process: figures.cpu for process, figures in found.items() if figures}
-        addresses = {row.address: row.deliveries for row in self.onlooker.board().addresses}
+        addresses = {row.address: row.deliveries for row in self.view.board().addresses}
         generations = {state.page.process: state.page.generation for state in states}
         self.history.append(Tick(self._clock(), counters, cpu, generations, addresses))
         living = {state.page.pid for state in states}
@@ -109,7 +109,7 @@ class Observer:
     def states(self) -> list[State]:
         """How each process is now: the workers, the core, the supervisor."""
         now = self._clock()
-        states = [self._state(page, now) for page in self.onlooker.pages()]
+        states = [self._state(page, now) for page in self.view.pages()]
         if any(map(_accepts, states)):
             self._accepted = now
         return states
@@ -129,7 +129,7 @@ class Observer:
         return found
 
     def board(self) -> Board:
-        return self.onlooker.board()
+        return self.view.board()
 
     def _state(self, page: Page, now: float) -> State:
         pulse = self._pulses.setdefault(page.process, Pulse(lived=now, moved=now))

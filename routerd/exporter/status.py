@@ -120,9 +120,9 @@ def status(observer: Observer, identity: Identity) -> Status:
 
 
 def _processes(observer: Observer, states: list[State]) -> list[Process]:
-    small, large = arena_split(observer.onlooker.arena_bytes)
+    small, large = arena_split(observer.view.arena_bytes)
     fullest: dict[str, int] = {}
-    for ring in observer.onlooker.rings():
+    for ring in observer.view.rings():
         fullest[ring.process] = max(fullest.get(ring.process, 0), ring.records)
     processes = []
     for state in states:

@@ -75,7 +75,7 @@ def core_of(router: NetworkRouter) -> int:
     return core.pid if core else 0
 
 
-def trunks(router: NetworkRouter) -> list[str]:
+def inter_routers(router: NetworkRouter) -> list[str]:
     """Numbers of its connections to other routers."""
     rows = router.stat("connections")
     return sorted(row["identity"] for row in rows if row["role"] == "inter-router")
@@ -91,12 +91,12 @@ def test_a_core_dies(start: Callable[..., NetworkRouter], which: int) -> None:
     acquainted(*routers)
     with Crossing(a, c) as crossing:
         crossing.get_on()
-        numbers = trunks(routers[which])
+        numbers = inter_routers(routers[which])
         old = core_of(routers[which])
         os.kill(old, signal.SIGKILL)
         until(lambda: core_of(routers[which]) not in (0, old), "the next core")
         crossing.get_on()
-        until(lambda: trunks(routers[which]) == numbers, "the same connections")
+        until(lambda: inter_routers(routers[which]) == numbers, "the same connections")
         crossing.check()
 
 

@@ -188,7 +188,7 @@ static void network(core_router *c, core_address **addresses)
 }
 
 /* A link between routers. */
-static void trunk(core_router *c, uint32_t w, uint32_t link, bool outgoing)
+static void inter_router(core_router *c, uint32_t w, uint32_t link, bool outgoing)
 {
     uint32_t place = below(PLACES);
     core_link *l = c->network.neighbour[place].taken ? link_place(c, w, link, 1, outgoing, 1 + below(20)) : NULL;
@@ -211,7 +211,7 @@ static void control_plane(core_router *c, core_address **addresses, core_address
         if (keyed) keyed->keyed = link % 4;     /* else the core looks for the key of what comes */
         return;
     }
-    if (!known && !below(3)) trunk(c, w, link, outgoing);
+    if (!known && !below(3)) inter_router(c, w, link, outgoing);
     else if (!known) link_add(c, w, link, 1, outgoing, a, 1 + below(20), below(4) == 0, below(4) ? 0 : (int64_t) below(40) - 10, below(4) ? 0 : 1 + below(3), below(8) == 0);
     else if (!below(10)) link_remove(c, known, below(2));
     if (below(2000)) return;

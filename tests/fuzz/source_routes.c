@@ -53,7 +53,7 @@ static void one(const uint8_t *bytes, size_t size, bool complete, uint32_t how)
     arena_content c = { .key_block = UINT32_MAX };
     scan_found found;
     bool moved = false;
-    route_sender sender = { .anonymous = !(how & 1), .trunk = how & 2, .entry = how % engine.table->entry_count };
+    route_sender sender = { .anonymous = !(how & 1), .inter_router = how & 2, .entry = how % engine.table->entry_count };
     if (annotations_check(&c, copy, &found, 0, scan_message(copy, size, complete, &found), &moved) == SCAN_DONE) {
         enum route_result result = route_take(&engine, &sender, &c, copy, size, complete, &found);
         if (result == ROUTE_REFUSED && (engine.run.reason >= ROUTE_REASONS || !*engine.run.detail)) abort();

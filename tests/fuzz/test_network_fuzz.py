@@ -53,7 +53,7 @@ ODD: list[Any] = [
 ]
 
 
-class Outlet:
+class Port:
     """A forwarder that insists on its rules."""
 
     def __init__(self) -> None:
@@ -143,8 +143,8 @@ def other_fields(chance: random.Random, content: bytes) -> bytes:
 def test_mutated_messages_harm_nobody(mutate: Any, seed: int, caplog: pytest.LogCaptureFixture) -> None:
     """The honest neighbour and what lies behind it stay as they are, the log stays short."""
     chance = random.Random(seed)  # noqa: S311  repeatable, and keeps no secret
-    outlet = Outlet()
-    network = Network(Identity("A"), 7, NetworkSettings(), outlet)
+    port = Port()
+    network = Network(Identity("A"), 7, NetworkSettings(), port)
     now = 1000.0
     network.neighbour_up(HONEST, 1, "routerd")
     network.neighbour_up(LIAR, 10_000, "dispatch")
@@ -160,28 +160,28 @@ def test_mutated_messages_harm_nobody(mutate: Any, seed: int, caplog: pytest.Log
             network.received(HONEST, Advertisement("H", 5, 1, 1).encode(), now)
         network.received(LIAR, mutate(chance, chance.choice(SEEDS)), now)
         network.tick(now)
-    bits = {name: bit for bit, name in outlet.routers.items()}
-    assert outlet.paths[bits["H"]][:2] == (bits["H"], 1)
-    assert outlet.paths[bits["far"]][:2] == (bits["H"], 2)
-    assert outlet.addresses["M0good", bits["H"]] == 3
+    bits = {name: bit for bit, name in port.routers.items()}
+    assert port.paths[bits["H"]][:2] == (bits["H"], 1)
+    assert port.paths[bits["far"]][:2] == (bits["H"], 2)
+    assert port.addresses["M0good", bits["H"]] == 3
     assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) < 150
-    assert len(outlet.routers) <= 127
+    assert len(port.routers) <= 127
 
 
 def test_ten_thousand_peers_and_names(caplog: pytest.LogCaptureFixture) -> None:
     """A list that is too long is refused; names that come one by one stop at the bits there are."""
-    outlet = Outlet()
-    network = Network(Identity("A"), 7, NetworkSettings(), outlet)
+    port = Port()
+    network = Network(Identity("A"), 7, NetworkSettings(), port)
     network.neighbour_up(LIAR, 1, "dispatch")
     network.received(LIAR, greeting("L", 5, ["A"]), 1000.0)
     many = {f"R{number}": 1 for number in range(10_000)}
     network.received(LIAR, LinkStateUpdate("L", 5, 9, many).encode("x"), 1000.0)
-    assert set(outlet.routers.values()) == {"L"}
+    assert set(port.routers.values()) == {"L"}
     for name in many:
         network.received(LIAR, Advertisement(name, 5, 2**62, 2**62).encode(), 1000.0)
         network.received(LIAR, MobileRequest(name, 0).encode("A"), 1000.0)
         network.received(LIAR, MobileRequest(name, 0).encode("L"), 1000.0)
     network.tick(1000.0)
-    assert len(outlet.routers) == 127
-    assert outlet.sent < 1000
+    assert len(port.routers) == 127
+    assert port.sent < 1000
     assert len(caplog.records) < 200

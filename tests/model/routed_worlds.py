@@ -42,7 +42,7 @@ FAR = [local("far9"), local("_scope"), Address(64, b"far"), local("na\u00efve")]
 places = st.sampled_from([*POOL, *POOL, *INNER, *FAR])
 
 
-def ways(most: int = 3, least: int = 0) -> Any:
+def paths(most: int = 3, least: int = 0) -> Any:
     return st.lists(places, min_size=least, max_size=most).map(tuple)
 
 
@@ -60,16 +60,16 @@ def workers(address: Address, inner: Address, forms: Any = forms) -> Any:
     """Any worker of these two addresses; made once, since making it takes longer than drawing from it."""
     common = {"address": st.just(address), "crosses": st.booleans()}
     tracer = {**common, "trace": st.booleans(), "trace_as": st.one_of(st.none(), places)}
-    routed = {"route": ways(least=1)}
+    routed = {"route": paths(least=1)}
     return st.one_of(
         st.builds(Forward, **tracer),
         st.builds(Static, **common, **routed),
         st.builds(Proxy, **common, **routed, inner=st.just(inner)),
         st.builds(Extend, **tracer, **routed, marker=st.booleans()),
         st.builds(Collapse, **tracer, strip=strips),
-        st.builds(PayloadWrap, **tracer, route=ways()),
+        st.builds(PayloadWrap, **tracer, route=paths()),
         st.builds(PayloadUnwrap, **tracer),
-        st.builds(Wrap, **common, **routed, returning=ways(), form=forms, metadata=hidden),
+        st.builds(Wrap, **common, **routed, returning=paths(), form=forms, metadata=hidden),
         st.builds(Unwrap, **tracer, form=forms, metadata=st.sampled_from(["restore", "merge"])),
         st.builds(Tee, **tracer, **routed),
         st.builds(
@@ -114,8 +114,8 @@ metas = st.fixed_dictionaries(
 @st.composite
 def messages(draw: Any) -> Model:
     return Model(
-        draw(ways(6, 1)),
-        draw(ways(4)),
+        draw(paths(6, 1)),
+        draw(paths(4)),
         BODY,
         tracing=draw(st.sampled_from([None, None, "context", "\u00e9" * 70])),
         state=draw(st.sampled_from(list(State))),

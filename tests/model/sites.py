@@ -12,7 +12,7 @@ import msgspec
 
 from core.interior.message import sections
 from core.interior.network import Network
-from core.interior.network_adapter import Fabric
+from core.interior.network_adapter import NetworkAdapter
 from core.interior.port import NetworkSettings
 from core.process.router import Core
 from shm import native as n
@@ -104,7 +104,7 @@ class Site:
         setup = Setup("core", 1, 1, "/none", name, "0", 1, [-1], mode=mode, addresses=RULES)
         self.core = Core(setup, self.memory, seed.to_bytes(4, "big") + name.encode())
         if mode == "interior":
-            self.core.plane(Fabric).start(self._network)
+            self.core.plane(NetworkAdapter).start(self._network)
         self.actions = n.Producer(self.memory.rings, n.action_ring_offset(0))
         self.work = n.Consumer(self.memory.rings, n.work_ring_offset(0))
         self.arena = n.ArenaOwner(self.memory.arenas[0])
@@ -120,9 +120,9 @@ class Site:
         self.closing: list[int] = []  # connections that the core wants closed
         self.answers: Counter[int] = Counter()  # links that we began and the peer answered, by connection
 
-    def _network(self, fabric: Fabric) -> Network:
-        self.fabric = fabric
-        self.network = Network(fabric._me, 1000, NetworkSettings(), fabric)
+    def _network(self, network_adapter: NetworkAdapter) -> Network:
+        self.network_adapter = network_adapter
+        self.network = Network(network_adapter._me, 1000, NetworkSettings(), network_adapter)
         return self.network
 
     # ---- saying ----

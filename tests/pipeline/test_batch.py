@@ -108,12 +108,12 @@ def test_messages_are_followed_as_in_plain_python(results: Results, flows: Path)
         for r in links
     }
     assert given == plainly.transits(rows)
-    ways = {}
+    paths = {}
     for row in results.read("journeys").toArrow().to_pylist():
         clock = row["clock_ns"] or 0
-        ways[row["path"]] = row["took_n"], *(row[f"took_{one}"] + clock for one in ("p50", "p90", "p99"))
+        paths[row["path"]] = row["took_n"], *(row[f"took_{one}"] + clock for one in ("p50", "p90", "p99"))
     wanted = plainly.journeys(rows)
-    assert ways == {path: (found[0], *found[2:]) for path, found in wanted.items()}
+    assert paths == {path: (found[0], *found[2:]) for path, found in wanted.items()}
 
 
 def test_senders_and_receivers_are_those_of_plain_python(results: Results, flows: Path) -> None:

@@ -24,7 +24,7 @@ LOADS = st.dictionaries(st.sampled_from([f"e{n}" for n in range(12)]), st.intege
 OWNERS = st.fixed_dictionaries({f"e{n}": st.sampled_from(["a", "b", "c", "gone"]) for n in range(12)})
 
 
-def sums(loads: dict[str, int], owners: dict[str, str]) -> dict[str, int]:
+def totals(loads: dict[str, int], owners: dict[str, str]) -> dict[str, int]:
     return {one: sum(loads[name] for name in loads if owners[name] == one) for one in "abc"}
 
 
@@ -41,7 +41,7 @@ def test_balancing_makes_nothing_worse(loads: dict[str, int], owners: dict[str, 
     assert after.keys() == loads.keys()
     assert set(after.values()) <= {"a", "b", "c"}
     limit = sum(loads.values()) / 3 * (1 + slack)
-    before, now = sums(loads, owners), sums(loads, after)
+    before, now = totals(loads, owners), totals(loads, after)
     orphans = [name for name in loads if owners[name] == "gone"]
     if not orphans:
         assert all(now[one] <= max(limit, before[one]) for one in "abc")
@@ -57,12 +57,12 @@ def test_few_entities_move() -> None:
         loads = {f"e{n}": chance.randint(1, 50) for n in range(7)}
         before = {name: chance.choice("aab") for name in loads}
         after = balance(loads, before, "abc", 0.25)
-        reached = max(sums(loads, after).values())
+        reached = max(totals(loads, after).values())
         ours += moves(loads, before, after)
         best += min(
             moves(loads, before, owners)
             for chosen in itertools.product("abc", repeat=7)
-            if max(sums(loads, owners := dict(zip(loads, chosen, strict=True))).values()) <= reached
+            if max(totals(loads, owners := dict(zip(loads, chosen, strict=True))).values()) <= reached
         )
     assert best <= ours <= 1.5 * best
 

@@ -68,9 +68,9 @@ def test_totals_are_the_clients_ledgers(spark: SparkSession, told: Counter[str],
     assert all(None not in (row["latency_ns"], row["settle_ns"], row["msg_id_hash"]) for row in rows)
     with claimed(str(tmp_path / "matrix"), STREAM, str(tmp_path / "flows")) as output:
         stream.run(spark, str(tmp_path / "flows"), output, Pace(once=True), print)
-    sums = Parts(spark, str(tmp_path / "matrix")).read()
-    assert sums is not None
-    for matrix in (traffic(log), stream.traffic(sums)):
+    totals = Parts(spark, str(tmp_path / "matrix")).read()
+    assert totals is not None
+    for matrix in (traffic(log), stream.traffic(totals)):
         left = matrix.where("address = 'closest/orders' and egress_kind = 'normal'").toArrow().to_pylist()
         given = {name: sum(row[name] for row in left) for name in told}
         assert given == dict(told)

@@ -26,7 +26,7 @@ from pipeline.output import STREAM, claimed
 from pipeline.parts import Parts
 from pipeline.spans import Range, add, meet, taken
 from pipeline.storage import read_log
-from pipeline.stream import SUMS, Pace
+from pipeline.stream import TOTALS, Pace
 from pipeline.survey import survey
 from pipeline.traffic import KEY, traffic
 from tests.support.small_spark import SMALL
@@ -71,7 +71,7 @@ def follow(spark: SparkSession, source: Path, output: Path, pace: Pace, tell: st
 
 
 def totals(frame: DataFrame) -> dict[str, Any]:
-    names = [name for name in SUMS if name != "latency_sum"]
+    names = [name for name in TOTALS if name != "latency_sum"]
     return frame.agg(*(f.sum(name).alias(name) for name in names)).collect()[0].asDict()
 
 
@@ -100,13 +100,13 @@ def test_the_stream_makes_the_batch_jobs_matrix(
     (some / "raw" / "copy.parquet").unlink()
     assert sum("cut.parquet: left out: it is cut short" in line for line in told) >= 1
     parts = Parts(spark, str(output))
-    sums = parts.read()
-    assert sums is not None
-    given = {tuple(row[:6]): row for row in stream.traffic(sums).collect()}
+    totals = parts.read()
+    assert totals is not None
+    given = {tuple(row[:6]): row for row in stream.traffic(totals).collect()}
     expected = {tuple(row[k] for k in KEY): row for row in wanted.collect()}
     assert given.keys() == expected.keys()
     for key, row in expected.items():
-        for name in SUMS:
+        for name in TOTALS:
             if name != "latency_sum":
                 assert given[key][name] == row[name]
         for name in ("latency_p50", "latency_p99"):
@@ -118,8 +118,8 @@ def test_the_stream_makes_the_batch_jobs_matrix(
     closed = state.closed_until(60)
     assert closed is not None
     assert datetime.fromtimestamp(closed / 1e6, UTC).date().isoformat() == "2026-01-05"
-    before = totals(sums)
-    parts.fold(stream.added(sums))
+    before = totals(totals)
+    parts.fold(stream.added(totals))
     assert parts.number == 1
     folded = parts.read()
     assert folded is not None
@@ -187,9 +187,9 @@ def test_killed_and_started_again_it_counts_each_record_once(
     done, _ = start(some, output).communicate(timeout=900)
     assert "so far" in done
     assert not list(output.glob(".part-*"))
-    sums = Parts(spark, str(output)).read()
-    assert sums is not None
-    assert totals(sums) == totals(wanted)
+    totals = Parts(spark, str(output)).read()
+    assert totals is not None
+    assert totals(totals) == totals(wanted)
 
 
 def test_an_output_without_its_checkpoint_is_refused(spark: SparkSession, some: Path, tmp_path: Path) -> None:

@@ -76,10 +76,10 @@ def rank(pattern: list[str], tokens: list[str]) -> list[int] | None:
     if not pattern:
         return [0] if not tokens else None
     head, rest = pattern[0], pattern[1:]
-    ways: list[list[int]] = []
+    paths: list[list[int]] = []
     if head == "#":
-        ways = [[3, *way] for n in range(len(tokens) + 1) if (way := rank(rest, tokens[n:])) is not None]
-        return ways[0] if ways else None
+        paths = [[3, *way] for n in range(len(tokens) + 1) if (way := rank(rest, tokens[n:])) is not None]
+        return paths[0] if paths else None
     if tokens and head in ("*", tokens[0]) and (way := rank(rest, tokens[1:])) is not None:
         return [2 if head == "*" else 1, *way]
     return None

@@ -1,6 +1,5 @@
 """Router annotations that lie: refused with a reason, and whatever is not the routers' goes on as it was."""
 
-
 import pytest
 
 from tests.model.annotations import BODY, octets, read

@@ -67,8 +67,8 @@ def test_routes_are_shortest_and_deterministic(states: States) -> None:
     me = min(states)
     cost = distances(states)
     found = routes(Graph(states), me)
-    assert set(found.ways) == {b for a, b in cost if a == me} - {me}
-    for name, way in found.ways.items():
+    assert set(found.paths) == {b for a, b in cost if a == me} - {me}
+    for name, way in found.paths.items():
         assert way.cost == cost[me, name]
         assert way.next_hop == path(states, cost, me, name)[1]
 
@@ -79,7 +79,7 @@ def test_valid_origins_are_those_whose_path_leads_through_here(states: States) -
     me = min(states)
     cost = distances(states)
     graph = Graph(states)
-    reachable = routes(graph, me).ways
+    reachable = routes(graph, me).paths
     found = valid_origins(graph, me, reachable)
     for origin, name in itertools.product(reachable, completed(states)):
         if (origin, name) in cost and name not in (origin, me):
@@ -114,5 +114,5 @@ def test_the_order_of_states_does_not_matter(states: States) -> None:
     turned = {name: dict(reversed(full[name].items())) for name in reversed(names)}
     assert routes(Graph(full), me) == routes(Graph(turned), me)
     one, other = Graph(full), Graph(turned)
-    reachable = routes(one, me).ways
+    reachable = routes(one, me).paths
     assert valid_origins(one, me, sorted(reachable)) == valid_origins(other, me, sorted(reachable))

@@ -101,7 +101,7 @@ def results(pieces: list[str], compatible: bool) -> list[object]:
 def seen(result: object) -> object:
     """What can be compared of a result."""
     if isinstance(result, BadTableError):
-        return result.table_id, result.reason, result.oddities
+        return result.table_id, result.reason, result.warnings
     if isinstance(result, MeidMap):
         return result
     assert isinstance(result, Table)

@@ -100,4 +100,4 @@ def test_what_is_for_no_worker_passes(router: Router) -> None:
     assert router(plain).result == PASS
     assert router(plain, target="q").result == PASS
     transit = encoded(new_message((local("w"), local("far")), (), BODY), address="elsewhere")
-    assert router(transit, frozenset({"uplink:r"}), trunk=True).result == PASS
+    assert router(transit, frozenset({"uplink:r"}), inter_router=True).result == PASS

@@ -29,7 +29,7 @@ from routerd.source_routes.workers import (
 from routerd.translate.source_routes import source_routes
 from shm.contract.source_routes import SourceRoutesSetup
 from tests.model.routed import BODY, encoded, said
-from tests.model.routed_worlds import POOL, RULES, SOURCES, messages, routers, ways, workers
+from tests.model.routed_worlds import POOL, RULES, SOURCES, messages, paths, routers, workers
 from tests.support.native.routed import DONE, Answer, RefusedError, Router, setup_of
 from tests.support.values.source_routing import VECTORS
 
@@ -106,7 +106,7 @@ forged = st.lists(
 
 
 @settings(max_examples=80, deadline=None)
-@given(guarded(), ways(5, 1), forged, st.sampled_from(SOURCES))
+@given(guarded(), paths(5, 1), forged, st.sampled_from(SOURCES))
 def test_no_return_route_opens_a_door(
     router: Router, place: Place, onward: Route, returning: Route, source: str
 ) -> None:

@@ -56,7 +56,7 @@ def check_rest(net: Internet) -> None:
         assert counts["incoming"] == counts["outgoing"] == 0, site.name
         assert site.core.forwarder.counts()["payloads"] == 0
         for address in site.core.addresses.entries():
-            assert site.fabric.nodes.outstanding(address.handle) == {}
+            assert site.network_adapter.nodes.outstanding(address.handle) == {}
         page = n.StatsPage(site.memory.control, n.stats_offset(1))
         assert page.get(24) == 0, f"{site.name}: records that made no sense"
         for link in site.links.values():
@@ -77,7 +77,7 @@ def test_a_line_of_three() -> None:
     ]
     for site in "BC":
         sent(net, net[site], sender(net, site, "q"), Packet(3))
-    nodes = net["C"].fabric.nodes
+    nodes = net["C"].network_adapter.nodes
     assert sorted(nodes.origins(0, there.index, 1).values()) == [1, 2]  # from B, from A; not from C itself
     check_rest(net)
 
@@ -287,9 +287,11 @@ def test_a_message_that_goes_in_circles() -> None:
     there = receiver(net, "B", "q")
     net.run(NEWS)
     site = net["B"]
-    trunk = next(link for link in site.links.values() if link.peer and not link.outgoing and link.credit)
-    site.send(trunk, Packet(1, to="q", settled=True, ingress="0/X", trace=("0/X", "0/Y", "0/Z")))
-    site.send(trunk, Packet(2, to="q", settled=True, ingress="0/X", trace=("0/X", "0/Y")))
+    inter_router = next(
+        link for link in site.links.values() if link.peer and not link.outgoing and link.credit
+    )
+    site.send(inter_router, Packet(1, to="q", settled=True, ingress="0/X", trace=("0/X", "0/Y", "0/Z")))
+    site.send(inter_router, Packet(2, to="q", settled=True, ingress="0/X", trace=("0/X", "0/Y")))
     net.settle()
     assert numbers(there) == [2]
 

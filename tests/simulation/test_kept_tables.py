@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.rmr import snapshot as stash
 from core.rmr.parser import Parser
-from core.rmr.snapshot import Keeper, Kept, StashError, Use
+from core.rmr.snapshot import Keeper, Kept, SnapshotError, Use
 from core.rmr.state import in_force
 from core.rmr.table import MeidMap, Table
 from shm.contract.control import SetTables
@@ -199,5 +199,5 @@ def test_a_file_of_somebody_else_is_not_read(tmp_path: Path, monkeypatch) -> Non
     path.write_text("x")
     monkeypatch.setattr("os.geteuid", lambda: path.stat().st_uid + 1)
     if path.stat().st_uid:
-        with pytest.raises(StashError, match="another user"):
+        with pytest.raises(SnapshotError, match="another user"):
             stash.read(path)

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from core.rmr.route_tables import RouteTables
-from core.rmr.unroutable_log import Nowhere
+from core.rmr.unroutable_log import UnroutableLog
 from shm import native as n
 from shm.contract.control import SetTables
 from shm.contract.tables import TableSetup
@@ -133,7 +133,7 @@ def test_the_log_says_why_messages_went_nowhere(caplog: pytest.LogCaptureFixture
     site = KeyedSite()
     site.table(table("mse|1000|-1|a:1", "mse|1001|-1|%meid"))
     link, second = site.sender(), 1_000_000_000
-    nowhere = Nowhere([site.plan])
+    nowhere = UnroutableLog([site.plan])
 
     def said(now: int) -> list[str]:
         caplog.clear()

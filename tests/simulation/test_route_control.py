@@ -13,7 +13,7 @@ from core.process.router import Core
 from core.rmr import application as a
 from core.rmr import frames
 from core.rmr.envelope import ANNOTATION, opened
-from core.rmr.manager_sessions import Liaisons
+from core.rmr.manager_sessions import ManagerSessions
 from core.rmr.route_tables import RouteTables
 from core.rmr.stream import NO_BASE
 from core.rmr.words import REQUEST, STATE, TABLE, Heard
@@ -42,7 +42,7 @@ class Bed:
     """A core with one worker, whose connections speak RMR. ``told`` is what each has received."""
 
     def __init__(
-        self, seed: bytes = b"seed", shelf: Callable[[str], str] = lambda _: "", **table: Any
+        self, seed: bytes = b"seed", snapshot_store: Callable[[str], str] = lambda _: "", **table: Any
     ) -> None:
         rings = mmap.mmap(-1, n.rings_bytes(1))
         n.format_rings(rings, 1)
@@ -56,7 +56,7 @@ class Bed:
         memory = SimpleNamespace(control=control, rings=rings, arenas=arenas, flow=flow)
         setup = TableSetup("routes", "routes", source="me:4560", **table)
         configured = Setup("core", 1, 1, "/none", "me", "0", 1, [-1], tables=[setup])
-        self.core = Core(configured, memory, seed, shelf=shelf)
+        self.core = Core(configured, memory, seed, snapshot_store=snapshot_store)
         self.arena = n.ArenaOwner(arenas[0])
         self.core_arena = n.Arena(arenas[1])
         self.actions = n.Producer(rings, n.action_ring_offset(0))
@@ -151,8 +151,8 @@ class Bed:
 
     @property
     def applications(self) -> list[a.Application]:
-        (liaison,) = self.core.plane(Liaisons)
-        return list(liaison.server or ())
+        (session,) = self.core.plane(ManagerSessions)
+        return list(session.server or ())
 
 
 def test_the_manager_is_asked_and_its_table_is_used() -> None:
@@ -270,15 +270,15 @@ def test_applications_are_found_again_after_the_core_or_the_router_has_started_a
 def test_the_next_core_finds_applications_again_without_a_file_of_theirs(tmp_path: Path) -> None:
     """They are remembered beside the table in use, as long as the router lives."""
 
-    def shelf(name: str) -> str:
+    def snapshot_store(name: str) -> str:
         return str(tmp_path / name)
 
-    bed = Bed(serve=True, shelf=shelf)
+    bed = Bed(serve=True, snapshot_store=snapshot_store)
     bed.install(GOOD.decode())
     bed.connect(1, "10.0.0.3:40000")
     bed.frame(1, REQUEST, b"app:1 ts=5\n\0", "app:2")
     bed.run(2)
-    again = Bed(b"another", serve=True, shelf=shelf)
+    again = Bed(b"another", serve=True, snapshot_store=snapshot_store)
     assert again.endpoints["routes/$to/10.0.0.3:2"]
     again.run()
     again.connect(1, "10.0.0.3:2", container="10.0.0.3:2")

@@ -22,7 +22,7 @@ from workers.control.tls import CertificateError, Certificates, Engine, unknown_
 SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
 
-TRUNK: Final = "inter-router"  # its users are those of other routers, which have been judged there
+INTER_ROUTER: Final = "inter-router"  # its users are those of other routers, which have been judged there
 EXTERNAL: Final = "EXTERNAL"  # the mechanism by which a certificate is the user
 STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms of those who are nobody in particular
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
@@ -140,7 +140,7 @@ class Guard:
         if mechanism == EXTERNAL and listener.tls is not None and listener.service is None:
             user = self._certificates.user(self._engine.listener_of(index), index) or user
         proved = mechanism not in STRANGERS if listener.service is None else user not in NO_USERS
-        if listener.role == TRUNK:
+        if listener.role == INTER_ROUTER:
             return self._passed(index, user, Grant(), listener, peer, proved)
         try:
             known = listener.service is not None or mechanism not in STRANGERS

@@ -43,7 +43,7 @@ from shm.contract.payloads import (
     Trace,
 )
 from workers.control.guard import Guard, Passed
-from workers.control.link_requests import GONE, Couplings
+from workers.control.link_requests import GONE, LinkRequests
 from workers.control.neighbours import AmqpError, Connectors, Name, Pump
 from workers.control.opening import (
     CAPABILITIES,
@@ -71,7 +71,7 @@ class Handler:
     """Events of one worker's pump; ``pump`` and the others are set when they exist."""
 
     pump: Pump
-    couplings: Couplings
+    link_requests: LinkRequests
     guard: Guard
     tracing: Tracing
     connectors: Connectors
@@ -368,7 +368,7 @@ class Handler:
 
     def _attached(self, message: Attached) -> None:
         if message.termini is not None:
-            self.couplings.answer(message, message.termini)
+            self.link_requests.answer(message, message.termini)
         elif message.error is None:
             where = message.link, message.generation
             self.pump.link_open(*where, message.address, message.keyed, message.capacity)
@@ -381,7 +381,7 @@ class Handler:
         if message.closed:
             self.pump.link_close(message.link, message.generation, error)
         else:
-            self.couplings.detach(message, error)
+            self.link_requests.detach(message, error)
 
     def _close(self, message: Close) -> None:
         why = message.error.condition, message.error.description
@@ -391,7 +391,7 @@ class Handler:
         self.post(C_SEEN, Seen(message.number, self.pump.links_seen(message.links, time.monotonic_ns())))
 
     def _open_link(self, wish: OpenLink) -> None:
-        if wish.connection not in self.passed or not self.couplings.open_link(wish):
+        if wish.connection not in self.passed or not self.link_requests.open_link(wish):
             self.link_refused(wish.request, GONE)
 
     def post(self, kind: int, message: msgspec.Struct, **names: int) -> None:

@@ -33,7 +33,7 @@ GONE: Final = ("amqp:connection:forced", "the connection of the link is gone")
 Key = tuple[int, int, str, bool]  # connection and its generation, name of the link, whether it is outgoing
 
 
-class Couplings:
+class LinkRequests:
     """Links that the core wants, and the ends of those that are routed through, in one worker.
 
     A peer that attaches, detaches and attaches again has its name at the broker, too: the next link of that

@@ -124,7 +124,7 @@ class Queue:
             self.answered.append(asked)
 
 
-class Asking:
+class LoginThread:
     """Asks Cyrus SASL about one client after the other, and rings ``bell`` when it has an answer."""
 
     def __init__(self, cyrus: Cyrus, queue: Queue, bell: int) -> None:
@@ -254,7 +254,7 @@ class Logins:
 
     def _begin(self) -> None:
         assert self._cyrus is not None
-        self._thread = start_thread("logins", Asking(self._cyrus, self._queue, self._bell).run)
+        self._thread = start_thread("logins", LoginThread(self._cyrus, self._queue, self._bell).run)
 
     # ---- answers ----
 

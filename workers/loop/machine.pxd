@@ -135,7 +135,7 @@ cdef extern from "workers/loop/loop.c" nogil:
         route_entry *entry
     ctypedef struct route_sender:
         uint32_t epoch, entry
-        bint off, anonymous, trunk, limited
+        bint off, anonymous, inter_router, limited
         uint8_t *reach
         route_source source
     ctypedef struct route_engine:

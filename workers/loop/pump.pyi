@@ -6,7 +6,7 @@ from typing import Protocol
 
 from shm.segment import Segments
 from workers.control import connectors, guard, listeners, logins, message_log, neighbours, relays, trace
-from workers.control import link_requests as couplings
+from workers.control import link_requests as link_requests
 from workers.control.handler import Handler
 from workers.ockam import connections as ockam
 from workers.rmr import connections as rmr
@@ -45,5 +45,5 @@ Routes: Callable[[NativePump], senders.Engine]
 Security: Callable[[NativePump], guard.Connections]
 RmrTransport: Callable[[NativePump, rmr.Rmr], rmr.Transport]
 OckamTransport: Callable[[NativePump, ockam.Ockam], ockam.Transport]
-Coupler: Callable[[NativePump], couplings.Coupler]
+Coupler: Callable[[NativePump], link_requests.Coupler]
 Relayer: Callable[[NativePump, relays.Relays], NativeRelayer]

@@ -34,18 +34,18 @@ class Peer(msgspec.Struct, frozen=True):
     policed: bool  # vhost policy says which addresses it may use
 
     @property
-    def trunk(self) -> bool:
+    def inter_router(self) -> bool:
         return self.terms.role in OF_ROUTERS
 
     @property
     def foreign(self) -> bool:
         """Another router, or whatever a connector leads to."""
-        return self.trunk or self.connector
+        return self.inter_router or self.connector
 
     def names(self, target: str | None) -> list[str]:
         """Every name that it has as a source."""
         if self.foreign:
-            return [f"uplink:{self.terms.name}", *([f"uplink:{self.container}"] if self.trunk else [])]
+            return [f"uplink:{self.terms.name}", *([f"uplink:{self.container}"] if self.inter_router else [])]
         known = [f"listener:{self.terms.name}"]
         known += [f"user:{self.user}"] if self.user else []
         return known + ([f"link:{target}"] if target else [])
@@ -83,7 +83,7 @@ class Engine(Protocol):
         self,
         index: int,
         generation: int,
-        trunk: bool,
+        inter_router: bool,
         target: tuple[int, bytes] | None,
         names: list[int],
         foreign: bool,
@@ -120,14 +120,14 @@ class Senders:
         peer = peer_of(self._connections, connection)
         if peer is None or peer.tenant:
             return
-        if ours and (target := self._fed.get((link, generation))) is None and not peer.trunk:
+        if ours and (target := self._fed.get((link, generation))) is None and not peer.inter_router:
             return
         reach = None
         if peer.policed and target is None:
             may = self._reach.get((link, generation), frozenset())
             reach = bytes(stop.text in may for stop in entries(self._setup))
         names = self._sources.numbers(peer.names(target))
-        self._engine.sender(link, generation, peer.trunk, _address(target), names, peer.foreign, reach)
+        self._engine.sender(link, generation, peer.inter_router, _address(target), names, peer.foreign, reach)
 
     def uplink(self, link: int, generation: int, name: str) -> None:
         """Of a link on which messages come from another network, by a listener or connector of that name."""

@@ -68,7 +68,7 @@ cdef class Routes:
         route_engine_set(&self.engine, t)
         self.pump.p.routes = &self.engine
 
-    def sender(self, uint32_t index, uint32_t generation, bint trunk, target, names, bint foreign, bytes reach):
+    def sender(self, uint32_t index, uint32_t generation, bint inter_router, target, names, bint foreign, bytes reach):
         """Who sends on an incoming link: ``target``, the type and octets of its address, or None: anonymous; ``names``: numbers of the
         sources that it is; ``reach``: for each address of a worker 0 or 1, None: it may send to all."""
         cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
@@ -78,7 +78,7 @@ cdef class Routes:
         if k == NULL or self.engine.table == NULL:
             return
         memset(&k.sender.source, 0, sizeof(k.sender.source))
-        k.sender.trunk, k.sender.anonymous, k.sender.source.foreign = trunk, target is None, foreign
+        k.sender.inter_router, k.sender.anonymous, k.sender.source.foreign = inter_router, target is None, foreign
         for one in names:
             k.sender.source.names.bits[<int> one // 64] |= (<uint64_t> 1) << (<int> one % 64)
         k.sender.off = False

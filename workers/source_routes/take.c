@@ -13,7 +13,7 @@
 typedef struct {                       /* what is known of an incoming link, found out once for each table */
     uint32_t epoch;                    /* of the table; 0: nothing yet */
     bool off;                          /* its messages pass no worker */
-    bool anonymous, trunk;
+    bool anonymous, inter_router;
     bool limited;                      /* policy says which addresses it may send to: `reach` */
     uint32_t entry;                    /* the worker's address that is its target */
     uint8_t *reach;                    /* for each address of a worker 0 or 1 */
@@ -105,7 +105,7 @@ static inline amqp_octets route_reply_to(const uint8_t *start, const scan_found 
 static inline const route_entry *route_named(const route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found)
 {
     if (!s->anonymous) return s->entry < e->table->entry_count ? &e->table->entry[s->entry] : NULL;
-    if (found->to == SCAN_ABSENT || found->to_length > UINT16_MAX || !(s->trunk || c->routed & ROUTED_OVERRIDE)) return NULL;
+    if (found->to == SCAN_ABSENT || found->to_length > UINT16_MAX || !(s->inter_router || c->routed & ROUTED_OVERRIDE)) return NULL;
     return route_find(e->table, &(route_stop) { start + found->to, (uint16_t) found->to_length, 0 });
 }
 
@@ -114,7 +114,7 @@ static inline enum route_result route_onward(route_engine *e, const route_sender
 {
     route_run *r = &e->run;
     route_level *l = &e->level[0];
-    bool held = !s->anonymous || s->trunk || c->routed & ROUTED_OVERRIDE;
+    bool held = !s->anonymous || s->inter_router || c->routed & ROUTED_OVERRIDE;
     const route_entry *named = held ? route_named(e, s, c, start, found) : NULL;
     if (held && !named) return ROUTE_PASS;
     if (given && !l->onward.count) return route_refuse(r, ROUTE_EMPTY, named ? &named->text : NULL, "the onward route is empty; give at least one address");

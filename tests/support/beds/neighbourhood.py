@@ -11,7 +11,7 @@ from core.interior.port import NetworkSettings
 ME = 1_700_000_000
 
 
-class Outlet:
+class Port:
     """What the protocol asked of the forwarder."""
 
     def __init__(self) -> None:
@@ -64,8 +64,8 @@ class Alone:
     """A router called A, and what its neighbours say to it."""
 
     def __init__(self, settings: NetworkSettings | None = None) -> None:
-        self.outlet = Outlet()
-        self.network = Network(Identity("A"), ME, settings or NetworkSettings(), self.outlet)
+        self.port = Port()
+        self.network = Network(Identity("A"), ME, settings or NetworkSettings(), self.port)
         self.now = 1000.0
 
     def tick(self, seconds: float = 0.0) -> None:
@@ -96,17 +96,17 @@ class Alone:
         self.network.neighbour_up(neighbour, cost, dialect)
         self.hello(router, neighbour=neighbour)
         self.lsu(router, 1, {"A": cost}, neighbour=neighbour)
-        self.outlet.take()
+        self.port.take()
 
     def bit(self, router: str) -> int:
-        return next(bit for bit, name in self.outlet.routers.items() if name == router)
+        return next(bit for bit, name in self.port.routers.items() if name == router)
 
     def way(self, router: str) -> tuple[str, int]:
-        next_hop, cost, _ = self.outlet.paths[self.bit(router)]
-        return self.outlet.routers.get(next_hop, ""), cost
+        next_hop, cost, _ = self.port.paths[self.bit(router)]
+        return self.port.routers.get(next_hop, ""), cost
 
     def keys(self, router: str) -> dict[str, int]:
-        return {key: hint for (key, bit), hint in self.outlet.addresses.items() if bit == self.bit(router)}
+        return {key: hint for (key, bit), hint in self.port.addresses.items() if bit == self.bit(router)}
 
 
 def body(control: Control) -> Fields:

@@ -16,7 +16,7 @@ from tests.support.peer import Net
 from workers.control.connectors import Connectors
 from workers.control.guard import Guard
 from workers.control.handler import Handler
-from workers.control.link_requests import Couplings
+from workers.control.link_requests import LinkRequests
 from workers.source_routes.senders import Senders
 
 ctypes.CDLL(cproton_ffi.__file__, ctypes.RTLD_GLOBAL)  # the tests' clients have loaded it for themselves only
@@ -41,7 +41,7 @@ class Stand(Net):
         handler.pump = self.pump
         handler.guard = Guard(setup.policy, Security(self.pump), self.segments.worker_stats(0))
         dialler = Dialler(self.pump)
-        handler.couplings = Couplings(dialler, Coupler(self.pump), handler.link_refused)
+        handler.link_requests = LinkRequests(dialler, Coupler(self.pump), handler.link_refused)
         handler.senders = Senders(Routes(self.pump), handler)
         handler.connectors = self.connectors = Connectors(dialler, handler, handler.guard)
         self.segments.unlink()  # whatever happens, nothing is left behind
@@ -106,7 +106,7 @@ class Stand(Net):
 
     def end(self) -> None:
         """Forget the pump, and unmap."""
-        del self.handler.pump, self.handler.guard, self.handler.couplings, self.handler.connectors
+        del self.handler.pump, self.handler.guard, self.handler.link_requests, self.handler.connectors
         del self.handler.senders
         del self.connectors, self.pump, self.handler, self.actions, self.work, self.arena, self.own
         self.segments.close()

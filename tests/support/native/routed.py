@@ -96,10 +96,10 @@ class Router:
         target: str = "",
         *,
         complete: bool = True,
-        trunk: bool = False,
+        inter_router: bool = False,
     ) -> Answer:
         """A message of ``source``, over a link to ``target`` or an anonymous one. Raises RefusedError."""
-        sender = Sender(anonymous=not target, trunk=trunk)
+        sender = Sender(anonymous=not target, inter_router=inter_router)
         sender.source.foreign = not source or any(name.startswith("uplink:") for name in source)
         for number in self._sources.numbers(source):
             sender.source.bits[number // 64] |= 1 << (number % 64)

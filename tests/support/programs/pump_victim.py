@@ -32,7 +32,7 @@ from shm.contract.payloads import PAYLOADS, Attach, Attached, Detach, Error
 from tests.support.peer import ACCEPTED, MODIFIED, REJECTED, RELEASED, Net, Peer
 from workers.control.guard import Guard
 from workers.control.handler import Handler
-from workers.control.link_requests import Couplings
+from workers.control.link_requests import LinkRequests
 from workers.loop.pump import Coupler, Dialler, Pump, Routes, Security
 from workers.source_routes.senders import Senders
 
@@ -100,7 +100,9 @@ class World:
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)
         self.pump = Pump(self.segments, self.handler, 0, 1, self.bell, self.wake[0].fileno(), 0)
         self.handler.pump = self.pump
-        self.handler.couplings = Couplings(Dialler(self.pump), Coupler(self.pump), self.handler.link_refused)
+        self.handler.link_requests = LinkRequests(
+            Dialler(self.pump), Coupler(self.pump), self.handler.link_refused
+        )
         self.handler.guard = Guard(self.setup.policy, Security(self.pump), self.segments.worker_stats(0))
         self.handler.senders = Senders(Routes(self.pump), self.handler)
         listening = self.listening.fileno()
@@ -153,7 +155,7 @@ class World:
 
     def end(self) -> None:
         """Forget the pump, and unmap."""
-        del self.handler.pump, self.handler.couplings, self.handler.guard, self.handler.senders
+        del self.handler.pump, self.handler.link_requests, self.handler.guard, self.handler.senders
         del self.pump, self.handler
         del self.actions, self.work, self.arenas, self.own
         self.segments.close()

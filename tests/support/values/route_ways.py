@@ -8,9 +8,7 @@ from proton import Message
 
 from tests.support.clients.routed_messages import message, routes
 
-VECTORS: dict[str, Any] = json.loads(
-    Path(__file__).with_name("source_route_vectors.json").read_text()
-)
+VECTORS: dict[str, Any] = json.loads(Path(__file__).with_name("source_route_vectors.json").read_text())
 CASES = {case["case"].split()[0]: case["steps"] for case in VECTORS["route_cases"]}
 
 # The workers of each case; its addresses have its name in front.
@@ -74,7 +72,7 @@ def section(case: str, text: str, allow: str = "") -> str:
 
 
 # Case, first row and last row of a way through all workers between, and where the last one arrives.
-WAYS = [
+PATHS = [
     ("S1", 0, 3, "S1"), ("S1", 4, 7, "S1"), ("S1n", 0, 3, "S1n"), ("S2", 0, 4, "S2"), ("S3", 0, 3, "S3"),
     ("S3", 0, 5, "S3t"), ("S3", 0, 6, "S3s"), ("D0", 0, 2, "D0"), ("D1", 0, 4, "D1"), ("D1", 5, 8, "D1"),
     ("D2", 0, 3, "D2"), ("D3", 0, 3, "D3"), ("D3", 4, 7, "D3"), ("W1", 0, 1, "W1"), ("W2", 0, 1, "W2"),

@@ -17,7 +17,7 @@ FORMS = ("auto", "section", "map", "skupper", "none")
 STRIPS = ("in", "out", "both")  # besides `no`, with the form section
 BODY = encode(Described(ulong(0x77), "body"))
 KEY = "x-opt-qd."
-TRUNK = "listener {{\n host: 127.0.0.1\n port: 0\n role: inter-router\n annotations: {}\n}}\n"
+INTER_ROUTER = "listener {{\n host: 127.0.0.1\n port: 0\n role: inter-router\n annotations: {}\n}}\n"
 LISTENER = "listener {{\n host: 127.0.0.1\n port: 0\n annotations: {}\n stripAnnotations: {}\n}}\n"
 CONNECTOR = (
     "connector {{\n name: {0}\n host: 127.0.0.1\n port: {1}\n role: route-container\n"
@@ -66,7 +66,7 @@ def dialled() -> Acceptor:
 @pytest.fixture(scope="module")
 def router(dialled: Acceptor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRouter]:
     """A listener for routers of each form, listeners for clients, and connectors to a broker."""
-    sections = "".join(TRUNK.format(form) for form in FORMS)
+    sections = "".join(INTER_ROUTER.format(form) for form in FORMS)
     sections += "".join(LISTENER.format(form, "no") for form in FORMS)
     sections += "".join(LISTENER.format("section", strip) for strip in STRIPS)
     sections += "".join(CONNECTOR.format(form, dialled.port) for form in FORMS)
@@ -81,7 +81,7 @@ def router(dialled: Acceptor, tmp_path_factory: pytest.TempPathFactory) -> Itera
     router.stop()
 
 
-def trunk(router: RunningRouter, form: str) -> tuple[str, int]:
+def inter_router(router: RunningRouter, form: str) -> tuple[str, int]:
     return address_of(router.urls[1 + FORMS.index(form)])
 
 
@@ -95,7 +95,7 @@ class Neighbour:
 
     def __init__(self, net: Net, router: RunningRouter, form: str, properties: dict[str, Any]) -> None:
         self.net, self.name = net, f"n-{form}-{properties.get('product', 'nobody')}"
-        self.peer = Peer(net, trunk(router, form))
+        self.peer = Peer(net, inter_router(router, form))
         net.peers.append(self.peer)
         self.peer.connection.properties = {symbol(key): value for key, value in properties.items()}
         self.peer.open()

@@ -43,6 +43,7 @@ def refused(net: Net, link: Link) -> tuple[str, str | None]:
 
 # ---- in ----
 
+
 def test_a_sender_reaches_the_broker(net: Net, broker: Broker) -> None:
     """With the broker's credit, a link name that says who, and the delivery tag as it was."""
     client = net.peer()

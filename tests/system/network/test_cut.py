@@ -54,7 +54,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         far = network.add("far")
         far.host, far.trunk_host = f"{CLIENTS}.{PART + 2}", f"{CABLE}.{PART + 2}"
         far.command[:0] = [str(IP), "netns", "exec", SPACE]
-        far.trunk = network.add("near", costs={"far": 1}).trunk = f"idleTimeoutSeconds: {IDLE}"
+        far.inter_router = network.add("near", costs={"far": 1}).inter_router = f"idleTimeoutSeconds: {IDLE}"
         network.start()
         yield network
     finally:

@@ -14,7 +14,7 @@ from tests.support.running import Configuration, RunningRouter, until
 from tests.support.servers.rabbit import Rabbit
 
 MANY = 200
-WAYS = """
+PATHS = """
 address {
     prefix: way
     waypoint: yes
@@ -62,7 +62,7 @@ def configuration(broker: Rabbit) -> Configuration:
         sections=f"connector {{\n name: rabbit\n host: 127.0.0.1\n port: {broker.port}\n"
         " role: route-container\n saslMechanisms: PLAIN\n saslUsername: guest\n saslPassword: guest\n}\n"
         + routes
-        + WAYS
+        + PATHS
         + auto_links("way.1", "in", "out")
         + auto_links("rest.1", "in", "out", fallback="yes")
         + auto_links("sport", "out")

@@ -11,7 +11,7 @@ from proton import Message, Sender, symbol
 from tests.support.peer import ACCEPTED, CHUNK, REJECTED, Net, Peer, error_of
 from tests.support.routers.network import LISTENERS, NetworkRouter, connector
 from tests.support.running import Configuration, RunningRouter, address_of, until
-from tests.support.values.route_ways import WAYS, WORKERS, section, sent, side, told
+from tests.support.values.route_ways import PATHS, WORKERS, section, sent, side, told
 
 ONWARD, RETURN = symbol("x-opt-route.onward"), symbol("x-opt-route.return")
 ME = f"system-{os.getpid()}"
@@ -153,7 +153,7 @@ def test_another_router_reaches_only_what_is_listed(net: Net, sides: tuple[Side,
 
 
 @pytest.fixture(scope="module")
-def ways(sides: tuple[Side, Side]) -> None:
+def paths(sides: tuple[Side, Side]) -> None:
     """Each of the two knows the workers of the other."""
     with Net(sides[0].address) as net:
         others = {"one": net.peer(sides[1].address), "two": net.peer()}
@@ -162,7 +162,7 @@ def ways(sides: tuple[Side, Side]) -> None:
                 known(others[side(name)], name)
 
 
-@pytest.mark.parametrize(("case", "first", "last", "where"), WAYS, ids=str)
+@pytest.mark.parametrize(("case", "first", "last", "where"), PATHS, ids=str)
 @pytest.mark.usefixtures("ways")
 def test_a_way_of_the_specification(
     net: Net, sides: tuple[Side, Side], case: str, first: int, last: int, where: str

@@ -14,7 +14,7 @@ from routerd.cli.client import Client, Place
 from tests.support.clients.routed_messages import RETURN, bare, message, passed, refused, routes
 from tests.support.peer import ACCEPTED, REJECTED, RELEASED, Net
 from tests.support.running import Configuration, RunningRouter, until
-from tests.support.values.route_ways import WAYS, WORKERS, section, sent, told
+from tests.support.values.route_ways import PATHS, WORKERS, section, sent, told
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def configuration() -> Configuration:
     )
 
 
-@pytest.mark.parametrize(("case", "first", "last", "where"), WAYS, ids=str)
+@pytest.mark.parametrize(("case", "first", "last", "where"), PATHS, ids=str)
 def test_a_way_of_the_specification(net: Net, case: str, first: int, last: int, where: str) -> None:
     """Through configured workers, from an anonymous sender with two lists to a receiver."""
     expected = sent(case, last, where)

@@ -17,7 +17,7 @@ import pytest
 
 from core.management.service import Service
 from core.rmr.intake import Aside, Feed, Values
-from core.rmr.manager_sessions import Liaisons
+from core.rmr.manager_sessions import ManagerSessions
 from routerd.exporter.server import Connection, Server
 from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
@@ -276,7 +276,7 @@ def test_a_part_of_the_core_that_fails_ends_one_connection(
     before = failures.number
     owner, _, name = part.partition(".")
     with monkeypatch.context() as patch:
-        failing = bed.core.plane(Liaisons) if owner == "planes" else getattr(bed.core, owner)
+        failing = bed.core.plane(ManagerSessions) if owner == "planes" else getattr(bed.core, owner)
         patch.setattr(failing, name, fail)
         match part:
             case "links.attach":

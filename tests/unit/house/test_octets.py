@@ -218,7 +218,7 @@ def a_snapshot(octets: bytes, folder: Path) -> None:
         file.write_bytes(body + b"# end " + digest + b"\n")
         try:
             stash.read(file)
-        except stash.StashError as error:
+        except stash.SnapshotError as error:
             str(error).encode()
 
 

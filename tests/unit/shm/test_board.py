@@ -9,7 +9,7 @@ import pytest
 
 from shm import board, native, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow
-from shm.observer import Onlooker
+from shm.observer import SharedView
 
 ODD = 1
 
@@ -97,30 +97,30 @@ def test_onlooker_reads_and_cannot_write() -> None:
         producer = native.Producer(segments.rings, native.action_ring_offset(1))
         producer.push(native.pack(type=1))
         producer.publish()
-        onlooker = Onlooker(prefix)
-        assert onlooker.processes == ("worker-0", "worker-1", "core", "supervisor")
-        seen = onlooker.page("worker-1")
+        view = SharedView(prefix)
+        assert view.processes == ("worker-0", "worker-1", "core", "supervisor")
+        seen = view.page("worker-1")
         assert (seen.pid, seen.generation, seen.counters["bytes_in"]) == (4711, 3, 9)
-        assert onlooker.histogram("worker-1", "delivery_latency_ns").sum == 1000
-        assert {ring for ring in onlooker.rings() if ring.records} == {("worker-1", "actions", 1)}
-        assert onlooker.board().other == 7
-        assert onlooker.arena_bytes == 1 << 20
+        assert view.histogram("worker-1", "delivery_latency_ns").sum == 1000
+        assert {ring for ring in view.rings() if ring.records} == {("worker-1", "actions", 1)}
+        assert view.board().other == 7
+        assert view.arena_bytes == 1 << 20
         with pytest.raises(TypeError, match="read only"):
-            onlooker._pages["core"].add(0)
+            view._pages["core"].add(0)
         with pytest.raises(TypeError, match="read only"):
-            onlooker._board.write(b"")
-        onlooker.look_again()
-        assert onlooker.page("worker-1").pid == 4711
+            view._board.write(b"")
+        view.look_again()
+        assert view.page("worker-1").pid == 4711
         del page, producer
     with pytest.raises(segment.SegmentError, match="gone"):
-        onlooker.look_again()
+        view.look_again()
     with segment.create(prefix, 1, 1) as segments:
-        onlooker.look_again()
-        assert onlooker.processes == ("worker-0", "core", "supervisor")
+        view.look_again()
+        assert view.processes == ("worker-0", "core", "supervisor")
     assert not list(Path("/dev/shm").glob(f"{prefix[1:]}*"))
 
 
 def test_what_is_no_router_is_refused() -> None:
     """The error says what to do."""
     with pytest.raises(segment.SegmentError, match="is its router running"):
-        Onlooker("/routerd-test-nobody-1")
+        SharedView("/routerd-test-nobody-1")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from shm.contract.payloads import OpenLink, Termini, Terminus
-from workers.control.link_requests import GONE, LOOK_SECONDS, Couplings
+from workers.control.link_requests import GONE, LOOK_SECONDS, LinkRequests
 
 
 class Peer:
@@ -32,7 +32,7 @@ class Peer:
         raise AssertionError
 
 
-def begun(*names: str) -> tuple[Couplings, Peer, list[int]]:
+def begun(*names: str) -> tuple[LinkRequests, Peer, list[int]]:
     """Wishes for these, numbered from 1 on; those that are refused come in the list."""
     peer, refused = Peer(), list[int]()
 
@@ -40,33 +40,33 @@ def begun(*names: str) -> tuple[Couplings, Peer, list[int]]:
         assert error == GONE
         refused.append(request)
 
-    couplings = Couplings(None, peer, refuse)  # type: ignore[arg-type]  # nothing is dialled
+    link_requests = LinkRequests(None, peer, refuse)  # type: ignore[arg-type]  # nothing is dialled
     termini = Termini(Terminus(), Terminus())
     for number, name in enumerate(names, 1):
-        assert couplings.open_link(OpenLink(1, 1, number, name, True, None, None, 7, termini=termini))
-    return couplings, peer, refused
+        assert link_requests.open_link(OpenLink(1, 1, number, name, True, None, None, 7, termini=termini))
+    return link_requests, peer, refused
 
 
 def test_a_name_is_one_links_at_a_time_and_no_other_waits_for_it() -> None:
-    couplings, peer, refused = begun("x", "x", "y", "x")
+    link_requests, peer, refused = begun("x", "x", "y", "x")
     assert peer.opened == [1, 3]
-    assert couplings.wait(9.0) == LOOK_SECONDS
-    couplings.step()
+    assert link_requests.wait(9.0) == LOOK_SECONDS
+    link_requests.step()
     assert peer.opened == [1, 3]
     for number, more in ((2, LOOK_SECONDS), (4, 9.0)):
         peer.names.discard("x")
-        couplings.step()
-        couplings.step()
+        link_requests.step()
+        link_requests.step()
         assert peer.opened[-1] == number
-        assert couplings.wait(9.0) == more
+        assert link_requests.wait(9.0) == more
     assert refused == []
 
 
 def test_what_waits_is_refused_with_its_connection_and_forgotten_with_its_core() -> None:
-    couplings, peer, refused = begun("x", "x", "x")
+    link_requests, peer, refused = begun("x", "x", "x")
     peer.there = False
-    couplings.step()
+    link_requests.step()
     assert refused == [2]
-    couplings.forget()
-    couplings.step()
-    assert (refused, couplings.wait(9.0)) == ([2], 9.0)
+    link_requests.forget()
+    link_requests.step()
+    assert (refused, link_requests.wait(9.0)) == ([2], 9.0)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from core.links.link import Link
-from core.source_routes.route_workers import Count, Stations
+from core.source_routes.route_workers import Count, RouteWorkers
 from shm.contract.control import ConnectorSetup, ListenerSetup, SetSourceRoutes
 from shm.contract.payloads import C_ROUTE_COUNTS, C_ROUTE_REACH, RouteCounts, RouteReach
 from shm.contract.source_routes import REASONS, RouteWorkerSetup, SourceRoutesSetup, Stop
@@ -70,7 +70,7 @@ class Connections:
 
 
 FRONT = ListenerSetup("front", [], 7)
-TRUNK = ListenerSetup("front", [], 7, role="inter-router")
+INTER_ROUTER = ListenerSetup("front", [], 7, role="inter-router")
 CLOUD = ConnectorSetup("cloud", 9, [])
 EDGE = ConnectorSetup("hub", 9, [], role="edge")
 
@@ -82,10 +82,10 @@ def told(connections: Any, target: str | None, ours: bool = False) -> Any:
     senders.asked(1, 3, 4, ours, target)
     if not engine.senders:
         return None
-    ((link, generation, trunk, at, names, foreign, reach),) = engine.senders
+    ((link, generation, inter_router, at, names, foreign, reach),) = engine.senders
     assert (link, generation) == (3, 4)
     sources = Sources(WORKERS.workers)
-    return trunk, at, {one for one in LISTED if sources.number(one) in names}, foreign, reach
+    return inter_router, at, {one for one in LISTED if sources.number(one) in names}, foreign, reach
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def told(connections: Any, target: str | None, ours: bool = False) -> Any:
         ),
         (Connections(FRONT, ""), None, (False, None, {"listener:front"}, False, None)),
         (Connections(FRONT, ""), "64#w", (False, (64, b"w"), {"listener:front"}, False, None)),
-        (Connections(TRUNK, "alice"), None, (True, None, {"uplink:router2"}, True, None)),
+        (Connections(INTER_ROUTER, "alice"), None, (True, None, {"uplink:router2"}, True, None)),
         (Connections(CLOUD, "alice"), "w", (False, (0, b"w"), {"uplink:cloud"}, True, None)),
         (Connections(FRONT, "", object()), None, (False, None, {"listener:front"}, False, b"\0\0\0")),
     ],
@@ -118,8 +118,8 @@ def test_some_links_are_none_of_theirs() -> None:
     assert told(denied, "w") is None
 
 
-@pytest.mark.parametrize(("terms", "trunk"), [(CLOUD, False), (EDGE, True)])
-def test_a_link_that_this_router_has_begun_leads_where_the_core_says(terms: Any, trunk: bool) -> None:
+@pytest.mark.parametrize(("terms", "inter_router"), [(CLOUD, False), (EDGE, True)])
+def test_a_link_that_this_router_has_begun_leads_where_the_core_says(terms: Any, inter_router: bool) -> None:
     """An auto link, or one of an edge router: it has no target of its own. Gone, it leads nowhere again."""
     engine = Engine()
     senders = Senders(engine, Connections(terms, ""))
@@ -127,10 +127,10 @@ def test_a_link_that_this_router_has_begun_leads_where_the_core_says(terms: Any,
     senders.reached(RouteReach(3, 4, [], "w"))
     assert engine.forgotten == [(3, 4)]
     senders.asked(1, 3, 4, True, None)
-    assert [(one[2], one[3], one[5]) for one in engine.senders] == [(trunk, (0, b"w"), True)]
+    assert [(one[2], one[3], one[5]) for one in engine.senders] == [(inter_router, (0, b"w"), True)]
     senders.gone(3, 4)
     senders.asked(1, 3, 4, True, None)
-    assert [one[3] for one in engine.senders[1:]] == ([None] if trunk else [])
+    assert [one[3] for one in engine.senders[1:]] == ([None] if inter_router else [])
 
 
 def test_policy_says_what_an_anonymous_link_reaches() -> None:
@@ -213,32 +213,32 @@ class Core:
 def test_addresses_of_workers_lead_somewhere_while_they_are_there() -> None:
     """Both of a discovery worker; what stays is not touched, and counts of what goes are forgotten."""
     core: Any = Core()
-    stations = Stations(core, core, core, lambda at, n, _: core.served.append((at, n)), core.post)
-    stations.configure(SetSourceRoutes(WORKERS))
+    route_workers = RouteWorkers(core, core, core, lambda at, n, _: core.served.append((at, n)), core.post)
+    route_workers.configure(SetSourceRoutes(WORKERS))
     assert core.served == [("w", 1), ("d", 1), ("d.in", 1)]
-    assert stations.heard(0, RouteCounts({"routeWorker/w": (3, 2, [1] + [0] * (len(REASONS) - 1))}))
-    assert stations.heard(0, RouteCounts({"routeWorker/w": (1, 1, [])}))
-    assert stations.count("routeWorker/w") == Count(4, 3, {REASONS[0]: 1})
-    stations.configure(SetSourceRoutes(SourceRoutesSetup(on=True, workers=WORKERS.workers[1:])))
+    assert route_workers.heard(0, RouteCounts({"routeWorker/w": (3, 2, [1] + [0] * (len(REASONS) - 1))}))
+    assert route_workers.heard(0, RouteCounts({"routeWorker/w": (1, 1, [])}))
+    assert route_workers.count("routeWorker/w") == Count(4, 3, {REASONS[0]: 1})
+    route_workers.configure(SetSourceRoutes(SourceRoutesSetup(on=True, workers=WORKERS.workers[1:])))
     assert core.served[3:] == [("w", -1)]
     assert len(core.held) == 2
-    assert stations.count("routeWorker/w") == Count()
+    assert route_workers.count("routeWorker/w") == Count()
 
 
 def test_a_link_under_policy_is_told_what_it_reaches() -> None:
     core: Any = Core()
-    stations = Stations(core, core, core, lambda *_: None, core.post)
-    stations.configure(SetSourceRoutes(WORKERS))
+    route_workers = RouteWorkers(core, core, core, lambda *_: None, core.post)
+    route_workers.configure(SetSourceRoutes(WORKERS))
 
     guarded: Any = Rights()
     link = Link(2, 3, 4, 1, "anonymous", False, None, guarded=guarded, scope=1)
-    stations.attached(link)
+    route_workers.attached(link)
     ((worker, kind, payload),) = core.posted
     assert (worker, kind) == (2, C_ROUTE_REACH)
     assert b"d.in" in payload
     assert b"\xa1w" not in payload
     link.scope = 0
-    stations.attached(link)
+    route_workers.attached(link)
     assert len(core.posted) == 1
 
 
@@ -248,12 +248,12 @@ def test_a_link_of_this_router_is_told_its_worker(outgoing: bool, kind: int, tol
     core: Any = Core()
     link = Link(2, 3, 4, 1, "auto", outgoing, "w", kind=kind, ours=True)  # type: ignore[arg-type]  its text
     core.entries = lambda: [link]
-    stations = Stations(core, core, core, lambda *_: None, core.post)
-    stations.configure(SetSourceRoutes(WORKERS))
+    route_workers = RouteWorkers(core, core, core, lambda *_: None, core.post)
+    route_workers.configure(SetSourceRoutes(WORKERS))
     posted = [msgspec.msgpack.decode(payload, type=RouteReach).target for _, _, payload in core.posted]
     assert posted == told
-    stations.attached(link)
+    route_workers.attached(link)
     assert len(core.posted) == 2 * len(told)
     link.ours = False
-    stations.attached(link)
+    route_workers.attached(link)
     assert len(core.posted) == 2 * len(told)

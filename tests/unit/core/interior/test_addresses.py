@@ -14,7 +14,7 @@ def test_changes_are_told_once_per_second_before_the_advertisement() -> None:
     alone.meet()
     alone.network.local_address("M0a", 3)
     alone.tick()
-    mau, ra = (control for control, _ in alone.outlet.take())
+    mau, ra = (control for control, _ in alone.port.take())
     assert (mau.opcode, ra.opcode) == ("MAU", "RA")
     assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3})
     assert Advertisement.read(body(ra)).mobile_seq == 1
@@ -23,13 +23,13 @@ def test_changes_are_told_once_per_second_before_the_advertisement() -> None:
     alone.network.local_address_gone("M0c")
     alone.network.local_address_gone("M0a")
     alone.tick()
-    assert not alone.outlet.take("MAU")
+    assert not alone.port.take("MAU")
     alone.tick(1)
-    ((mau, _),) = alone.outlet.take("MAU")
+    ((mau, _),) = alone.port.take("MAU")
     assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 2, {"M0b": 1}, ("M0a",))
     alone.network.local_address("M0b", 1)
     alone.tick(2)
-    assert not alone.outlet.take("MAU")
+    assert not alone.port.take("MAU")
 
 
 def test_all_addresses_are_told_to_who_is_behind() -> None:
@@ -39,15 +39,15 @@ def test_all_addresses_are_told_to_who_is_behind() -> None:
     alone.network.local_address("M0a", 3)
     alone.network.local_address("Cb", 4)
     alone.tick()
-    alone.outlet.take()
+    alone.port.take()
     alone.say(MobileRequest("B", 1).encode("A"))
-    assert not alone.outlet.take("MAU")
+    assert not alone.port.take("MAU")
     alone.say(MobileRequest("B", 0).encode("A"))
-    ((mau, neighbour),) = alone.outlet.take("MAU")
+    ((mau, neighbour),) = alone.port.take("MAU")
     assert (mau.to, neighbour) == ("amqp:/_topo/0/B/qdrouter.ma", None)
     assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3, "Cb": 4}, absolute=True)
     alone.say(MobileRequest("B", 0, 2).encode("A"))
-    assert not alone.outlet.take("MAU")
+    assert not alone.port.take("MAU")
 
 
 def test_a_skupper_router_is_told_all_addresses_in_its_dialect() -> None:
@@ -57,9 +57,9 @@ def test_a_skupper_router_is_told_all_addresses_in_its_dialect() -> None:
     alone.network.local_address("M0a", 3)
     alone.network.local_address("Cb", 4)
     alone.tick(1)
-    alone.outlet.take()
+    alone.port.take()
     alone.say(MobileRequest("S", 0, 2).encode("A"))
-    ((mau, _),) = alone.outlet.take("MAU")
+    ((mau, _),) = alone.port.take("MAU")
     assert MobileUpdate.read(body(mau)) == MobileUpdate("A", 1, {"M0a": 3}, absolute=True, version=2)
 
 
@@ -70,12 +70,12 @@ def test_another_make_hears_of_this_life_before_it_hears_of_addresses(dialect: s
     alone.network.local_address("M0a", 3)
     alone.network.neighbour_up(1, 1, dialect)
     alone.hello("S")
-    ((ra, _),) = alone.outlet.take("RA")
+    ((ra, _),) = alone.port.take("RA")
     assert Advertisement.read(body(ra)).mobile_seq == 0
     alone.tick()
-    assert not alone.outlet.take("MAU")
+    assert not alone.port.take("MAU")
     alone.tick(1)
-    said = [control for control, _ in alone.outlet.take() if control.opcode in ("MAU", "RA")]
+    said = [control for control, _ in alone.port.take() if control.opcode in ("MAU", "RA")]
     assert [control.opcode for control in said] == ["MAU", "RA"]
     assert Advertisement.read(body(said[1])).mobile_seq == 1
 
@@ -90,7 +90,7 @@ def test_addresses_of_others_are_mapped() -> None:
     assert alone.keys("B") == {"M0b": 2, "M0c": 1}
     alone.say(MobileUpdate("B", 7, {"M0c": 1, "M0e": 3}, absolute=True).encode("amqp:/_topo/0/A/qdrouter.ma"))
     assert alone.keys("B") == {"M0c": 1, "M0e": 3}
-    assert not alone.outlet.take("MAR")
+    assert not alone.port.take("MAR")
 
 
 def test_a_gap_is_asked_for() -> None:
@@ -99,7 +99,7 @@ def test_a_gap_is_asked_for() -> None:
     alone.meet()
     alone.say(MobileUpdate("B", 3, {"M0a": 3}).encode(ALL_MOBILE))
     assert alone.keys("B") == {}
-    ((mar, _),) = alone.outlet.take("MAR")
+    ((mar, _),) = alone.port.take("MAR")
     assert (mar.to, MobileRequest.read(body(mar))) == ("amqp:/_topo/0/B/qdrouter.ma", MobileRequest("A", 0))
 
 
@@ -108,16 +108,16 @@ def test_a_number_in_an_advertisement_is_asked_for_when_the_router_can_be_reache
     alone = Alone()
     alone.meet()
     alone.ra("C", 1, 4)
-    assert not alone.outlet.take("MAR")
+    assert not alone.port.take("MAR")
     alone.lsu("B", 2, {"A": 1, "C": 1})
-    assert len(alone.outlet.take("MAR")) == 1
+    assert len(alone.port.take("MAR")) == 1
     alone.ra("C", 1, 4)
-    assert not alone.outlet.take("MAR")
+    assert not alone.port.take("MAR")
     alone.tick(2)
-    assert len(alone.outlet.take("MAR")) == 1
+    assert len(alone.port.take("MAR")) == 1
     alone.say(MobileUpdate("C", 4, {"M0a": 3}, absolute=True).encode("amqp:/_topo/0/A/qdrouter.ma"))
     alone.tick(3)
-    assert not alone.outlet.take("MAR")
+    assert not alone.port.take("MAR")
 
 
 def test_a_number_that_counts_backwards() -> None:
@@ -126,7 +126,7 @@ def test_a_number_that_counts_backwards() -> None:
     alone.meet()
     alone.say(MobileUpdate("B", 7, {"M0a": 3}, absolute=True).encode("amqp:/_topo/0/A/qdrouter.ma"))
     alone.ra("B", 1, 2)
-    ((mar, _),) = alone.outlet.take("MAR")
+    ((mar, _),) = alone.port.take("MAR")
     assert MobileRequest.read(body(mar)).have_seq == 0
     alone.ra("B", 1, 0)
     assert alone.keys("B") == {}
@@ -147,4 +147,4 @@ def test_addresses_outlast_a_short_loss_and_no_longer_one() -> None:
     alone.lsu("B", 5, {"A": 1})
     alone.hello()
     alone.tick(2)
-    assert not alone.outlet.addresses
+    assert not alone.port.addresses

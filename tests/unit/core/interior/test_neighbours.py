@@ -17,18 +17,18 @@ def test_every_neighbour_is_greeted_on_its_own_link_every_interval() -> None:
     alone = Alone()
     alone.network.neighbour_up(1, 1, "dispatch")
     alone.network.neighbour_up(2, 1, "dispatch")
-    assert [to for _, to in alone.outlet.take("HELLO")] == [1, 2]
+    assert [to for _, to in alone.port.take("HELLO")] == [1, 2]
     alone.tick()
-    alone.outlet.take()
+    alone.port.take()
     alone.hello("B", "C")
-    alone.outlet.take()
+    alone.port.take()
     for _ in range(5):
         alone.tick(1)
-        sent = alone.outlet.take("HELLO")
+        sent = alone.port.take("HELLO")
         assert [to for _, to in sent] == [1, 2]
     alone.hello("B", "C")
     alone.tick(1)
-    assert Hello.read(body(alone.outlet.take("HELLO")[0][0])).seen == {"B"}
+    assert Hello.read(body(alone.port.take("HELLO")[0][0])).seen == {"B"}
 
 
 def test_the_first_greeting_is_answered_at_once() -> None:
@@ -36,12 +36,12 @@ def test_the_first_greeting_is_answered_at_once() -> None:
     alone = Alone()
     alone.network.neighbour_up(1, 1, "dispatch")
     alone.tick()
-    alone.outlet.take()
+    alone.port.take()
     alone.hello("B", "X")
-    ((hello, neighbour),) = alone.outlet.take("HELLO")
+    ((hello, neighbour),) = alone.port.take("HELLO")
     assert (Hello.read(body(hello)).seen, neighbour) == ({"B"}, 1)
     alone.hello("B", "X")
-    assert not alone.outlet.take("HELLO")
+    assert not alone.port.take("HELLO")
 
 
 def test_a_neighbour_is_up_when_it_has_seen_us() -> None:
@@ -49,9 +49,9 @@ def test_a_neighbour_is_up_when_it_has_seen_us() -> None:
     alone = Alone()
     alone.network.neighbour_up(1, 7, "dispatch")
     alone.hello("B", "C")
-    assert not alone.outlet.links
+    assert not alone.port.links
     alone.hello("B", "A")
-    assert alone.outlet.links == {alone.bit("B"): 1}
+    assert alone.port.links == {alone.bit("B"): 1}
     assert alone.way("B") == ("B", 7)
 
 
@@ -63,7 +63,7 @@ def test_a_silent_neighbour_is_lost() -> None:
     assert alone.way("B") == ("B", 1)
     alone.tick(1)
     assert alone.way("B") == ("", 0)
-    assert not alone.outlet.links
+    assert not alone.port.links
     alone.hello()
     assert alone.way("B") == ("B", 1)
 
@@ -85,7 +85,7 @@ def test_a_lost_connection_is_acted_on_at_once() -> None:
     alone.network.neighbour_lost(1)
     alone.tick()
     assert alone.way("B") == ("", 0)
-    ((ra, _),) = alone.outlet.take("RA")
+    ((ra, _),) = alone.port.take("RA")
     assert Advertisement.read(body(ra)).ls_seq == 2
 
 
@@ -95,10 +95,10 @@ def test_the_cheapest_of_two_connections_is_used() -> None:
     alone.meet(cost=5)
     alone.network.neighbour_up(2, 3, "routerd")
     alone.hello(neighbour=2)
-    assert (alone.outlet.links[alone.bit("B")], alone.way("B")) == (2, ("B", 3))
+    assert (alone.port.links[alone.bit("B")], alone.way("B")) == (2, ("B", 3))
     alone.network.neighbour_lost(2)
     alone.tick()
-    assert (alone.outlet.links[alone.bit("B")], alone.way("B")) == (1, ("B", 5))
+    assert (alone.port.links[alone.bit("B")], alone.way("B")) == (1, ("B", 5))
 
 
 def test_a_changed_cost_is_told() -> None:
@@ -109,16 +109,16 @@ def test_a_changed_cost_is_told() -> None:
     alone.network.neighbour_cost(8, 9)
     alone.tick()
     assert alone.way("B") == ("B", 9)
-    assert alone.outlet.take("RA")
+    assert alone.port.take("RA")
     alone.say(LinkStateRequest("B").encode("A"))
-    ((lsu, _),) = alone.outlet.take("LSU")
+    ((lsu, _),) = alone.port.take("LSU")
     update = LinkStateUpdate.read(body(lsu))
     assert (update.ls_seq, update.peers) == (2, {"B": 9})
 
 
 def told(alone: Alone) -> list[int]:
     """The costs of the greetings to each neighbour, 0 where there is none."""
-    return [Hello.read(body(hello)).cost for hello, _ in alone.outlet.take("HELLO")]
+    return [Hello.read(body(hello)).cost for hello, _ in alone.port.take("HELLO")]
 
 
 def test_both_ends_use_the_larger_cost() -> None:
@@ -170,7 +170,7 @@ def test_our_own_name_at_a_neighbour_is_critical(caplog: pytest.LogCaptureFixtur
         alone.ra("A", 1, instance=ME + 1)
     assert [record.levelno for record in caplog.records] == [logging.CRITICAL]
     assert "A is the name of two routers" in caplog.text
-    assert not alone.outlet.routers
+    assert not alone.port.routers
 
 
 def test_two_neighbours_of_one_name_are_critical(caplog: pytest.LogCaptureFixture) -> None:
@@ -187,7 +187,7 @@ def test_two_neighbours_of_one_name_are_critical(caplog: pytest.LogCaptureFixtur
         alone.tick(1)
     told = {record.levelno for record in caplog.records}
     assert told - {logging.INFO} == {logging.CRITICAL}
-    assert alone.outlet.links == {alone.bit("B"): 2}
+    assert alone.port.links == {alone.bit("B"): 2}
 
 
 def test_a_connection_keeps_its_router(caplog: pytest.LogCaptureFixture) -> None:
@@ -196,7 +196,7 @@ def test_a_connection_keeps_its_router(caplog: pytest.LogCaptureFixture) -> None
     alone.meet()
     alone.hello("C")
     assert "router B sent HELLO that is ignored: it has another name than before" in caplog.text
-    assert list(alone.outlet.routers.values()) == ["B"]
+    assert list(alone.port.routers.values()) == ["B"]
 
 
 def test_complaints_name_the_neighbour_once_per_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -220,7 +220,7 @@ def test_newer_protocol_versions_are_ignored(caplog: pytest.LogCaptureFixture) -
     alone.say(Advertisement("B", ME, 5, 5, 2).encode())
     alone.say(MobileRequest("B", 0, 3).encode("A"))
     assert caplog.text.count("its protocol version is newer than this router's") == 2
-    assert not alone.outlet.take()
+    assert not alone.port.take()
 
 
 def test_unknown_connections_and_opcodes() -> None:
@@ -229,7 +229,7 @@ def test_unknown_connections_and_opcodes() -> None:
     alone.meet()
     alone.hello("C", neighbour=9)
     alone.say(bytes(LinkStateRequest("B").encode("A")).replace(b"LSR", b"LSX"))
-    assert not alone.outlet.take()
+    assert not alone.port.take()
     alone.network.neighbour_lost(9)
 
 
@@ -241,8 +241,8 @@ def test_our_own_messages_that_come_back() -> None:
     alone.lsu("A", 50, {"Z": 1})
     alone.say(MobileUpdate("A", 50, {"M0a": 3}).encode(ALL_MOBILE))
     alone.say(LinkStateRequest("A").encode("A"))
-    assert not alone.outlet.take()
-    assert set(alone.outlet.routers.values()) == {"B"}
+    assert not alone.port.take()
+    assert set(alone.port.routers.values()) == {"B"}
 
 
 def test_nodes_for_management() -> None:

@@ -16,9 +16,9 @@ def test_a_new_neighbour_is_asked_for_its_links() -> None:
     """And everybody is told of the change."""
     alone = Alone()
     alone.network.neighbour_up(1, 1, "dispatch")
-    alone.outlet.take()
+    alone.port.take()
     alone.hello()
-    sent = [(control.opcode, control.to) for control, _ in alone.outlet.take()]
+    sent = [(control.opcode, control.to) for control, _ in alone.port.take()]
     assert ("LSR", "amqp:/_topo/0/B/qdrouter") in sent
     assert ("RA", "amqp:/_topo/0/all/qdrouter") in sent
 
@@ -28,16 +28,16 @@ def test_a_request_that_is_not_answered_is_repeated() -> None:
     alone = Alone()
     alone.network.neighbour_up(1, 1, "dispatch")
     alone.hello()
-    alone.outlet.take()
+    alone.port.take()
     for _ in range(6):
         alone.hello()
         alone.tick(1)
-    assert len(alone.outlet.take("LSR")) == 3
+    assert len(alone.port.take("LSR")) == 3
     alone.lsu("B", 1, {"A": 1})
     for _ in range(6):
         alone.hello()
         alone.tick(1)
-    assert not alone.outlet.take("LSR")
+    assert not alone.port.take("LSR")
 
 
 def test_routers_behind_a_neighbour() -> None:
@@ -46,10 +46,10 @@ def test_routers_behind_a_neighbour() -> None:
     alone.meet(cost=2)
     alone.lsu("B", 2, {"A": 2, "C": 3})
     assert alone.way("C") == ("B", 5)
-    assert [control.to for control, _ in alone.outlet.take("LSR")] == ["amqp:/_topo/0/C/qdrouter"]
+    assert [control.to for control, _ in alone.port.take("LSR")] == ["amqp:/_topo/0/C/qdrouter"]
     alone.lsu("C", 1, {"B": 3, "D": 1})
     assert alone.way("D") == ("B", 6)
-    assert alone.outlet.radius == 3
+    assert alone.port.radius == 3
 
 
 def test_each_change_of_the_ways_is_one_line_that_says_why(caplog: pytest.LogCaptureFixture) -> None:
@@ -84,8 +84,8 @@ def test_valid_origins_are_pushed() -> None:
     alone.meet("C", neighbour=2)
     alone.tick(1)
     c, b = alone.bit("C"), alone.bit("B")
-    assert alone.outlet.paths[b] == (b, 1, frozenset({c}))
-    assert alone.outlet.paths[c] == (c, 1, frozenset({b}))
+    assert alone.port.paths[b] == (b, 1, frozenset({c}))
+    assert alone.port.paths[c] == (c, 1, frozenset({b}))
 
 
 def test_newer_links_are_passed_on_to_neighbours_of_our_kind() -> None:
@@ -96,12 +96,12 @@ def test_newer_links_are_passed_on_to_neighbours_of_our_kind() -> None:
     alone.meet("Q", neighbour=3, dialect="dispatch")
     for _ in range(2):
         alone.lsu("X", 4, {"B": 1})
-    sent = alone.outlet.take("LSU")
+    sent = alone.port.take("LSU")
     assert [(lsu.to, neighbour) for lsu, neighbour in sent] == [("amqp:/_local/qdrouter", 2)]
     assert LinkStateUpdate.read(body(sent[0][0])) == LinkStateUpdate("X", ME, 4, {"B": 1})
     alone.network.neighbour_cost(1, 5)
     alone.tick()
-    sent = alone.outlet.take("LSU")
+    sent = alone.port.take("LSU")
     assert [neighbour for _, neighbour in sent] == [1, 2]
     assert LinkStateUpdate.read(body(sent[0][0])).peers == {"B": 5, "C": 1, "Q": 1}
 
@@ -111,14 +111,14 @@ def test_a_new_neighbour_of_our_kind_is_told_all_links() -> None:
     alone = Alone()
     alone.meet("B")
     alone.lsu("X", 4, {"B": 1})
-    alone.outlet.take()
+    alone.port.take()
     alone.network.neighbour_up(2, 1, "routerd")
     alone.hello("C", neighbour=2)
-    sent = alone.outlet.take("LSU")
+    sent = alone.port.take("LSU")
     told = [LinkStateUpdate.read(body(lsu)).router for lsu, neighbour in sent if neighbour == 2]
     assert told[:3] == ["B", "X", "A"]
     alone.hello("C", neighbour=2)
-    assert not alone.outlet.take("LSU")
+    assert not alone.port.take("LSU")
 
 
 def test_only_a_greater_sequence_counts() -> None:
@@ -137,10 +137,10 @@ def test_a_greater_number_in_an_advertisement_is_asked_for_once() -> None:
     alone.meet()
     for _ in range(4):
         alone.ra("B", 2)
-    assert len(alone.outlet.take("LSR")) == 1
+    assert len(alone.port.take("LSR")) == 1
     alone.lsu("B", 2, {"A": 1})
     alone.ra("B", 2)
-    assert not alone.outlet.take("LSR")
+    assert not alone.port.take("LSR")
 
 
 def test_silent_routers_lose_their_links_and_are_forgotten() -> None:
@@ -158,7 +158,7 @@ def test_silent_routers_lose_their_links_and_are_forgotten() -> None:
         alone.hello()
         alone.ra("B", 2)
         alone.tick(1)
-    assert set(alone.outlet.routers.values()) == {"B", "C"}
+    assert set(alone.port.routers.values()) == {"B", "C"}
 
 
 @pytest.mark.parametrize("holdoff", [0, 5])
@@ -188,10 +188,10 @@ def test_a_restarted_router_begins_anew() -> None:
     alone.lsu("B", 9, {"A": 1, "C": 1})
     alone.say(MobileUpdate("B", 1, {"M0q": 3}).encode(ALL_MOBILE))
     assert alone.keys("B") == {"M0q": 3}
-    alone.outlet.take()
+    alone.port.take()
     alone.hello(instance=ME + 60)
     assert alone.keys("B") == {}
-    assert alone.outlet.take("LSR")
+    assert alone.port.take("LSR")
     alone.lsu("B", 1, {"A": 1}, instance=ME + 60)
     alone.say(MobileUpdate("B", 1, {"M0r": 3}).encode(ALL_MOBILE))
     assert alone.keys("B") == {"M0r": 3}
@@ -229,10 +229,10 @@ def test_requests_are_answered_to_the_asker() -> None:
     alone = Alone()
     alone.meet()
     alone.say(LinkStateRequest("Z").encode("A"))
-    ((lsu, neighbour),) = alone.outlet.take("LSU")
+    ((lsu, neighbour),) = alone.port.take("LSU")
     assert (lsu.to, neighbour) == ("amqp:/_topo/0/Z/qdrouter", 1)
     alone.say(LinkStateRequest("B").encode("A"))
-    ((lsu, neighbour),) = alone.outlet.take("LSU")
+    ((lsu, neighbour),) = alone.port.take("LSU")
     assert (lsu.to, neighbour) == ("amqp:/_topo/0/B/qdrouter", None)
     assert LinkStateUpdate.read(body(lsu)) == LinkStateUpdate("A", ME, 1, {"B": 1})
 
@@ -243,9 +243,9 @@ def test_who_asks_for_links_is_told_the_number_of_our_addresses() -> None:
     alone.meet()
     alone.network.local_address("M0a", 3)
     alone.tick(1)
-    alone.outlet.take()
+    alone.port.take()
     alone.say(LinkStateRequest("B").encode("A"))
-    ((ra, _),) = alone.outlet.take("RA")
+    ((ra, _),) = alone.port.take("RA")
     assert ra.to == "amqp:/_topo/0/B/qdrouter"
     assert Advertisement.read(body(ra)) == Advertisement("A", ME, 1, 1)
 
@@ -260,7 +260,7 @@ def test_advertisements_come_faster_in_flux() -> None:
         alone.hello()
         alone.ra("B", 1)
         alone.tick(1)
-        times += [alone.now - began] * len(alone.outlet.take("RA"))
+        times += [alone.now - began] * len(alone.port.take("RA"))
     assert times == [1, 5, 35, 65]
 
 
@@ -270,7 +270,7 @@ def test_more_routers_than_bits(caplog: pytest.LogCaptureFixture) -> None:
     alone.meet()
     for number in range(140):
         alone.ra(f"R{number}", 1)
-    assert len(alone.outlet.routers) == 127
+    assert len(alone.port.routers) == 127
     assert caplog.text.count("more than 127 other interior routers") == 1
 
 
@@ -279,7 +279,7 @@ def test_invented_peers_give_way_to_real_routers() -> None:
     alone = Alone()
     alone.meet()
     alone.lsu("B", 2, {f"fake-{number}": 1 for number in range(127)})
-    assert len(alone.outlet.routers) == 127
+    assert len(alone.port.routers) == 127
     alone.network.neighbour_up(2, 1, "routerd")
     alone.hello("C", neighbour=2)
     assert alone.way("C") == ("C", 1)
@@ -288,4 +288,4 @@ def test_invented_peers_give_way_to_real_routers() -> None:
         alone.hello()
         alone.hello("C", neighbour=2)
         alone.tick(1)
-    assert set(alone.outlet.routers.values()) == {"B", "C"}
+    assert set(alone.port.routers.values()) == {"B", "C"}

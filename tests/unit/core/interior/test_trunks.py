@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from core.interior.inter_router import FORBIDDEN, SET_UP_NS
-from core.interior.network_adapter import Fabric
+from core.interior.network_adapter import NetworkAdapter
 from shm import native as n
 from shm.contract.payloads import (
     C_ATTACH,
@@ -42,7 +42,7 @@ class Nobody:
 def bed() -> Bed:
     """A core of an interior router."""
     made = Bed(mode="interior")
-    made.core.plane(Fabric).start(lambda _: Nobody())  # type: ignore[arg-type,return-value]  this is all that is called
+    made.core.plane(NetworkAdapter).start(lambda _: Nobody())  # type: ignore[arg-type,return-value]  this is all that is called
     return made
 
 

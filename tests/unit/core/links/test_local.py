@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.links.local import LENT_TO_ONE, MESSAGE_LIMIT, WAITING_BYTES
-from core.links.terminus import OURS, barred
+from core.links.terminus import OURS, denied
 from core.process.router import Core
 from shm import native as n
 from shm.contract.control import Setup
@@ -284,8 +284,8 @@ def test_where_the_core_receives_nobody_else_does(bed: Bed) -> None:
     link = local.listen("mine", lambda *_: None)
     mine = addresses.resolve("mine")
     receiver = Attach(9, 1, 0, "l", True, "mine")
-    refused = [barred(mine, receiver, set(), role, lambda _: {}) for role in ("normal", "edge")]
+    refused = [denied(mine, receiver, set(), role, lambda _: {}) for role in ("normal", "edge")]
     assert refused == [OURS, None], "an edge router's core has an address of that name, too"
-    assert barred(mine, replace(receiver, outgoing=False), set(), "edge", lambda _: {}) is None
+    assert denied(mine, replace(receiver, outgoing=False), set(), "edge", lambda _: {}) is None
     local.leave(link)
-    assert barred(mine, replace(receiver, restored=True), set(), "normal", lambda _: {}) is None
+    assert denied(mine, replace(receiver, restored=True), set(), "normal", lambda _: {}) is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from core.interior.network_adapter import Fabric
+from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.ends import NO_ROUTE, Ends
 from core.links.auto_links import AutoLinks
 from core.links.link import Edges, Link
@@ -169,7 +169,11 @@ def watched(core: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (edges, "asks"),
         (core.admissions, "refusal"),
         (links.administration, "judge"),
-        *([] if (fabric := core.find(Fabric)) is None else [(fabric.trunks, "kind")]),
+        *(
+            []
+            if (network_adapter := core.find(NetworkAdapter)) is None
+            else [(network_adapter.inter_routers, "kind")]
+        ),
     ]:
         watch(who, name)
     return asked
@@ -181,7 +185,7 @@ CLIENTS = ["asked", "is_answer", "refusal", "serves", "wanted", "route", "asks",
 def test_the_order_in_which_an_attach_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this router has asked for comes first, then what policy refuses, then what leads elsewhere."""
     bed = Bed(mode="interior")
-    bed.core.plane(Fabric).start(lambda _: SilentNetwork())  # type: ignore[arg-type,return-value]  all that is called
+    bed.core.plane(NetworkAdapter).start(lambda _: SilentNetwork())  # type: ignore[arg-type,return-value]  all that is called
     asked = watched(bed.core, monkeypatch)
     bed.say(C_CONNECTION_OPENED, ConnectionOpened(0, 1, "c", "h:1"))
     bed.say(C_CONNECTION_OPENED, ConnectionOpened(1, 1, "e", "h:2", role="edge", number=1))

@@ -106,12 +106,12 @@ def test_a_request_of_somebody_without_a_proper_name_is_dropped_and_said(
     for _ in range(20):
         assert world.say(1, REQUEST, name + b" ts=1\n\0", source="app:4561") == []
         assert world.say(1, REQUEST, b"app:4560 ts=1\n\0", source=border.lossless(name)) == []
-    assert list(world.liaison.server or ()) == []
+    assert list(world.session.server or ()) == []
     lines = [one.getMessage() for one in caplog.records]
     assert len(lines) == 1
     assert "a control message from 10.0.0.9 was dropped: the request's first word" in lines[0]
     world.say(1, REQUEST, b"app:4560 ts=1\n\0", source="app:4561")
-    assert [one.endpoint for one in world.liaison.server or ()] == ["app:4560"]
+    assert [one.endpoint for one in world.session.server or ()] == ["app:4560"]
 
 
 @pytest.mark.parametrize("name", NAMES)

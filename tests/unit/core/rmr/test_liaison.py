@@ -9,7 +9,7 @@ from core.rmr import application as a
 from core.rmr import frames
 from core.rmr.border import octets_of, stray
 from core.rmr.envelope import ANNOTATION, EnvelopeError, opened, sealed
-from core.rmr.manager_session import NOT_ALLOWED, Liaison, Peer, Settings
+from core.rmr.manager_session import NOT_ALLOWED, ManagerSession, Peer, Settings
 from core.rmr.parser import Parser
 from core.rmr.table import MeidMap, Table
 from core.rmr.words import REQUEST, STATE, TABLE, Said
@@ -55,7 +55,7 @@ class World:
         self.refusals: list[str] = []
         self.up: set[str] = set()
         self.now = 0
-        self.liaison = Liaison("rt", Settings("me:4560", **settings), "i", self, self.use)  # type: ignore[arg-type]  # as a test gives them
+        self.session = ManagerSession("rt", Settings("me:4560", **settings), "i", self, self.use)  # type: ignore[arg-type]  # as a test gives them
 
     def send(self, address: str, message: bytes) -> bool:
         if address in self.up:
@@ -79,7 +79,7 @@ class World:
     def install(self, value: Table | MeidMap, origin: str, done: Callable[[str], None]) -> None:
         self.use, self.from_ = self.use.apply(value), origin
         done("")
-        self.liaison.installed(self.use, value)
+        self.session.installed(self.use, value)
 
     def origin(self) -> str:
         return self.from_
@@ -94,23 +94,23 @@ class World:
         return 1700000000
 
     def connect(self, number: int, host: str, reached: str = "") -> None:
-        self.liaison.opened(Peer(number, host, reached))
+        self.session.opened(Peer(number, host, reached))
         self.up.add(f"$conn/{number}")
         self.run()
 
     def close(self, number: int) -> None:
         self.up.discard(f"$conn/{number}")
-        self.liaison.closed(number, self.now)
+        self.session.closed(number, self.now)
 
     def run(self, seconds: float = 0) -> None:
         self.now += int(seconds * S) + 1
         for _ in range(10):
-            self.liaison.step(self.now)
+            self.session.step(self.now)
 
     def say(self, number: int, kind: int, payload: bytes, **more: object) -> list[tuple[str, frames.Frame]]:
         """A message on a connection; what is sent then."""
         self.sent.clear()
-        self.liaison.heard(content(kind, payload, **more), number, self.now)  # type: ignore[arg-type]  # as above
+        self.session.heard(content(kind, payload, **more), number, self.now)  # type: ignore[arg-type]  # as above
         self.run()
         return list(self.sent)
 
@@ -146,14 +146,14 @@ def test_what_is_no_frame_is_said_to_be_none(octets: bytes) -> None:
         opened(octets, "", "")
     world = World(serve=True)
     world.connect(1, "10.0.0.1:5")
-    world.liaison.heard(octets, 1, 1)
+    world.session.heard(octets, 1, 1)
 
 
 def test_the_manager_is_dialled_asked_and_answered_on_its_connection() -> None:
     """Requests as soon as its links are there; the acknowledgement has our source and its transaction."""
     world = World(manager="rm:4561")
     assert world.dialled == {"rm:4561": True}
-    world.liaison.opened(Peer(3, "10.0.0.9:4561", "rm:4561"))
+    world.session.opened(Peer(3, "10.0.0.9:4561", "rm:4561"))
     world.run(10)
     assert world.sent == []  # its links are not there yet
     world.connect(3, "10.0.0.9:4561", "rm:4561")
@@ -172,8 +172,8 @@ def test_the_manager_is_dialled_asked_and_answered_on_its_connection() -> None:
     world.run(60)
     assert len(world.sent) == 1
     assert world.counts == {"table_requests_sent": 1}
-    assert world.liaison.client is not None
-    assert world.liaison.client.state == "accepted"
+    assert world.session.client is not None
+    assert world.session.client.state == "accepted"
 
 
 def test_when_the_connection_comes_back_the_manager_is_asked_again() -> None:
@@ -202,8 +202,8 @@ def test_the_manager_may_answer_on_a_connection_of_its_own() -> None:
     world.connect(4, "10.0.0.9:39000")
     ((address, told),) = world.say(4, TABLE, GOOD)
     assert (address, told.payload) == ("$conn/4", b"OK t1 \n\0")
-    assert world.liaison.client is not None
-    assert world.liaison.client.state == "accepted"
+    assert world.session.client is not None
+    assert world.session.client.state == "accepted"
 
 
 def test_nobody_else_may_give_tables() -> None:
@@ -264,8 +264,8 @@ def test_an_application_asks_and_its_acknowledgement_counts() -> None:
     table_id = sent.payload.split(b"\n")[0].split(b"|")[2]
     assert table_id == b"t1@i.1"
     assert world.say(1, STATE, b"OK " + table_id + b" \n\0", source="app:2", xact=sent.transaction) == []
-    assert world.liaison.server is not None
-    (one,) = world.liaison.server
+    assert world.session.server is not None
+    (one,) = world.session.server
     assert (one.state, one.table.table_id, one.endpoint) == (a.OK, "t1@i.1", "app:1")
     assert world.counts == {"table_requests": 1, "table_acks": 1}
     world.close(1)
@@ -333,8 +333,8 @@ def test_who_may_ask_for_tables(
     world = World(serve=True, **settings)
     world.connect(1, host)
     world.say(1, REQUEST, b"app:1 ts=5\n\0", source="app:2")
-    assert world.liaison.server is not None
-    assert len(list(world.liaison.server)) == known
+    assert world.session.server is not None
+    assert len(list(world.session.server)) == known
     assert ("asked for a table and gets none: serveTo" in caplog.text) == (not known)
 
 

@@ -144,7 +144,7 @@ def test_a_table_cut_short_is_bad():
 
 
 def test_a_record_cut_short_is_said():
-    assert "cut short" in refused(BASIC.rstrip()).oddities[0].reason
+    assert "cut short" in refused(BASIC.rstrip()).warnings[0].reason
     assert len(table(BASIC.rstrip(), compatible=True)) == 3
 
 
@@ -222,8 +222,8 @@ def test_an_entry_that_leads_nowhere_has_no_other_in_its_place():
 )
 def test_each_oddity_is_said_with_its_line(record, reason):
     bad = refused(wrap(record).replace("newrt|end|1", "newrt|end"))
-    assert reason in bad.oddities[0].reason
-    assert bad.oddities[0].line == 2
+    assert reason in bad.warnings[0].reason
+    assert bad.warnings[0].line == 2
 
 
 @pytest.mark.parametrize("record", ["mse|1|2|a:1", "meid_map|end", "newrt|end|3", "nonsense"])
@@ -243,7 +243,7 @@ def test_many_oddities_are_counted_not_kept():
     parser = Parser()
     (result,) = parser.feed("newrt|start\n" + "mse|x|1|a:1\n" * 1500 + "newrt|end\n")
     assert isinstance(result, BadTableError)
-    assert (len(parser.oddities), parser.more_oddities) == (1000, 500)
+    assert (len(parser.warnings), parser.more_warnings) == (1000, 500)
     assert result.reason.endswith("(and 1499 more)")
 
 

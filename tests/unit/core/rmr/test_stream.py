@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from core.rmr.client import ACCEPTED, ASKING, AWAY, REFUSED, Client
+from core.rmr.client import ACCEPTED, AWAY, REFUSED, REQUESTING, Client
 from core.rmr.stream import CUT, NO_BASE, SLICE
 from core.rmr.words import REQUEST, STATE, TABLE, Heard, Said, refusal, requester, state_of
 from tests.support.beds.stream import Bed
@@ -288,7 +288,7 @@ def test_it_asks_again_when_the_manager_comes_back() -> None:
     assert client.state == AWAY
     assert asker.run(2, 20) == 0
     client.connected(30 * S)
-    assert client.state == ASKING
+    assert client.state == REQUESTING
     assert asker.run(30, 1) == 1
 
 

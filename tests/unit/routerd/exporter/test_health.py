@@ -13,7 +13,7 @@ from routerd.exporter.server import Answer, Request
 from routerd.exporter.site import Pages
 from shm import board, native, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow
-from shm.observer import Onlooker
+from shm.observer import SharedView
 
 ME = Identity("me", "1.2", "3.11")
 WORKING = ("worker-0", "worker-1", "core")
@@ -30,7 +30,7 @@ class Bed:
             self.page(process).own(os.getpid(), 1)
             self.set(process, accepting=1)
             self.set(process, small_free=1000, large_free=1000)
-        self.observer = Observer(Onlooker(segments.names.prefix), lambda: self.now)
+        self.observer = Observer(SharedView(segments.names.prefix), lambda: self.now)
         self.pages = Pages(self.observer, ME, Counter(), Counter())
         self.tick()
 

@@ -19,7 +19,7 @@ from routerd.exporter.server import Answer, Request
 from routerd.exporter.site import Pages
 from shm import board, native, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow, RouteEndpointRow, RouteEntryRow, RouteWorkerRow
-from shm.observer import Histogram, Onlooker
+from shm.observer import Histogram, SharedView
 from shm.stats import COUNTERS
 
 ROOT = Path(__file__).parents[4]
@@ -38,7 +38,7 @@ def segments() -> Iterator[segment.Segments]:
 
 
 def scrape(segments: segment.Segments, **parameters: list[str]) -> Answer:
-    observer = Observer(Onlooker(segments.names.prefix), time.monotonic)
+    observer = Observer(SharedView(segments.names.prefix), time.monotonic)
     accept = "".join(parameters.pop("accept", []))
     pages = Pages(observer, ME, Counter({200: 3}), Counter(slow=1))
     return pages.metrics(Request("/metrics", parameters, accept))
