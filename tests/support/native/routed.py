@@ -25,7 +25,7 @@ class Sender(ctypes.Structure):
         ("epoch", ctypes.c_uint32),
         ("off", ctypes.c_bool),
         ("anonymous", ctypes.c_bool),
-        ("trunk", ctypes.c_bool),
+        ("inter_router", ctypes.c_bool),
         ("limited", ctypes.c_bool),
         ("entry", ctypes.c_uint32),
         ("reach", ctypes.c_char_p),

@@ -220,7 +220,7 @@ def test_a_table_and_a_map_in_one_blocking_call(router: RunningRouter, manager: 
     assert in_use(router)[1] == 1
 
 
-class LoginThread:
+class Asking:
     """An application of the router's: a control port, and a connection for requests."""
 
     def __init__(self, router: RunningRouter, listening: Application) -> None:
@@ -249,9 +249,9 @@ class LoginThread:
 
 
 @pytest.fixture(scope="module")
-def asking(router: RunningRouter) -> Iterator[LoginThread]:
+def asking(router: RunningRouter) -> Iterator[Asking]:
     with Application() as listening:
-        application = LoginThread(router, listening)
+        application = Asking(router, listening)
         yield application
         application.link.close()
 
@@ -277,7 +277,7 @@ def push(router: RunningRouter, text: str, folder: Path) -> None:
 
 
 def test_applications_get_tables_and_changes_and_are_known(
-    router: RunningRouter, asking: LoginThread, tmp_path: Path
+    router: RunningRouter, asking: Asking, tmp_path: Path
 ) -> None:
     """The seed, then what is pushed, as a change; an error is none, and everything follows."""
     asking.ask()
@@ -300,7 +300,7 @@ def test_applications_get_tables_and_changes_and_are_known(
     until(lambda: rows(router, "routeTable.application")[0]["state"] == "ok", "the whole table")
 
 
-def test_who_runs_which_table_at_the_command_line(router: RunningRouter, asking: LoginThread) -> None:
+def test_who_runs_which_table_at_the_command_line(router: RunningRouter, asking: Asking) -> None:
     """`routerd table who`."""
     command = [Path(sys.executable).with_name("routerd"), "table", "who", "--bus", router.url]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -310,7 +310,7 @@ def test_who_runs_which_table_at_the_command_line(router: RunningRouter, asking:
 
 
 def test_an_application_is_found_again_when_the_core_has_died(
-    router: RunningRouter, asking: LoginThread, known: Path
+    router: RunningRouter, asking: Asking, known: Path
 ) -> None:
     """It asks only once; the next core connects to its control port and sends everything."""
     until(lambda: known.exists() and asking.name in known.read_text(), "the file")
@@ -342,7 +342,7 @@ def test_no_octets_and_no_digits_of_a_peer_end_the_core(
         (GOOD % b"good again", b"OK good again "),
     ):
         assert answer(manager, link, record).payload.startswith(reason)
-    asking = LoginThread(router, listening)
+    asking = Asking(router, listening)
     asking.ask()
     asking.table()
     for name in ("\udcff:4560", "\udced\udca0\udc80:4560"):
