@@ -37,7 +37,6 @@
 #define LAYOUT_RING_CAPACITY 8192u     /* records: all deliveries of 32 links with the default credit of 250 */
 #define LAYOUT_CORE_ARENA_BYTES (4u * 1024u * 1024u)   /* control payloads, and what the core itself sends */
 #define LAYOUT_OTHERS 3u               /* that have a statistics page beside the workers; the exporter has a journal only */
-#define LAYOUT_MIB (1024u * 1024u)
 #define LAYOUT_JOURNAL_BYTES (256u * 1024u)   /* of one process: some hundred log lines (journal.py) */
 
 typedef struct {               /* the first bytes of the control segment; but for the atomic ones written once, before any child exists */

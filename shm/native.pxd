@@ -148,7 +148,6 @@ cdef extern from "shm/layout.h" nogil:
     size_t layout_action_ring(uint32_t)
     size_t layout_work_ring(uint32_t)
     size_t layout_rings_bytes(uint32_t)
-    const uint32_t LAYOUT_OTHERS
     ctypedef struct layout_control:
         uint32_t places
         uint64_t arena_bytes

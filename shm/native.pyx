@@ -21,7 +21,6 @@ PRIORITIES = ROUTERD_PRIORITIES
 RING_CAPACITY = LAYOUT_RING_CAPACITY
 CORE_ARENA_BYTES = LAYOUT_CORE_ARENA_BYTES
 VERSION = LAYOUT_VERSION
-PAGE_BYTES = STATS_PAGE_BYTES
 BUCKET_FLOORS = tuple([stats_bucket_floor(i) for i in range(STATS_BUCKETS)])
 COUNTERS = [(counter_lines[i].name.decode().lower(), counter_lines[i].place, counter_lines[i].kind.decode().lower(),
              counter_lines[i].writers.decode(), counter_lines[i].text.decode()) for i in range(COUNTER_LINES)]

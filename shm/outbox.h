@@ -77,11 +77,4 @@ static inline bool outbox_publish(routerd_outbox *o)
     return ring_publish(&o->ring);
 }
 
-/* The consumer is dead: forget everything that was meant for it. */
-static inline void outbox_discard(routerd_outbox *o)
-{
-    o->first = o->waiting = 0;
-    ring_discard(&o->ring);
-}
-
 #endif

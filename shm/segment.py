@@ -162,10 +162,6 @@ class Segments:
         """What the core shows everybody."""
         return native.Board(self.control, native.board_offset(self.places))
 
-    def worker_doorbell(self, worker: int) -> native.Doorbell:
-        """A worker's doorbell; what is rung is its eventfd."""
-        return native.Doorbell(self.control, native.worker_doorbell_offset(self._known(worker)))
-
     def core_doorbell(self) -> native.Doorbell:
         """The core's doorbell; what is rung is ``semaphore``."""
         return native.Doorbell(self.control, native.core_doorbell_offset())

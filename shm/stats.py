@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from shm import native
 from shm.contract.roles import Role
-from shm.native import BUCKET_FLOORS, StatsPage
+from shm.native import StatsPage
 
 _WRITERS: Final = {
     "ROUTING": (Role.WORKER, Role.CORE),
@@ -44,15 +44,3 @@ def own(page: StatsPage, pid: int, generation: int) -> None:
 def read(page: StatsPage) -> dict[str, int]:
     """All counters and gauges of a page by name."""
     return {name: page.get(counter.place) for name, counter in COUNTERS.items()}
-
-
-def quantile(page: StatsPage, name: str, fraction: float) -> int:
-    """The value below which a fraction of the values lies, rounded down by up to 25 %; 0 without any."""
-    _, counts = page.histogram(HISTOGRAMS[name])
-    rank = fraction * sum(counts)
-    seen = 0
-    for floor, count in zip(BUCKET_FLOORS, counts, strict=True):
-        seen += count
-        if count and seen >= rank:
-            return floor
-    return 0

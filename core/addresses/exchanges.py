@@ -16,7 +16,6 @@ from shm.contract.routing import ExchangeSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-Hop = tuple[str, int]  # address and phase
 NO_COUNTS: Final[tuple[int, int, int, int, list[int]]] = (0, 0, 0, 0, [])
 
 

@@ -49,7 +49,6 @@ cdef extern from "core/forwarder/setup.c" nogil:
         uint64_t word[2]
     bint mask_has(const core_mask *, uint32_t)
     void mask_set(core_mask *, uint32_t)
-    bint mask_any(const core_mask *)
     ctypedef struct core_text:
         pass
     core_text *text_new(const uint8_t *, uint32_t)

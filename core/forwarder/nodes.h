@@ -27,7 +27,6 @@ static inline void mask_clear(core_mask *m, uint32_t bit) { m->word[bit >> 6] &=
 static inline bool mask_any(const core_mask *m) { return m->word[0] | m->word[1]; }
 static inline core_mask mask_both(core_mask a, core_mask b) { return (core_mask) {{a.word[0] & b.word[0], a.word[1] & b.word[1]}}; }
 static inline core_mask mask_without(core_mask a, core_mask b) { return (core_mask) {{a.word[0] & ~b.word[0], a.word[1] & ~b.word[1]}}; }
-static inline uint32_t mask_count(const core_mask *m) { return (uint32_t) (__builtin_popcountll(m->word[0]) + __builtin_popcountll(m->word[1])); }
 
 /* The first bit at or behind `from`; NODES: none. */
 static inline uint32_t mask_next(const core_mask *m, uint32_t from)

@@ -112,11 +112,6 @@ class Admissions:
         self.processed = 0
         self.refused = 0
 
-    @property
-    def enforcing(self) -> bool:
-        """Whether there is a connection under vhost policy."""
-        return bool(self._guarded)
-
     def set_limit(self, max_connections: int) -> None:
         """Another limit of all connections; those there are stay."""
         self._max_connections = max_connections

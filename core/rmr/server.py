@@ -264,10 +264,6 @@ class Server:
         else:
             one.be(a.OK, now)
 
-    def up_to_date(self, one: Application) -> bool:
-        """Whether an application has acknowledged what is in use here."""
-        return self._has_table(one) and self._has_map(one)
-
     def _has_table(self, one: Application) -> bool:
         return one.table.acknowledged >= self._table
 

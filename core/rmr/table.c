@@ -18,7 +18,6 @@
 #define ROUTE_GONE 0x7fffffffu      /* `target`: the entry was deleted, as if there were none */
 #define ROUTE_NONE UINT32_MAX
 #define ROUTE_MEMBERS 32u              /* of a group, at most (facts rmr 8) */
-#define ROUTE_GROUPS 64u
 #define ROUTE_NAME 63u                 /* octets of an endpoint's name that can be a source (facts rmr 1.2) */
 #define ROUTE_ANY (-1)                 /* subscription: any that has no entry of its own */
 

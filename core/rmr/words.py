@@ -14,7 +14,6 @@ TABLE: Final = 20  # records of tables and maps
 REQUEST: Final = 21  # an application wants its table
 STATE: Final = 22  # what has become of a table
 NO_ID: Final = "<id-missing>"
-XACT_LENGTH: Final = 32  # octets of a transaction id
 REASON_LENGTH: Final = 400
 LONGEST_WORDS: Final = 2048  # octets of a request or a state message; there is no sense in more
 COUNT_REASON: Final = "missing table records"  # this one brings a line end of its own

@@ -1,4 +1,4 @@
-"""What becomes of metadata, key by key, and what it costs (facts source-routes 5, 7.4).
+"""What becomes of metadata, key by key (facts source-routes 5, 7.4).
 
 | class | a forwarder | leaving the scope | a wrapper |
 |---|---|---|---|
@@ -10,13 +10,12 @@
 Nothing in metadata is used for access control.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Literal
 
 from msgspec import Struct
 
-from routerd.source_routes.bare import uint
 from routerd.source_routes.message import Meta, MetaValue
 
 TRACE = "trace"  # the key to which each worker adds its address, where it is of class append and there
@@ -79,12 +78,3 @@ def unwrapped(inner: Meta, outer: Meta, classes: Classes, option: Unwrapped) -> 
         elif classes[key] is MetaClass.APPEND or option == "merge":
             found.setdefault(key, value)
     return found
-
-
-def overhead(keys: Iterable[str]) -> int:
-    """Octets that the keys of a BARE `map[string]data` cost, with the map itself.
-
-    With N <= 127 keys of at most 127 octets each, L in all, this is L + N + 1.
-    """
-    lengths = [len(key.encode()) for key in keys]
-    return len(uint(len(lengths))) + sum(lengths) + sum(len(uint(length)) for length in lengths)

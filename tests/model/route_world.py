@@ -237,10 +237,14 @@ class World:
         }
         return known == dict(self.use.owners)
 
+    def up_to_date(self, one: a.Application) -> bool:
+        """Whether an application has acknowledged what is in use here."""
+        return self.server._has_table(one) and self.server._has_map(one)
+
     def check(self) -> None:
         """Who is said to run what we do, does."""
         for one in self.server:
             if one.state == a.OK:
                 (program,) = [found for found in self.programs if found.control == one.control]
                 assert one.table.acknowledged != a.NOTHING
-                assert not self.server.up_to_date(one) or self.same(program.use), program.number
+                assert not self.up_to_date(one) or self.same(program.use), program.number

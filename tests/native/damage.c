@@ -176,7 +176,7 @@ static void damaged_control(void)
     uint32_t workers = 1 + (uint32_t) random_below(&seed, 3);
     size_t bytes = layout_control_bytes(workers);
     uint8_t *base = (uint8_t *) segment(bytes);
-    layout_format_control(base, workers, LAYOUT_MIB, 1);
+    layout_format_control(base, workers, 1024u * 1024u, 1);
     CHECK(!layout_check_control(base, bytes), "%s", layout_check_control(base, bytes));
     if (random_below(&seed, 2)) ((layout_control *) (void *) base)->places = nasty();
     else scribble(base + random_below(&seed, bytes), 1);

@@ -76,11 +76,12 @@ def test_children_see_what_the_maker_writes(prefix):
         assert (
             child.worker_stats(0).get(5) == child.core_stats().get(5) == child.supervisor_stats().get(5) == 0
         )
-        child.worker_doorbell(1).sleep()
-        assert not made.worker_doorbell(0).should_ring()
+        doorbells = [native.Doorbell(made.control, native.worker_doorbell_offset(n)) for n in range(2)]
+        native.Doorbell(child.control, native.worker_doorbell_offset(1)).sleep()
+        assert not doorbells[0].should_ring()
         assert not made.core_doorbell().should_ring()
-        assert made.worker_doorbell(1).should_ring()
-        assert not made.worker_doorbell(1).should_ring()
+        assert doorbells[1].should_ring()
+        assert not doorbells[1].should_ring()
         producer = native.Producer(child.rings, native.action_ring_offset(1))
         producer.push(native.pack(type=native.A_DELIVER, link=9))
         producer.publish()
@@ -91,7 +92,7 @@ def test_children_see_what_the_maker_writes(prefix):
         assert native.Arena(made.arenas[1]).read(head) == b"content" * 1000
         made.semaphore.release()
         child.semaphore.acquire(0)
-        del producer
+        del producer, doorbells
 
 
 def test_nothing_overlaps(prefix):

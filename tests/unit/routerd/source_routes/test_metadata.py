@@ -1,9 +1,11 @@
 """What becomes of metadata at each worker, and what its keys cost."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from routerd.source_routes import bare
-from routerd.source_routes.metadata import Classes, MetaClass, overhead
+from routerd.source_routes.metadata import Classes, MetaClass
 from routerd.source_routes.rules import Rules, step
 from routerd.source_routes.workers import Forward, Unwrap, Wrap
 from tests.support.values.source_routing import a, m, r
@@ -44,6 +46,15 @@ def test_metadata_within_a_scope_and_over_its_border() -> None:
     assert result.meta == {**META, "trace": ("A", "F")}
     (result,) = step(Forward(address=F, crosses=True), message, rules=rules)
     assert result.meta == {key: one for key, one in {**META, "trace": ("A", "F")}.items() if key != "here"}
+
+
+def overhead(keys: Iterable[str]) -> int:
+    """Octets that the keys of a BARE `map[string]data` cost, with the map itself.
+
+    With N <= 127 keys of at most 127 octets each, L in all, this is L + N + 1.
+    """
+    lengths = [len(key.encode()) for key in keys]
+    return len(bare.uint(len(lengths))) + sum(lengths) + sum(len(bare.uint(length)) for length in lengths)
 
 
 @pytest.mark.parametrize(
