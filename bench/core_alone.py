@@ -19,20 +19,20 @@ from typing import Final
 import click
 import msgspec
 
+from bench import contract
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import Forwarder, Routes, RouteTable, Telemetry
-from shm import native
 
 WORKERS: Final = 2
 BATCH: Final = 4096  # half a ring: a batch never wraps
-WORDS: Final = native.RECORD_SIZE // 8
-SLOTS: Final = native.ring_bytes(0)
+WORDS: Final = contract.RECORD_SIZE // 8
+SLOTS: Final = contract.ring_bytes(0)
 TAIL: Final = 64
 ARENA: Final = 8 << 20
 SENDER, RECEIVER = 0, 1
 KEY_FOUND: Final = 1  # record.h, deliver_key
 GOAL: Final = 3_000_000
-ACCEPTED: Final = native.pack(type=native.A_UPDATE, flags=native.F_SETTLED, state=native.S_ACCEPTED)
+ACCEPTED: Final = contract.pack(type=contract.A_UPDATE, flags=contract.F_SETTLED, state=contract.S_ACCEPTED)
 TO: Final = b"queue.0"
 
 
@@ -79,13 +79,13 @@ class Ring:
         self._rings = rings
         self._offset = offset
         self._words = memoryview(rings)[
-            offset + SLOTS : offset + SLOTS + native.RING_CAPACITY * native.RECORD_SIZE
+            offset + SLOTS : offset + SLOTS + contract.RING_CAPACITY * contract.RECORD_SIZE
         ].cast("Q")
         self._next = 0
 
     def put(self, records: "array[int]") -> None:
         """Write and publish records; their number divides the capacity."""
-        at = self._next % native.RING_CAPACITY * WORDS
+        at = self._next % contract.RING_CAPACITY * WORDS
         self._words[at : at + len(records)] = memoryview(records)
         self._next += len(records) // WORDS
         struct.pack_into("=Q", self._rings, self._offset, self._next)
@@ -93,10 +93,10 @@ class Ring:
     def take(self) -> "array[int]":
         """All published records."""
         (head,) = struct.unpack_from("=Q", self._rings, self._offset)
-        first, last = self._next % native.RING_CAPACITY, head - self._next
-        found = array("Q", self._words[first * WORDS : min(first + last, native.RING_CAPACITY) * WORDS])
-        if first + last > native.RING_CAPACITY:
-            found.extend(self._words[: (first + last - native.RING_CAPACITY) * WORDS])
+        first, last = self._next % contract.RING_CAPACITY, head - self._next
+        found = array("Q", self._words[first * WORDS : min(first + last, contract.RING_CAPACITY) * WORDS])
+        if first + last > contract.RING_CAPACITY:
+            found.extend(self._words[: (first + last - contract.RING_CAPACITY) * WORDS])
         self._next = head
         struct.pack_into("=Q", self._rings, self._offset + TAIL, head)
         return found
@@ -107,22 +107,22 @@ class Bed:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        rings = mmap.mmap(-1, native.rings_bytes(WORKERS))
-        native.format_rings(rings, WORKERS)
-        control = mmap.mmap(-1, native.control_bytes(WORKERS))
-        native.format_control(control, WORKERS, ARENA, 0)
+        rings = mmap.mmap(-1, contract.rings_bytes(WORKERS))
+        contract.format_rings(rings, WORKERS)
+        control = mmap.mmap(-1, contract.control_bytes(WORKERS))
+        contract.format_control(control, WORKERS, ARENA, 0)
         arenas = [mmap.mmap(-1, ARENA) for _ in range(WORKERS + 1)]
         for arena in arenas:
-            native.format_arena_segment(arena)
+            contract.format_arena_segment(arena)
         self.forwarder = Forwarder(WORKERS, control, rings, arenas, [-1] * WORKERS)
-        self.actions = [Ring(rings, native.action_ring_offset(w)) for w in range(WORKERS)]
-        self.work = [Ring(rings, native.work_ring_offset(w)) for w in range(WORKERS)]
+        self.actions = [Ring(rings, contract.action_ring_offset(w)) for w in range(WORKERS)]
+        self.work = [Ring(rings, contract.work_ring_offset(w)) for w in range(WORKERS)]
         self._random = random.Random(1)  # noqa: S311 - keys, no secrets
-        flow = mmap.mmap(-1, native.TELEMETRY_BYTES)
-        native.format_telemetry(flow, 1)
+        flow = mmap.mmap(-1, contract.TELEMETRY_BYTES)
+        contract.format_telemetry(flow, 1)
         self._telemetry = Telemetry(self.forwarder, flow, b"bench", 1)
         self._telemetry.record(int(scenario.recorded))
-        self._reader, self._columns = native.FlowReader(flow), native.FlowColumns(BATCH)
+        self._reader, self._columns = contract.FlowReader(flow), contract.FlowColumns(BATCH)
         self._attach()
         self.deliver = self._deliveries(arenas[SENDER])
 
@@ -160,16 +160,16 @@ class Bed:
 
     def _deliveries(self, segment: mmap.mmap) -> "array[int]":
         s = self.scenario
-        owner = native.ArenaOwner(segment)
-        flags = native.F_COMPLETE | (native.F_SETTLED if s.settled else 0)
+        owner = contract.ArenaOwner(segment)
+        flags = contract.F_COMPLETE | (contract.F_SETTLED if s.settled else 0)
         records = bytearray()
         for i in range(BATCH):
             block = owner.write(TO + bytes(100))
             if block is None:
                 raise MemoryError("the arena is too small for a batch")
             _say_where_to(segment, owner.blocks[0], block)
-            records += native.pack(
-                type=native.A_DELIVER,
+            records += contract.pack(
+                type=contract.A_DELIVER,
                 flags=flags,
                 priority=4,
                 link=i % s.pairs,
@@ -196,7 +196,7 @@ class Bed:
     def answers(self) -> "array[int]":
         """What the receivers' worker says to the work it finds: accepted and settled, or done."""
         sent = self.work[RECEIVER].take()
-        one = native.pack(type=native.A_DONE) if self.scenario.settled else ACCEPTED
+        one = contract.pack(type=contract.A_DONE) if self.scenario.settled else ACCEPTED
         answers = array("Q", one * (len(sent) // WORDS))
         answers[2::WORDS] = sent[3::WORDS]  # delivery = the handle that the core sent as its own
         return answers

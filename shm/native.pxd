@@ -4,43 +4,17 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 
 cdef extern from "shm/record.h" nogil:
-    ctypedef struct routerd_record:
-        uint8_t type, flags, priority, arena
-        uint32_t link, link_gen, block
-        uint64_t delivery, peer
-        uint32_t state, credit
-        uint64_t length, time, extra
-    const uint32_t ROUTERD_NIL, ROUTERD_MAX_WORKERS, ROUTERD_RECORD_SIZE, ROUTERD_PRIORITIES
+    const uint32_t ROUTERD_MAX_WORKERS
     cpdef enum:
-        A_NONE, A_DELIVER, A_CONTINUE, A_UPDATE, A_DONE, A_PROGRESS, A_DRAIN, A_DRAINED, A_FREE, A_WAITS
-        A_CONTROL
-        W_NONE, W_SEND, W_CONTINUE, W_UPDATE, W_RELEASE, W_CONSUMED, W_FLOW, W_DRAIN, W_DRAINED
-        W_ACCEPTED, W_CONTROL
-        F_SETTLED, F_COMPLETE, F_ABORTED, F_IN, F_RELEASE, F_DROPPED, F_UNSENT, F_BRIEF, F_DIGEST
-        D_FAILED, D_UNDELIVERABLE, D_PAYLOAD
-        S_NONE, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED, S_TRANSACTIONAL
-        C_CONNECTION_OPENED, C_CONNECTION_CLOSED, C_ATTACH, C_ATTACHED, C_DETACH, C_CLOSE, C_OPEN_LINK, C_LINK_REFUSED,
-        C_LOOK, C_SEEN, C_DENIED, C_TRACE, C_CONNECTOR, C_COST, C_ENDPOINT, C_ROUTE_REACH, C_ROUTE_COUNTS, C_PRESENTED
+        A_UPDATE, A_DONE, A_PROGRESS
+        W_SEND, W_CONTINUE, W_UPDATE, W_RELEASE
+        F_SETTLED, F_COMPLETE, F_ABORTED, F_DROPPED
+        S_ACCEPTED, S_REJECTED, S_RELEASED
 
 cdef extern from "shm/ring.h" nogil:
     ctypedef struct routerd_ring:
-        uint64_t capacity
-    ctypedef struct routerd_producer:
-        uint64_t next, capacity
-    ctypedef struct routerd_consumer:
-        uint64_t next, capacity
+        pass
     size_t c_ring_bytes "ring_bytes"(uint64_t)
-    bint ring_format(routerd_ring *, uint64_t)
-    bint ring_produce(routerd_producer *, routerd_ring *)
-    bint ring_consume(routerd_consumer *, routerd_ring *)
-    routerd_record *ring_slot(routerd_producer *)
-    void ring_push(routerd_producer *)
-    bint ring_publish(routerd_producer *)
-    void ring_discard(routerd_producer *)
-    const routerd_record *ring_peek(routerd_consumer *)
-    void ring_advance(routerd_consumer *)
-    void ring_return(routerd_consumer *)
-    bint ring_pending(const routerd_consumer *)
     uint64_t ring_waiting(const routerd_ring *)
 
 cdef extern from "shm/doorbell.h" nogil:
@@ -93,40 +67,19 @@ cdef extern from "shm/board.h" nogil:
 cdef extern from "shm/arena.h" nogil:
     ctypedef struct arena_view:
         uint32_t small_count, large_count
-    ctypedef struct arena_owner:
-        uint32_t free_count[2]
-    ctypedef struct arena_writer:
-        uint32_t head
-        uint64_t written
     ctypedef struct arena_reader:
         uint32_t head
-        uint32_t block
         uint64_t position
     ctypedef struct arena_content:
-        uint32_t key_block
+        pass
     ctypedef struct arena_block:
         pass
     const uint32_t ARENA_SMALL_BYTES, ARENA_LARGE_BYTES
-    cdef enum arena_class:
-        ARENA_SMALL, ARENA_LARGE
-    cpdef enum:
-        CONTENT_RECEIVING, CONTENT_COMPLETE, CONTENT_ABORTED
-    size_t c_arena_bytes "arena_bytes"(uint32_t, uint32_t)
-    void c_arena_format "arena_format"(void *, uint32_t, uint32_t)
     bint arena_attach(arena_view *, void *, size_t)
-    bint arena_own(arena_owner *, const arena_view *)
-    void arena_disown(arena_owner *)
     uint32_t arena_blocks(const arena_view *)
     uint8_t *arena_in_use(const arena_view *)
-    uint32_t arena_alloc(arena_owner *, arena_class)
-    bint arena_free_one(arena_owner *, uint32_t)
-    uint32_t arena_free_chain(arena_owner *, uint32_t)
     arena_content *arena_content_of(const arena_view *, uint32_t)
     arena_block *arena_at(const arena_view *, uint32_t)
-    bint chain_begin(arena_owner *, arena_writer *, arena_class)
-    bint chain_write(arena_owner *, arena_writer *, arena_class, const void *, size_t)
-    void chain_publish(arena_owner *, const arena_writer *, int)
-    uint32_t chain_trim(arena_owner *, arena_writer *, uint64_t)
     void chain_open(arena_reader *, uint32_t)
     uint64_t chain_length(const arena_content *)
     uint32_t chain_state(const arena_content *)
@@ -136,7 +89,7 @@ cdef extern from "shm/arena.h" nogil:
     uint32_t arena_mark_chain(const arena_view *, uint32_t)
 
 cdef extern from "shm/layout.h" nogil:
-    const uint32_t LAYOUT_RING_CAPACITY, LAYOUT_CORE_ARENA_BYTES, LAYOUT_VERSION
+    const uint32_t LAYOUT_RING_CAPACITY, LAYOUT_CORE_ARENA_BYTES
     size_t layout_core_doorbell()
     size_t layout_worker_doorbell(uint32_t)
     size_t layout_stats(uint32_t)
@@ -239,3 +192,18 @@ cdef extern from "shm/flow_columns.h" nogil:
         uint32_t count, room
     uint32_t flow_take(flow_columns *, telemetry_consumer *, uint64_t, uint32_t, uint64_t, uint64_t *)
     void flow_columns_clear(flow_columns *)
+
+
+cdef class Mapped:
+    cdef Py_buffer buffer
+    cdef bint held
+    cdef uint8_t *base
+    cdef size_t size
+    cdef int take(self, object memory, size_t offset, size_t least, bint writable=*) except -1
+    cdef int writable(self) except -1
+
+
+cdef class Arena(Mapped):
+    cdef arena_view view
+    cdef arena_content *content_of(self, uint32_t head) except NULL
+    cdef bytes read_on(self, arena_reader *reader)

@@ -4,13 +4,9 @@ from typing import Final
 
 from typing_extensions import Buffer, disjoint_base
 
-NIL: Final[int]
 MAX_WORKERS: Final[int]
-RECORD_SIZE: Final[int]
-PRIORITIES: Final[int]
 RING_CAPACITY: Final[int]
 CORE_ARENA_BYTES: Final[int]
-VERSION: Final[int]
 BOARD_ROOM: Final[int]
 JOURNAL_BYTES: Final[int]
 TELEMETRY_BYTES: Final[int]
@@ -19,69 +15,20 @@ TELEMETRY_RECORD: Final[int]
 TRACE_KNOWN: Final[int]
 TRANSACTION_KNOWN: Final[int]
 OWNER_KNOWN: Final[int]
-A_NONE: Final[int]
-A_DELIVER: Final[int]
-A_CONTINUE: Final[int]
 A_UPDATE: Final[int]
 A_DONE: Final[int]
 A_PROGRESS: Final[int]
-A_DRAIN: Final[int]
-A_DRAINED: Final[int]
-A_FREE: Final[int]
-A_WAITS: Final[int]
-A_CONTROL: Final[int]
-W_NONE: Final[int]
 W_SEND: Final[int]
 W_CONTINUE: Final[int]
 W_UPDATE: Final[int]
 W_RELEASE: Final[int]
-W_CONSUMED: Final[int]
-W_FLOW: Final[int]
-W_DRAIN: Final[int]
-W_DRAINED: Final[int]
-W_ACCEPTED: Final[int]
-W_CONTROL: Final[int]
 F_SETTLED: Final[int]
 F_COMPLETE: Final[int]
 F_ABORTED: Final[int]
-F_IN: Final[int]
-F_RELEASE: Final[int]
 F_DROPPED: Final[int]
-F_UNSENT: Final[int]
-F_BRIEF: Final[int]
-F_DIGEST: Final[int]
-D_FAILED: Final[int]
-D_UNDELIVERABLE: Final[int]
-D_PAYLOAD: Final[int]
-S_NONE: Final[int]
-S_RECEIVED: Final[int]
 S_ACCEPTED: Final[int]
 S_REJECTED: Final[int]
 S_RELEASED: Final[int]
-S_MODIFIED: Final[int]
-S_DECLARED: Final[int]
-S_TRANSACTIONAL: Final[int]
-C_CONNECTION_OPENED: Final[int]
-C_CONNECTION_CLOSED: Final[int]
-C_ATTACH: Final[int]
-C_ATTACHED: Final[int]
-C_DETACH: Final[int]
-C_CLOSE: Final[int]
-C_OPEN_LINK: Final[int]
-C_LINK_REFUSED: Final[int]
-C_LOOK: Final[int]
-C_SEEN: Final[int]
-C_DENIED: Final[int]
-C_TRACE: Final[int]
-C_CONNECTOR: Final[int]
-C_COST: Final[int]
-C_ENDPOINT: Final[int]
-C_ROUTE_REACH: Final[int]
-C_ROUTE_COUNTS: Final[int]
-C_PRESENTED: Final[int]
-CONTENT_RECEIVING: Final[int]
-CONTENT_COMPLETE: Final[int]
-CONTENT_ABORTED: Final[int]
 BUCKET_FLOORS: Final[tuple[int, ...]]
 COUNTERS: Final[list[tuple[str, int, str, str, str]]]  # the lines of counters.h
 HISTOGRAMS: Final[dict[str, int]]  # place by name
@@ -106,45 +53,9 @@ def workers(memory: Buffer) -> tuple[int, int]: ...
 def set_workers(memory: Buffer, workers: int, most: int) -> None: ...
 def check_rings(memory: Buffer, workers: int) -> str | None: ...
 def check_arena(memory: Buffer) -> str | None: ...
-def pack(
-    *,
-    type: int = 0,
-    flags: int = 0,
-    priority: int = 0,
-    arena: int = 0,
-    link: int = 0,
-    link_gen: int = 0,
-    block: int = ...,
-    delivery: int = 0,
-    peer: int = 0,
-    state: int = 0,
-    credit: int = 0,
-    length: int = 0,
-    time: int = 0,
-    extra: int = 0,
-) -> bytes: ...
-def unpack(record: bytes) -> dict[str, int]: ...
-def ring_bytes(capacity: int) -> int: ...
-def format_ring(memory: Buffer, capacity: int, offset: int = 0) -> None: ...
-def arena_bytes(small_count: int, large_count: int) -> int: ...
-def format_arena(memory: Buffer, small_count: int, large_count: int) -> None: ...
 
 @disjoint_base
 class Mapped: ...
-
-@disjoint_base
-class Producer(Mapped):
-    def __new__(cls, memory: Buffer, offset: int = 0) -> Producer: ...
-    def push(self, record: bytes) -> bool: ...
-    def publish(self) -> bool: ...
-    def discard(self) -> None: ...
-
-@disjoint_base
-class Consumer(Mapped):
-    def __new__(cls, memory: Buffer, offset: int = 0) -> Consumer: ...
-    def pop(self) -> bytes | None: ...
-    def give_back(self) -> None: ...
-    def pending(self) -> bool: ...
 
 class Doorbell(Mapped):
     def __new__(cls, memory: Buffer, offset: int) -> Doorbell: ...
@@ -195,29 +106,6 @@ class ChainReader:
     @property
     def position(self) -> int: ...
     def read(self) -> bytes: ...
-
-@disjoint_base
-class ArenaOwner(Arena):
-    def __new__(cls, memory: Buffer) -> ArenaOwner: ...
-    @property
-    def free(self) -> tuple[int, int]: ...
-    def alloc(self, large: bool = False) -> int | None: ...
-    def free_one(self, index: int) -> bool: ...
-    def free_chain(self, head: int) -> int: ...
-    def set_key_block(self, head: int, index: int) -> None: ...
-    def begin(self, large: bool = False) -> ChainWriter | None: ...
-    def write(self, content: bytes, large: bool = False) -> int | None: ...
-
-@disjoint_base
-class ChainWriter:
-    def __init__(self, *args: object, **kwargs: object) -> None: ...
-    @property
-    def head(self) -> int: ...
-    @property
-    def written(self) -> int: ...
-    def write(self, content: bytes) -> bool: ...
-    def publish(self, state: int = ...) -> None: ...
-    def trim(self, consumed: int) -> int: ...
 
 def format_telemetry(memory: Buffer, started: int) -> None: ...
 def check_telemetry(memory: Buffer) -> str | None: ...

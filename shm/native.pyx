@@ -1,7 +1,7 @@
 # cython: language_level=3
 """What the C11 headers of the shared-memory contract look like from Python.
 
-For formatting and checking segments, for statistics and for tests; nothing here is on a message's way. Other extensions
+For formatting and checking segments, and for statistics; nothing here is on a message's way. Other extensions
 include the headers themselves and take the address of a segment as an integer (``address``).
 
 An object made on a buffer keeps that buffer alive: a mapping cannot be closed while one of them exists (BufferError).
@@ -12,29 +12,19 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
-NIL = ROUTERD_NIL
 MAX_WORKERS = ROUTERD_MAX_WORKERS
-RECORD_SIZE = ROUTERD_RECORD_SIZE
-PRIORITIES = ROUTERD_PRIORITIES
 RING_CAPACITY = LAYOUT_RING_CAPACITY
 CORE_ARENA_BYTES = LAYOUT_CORE_ARENA_BYTES
-VERSION = LAYOUT_VERSION
 BUCKET_FLOORS = tuple([stats_bucket_floor(i) for i in range(STATS_BUCKETS)])
 COUNTERS = [(counter_lines[i].name.decode().lower(), counter_lines[i].place, counter_lines[i].kind.decode().lower(),
              counter_lines[i].writers.decode(), counter_lines[i].text.decode()) for i in range(COUNTER_LINES)]
 HISTOGRAMS = {histogram_lines[i].name.decode().lower(): histogram_lines[i].place for i in range(HISTOGRAM_LINES)}
 SECTIONS = {section_names[i].text.decode(): section_names[i].code for i in range(SECTION_COUNT)}
 
-
 cdef class Mapped:
     """A part of a buffer, kept alive as long as this object; onlookers take what is read-only too."""
-
-    cdef Py_buffer buffer
-    cdef bint held
-    cdef uint8_t *base
-    cdef size_t size
 
     def __dealloc__(self):
         if self.held:
@@ -167,111 +157,6 @@ def check_arena(memory) -> str | None:
     cdef Mapped m = Mapped()
     m.take(memory, 0, 0)
     return wrong(layout_check_arena(m.base, m.size))
-
-
-# ---- records and rings -------------------------------------------------------------------------------------------
-
-def pack(*, uint8_t type=0, uint8_t flags=0, uint8_t priority=0, uint8_t arena=0, uint32_t link=0, uint32_t link_gen=0,
-         uint32_t block=ROUTERD_NIL, uint64_t delivery=0, uint64_t peer=0, uint32_t state=0, uint32_t credit=0,
-         uint64_t length=0, uint64_t time=0, uint64_t extra=0) -> bytes:
-    """A record's 64 bytes. Fields that are not given are 0, ``block`` is none."""
-    cdef routerd_record r
-    memset(&r, 0, sizeof(r))
-    r.type, r.flags, r.priority, r.arena = type, flags, priority, arena
-    r.link, r.link_gen, r.block, r.delivery, r.peer = link, link_gen, block, delivery, peer
-    r.state, r.credit, r.length, r.time, r.extra = state, credit, length, time, extra
-    return PyBytes_FromStringAndSize(<char *> &r, sizeof(r))
-
-
-def unpack(bytes record) -> dict[str, int]:
-    """The fields of a record's 64 bytes by name."""
-    cdef routerd_record r
-    if len(record) != sizeof(r):
-        raise ValueError(f"a record has {sizeof(r)} bytes, not {len(record)}")
-    memcpy(&r, PyBytes_AS_STRING(record), sizeof(r))
-    return {"type": r.type, "flags": r.flags, "priority": r.priority, "arena": r.arena, "link": r.link,
-            "link_gen": r.link_gen, "block": r.block, "delivery": r.delivery, "peer": r.peer, "state": r.state,
-            "credit": r.credit, "length": r.length, "time": r.time, "extra": r.extra}
-
-
-def ring_bytes(uint64_t capacity) -> int:
-    """Bytes that a ring of so many records needs."""
-    if capacity > <uint64_t> 1 << 32:
-        raise ValueError("a ring holds at most 2**32 records")
-    return c_ring_bytes(capacity)
-
-
-def format_ring(memory, uint64_t capacity, size_t offset=0) -> None:
-    """Make a part of a buffer an empty ring; ValueError if the capacity is no power of two or does not fit."""
-    cdef Mapped m = Mapped()
-    m.take(memory, offset, ring_bytes(capacity))
-    if not ring_format(<routerd_ring *> m.base, capacity):
-        raise ValueError(f"a ring's capacity is a power of two and at least 2, not {capacity}")
-
-
-cdef routerd_ring *ring_in(Mapped m, object memory, size_t offset) except NULL:
-    m.take(memory, offset, c_ring_bytes(0))
-    cdef routerd_ring *ring = <routerd_ring *> m.base
-    cdef uint64_t capacity = ring.capacity
-    if capacity > <uint64_t> 1 << 32 or c_ring_bytes(capacity) > m.size:
-        raise ValueError(f"a ring of {capacity} records does not fit in {m.size} bytes")
-    return ring
-
-
-cdef class Producer(Mapped):
-    """The producer of a ring; ValueError where no intact ring stands."""
-
-    cdef routerd_producer producer
-
-    def __cinit__(self, memory, size_t offset=0):
-        if not ring_produce(&self.producer, ring_in(self, memory, offset)):
-            raise ValueError("there is no intact ring")
-
-    def push(self, bytes record) -> bool:
-        """Write one record; False: the ring is full. Seen by the consumer after ``publish``."""
-        if len(record) != sizeof(routerd_record):
-            raise ValueError(f"a record has {sizeof(routerd_record)} bytes, not {len(record)}")
-        cdef routerd_record *slot = ring_slot(&self.producer)
-        if slot is NULL:
-            return False
-        memcpy(slot, PyBytes_AS_STRING(record), sizeof(routerd_record))
-        ring_push(&self.producer)
-        return True
-
-    def publish(self) -> bool:
-        """Show the consumer what was pushed; False: there was nothing new."""
-        return ring_publish(&self.producer)
-
-    def discard(self) -> None:
-        """Forget everything a dead consumer had not read."""
-        ring_discard(&self.producer)
-
-
-cdef class Consumer(Mapped):
-    """The consumer of a ring; ValueError where no intact ring stands."""
-
-    cdef routerd_consumer consumer
-
-    def __cinit__(self, memory, size_t offset=0):
-        if not ring_consume(&self.consumer, ring_in(self, memory, offset)):
-            raise ValueError("there is no intact ring")
-
-    def pop(self) -> bytes | None:
-        """The next record, or None. Its slot is the producer's again after ``give_back``."""
-        cdef const routerd_record *r = ring_peek(&self.consumer)
-        if r is NULL:
-            return None
-        record = PyBytes_FromStringAndSize(<const char *> r, sizeof(routerd_record))
-        ring_advance(&self.consumer)
-        return record
-
-    def give_back(self) -> None:
-        """Let the producer reuse the slots of what was read."""
-        ring_return(&self.consumer)
-
-    def pending(self) -> bool:
-        """Is there a published record that was not read?"""
-        return ring_pending(&self.consumer)
 
 
 # ---- doorbells and statistics ------------------------------------------------------------------------------------

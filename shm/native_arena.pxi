@@ -1,21 +1,7 @@
-# Part of shm/native.pyx: arenas, their owner's side and everybody else's.
-
-def arena_bytes(uint32_t small_count, uint32_t large_count) -> int:
-    """Bytes that an arena of so many blocks needs."""
-    return c_arena_bytes(small_count, large_count)
-
-
-def format_arena(memory, uint32_t small_count, uint32_t large_count) -> None:
-    """Make a zeroed buffer an arena; ValueError if it does not fit."""
-    cdef Mapped m = Mapped()
-    m.take(memory, 0, c_arena_bytes(small_count, large_count))
-    c_arena_format(m.base, small_count, large_count)
-
+# Part of shm/native.pyx: arenas, as everybody but their owner sees them.
 
 cdef class Arena(Mapped):
     """An arena as any process sees it; ValueError where no arena of the buffer's size stands."""
-
-    cdef arena_view view
 
     def __cinit__(self, memory):
         self.take(memory, 0, 0)
@@ -111,95 +97,3 @@ cdef class ChainReader:
     def read(self) -> bytes:
         """What was published since the last call; ValueError if the chain is broken."""
         return self.arena.read_on(&self.reader)
-
-
-cdef class ArenaOwner(Arena):
-    """The owner's side: the only one that allocates, writes and frees."""
-
-    cdef arena_owner owner
-    cdef bint owns
-
-    def __cinit__(self, memory):
-        if not arena_own(&self.owner, &self.view):
-            raise MemoryError("no memory for the free lists of an arena")
-        self.owns = True
-
-    def __dealloc__(self):
-        if self.owns:
-            arena_disown(&self.owner)
-
-    @property
-    def free(self) -> tuple[int, int]:
-        """Number of free small and free large blocks."""
-        return self.owner.free_count[<int> ARENA_SMALL], self.owner.free_count[<int> ARENA_LARGE]
-
-    def alloc(self, bint large=False) -> int | None:
-        """A block, of the other class when the wanted one is used up; None: no block is left."""
-        cdef uint32_t index = arena_alloc(&self.owner, ARENA_LARGE if large else ARENA_SMALL)
-        return None if index == ROUTERD_NIL else index
-
-    def free_one(self, uint32_t index) -> bool:
-        """Give one block back; False: no block, or free already."""
-        return arena_free_one(&self.owner, index)
-
-    def free_chain(self, uint32_t head) -> int:
-        """Give a chain and its key block back; returns how many blocks that were."""
-        return arena_free_chain(&self.owner, head)
-
-    def set_key_block(self, uint32_t head, uint32_t index) -> None:
-        """Tie an extra block to a chain: it is freed and marked with it."""
-        self.content_of(head).key_block = index
-
-    def begin(self, bint large=False) -> "ChainWriter | None":
-        """A new chain; None: no block is left."""
-        cdef ChainWriter w = ChainWriter.__new__(ChainWriter, self)
-        w.want = ARENA_LARGE if large else ARENA_SMALL
-        return w if chain_begin(&self.owner, &w.writer, w.want) else None
-
-    def write(self, bytes content, bint large=False) -> int | None:
-        """A complete chain with this content; None (and nothing taken) when the arena has no room for it."""
-        cdef ChainWriter w = self.begin(large)
-        if w is None:
-            return None
-        if w.write(content):
-            w.publish(CONTENT_COMPLETE)
-            return w.head
-        self.free_chain(w.head)
-        return None
-
-
-cdef class ChainWriter:
-    """Writes one chain; made by ``ArenaOwner.begin``."""
-
-    cdef ArenaOwner owner
-    cdef arena_writer writer
-    cdef arena_class want
-
-    def __cinit__(self, ArenaOwner owner not None):
-        self.owner = owner
-        self.writer.head = ROUTERD_NIL
-
-    def __init__(self, owner):
-        raise TypeError("a chain begins with ArenaOwner.begin")
-
-    @property
-    def head(self) -> int:
-        """The block that names the chain."""
-        return self.writer.head
-
-    @property
-    def written(self) -> int:
-        """Bytes written so far."""
-        return self.writer.written
-
-    def write(self, bytes content) -> bool:
-        """Append; False, with what fitted written, when the arena is used up."""
-        return chain_write(&self.owner.owner, &self.writer, self.want, PyBytes_AS_STRING(content), len(content))
-
-    def publish(self, int state=CONTENT_RECEIVING) -> None:
-        """Show readers what was written."""
-        chain_publish(&self.owner.owner, &self.writer, state)
-
-    def trim(self, uint64_t consumed) -> int:
-        """Free the blocks whose bytes every reader has behind it; returns how many that were."""
-        return chain_trim(&self.owner.owner, &self.writer, consumed)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from bench import contract as n
 from core.process.router import Core
-from shm import native as n
 from shm.contract.control import Setup, WorkerGone
 from shm.contract.payloads import C_ATTACH, PAYLOADS
 

@@ -1,6 +1,6 @@
 """Routers of a simulated network: how they are connected, and one clock for all."""
 
-from shm import native as n
+from bench import contract as n
 from shm.contract.payloads import (
     C_CONNECTION_CLOSED,
     C_CONNECTION_OPENED,

@@ -3,7 +3,7 @@
 import mmap
 import struct
 
-from shm import native
+from bench import contract
 
 CONTENT = 16  # bytes of a block's own header, before the content header
 LENGTH, TO_OFFSET, TO_LENGTH = 0, 16, 20  # in the content header (arena.h)
@@ -14,23 +14,23 @@ class Memory:
 
     def __init__(self, workers: int, capacity: int = 64, arena_bytes: int = 256 * 1024) -> None:
         self.workers = workers
-        self.control = mmap.mmap(-1, native.control_bytes(workers))
-        native.format_control(self.control, workers, arena_bytes, 1)
+        self.control = mmap.mmap(-1, contract.control_bytes(workers))
+        contract.format_control(self.control, workers, arena_bytes, 1)
         self.capacity = capacity
-        self.rings = mmap.mmap(-1, native.rings_bytes(workers))
-        self.flow = mmap.mmap(-1, native.TELEMETRY_BYTES)
-        native.format_telemetry(self.flow, 1)
+        self.rings = mmap.mmap(-1, contract.rings_bytes(workers))
+        self.flow = mmap.mmap(-1, contract.TELEMETRY_BYTES)
+        contract.format_telemetry(self.flow, 1)
         self.arenas = [mmap.mmap(-1, arena_bytes) for _ in range(workers + 1)]
         self.reset()
 
     def reset(self) -> None:
         """Empty rings and free blocks, as a new core finds them."""
         for w in range(self.workers):
-            native.format_ring(self.rings, self.capacity, native.action_ring_offset(w))
-            native.format_ring(self.rings, self.capacity, native.work_ring_offset(w))
+            contract.format_ring(self.rings, self.capacity, contract.action_ring_offset(w))
+            contract.format_ring(self.rings, self.capacity, contract.work_ring_offset(w))
         for arena in self.arenas:
-            native.format_arena_segment(arena)
-            native.Arena(arena).mark_none()
+            contract.format_arena_segment(arena)
+            contract.Arena(arena).mark_none()
 
     def block_place(self, arena: int, block: int) -> tuple[int, int]:
         """Offset and size of a block in its segment (arena.h: header, map, small blocks, large blocks)."""

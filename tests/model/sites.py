@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
+from bench import contract as n
 from core.interior.message import sections
 from core.interior.network import Network
 from core.interior.network_adapter import NetworkAdapter
 from core.interior.port import NetworkSettings
 from core.process.router import Core
-from shm import native as n
 from shm.contract.control import AddressSetup, Setup
 from shm.contract.payloads import (
     C_ATTACH,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from shm import native as n
+from bench import contract as n
 from tests.model.memory import Memory
 from tests.model.tally import Ledger, Message
 

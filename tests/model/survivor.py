@@ -1,6 +1,6 @@
 """What a model worker does when the core dies, and when there is a new one."""
 
-from shm import native as n
+from bench import contract as n
 from shm.contract.payloads import C_CONNECTION_OPENED, C_PRESENTED, ConnectionOpened, Presented
 from tests.model.worker import Worker
 

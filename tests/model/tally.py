@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from shm import native
+from bench import contract
 
 RANK = {
-    native.S_REJECTED: 4,
-    native.S_DECLARED: 4,
-    native.S_ACCEPTED: 3,
-    native.S_MODIFIED: 2,
-    native.S_RELEASED: 1,
+    contract.S_REJECTED: 4,
+    contract.S_DECLARED: 4,
+    contract.S_ACCEPTED: 3,
+    contract.S_MODIFIED: 2,
+    contract.S_RELEASED: 1,
 }
 
 
@@ -65,7 +65,7 @@ class Ledger:
     def check_truth(self, message: Message, state: int) -> None:
         """An outcome told to a sender is one that a receiver gave, or what the router says of its own."""
         given = {*message.outcomes, *message.pending}
-        if state == native.S_ACCEPTED:
+        if state == contract.S_ACCEPTED:
             assert state in given, f"message {message.number}: accepted by nobody"
         if message.multicast or message.disturbed or not given:
             return

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from shm import native as n
+from bench import contract as n
 from shm.contract.payloads import (
     C_ATTACH,
     C_ATTACHED,

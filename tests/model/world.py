@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from bench import contract as n
 from core.process.router import Core
-from shm import native as n
 from shm.contract.control import AddressSetup, Setup, WorkerGone
 from tests.model.memory import Memory
 from tests.model.speaker import Incoming, Link, Outgoing

@@ -1,19 +1,22 @@
-"""native.pyi says what the compiled module really has."""
+"""A .pyi says what its compiled module really has."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 
 
-def test_stub_agrees_with_the_module():
+@pytest.mark.parametrize("module", ["shm.native", "bench.contract"])
+def test_stub_agrees_with_the_module(module: str) -> None:
     """mypy's stubtest finds no difference."""
     command = [
         sys.executable,
         "-m",
         "mypy.stubtest",
-        "shm.native",
+        module,
         "--allowlist",
         str(HERE / "stub_allowlist.txt"),
     ]

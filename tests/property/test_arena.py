@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from shm import native
+from bench import contract
 
 SMALL, LARGE = 12, 3
 CONTENT_HEADER = 152
@@ -27,11 +27,11 @@ def text(number: int, size: int) -> bytes:
 class Stream:
     """A chain that is still being written, what stands in it, and who reads it."""
 
-    def __init__(self, writer: native.ChainWriter) -> None:
+    def __init__(self, writer: contract.ChainWriter) -> None:
         self.writer = writer
         self.content = b""
         self.published = 0
-        self.readers: list[native.ChainReader] = []
+        self.readers: list[contract.ChainReader] = []
 
 
 class ArenaModel(RuleBasedStateMachine):
@@ -42,10 +42,10 @@ class ArenaModel(RuleBasedStateMachine):
 
     @initialize()
     def format(self) -> None:
-        self.memory = mmap.mmap(-1, native.arena_bytes(SMALL, LARGE))
-        native.format_arena(self.memory, SMALL, LARGE)
-        self.owner = native.ArenaOwner(self.memory)
-        self.view = native.Arena(self.memory)
+        self.memory = mmap.mmap(-1, contract.arena_bytes(SMALL, LARGE))
+        contract.format_arena(self.memory, SMALL, LARGE)
+        self.owner = contract.ArenaOwner(self.memory)
+        self.view = contract.Arena(self.memory)
         self.number = 0
         self.complete: dict[int, bytes] = {}
         self.live: list[Stream] = []
@@ -85,7 +85,7 @@ class ArenaModel(RuleBasedStateMachine):
             assert self.owner.free == (0, 0)
             return multiple()
         stream = Stream(writer)
-        stream.readers = [native.ChainReader(self.view, writer.head) for _ in range(2)]
+        stream.readers = [contract.ChainReader(self.view, writer.head) for _ in range(2)]
         self.live.append(stream)
         return stream
 
@@ -122,7 +122,9 @@ class ArenaModel(RuleBasedStateMachine):
             freed = stream.writer.trim(min(reader.position for reader in stream.readers))
             assert sum(self.owner.free) == before + freed
 
-    @rule(stream=consumes(streams), state=st.sampled_from([native.CONTENT_COMPLETE, native.CONTENT_ABORTED]))
+    @rule(
+        stream=consumes(streams), state=st.sampled_from([contract.CONTENT_COMPLETE, contract.CONTENT_ABORTED])
+    )
     def finish(self, stream: Stream, state: int) -> None:
         if stream in self.live:
             stream.writer.publish(state)
@@ -139,7 +141,7 @@ class ArenaModel(RuleBasedStateMachine):
         self.view.mark_none()
         marked = sum(self.view.mark_chain(head) for head in self.complete)
         assert len(self.view.marked()) == marked
-        self.owner = native.ArenaOwner(self.memory)
+        self.owner = contract.ArenaOwner(self.memory)
         self.live.clear()
         assert sum(self.owner.free) == SMALL + LARGE - marked
 
@@ -164,12 +166,12 @@ TestArena.settings = settings(max_examples=150, stateful_step_count=50, deadline
 
 def test_a_block_is_needed_until_a_byte_behind_it_was_read() -> None:
     """A reader that stands at the end of a block finds its way on through that block."""
-    memory = mmap.mmap(-1, native.arena_bytes(SMALL, 0))
-    native.format_arena(memory, SMALL, 0)
-    owner = native.ArenaOwner(memory)
+    memory = mmap.mmap(-1, contract.arena_bytes(SMALL, 0))
+    contract.format_arena(memory, SMALL, 0)
+    owner = contract.ArenaOwner(memory)
     stream = owner.begin()
     assert stream is not None
-    reader = native.ChainReader(native.Arena(memory), stream.head)
+    reader = contract.ChainReader(contract.Arena(memory), stream.head)
     assert stream.write(text(1, 2000)[: SMALL_HEAD + SMALL_REST])
     stream.publish()
     assert len(reader.read()) == SMALL_HEAD + SMALL_REST

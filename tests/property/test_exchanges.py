@@ -6,10 +6,10 @@ import struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench import contract as n
 from core.addresses.addresses import TREATMENTS
 from core.addresses.keys import SEPARATORS, compile_keys
 from core.forwarder.forward import NOTHING, Exchanges, Forwarder
-from shm import native as n
 
 ARENA = 128 * 1024
 HEADER, PROPERTIES = 16, 32  # of a block; in it, where the content header says where properties begin

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from shm import native
+from bench import contract
 
 HEAD, TAIL = 0, 64  # where ring.h has its indices
 
@@ -21,8 +21,8 @@ class Ring(RuleBasedStateMachine):
         start=st.sampled_from([0, 5, 2**32 - 3, 2**64 - 6]),
     )
     def format(self, capacity: int, start: int) -> None:
-        self.memory = mmap.mmap(-1, native.ring_bytes(capacity))
-        native.format_ring(self.memory, capacity)
+        self.memory = mmap.mmap(-1, contract.ring_bytes(capacity))
+        contract.format_ring(self.memory, capacity)
         struct.pack_into("<Q", self.memory, HEAD, start)
         struct.pack_into("<Q", self.memory, TAIL, start)
         self.capacity = capacity
@@ -30,8 +30,8 @@ class Ring(RuleBasedStateMachine):
         self.written: deque[int] = deque()
         self.published: deque[int] = deque()
         self.held: deque[int] = deque()
-        self.producer = native.Producer(self.memory)
-        self.consumer = native.Consumer(self.memory)
+        self.producer = contract.Producer(self.memory)
+        self.consumer = contract.Consumer(self.memory)
 
     def used(self) -> int:
         return len(self.written) + len(self.published) + len(self.held)
@@ -40,7 +40,7 @@ class Ring(RuleBasedStateMachine):
     def push(self, count: int) -> None:
         for _ in range(count):
             fits = self.used() < self.capacity
-            assert self.producer.push(native.pack(type=1, length=self.number)) is fits
+            assert self.producer.push(contract.pack(type=1, length=self.number)) is fits
             if fits:
                 self.written.append(self.number)
                 self.number += 1
@@ -58,7 +58,7 @@ class Ring(RuleBasedStateMachine):
             if not self.published:
                 assert record is None
                 return
-            assert record == native.pack(type=1, length=self.published[0])
+            assert record == contract.pack(type=1, length=self.published[0])
             self.held.append(self.published.popleft())
 
     @rule()
@@ -69,13 +69,13 @@ class Ring(RuleBasedStateMachine):
     @rule()
     def producer_restarts(self) -> None:
         """What it had not published never existed."""
-        self.producer = native.Producer(self.memory)
+        self.producer = contract.Producer(self.memory)
         self.written.clear()
 
     @rule()
     def consumer_restarts(self) -> None:
         """What it had not given back is read again."""
-        self.consumer = native.Consumer(self.memory)
+        self.consumer = contract.Consumer(self.memory)
         self.published = self.held + self.published
         self.held = deque()
 
@@ -84,7 +84,7 @@ class Ring(RuleBasedStateMachine):
     def consumer_dies(self) -> None:
         """The producer discards everything on its behalf; its successor starts empty."""
         self.producer.discard()
-        self.consumer = native.Consumer(self.memory)
+        self.consumer = contract.Consumer(self.memory)
         for queue in (self.written, self.published, self.held):
             queue.clear()
 

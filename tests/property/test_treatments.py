@@ -5,9 +5,9 @@ import mmap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench import contract as n
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import NOTHING, Forwarder
-from shm import native as n
 
 ARENA = 128 * 1024
 

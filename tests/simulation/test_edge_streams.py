@@ -2,8 +2,8 @@
 
 import pytest
 
+from bench import contract as n
 from core.links.streams import Streams
-from shm import native as n
 from tests.model.internet import Internet, cut, join
 from tests.model.sites import Packet
 from tests.simulation.test_edge import SENDERS, attached, send

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from bench import contract as n
 from core.flow_log.names import FlowLog
-from shm import native as n
 from shm.contract.flow import OUTCOMES
 from shm.contract.flow_setup import FlowSetup, SetFlow
 from shm.stats import COUNTERS

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
+from bench import contract as n
 from core.interior.message import decode
-from shm import native as n
 from shm.contract.payloads import C_ATTACH, Attach
 from tests.model.internet import Internet, cut, join
 from tests.model.sites import Packet, Site, SiteLink

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from bench import contract as n
 from core.process.router import Core
-from shm import native as n
 from shm.contract.control import WorkerGone
 from tests.model.memory import Memory
 from tests.model.world import core_seed, setup

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bench import contract as n
 from core.amqp.codec import mapping, section, symbol
 from core.process.router import Core
 from core.rmr import application as a
@@ -17,7 +18,6 @@ from core.rmr.manager_sessions import ManagerSessions
 from core.rmr.route_tables import RouteTables
 from core.rmr.stream import NO_BASE
 from core.rmr.words import REQUEST, STATE, TABLE, Heard
-from shm import native as n
 from shm.contract.control import SetTables, Setup, WorkerGone
 from shm.contract.payloads import (
     C_ATTACH,

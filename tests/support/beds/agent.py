@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from bench import contract
 from core.links.link import Link
 from core.management.agent import Agent
 from core.management.log import Recent
@@ -12,7 +13,7 @@ from core.management.request import request_of
 from core.management.view import View
 from core.process.router import Core
 from routerd.config import parse
-from shm import native, segment
+from shm import segment
 from shm.contract.control import AddressSetup, Setup
 from shm.contract.payloads import (
     C_ATTACH,
@@ -52,10 +53,10 @@ class Bed:
         known = self.keeper.management()
         setup = Setup("core", 1, 1, "/none", "me", "0.1", 1, [-1], addresses=[news], management=known)
         self.core = Core(setup, segments, b"seed")
-        self.arena = native.ArenaOwner(segments.arenas[0])
-        self.core_arena = native.Arena(segments.arenas[1])
-        self.actions = native.Producer(segments.rings, native.action_ring_offset(0))
-        self.work = native.Consumer(segments.rings, native.work_ring_offset(0))
+        self.arena = contract.ArenaOwner(segments.arenas[0])
+        self.core_arena = contract.Arena(segments.arenas[1])
+        self.actions = contract.Producer(segments.rings, contract.action_ring_offset(0))
+        self.work = contract.Consumer(segments.rings, contract.work_ring_offset(0))
         self.seen: dict[int, tuple[int, int, int]] = {}
         self.asked: list[list[int]] = []
         view = View(self.core, setup, segments, lambda action: action(), self.keeper.change, self.look)
@@ -69,7 +70,7 @@ class Bed:
     def say(self, kind: int, payload: msgspec.Struct) -> None:
         block = self.arena.write(msgspec.msgpack.encode(payload))
         assert block is not None
-        record = native.pack(type=native.A_CONTROL, state=kind, arena=0, block=block)
+        record = contract.pack(type=contract.A_CONTROL, state=kind, arena=0, block=block)
         assert self.actions.push(record)
         self.actions.publish()
 
@@ -78,7 +79,7 @@ class Bed:
         return self.seen
 
     def heard(self) -> list[dict[str, int]]:
-        return [native.unpack(record) for record in iter(self.work.pop, None)]
+        return [contract.unpack(record) for record in iter(self.work.pop, None)]
 
     def ask(self, operation: str, body: Any = None, **properties: Any) -> tuple[int, Any]:
         properties = {"operation": operation, "type": "org.amqp.management", "name": "self"} | properties

@@ -2,8 +2,8 @@
 
 import mmap
 
+from bench import contract as n
 from core.forwarder.forward import Forwarder, Telemetry
-from shm import native as n
 
 ARENA = 1 << 20
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import cproton_ffi
 import msgspec
 
-from shm import native as n
+from bench import contract as n
 from shm import segment
 from shm.contract.control import ConnectorSetup, Setup
 from shm.contract.payloads import PAYLOADS

@@ -25,7 +25,7 @@ from workers.loop import engine
 engine.load()
 from proton import Condition, Endpoint, Message
 
-from shm import native as n
+from bench import contract as n
 from shm import segment, stats
 from shm.contract.control import ListenerSetup, Setup
 from shm.contract.payloads import PAYLOADS, Attach, Attached, Detach, Error

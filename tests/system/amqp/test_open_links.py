@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from proton import Condition, Endpoint, Link, int32
 
-from shm import native as n
+from bench import contract as n
 from shm import stats
 from shm.contract.failures import failures
 from shm.contract.payloads import (

@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench import contract as n
 from core.management.service import Service
 from core.rmr.intake import Aside, Feed, Values
 from core.rmr.manager_sessions import ManagerSessions
 from routerd.exporter.server import Connection, Server
 from routerd.process import spare_stacks
 from routerd.recorder.main import Keeping
-from shm import native as n
 from shm.contract import failures as module
 from shm.contract.complaints import MINUTE, Complaints
 from shm.contract.failures import Failures, failures, start_thread, watch_process

@@ -7,35 +7,36 @@ from pathlib import Path
 
 import pytest
 
-from shm import board, native, segment, stats
+from bench import contract
+from shm import board, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow
 from shm.observer import SharedView
 
 ODD = 1
 
 
-def make() -> tuple[mmap.mmap, native.Board]:
-    memory = mmap.mmap(-1, native.control_bytes(1))
-    native.format_control(memory, 1, 1 << 20, 1)
-    return memory, native.Board(memory, native.board_offset(1))
+def make() -> tuple[mmap.mmap, contract.Board]:
+    memory = mmap.mmap(-1, contract.control_bytes(1))
+    contract.format_control(memory, 1, 1 << 20, 1)
+    return memory, contract.Board(memory, contract.board_offset(1))
 
 
 def test_what_is_written_is_read() -> None:
     """Again and again, also shorter than before."""
     _, shown = make()
     assert shown.read() == b""
-    for content in (b"x" * native.BOARD_ROOM, b"short", b"", b"123456789"):
+    for content in (b"x" * contract.BOARD_ROOM, b"short", b"", b"123456789"):
         shown.write(content)
         assert shown.read() == content
     with pytest.raises(ValueError, match="holds"):
-        shown.write(b"x" * (native.BOARD_ROOM + 1))
+        shown.write(b"x" * (contract.BOARD_ROOM + 1))
 
 
 def test_half_written_is_nothing_and_a_successor_repairs_it() -> None:
     """A writer that died in the middle leaves an odd version: nobody reads that; the next writer goes on."""
     memory, shown = make()
     shown.write(b"before")
-    at = native.board_offset(1)
+    at = contract.board_offset(1)
     struct.pack_into("=I", memory, at, struct.unpack_from("=I", memory, at)[0] + ODD)
     assert shown.read() == b""
     shown.write(b"after")
@@ -46,7 +47,7 @@ def test_an_absurd_length_is_nothing() -> None:
     """What stands in shared memory is checked."""
     memory, shown = make()
     shown.write(b"before")
-    struct.pack_into("=I", memory, native.board_offset(1) + 4, native.BOARD_ROOM + 1)
+    struct.pack_into("=I", memory, contract.board_offset(1) + 4, contract.BOARD_ROOM + 1)
     assert shown.read() == b""
 
 
@@ -78,11 +79,11 @@ def test_whatever_is_shown_fits() -> None:
     ]
     connections = [ConnectionRow(63, text, text, text, text)] * board.CONNECTIONS
     data = board.encode(Board(rows, 2**64 - 1, connections, 2**32))
-    assert len(data) <= native.BOARD_ROOM
+    assert len(data) <= contract.BOARD_ROOM
     kept = board.decode(data)
     assert kept is not None
     assert kept.addresses == rows
-    assert len(board.encode(Board(rows * 20, 0, connections, 0))) <= native.BOARD_ROOM
+    assert len(board.encode(Board(rows * 20, 0, connections, 0))) <= contract.BOARD_ROOM
 
 
 def test_onlooker_reads_and_cannot_write() -> None:
@@ -94,8 +95,8 @@ def test_onlooker_reads_and_cannot_write() -> None:
         page.own(4711, 3)
         page.add(stats.COUNTERS["bytes_in"].place, 9)
         page.observe(0, 1000)
-        producer = native.Producer(segments.rings, native.action_ring_offset(1))
-        producer.push(native.pack(type=1))
+        producer = contract.Producer(segments.rings, contract.action_ring_offset(1))
+        producer.push(contract.pack(type=1))
         producer.publish()
         view = SharedView(prefix)
         assert view.processes == ("worker-0", "worker-1", "core", "supervisor")

@@ -14,7 +14,8 @@ from pathlib import Path
 import posix_ipc
 import pytest
 
-from shm import native, segment
+from bench import contract
+from shm import segment
 from shm.contract import payloads
 from shm.sweep import sweep
 
@@ -76,20 +77,20 @@ def test_children_see_what_the_maker_writes(prefix):
         assert (
             child.worker_stats(0).get(5) == child.core_stats().get(5) == child.supervisor_stats().get(5) == 0
         )
-        doorbells = [native.Doorbell(made.control, native.worker_doorbell_offset(n)) for n in range(2)]
-        native.Doorbell(child.control, native.worker_doorbell_offset(1)).sleep()
+        doorbells = [contract.Doorbell(made.control, contract.worker_doorbell_offset(n)) for n in range(2)]
+        contract.Doorbell(child.control, contract.worker_doorbell_offset(1)).sleep()
         assert not doorbells[0].should_ring()
         assert not made.core_doorbell().should_ring()
         assert doorbells[1].should_ring()
         assert not doorbells[1].should_ring()
-        producer = native.Producer(child.rings, native.action_ring_offset(1))
-        producer.push(native.pack(type=native.A_DELIVER, link=9))
+        producer = contract.Producer(child.rings, contract.action_ring_offset(1))
+        producer.push(contract.pack(type=contract.A_DELIVER, link=9))
         producer.publish()
-        record = native.Consumer(made.rings, native.action_ring_offset(1)).pop()
+        record = contract.Consumer(made.rings, contract.action_ring_offset(1)).pop()
         assert record is not None
-        assert native.unpack(record)["link"] == 9
-        head = native.ArenaOwner(child.arenas[1]).write(b"content" * 1000)
-        assert native.Arena(made.arenas[1]).read(head) == b"content" * 1000
+        assert contract.unpack(record)["link"] == 9
+        head = contract.ArenaOwner(child.arenas[1]).write(b"content" * 1000)
+        assert contract.Arena(made.arenas[1]).read(head) == b"content" * 1000
         made.semaphore.release()
         child.semaphore.acquire(0)
         del producer, doorbells
@@ -97,18 +98,18 @@ def test_children_see_what_the_maker_writes(prefix):
 
 def test_nothing_overlaps(prefix):
     """Doorbells, pages and rings of the largest router stand beside each other."""
-    most = native.MAX_WORKERS
-    doorbells = [native.core_doorbell_offset()] + [native.worker_doorbell_offset(i) for i in range(most)]
-    pages = [native.stats_offset(slot) for slot in range(most + 3)]
+    most = contract.MAX_WORKERS
+    doorbells = [contract.core_doorbell_offset()] + [contract.worker_doorbell_offset(i) for i in range(most)]
+    pages = [contract.stats_offset(slot) for slot in range(most + 3)]
     assert sorted(doorbells) == [1024 + 64 * i for i in range(most + 1)]
     assert doorbells[-1] + 64 <= pages[0]
     assert pages == [8192 * (1 + i) for i in range(most + 3)]
     rings = [
-        offset(i) for i in range(most) for offset in (native.action_ring_offset, native.work_ring_offset)
+        offset(i) for i in range(most) for offset in (contract.action_ring_offset, contract.work_ring_offset)
     ]
-    size = native.ring_bytes(native.RING_CAPACITY)
+    size = contract.ring_bytes(contract.RING_CAPACITY)
     assert all(b - a >= size and b % 4096 == 0 for a, b in pairwise(rings))
-    assert native.rings_bytes(most) >= rings[-1] + size
+    assert contract.rings_bytes(most) >= rings[-1] + size
 
 
 @pytest.mark.parametrize("mib", [1, 7, 64])
@@ -116,7 +117,7 @@ def test_an_arena_is_a_third_small_and_two_thirds_large_blocks(mib, prefix):
     """Of the segment's size, which is the configured one."""
     with segment.create(prefix, 1, mib) as made:
         assert made.size("arena-0") == mib << 20
-        small, large = native.Arena(made.arenas[0]).blocks
+        small, large = contract.Arena(made.arenas[0]).blocks
         assert 0.30 < small * 512 / (mib << 20) < 0.36
         assert 0.62 < large * 16384 / (mib << 20) < 0.67
 
@@ -124,7 +125,7 @@ def test_an_arena_is_a_third_small_and_two_thirds_large_blocks(mib, prefix):
 def test_a_mapping_in_use_cannot_be_closed(prefix):
     """Whoever still has a ring is told, instead of reading unmapped memory."""
     made = segment.create(prefix, 1, 1)
-    producer = native.Producer(made.rings, 0)
+    producer = contract.Producer(made.rings, 0)
     with pytest.raises(BufferError):
         made.close()
     del producer
@@ -258,6 +259,6 @@ def test_sweep_removes_a_family_that_was_never_finished(prefix):
 
 def test_constants_stand_once():
     """payloads.py's kinds are record.h's, and the layout's sizes are what the documentation says."""
-    kinds = {name: value for name, value in vars(native).items() if re.match(r"C_[A-Z]", name)}
+    kinds = {name: value for name, value in vars(contract).items() if re.match(r"C_[A-Z]", name)}
     assert kinds == {name: value for name, value in vars(payloads).items() if re.match(r"C_[A-Z]", name)}
-    assert (native.RING_CAPACITY, native.RECORD_SIZE, native.CORE_ARENA_BYTES) == (8192, 64, 4 << 20)
+    assert (contract.RING_CAPACITY, contract.RECORD_SIZE, contract.CORE_ARENA_BYTES) == (8192, 64, 4 << 20)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shm import native
+from bench import contract
 from shm.contract import payloads
 
 ROOT = Path(__file__).parents[3]
@@ -22,7 +22,7 @@ def enum(header: str, name: str) -> dict[str, int]:
 @pytest.mark.parametrize("name", [n for n in vars(payloads) if n.startswith("C_")])
 def test_control_kinds_are_those_of_the_records(name: str) -> None:
     """What a control record's ``state`` means is the same on both sides."""
-    assert getattr(payloads, name) == getattr(native, name)
+    assert getattr(payloads, name) == getattr(contract, name)
 
 
 def test_every_control_kind_has_a_payload() -> None:

@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
+from bench import contract as n
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import NOTHING, UNKNOWN, Couples, Forwarder
-from shm import native as n
 
 ARENA = 256 * 1024
 SENDER, RECEIVER = 0, 1  # workers, and arenas; the core's arena is number 2

@@ -1,7 +1,7 @@
 """Streams to another router: each on a link of its own, and what becomes of those that wait for one."""
 
+from bench import contract as n
 from core.forwarder.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Nodes, StreamLinks
-from shm import native as n
 from tests.unit.core.forwarder.test_forwarding import RECEIVER, SENDER, Bed
 
 FAR, PLACE = 1, 0  # the bit of the other router, and the place of the connection to it

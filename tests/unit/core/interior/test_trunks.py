@@ -5,9 +5,9 @@ import logging
 import msgspec
 import pytest
 
+from bench import contract as n
 from core.interior.inter_router import FORBIDDEN, SET_UP_NS
 from core.interior.network_adapter import NetworkAdapter
-from shm import native as n
 from shm.contract.payloads import (
     C_ATTACH,
     C_CLOSE,

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from bench import contract as n
 from core.links.local import LENT_TO_ONE, MESSAGE_LIMIT, WAITING_BYTES
 from core.links.terminus import OURS, denied
 from core.process.router import Core
-from shm import native as n
 from shm.contract.control import Setup
 from shm.contract.payloads import C_ATTACH, C_CONNECTION_OPENED, Attach, ConnectionOpened
 

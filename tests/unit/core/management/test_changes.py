@@ -8,8 +8,9 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from bench import contract
 from core.management.request import Requester, request_of
-from shm import native, segment
+from shm import segment
 from shm.contract.management import PREFIX
 from shm.contract.payloads import (
     C_ATTACH,
@@ -51,7 +52,7 @@ def test_a_connection_is_closed(bed: Bed) -> None:
     status, body = bed.crud("UPDATE", {"adminStatus": "deleted"}, type="connection", identity="4")
     assert (status, body["adminStatus"], body["operStatus"]) == (200, "deleted", "closing")
     assert bed.crud("READ", type="connection", identity="4")[0] == 404  # as good as gone
-    (record,) = [r for r in bed.heard() if r["type"] == native.W_CONTROL]
+    (record,) = [r for r in bed.heard() if r["type"] == contract.W_CONTROL]
     assert record["state"] == C_CLOSE
     close = msgspec.msgpack.decode(bed.core_arena.read(record["block"]), type=Close)
     assert (close.connection, close.generation, close.error.condition) == (0, 1, "amqp:connection:forced")
@@ -61,7 +62,7 @@ def test_a_link_is_detached(bed: Bed) -> None:
     """UPDATE of adminStatus tells its worker to detach it."""
     status, body = bed.crud("UPDATE", {"adminStatus": "disabled"}, type="router.link", identity="2")
     assert (status, body["adminStatus"], body["operStatus"]) == (200, "disabled", "down")
-    (record,) = [r for r in bed.heard() if r["type"] == native.W_CONTROL]
+    (record,) = [r for r in bed.heard() if r["type"] == contract.W_CONTROL]
     detach = msgspec.msgpack.decode(bed.core_arena.read(record["block"]), type=Detach)
     assert record["state"] == C_DETACH
     assert (detach.link, detach.generation) == (1, 1)
@@ -102,9 +103,9 @@ def test_stuck_and_blocked(bed: Bed) -> None:
     bed.say(C_ATTACH, Attach(2, 1, 0, "dry", False, "nobody.there"))
     block = bed.arena.write(b"x")
     assert block is not None
-    deliver = native.pack(
-        type=native.A_DELIVER, arena=0, block=block, link=0, link_gen=1, peer=1 | 1 << 32,
-        flags=native.F_COMPLETE, length=1, time=second,
+    deliver = contract.pack(
+        type=contract.A_DELIVER, arena=0, block=block, link=0, link_gen=1, peer=1 | 1 << 32,
+        flags=contract.F_COMPLETE, length=1, time=second,
     )  # fmt: skip
     assert bed.actions.push(deliver)
     bed.actions.publish()

@@ -10,13 +10,13 @@ import msgspec
 import posix_ipc
 import pytest
 
+from bench import contract as n
 from core.addresses.addresses import Identity
 from core.addresses.names import Names
 from core.links.terminus import decide
 from core.main import run, serve
 from core.process.router import Core
 from core.process.stall import PERIOD_NS, Stalls
-from shm import native as n
 from shm import segment
 from shm.contract.control import AddressSetup, Exit, Ready, Setup, ToChild, WorkerGone, WorkerReclaimed
 from shm.contract.payloads import (

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench import contract as n
 from core.addresses.addresses import Addresses, Identity, Rules
 from core.forwarder.forward import Forwarder
 from core.links.admission import Admissions
 from core.links.connections import Connections
 from core.process.display import PERIOD_NS, Display, spelling
 from shm import board
-from shm import native as n
 from shm.contract.payloads import ConnectionOpened
 
 SENDER = 0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bench import contract as n
 from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.ends import NO_ROUTE, Ends
 from core.links.auto_links import AutoLinks
@@ -16,7 +17,6 @@ from core.links.streams import Streams
 from core.process import planes
 from core.process.plane import Plane
 from core.rmr.route_tables import RouteTables
-from shm import native as n
 from shm import segment
 from shm.contract.control import SetRouting, SetTables, WorkerAdded, WorkerGone
 from shm.contract.failures import failures

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench import contract
 from routerd.exporter.collector import Identity
 from routerd.exporter.observer import HUNG_SECONDS, MISSING_SECONDS, Observer
 from routerd.exporter.server import Answer, Request
 from routerd.exporter.site import Pages
-from shm import board, native, segment, stats
+from shm import board, segment, stats
 from shm.board import AddressRow, Board, ConnectionRow
 from shm.observer import SharedView
 
@@ -34,7 +35,7 @@ class Bed:
         self.pages = Pages(self.observer, ME, Counter(), Counter())
         self.tick()
 
-    def page(self, process: str) -> native.StatsPage:
+    def page(self, process: str) -> contract.StatsPage:
         match process:
             case "core":
                 return self.segments.core_stats()
@@ -191,9 +192,9 @@ def test_what_an_operator_should_look_at_is_an_alarm(
 
 def test_a_full_ring_is_an_alarm(bed: Bed) -> None:
     """The process that reads it does not keep up."""
-    producer = native.Producer(bed.segments.rings, native.work_ring_offset(1))
-    for _ in range(native.RING_CAPACITY - 1):
-        producer.push(native.pack(type=1))
+    producer = contract.Producer(bed.segments.rings, contract.work_ring_offset(1))
+    for _ in range(contract.RING_CAPACITY - 1):
+        producer.push(contract.pack(type=1))
     producer.publish()
     del producer
     assert bed.alarms == "worker-1: a ring is 100% full"

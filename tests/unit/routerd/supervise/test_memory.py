@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench import contract
 from routerd.supervise import memory as memory_module
 from routerd.supervise.memory import SharedMemory
-from shm import native
 from shm.segment import DIRECTORY, attach
 from shm.stats import COUNTERS
 
@@ -60,17 +60,17 @@ def test_reset_memory_is_as_new_under_everybodys_feet(memory: SharedMemory) -> N
         page.own(4711, 3)
         for name in ("forwarded", "live_deliveries"):
             page.set(COUNTERS[name].place, 5)
-        actions = native.Producer(segments.rings, native.action_ring_offset(1))
+        actions = contract.Producer(segments.rings, contract.action_ring_offset(1))
         for _ in range(3):
-            assert actions.push(bytes(native.RECORD_SIZE))
+            assert actions.push(bytes(contract.RECORD_SIZE))
         actions.publish()
-        arenas = [native.Arena(arena) for arena in segments.arenas]
+        arenas = [contract.Arena(arena) for arena in segments.arenas]
         assert arenas[0].mark_chain(7) > 0
         segments.core_doorbell().sleep()
         segments.semaphore.release()
         segments.semaphore.release()
         memory.reset()
-        assert not native.Consumer(segments.rings, native.action_ring_offset(1)).pending()
+        assert not contract.Consumer(segments.rings, contract.action_ring_offset(1)).pending()
         assert [arena.marked() for arena in arenas] == [[], [], []]
         assert not segments.core_doorbell().should_ring()
         assert segments.semaphore.value == 0

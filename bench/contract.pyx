@@ -1,0 +1,288 @@
+# cython: language_level=3
+"""The shared-memory contract from the sides that no Python of the router has: who writes rings, and who owns an arena.
+
+Measurements and tests take the places of workers and core with it. What `shm.native` has is here, too.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from shm.native cimport Arena as _Arena
+from shm.native cimport Mapped as _Mapped
+from shm.native cimport arena_content, arena_view
+
+from shm.native import *
+
+cdef extern from "shm/record.h" nogil:
+    ctypedef struct routerd_record:
+        uint8_t type, flags, priority, arena
+        uint32_t link, link_gen, block
+        uint64_t delivery, peer
+        uint32_t state, credit
+        uint64_t length, time, extra
+    const uint32_t ROUTERD_NIL, ROUTERD_RECORD_SIZE
+    cpdef enum:
+        A_NONE, A_DELIVER, A_CONTINUE, A_UPDATE, A_DONE, A_PROGRESS, A_DRAIN, A_DRAINED, A_FREE, A_WAITS
+        A_CONTROL
+        W_NONE, W_SEND, W_CONTINUE, W_UPDATE, W_RELEASE, W_CONSUMED, W_FLOW, W_DRAIN, W_DRAINED
+        W_ACCEPTED, W_CONTROL
+        F_SETTLED, F_COMPLETE, F_ABORTED, F_IN, F_RELEASE, F_DROPPED, F_UNSENT, F_BRIEF, F_DIGEST
+        D_FAILED, D_UNDELIVERABLE, D_PAYLOAD
+        S_NONE, S_RECEIVED, S_ACCEPTED, S_REJECTED, S_RELEASED, S_MODIFIED, S_DECLARED, S_TRANSACTIONAL
+        C_CONNECTION_OPENED, C_CONNECTION_CLOSED, C_ATTACH, C_ATTACHED, C_DETACH, C_CLOSE, C_OPEN_LINK, C_LINK_REFUSED,
+        C_LOOK, C_SEEN, C_DENIED, C_TRACE, C_CONNECTOR, C_COST, C_ENDPOINT, C_ROUTE_REACH, C_ROUTE_COUNTS, C_PRESENTED
+
+cdef extern from "shm/ring.h" nogil:
+    ctypedef struct routerd_ring:
+        uint64_t capacity
+    ctypedef struct routerd_producer:
+        uint64_t next, capacity
+    ctypedef struct routerd_consumer:
+        uint64_t next, capacity
+    size_t c_ring_bytes "ring_bytes"(uint64_t)
+    bint ring_format(routerd_ring *, uint64_t)
+    bint ring_produce(routerd_producer *, routerd_ring *)
+    bint ring_consume(routerd_consumer *, routerd_ring *)
+    routerd_record *ring_slot(routerd_producer *)
+    void ring_push(routerd_producer *)
+    bint ring_publish(routerd_producer *)
+    void ring_discard(routerd_producer *)
+    const routerd_record *ring_peek(routerd_consumer *)
+    void ring_advance(routerd_consumer *)
+    void ring_return(routerd_consumer *)
+    bint ring_pending(const routerd_consumer *)
+
+cdef extern from "shm/arena.h" nogil:
+    ctypedef struct arena_owner:
+        uint32_t free_count[2]
+    ctypedef struct arena_writer:
+        uint32_t head
+        uint64_t written
+    ctypedef struct keyed_content "arena_content":
+        uint32_t key_block
+    cdef enum arena_class:
+        ARENA_SMALL, ARENA_LARGE
+    cpdef enum:
+        CONTENT_RECEIVING, CONTENT_COMPLETE, CONTENT_ABORTED
+    size_t c_arena_bytes "arena_bytes"(uint32_t, uint32_t)
+    void c_arena_format "arena_format"(void *, uint32_t, uint32_t)
+    bint arena_own(arena_owner *, const arena_view *)
+    void arena_disown(arena_owner *)
+    uint32_t arena_alloc(arena_owner *, arena_class)
+    bint arena_free_one(arena_owner *, uint32_t)
+    uint32_t arena_free_chain(arena_owner *, uint32_t)
+    bint chain_begin(arena_owner *, arena_writer *, arena_class)
+    bint chain_write(arena_owner *, arena_writer *, arena_class, const void *, size_t)
+    void chain_publish(arena_owner *, const arena_writer *, int)
+    uint32_t chain_trim(arena_owner *, arena_writer *, uint64_t)
+
+NIL = ROUTERD_NIL
+RECORD_SIZE = ROUTERD_RECORD_SIZE
+
+
+def pack(*, uint8_t type=0, uint8_t flags=0, uint8_t priority=0, uint8_t arena=0, uint32_t link=0, uint32_t link_gen=0,
+         uint32_t block=ROUTERD_NIL, uint64_t delivery=0, uint64_t peer=0, uint32_t state=0, uint32_t credit=0,
+         uint64_t length=0, uint64_t time=0, uint64_t extra=0) -> bytes:
+    """A record's 64 bytes. Fields that are not given are 0, ``block`` is none."""
+    cdef routerd_record r
+    memset(&r, 0, sizeof(r))
+    r.type, r.flags, r.priority, r.arena = type, flags, priority, arena
+    r.link, r.link_gen, r.block, r.delivery, r.peer = link, link_gen, block, delivery, peer
+    r.state, r.credit, r.length, r.time, r.extra = state, credit, length, time, extra
+    return PyBytes_FromStringAndSize(<char *> &r, sizeof(r))
+
+
+def unpack(bytes record) -> dict[str, int]:
+    """The fields of a record's 64 bytes by name."""
+    cdef routerd_record r
+    if len(record) != sizeof(r):
+        raise ValueError(f"a record has {sizeof(r)} bytes, not {len(record)}")
+    memcpy(&r, PyBytes_AS_STRING(record), sizeof(r))
+    return {"type": r.type, "flags": r.flags, "priority": r.priority, "arena": r.arena, "link": r.link,
+            "link_gen": r.link_gen, "block": r.block, "delivery": r.delivery, "peer": r.peer, "state": r.state,
+            "credit": r.credit, "length": r.length, "time": r.time, "extra": r.extra}
+
+
+def ring_bytes(uint64_t capacity) -> int:
+    """Bytes that a ring of so many records needs."""
+    if capacity > <uint64_t> 1 << 32:
+        raise ValueError("a ring holds at most 2**32 records")
+    return c_ring_bytes(capacity)
+
+
+def format_ring(memory, uint64_t capacity, size_t offset=0) -> None:
+    """Make a part of a buffer an empty ring; ValueError if the capacity is no power of two or does not fit."""
+    cdef _Mapped m = _Mapped()
+    m.take(memory, offset, ring_bytes(capacity))
+    if not ring_format(<routerd_ring *> m.base, capacity):
+        raise ValueError(f"a ring's capacity is a power of two and at least 2, not {capacity}")
+
+
+cdef routerd_ring *ring_in(_Mapped m, object memory, size_t offset) except NULL:
+    m.take(memory, offset, c_ring_bytes(0))
+    cdef routerd_ring *ring = <routerd_ring *> m.base
+    cdef uint64_t capacity = ring.capacity
+    if capacity > <uint64_t> 1 << 32 or c_ring_bytes(capacity) > m.size:
+        raise ValueError(f"a ring of {capacity} records does not fit in {m.size} bytes")
+    return ring
+
+
+cdef class Producer(_Mapped):
+    """The producer of a ring; ValueError where no intact ring stands."""
+
+    cdef routerd_producer producer
+
+    def __cinit__(self, memory, size_t offset=0):
+        if not ring_produce(&self.producer, ring_in(self, memory, offset)):
+            raise ValueError("there is no intact ring")
+
+    def push(self, bytes record) -> bool:
+        """Write one record; False: the ring is full. Seen by the consumer after ``publish``."""
+        if len(record) != sizeof(routerd_record):
+            raise ValueError(f"a record has {sizeof(routerd_record)} bytes, not {len(record)}")
+        cdef routerd_record *slot = ring_slot(&self.producer)
+        if slot is NULL:
+            return False
+        memcpy(slot, PyBytes_AS_STRING(record), sizeof(routerd_record))
+        ring_push(&self.producer)
+        return True
+
+    def publish(self) -> bool:
+        """Show the consumer what was pushed; False: there was nothing new."""
+        return ring_publish(&self.producer)
+
+    def discard(self) -> None:
+        """Forget everything a dead consumer had not read."""
+        ring_discard(&self.producer)
+
+
+cdef class Consumer(_Mapped):
+    """The consumer of a ring; ValueError where no intact ring stands."""
+
+    cdef routerd_consumer consumer
+
+    def __cinit__(self, memory, size_t offset=0):
+        if not ring_consume(&self.consumer, ring_in(self, memory, offset)):
+            raise ValueError("there is no intact ring")
+
+    def pop(self) -> bytes | None:
+        """The next record, or None. Its slot is the producer's again after ``give_back``."""
+        cdef const routerd_record *r = ring_peek(&self.consumer)
+        if r is NULL:
+            return None
+        record = PyBytes_FromStringAndSize(<const char *> r, sizeof(routerd_record))
+        ring_advance(&self.consumer)
+        return record
+
+    def give_back(self) -> None:
+        """Let the producer reuse the slots of what was read."""
+        ring_return(&self.consumer)
+
+    def pending(self) -> bool:
+        """Is there a published record that was not read?"""
+        return ring_pending(&self.consumer)
+
+
+def arena_bytes(uint32_t small_count, uint32_t large_count) -> int:
+    """Bytes that an arena of so many blocks needs."""
+    return c_arena_bytes(small_count, large_count)
+
+
+def format_arena(memory, uint32_t small_count, uint32_t large_count) -> None:
+    """Make a zeroed buffer an arena; ValueError if it does not fit."""
+    cdef _Mapped m = _Mapped()
+    m.take(memory, 0, c_arena_bytes(small_count, large_count))
+    c_arena_format(m.base, small_count, large_count)
+
+
+cdef class ArenaOwner(_Arena):
+    """The owner's side: the only one that allocates, writes and frees."""
+
+    cdef arena_owner owner
+    cdef bint owns
+
+    def __cinit__(self, memory):
+        if not arena_own(&self.owner, &self.view):
+            raise MemoryError("no memory for the free lists of an arena")
+        self.owns = True
+
+    def __dealloc__(self):
+        if self.owns:
+            arena_disown(&self.owner)
+
+    @property
+    def free(self) -> tuple[int, int]:
+        """Number of free small and free large blocks."""
+        return self.owner.free_count[<int> ARENA_SMALL], self.owner.free_count[<int> ARENA_LARGE]
+
+    def alloc(self, bint large=False) -> int | None:
+        """A block, of the other class when the wanted one is used up; None: no block is left."""
+        cdef uint32_t index = arena_alloc(&self.owner, ARENA_LARGE if large else ARENA_SMALL)
+        return None if index == ROUTERD_NIL else index
+
+    def free_one(self, uint32_t index) -> bool:
+        """Give one block back; False: no block, or free already."""
+        return arena_free_one(&self.owner, index)
+
+    def free_chain(self, uint32_t head) -> int:
+        """Give a chain and its key block back; returns how many blocks that were."""
+        return arena_free_chain(&self.owner, head)
+
+    def set_key_block(self, uint32_t head, uint32_t index) -> None:
+        """Tie an extra block to a chain: it is freed and marked with it."""
+        (<keyed_content *> self.content_of(head)).key_block = index
+
+    def begin(self, bint large=False) -> "ChainWriter | None":
+        """A new chain; None: no block is left."""
+        cdef ChainWriter w = ChainWriter.__new__(ChainWriter, self)
+        w.want = ARENA_LARGE if large else ARENA_SMALL
+        return w if chain_begin(&self.owner, &w.writer, w.want) else None
+
+    def write(self, bytes content, bint large=False) -> int | None:
+        """A complete chain with this content; None (and nothing taken) when the arena has no room for it."""
+        cdef ChainWriter w = self.begin(large)
+        if w is None:
+            return None
+        if w.write(content):
+            w.publish(CONTENT_COMPLETE)
+            return w.head
+        self.free_chain(w.head)
+        return None
+
+
+cdef class ChainWriter:
+    """Writes one chain; made by ``ArenaOwner.begin``."""
+
+    cdef ArenaOwner owner
+    cdef arena_writer writer
+    cdef arena_class want
+
+    def __cinit__(self, ArenaOwner owner not None):
+        self.owner = owner
+        self.writer.head = ROUTERD_NIL
+
+    def __init__(self, owner):
+        raise TypeError("a chain begins with ArenaOwner.begin")
+
+    @property
+    def head(self) -> int:
+        """The block that names the chain."""
+        return self.writer.head
+
+    @property
+    def written(self) -> int:
+        """Bytes written so far."""
+        return self.writer.written
+
+    def write(self, bytes content) -> bool:
+        """Append; False, with what fitted written, when the arena is used up."""
+        return chain_write(&self.owner.owner, &self.writer, self.want, PyBytes_AS_STRING(content), len(content))
+
+    def publish(self, int state=CONTENT_RECEIVING) -> None:
+        """Show readers what was written."""
+        chain_publish(&self.owner.owner, &self.writer, state)
+
+    def trim(self, uint64_t consumed) -> int:
+        """Free the blocks whose bytes every reader has behind it; returns how many that were."""
+        return chain_trim(&self.owner.owner, &self.writer, consumed)
