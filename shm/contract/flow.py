@@ -74,217 +74,73 @@ OUTCOMES: Final = (
     "dropped",
 )
 
-COLUMNS: Final[tuple[Column, ...]] = (
-    Column(
-        "kind",
-        "dictionary",
-        False,
-        "",
-        "`delivery`: one copy of a message, to one link. `drop`: a message that went to no link. `flow`: an"
-        " aggregate; this router writes none",
-    ),
-    Column(
-        "ts",
-        "timestamp",
-        False,
-        "µs since 1970, UTC",
-        "when the first byte of the message came to this router",
-    ),
-    Column("router_id", "dictionary", False, "", "`id` of the router that wrote the row"),
-    Column("worker_id", "int16", False, "", "worker at which the message came in"),
-    Column(
-        "seq",
-        "int64",
-        False,
-        "",
-        "number of the row within its `router_id`, `boot_id` and `worker_id`, from 1; a number missing "
-        "between two others is a lost row; nothing is known of numbers after the last one",
-    ),
-    Column("boot_id", "dictionary", False, "", "life of the router's core; every restart begins another one"),
-    Column(
-        "ingress_conn_id", "int64", False, "", "connection it came on, as management calls it; 0: unknown"
-    ),
-    Column("ingress_link_id", "int64", False, "", "link it came on, unique within `boot_id`; 0: unknown"),
-    Column("egress_conn_id", "int64", True, "", "connection it went to; null where it went to none"),
-    Column("egress_link_id", "int64", True, "", "link it went to; null where it went to none"),
-    Column(
-        "ingress_kind",
-        "dictionary",
-        True,
-        "",
-        "`normal`: a client. `inter_router`: a router. `edge`: an edge router, or from one to its interior "
-        "router. "
-        "`route_container`: a broker. `local`: this router itself",
-    ),
-    Column(
-        "egress_kind",
-        "dictionary",
-        True,
-        "",
-        "kind of the connection it went to, with the words of `ingress_kind`; null where it went to none",
-    ),
-    Column(
-        "peer_container",
-        "dictionary",
-        True,
-        "",
-        "container-id of the receiver, or for a `drop` of the sender; null where the name is not known any "
-        "more",
-    ),
-    Column("address", "dictionary", True, "", "address to which the message was sent; null: it named none"),
-    Column(
-        "address_class",
-        "dictionary",
-        True,
-        "",
-        "treatment: `mc` multicast, `anycast` closest, `balanced`, `uc` to one named receiver by a route, "
-        "`link` by a link route",
-    ),
-    Column("priority", "int8", False, "0 to 9", "priority it was forwarded with"),
-    Column("mtype", "int32", False, "", "message type of a route table's message; -1: none"),
-    Column("sub_id", "int32", False, "", "subscription id of a route table's message; -1: none"),
-    Column("meid", "dictionary", True, "", "managed entity id of a route table's message"),
-    Column(
-        "xact_id",
-        "binary",
-        True,
-        "",
-        "transaction id of an RMR message, without trailing zeros; null unless `transactions` of the "
-        "flowLog is on",
-    ),
-    Column(
-        "msg_id_hash",
-        "int64",
-        True,
-        "",
-        "hash of the message-id, the same in every router; null: the message has none",
-    ),
-    Column(
-        "fragment_count",
-        "int32",
-        True,
-        "",
-        "pieces in which the message was passed on: 1 where it was whole; a piece may be several transfer "
-        "frames",
-    ),
-    Column(
-        "size_bytes", "int64", False, "bytes", "size of all sections of the message, as far as it came in"
-    ),
-    Column(
-        "body_bytes",
-        "int64",
-        True,
-        "bytes",
-        "size of body and footer; null where the body had not begun in the first piece",
-    ),
-    Column(
-        "n_deliveries", "int64", False, "", "deliveries that the row stands for: 1 unless `kind` is `flow`"
-    ),
-    Column(
-        "latency_ns",
-        "int64",
-        True,
-        "ns",
-        "from the message's first byte until its last one was given to the receiver's connection; null "
-        "where that did not happen",
-    ),
-    Column(
-        "settle_ns",
-        "int64",
-        True,
-        "ns",
-        "from the message's first byte until the outcome was known; null where nobody settled it",
-    ),
-    Column(
-        "queue_ns",
-        "int64",
-        True,
-        "ns",
-        "from the message's first byte until its first one was given to the receiver's connection; null "
-        "where that did not happen",
-    ),
-    Column(
-        "credit_wait_ns",
-        "int64",
-        True,
-        "ns",
-        "time within `queue_ns` in which the receiver's link had no credit; null where it is not known",
-    ),
-    Column(
-        "outcome",
-        "dictionary",
-        False,
-        "",
-        "outcome: the receiver's state, or `presettled`: none was asked for; `undeliverable`: no "
-        "receiver; `aborted`: the sender aborted it; `dropped`: presettled, and the receiver too far "
-        "behind, or gone",
-    ),
-    Column("error_type", "dictionary", True, "", "condition of the error with which it was rejected"),
-    Column("settled", "bool", False, "", "whether the message was sent settled"),
-    Column(
-        "redelivery",
-        "int16",
-        True,
-        "",
-        "delivery-count of its header, at most 32767; null for `address_class` `link`",
-    ),
-    Column("hops", "int16", True, "", "routers that the message had passed before this one"),
-    Column("path_id", "int32", True, "", "number of `path` within `boot_id`; null where `path` is null"),
-    Column(
-        "path",
-        "dictionary",
-        True,
-        "",
-        "routers that the message passed, this one last: `R1>R2>R3`; null where no longer known",
-    ),
-    Column(
-        "trace_id",
-        "trace",
-        True,
-        "",
-        "trace-id of a `traceparent` (W3C) among its application properties or message annotations",
-    ),
-    Column("span_id", "span", True, "", "parent-id of that `traceparent`"),
-    Column("end_reason", "dictionary", True, "", "why an aggregate ended; only for `flow`"),
-    Column(
-        "sample_weight",
-        "int32",
-        False,
-        "",
-        "deliveries that a recorded one stands for: N where 1 of N is recorded, more while the recorder "
-        "is behind",
-    ),
-    Column(
-        "lat_hist", "histogram", True, "", "latencies of an aggregate by logarithmic bucket; only for `flow`"
-    ),
-    Column(
-        "onward_route",
-        "dictionary",
-        True,
-        "",
-        "onward route when the message left this router's route workers: addresses still to visit, `A=>2#B`",
-    ),
-    Column(
-        "return_route",
-        "dictionary",
-        True,
-        "",
-        "return route of a source route: addresses that a reply would visit",
-    ),
-    Column(
-        "message_number",
-        "int64",
-        True,
-        "",
-        "number that all copies of a message share, and no other message within `boot_id` has",
-    ),
-    Column(
-        "by_meid",
-        "bool",
-        True,
-        "",
-        "whether a route table chose its receiver by the owner of `meid`; null where there is no `mtype`",
-    ),
+# Name, type (`?`: it may be null), unit if there is one, and meaning.
+_COLUMNS: Final = """\
+kind dictionary: `delivery`: one copy of a message, to one link. `drop`: a message that went to no link.
+  `flow`: an aggregate; this router writes none
+ts timestamp [µs since 1970, UTC]: when the first byte of the message came to this router
+router_id dictionary: `id` of the router that wrote the row
+worker_id int16: worker at which the message came in
+seq int64: number of the row within its `router_id`, `boot_id` and `worker_id`, from 1; a number missing
+  between two others is a lost row; nothing is known of numbers after the last one
+boot_id dictionary: life of the router's core; every restart begins another one
+ingress_conn_id int64: connection it came on, as management calls it; 0: unknown
+ingress_link_id int64: link it came on, unique within `boot_id`; 0: unknown
+egress_conn_id int64?: connection it went to; null where it went to none
+egress_link_id int64?: link it went to; null where it went to none
+ingress_kind dictionary?: `normal`: a client. `inter_router`: a router. `edge`: an edge router, or from one to
+  its interior router. `route_container`: a broker. `local`: this router itself
+egress_kind dictionary?: kind of the connection it went to, with the words of `ingress_kind`; null where it
+  went to none
+peer_container dictionary?: container-id of the receiver, or for a `drop` of the sender; null where the name
+  is not known any more
+address dictionary?: address to which the message was sent; null: it named none
+address_class dictionary?: treatment: `mc` multicast, `anycast` closest, `balanced`, `uc` to one named
+  receiver by a route, `link` by a link route
+priority int8 [0 to 9]: priority it was forwarded with
+mtype int32: message type of a route table's message; -1: none
+sub_id int32: subscription id of a route table's message; -1: none
+meid dictionary?: managed entity id of a route table's message
+xact_id binary?: transaction id of an RMR message, without trailing zeros; null unless `transactions` of the
+  flowLog is on
+msg_id_hash int64?: hash of the message-id, the same in every router; null: the message has none
+fragment_count int32?: pieces in which the message was passed on: 1 where it was whole; a piece may be several
+  transfer frames
+size_bytes int64 [bytes]: size of all sections of the message, as far as it came in
+body_bytes int64? [bytes]: size of body and footer; null where the body had not begun in the first piece
+n_deliveries int64: deliveries that the row stands for: 1 unless `kind` is `flow`
+latency_ns int64? [ns]: from the message's first byte until its last one was given to the receiver's
+  connection; null where that did not happen
+settle_ns int64? [ns]: from the message's first byte until the outcome was known; null where nobody settled it
+queue_ns int64? [ns]: from the message's first byte until its first one was given to the receiver's
+  connection; null where that did not happen
+credit_wait_ns int64? [ns]: time within `queue_ns` in which the receiver's link had no credit; null where it
+  is not known
+outcome dictionary: outcome: the receiver's state, or `presettled`: none was asked for; `undeliverable`: no
+  receiver; `aborted`: the sender aborted it; `dropped`: presettled, and the receiver too far behind, or gone
+error_type dictionary?: condition of the error with which it was rejected
+settled bool: whether the message was sent settled
+redelivery int16?: delivery-count of its header, at most 32767; null for `address_class` `link`
+hops int16?: routers that the message had passed before this one
+path_id int32?: number of `path` within `boot_id`; null where `path` is null
+path dictionary?: routers that the message passed, this one last: `R1>R2>R3`; null where no longer known
+trace_id trace?: trace-id of a `traceparent` (W3C) among its application properties or message annotations
+span_id span?: parent-id of that `traceparent`
+end_reason dictionary?: why an aggregate ended; only for `flow`
+sample_weight int32: deliveries that a recorded one stands for: N where 1 of N is recorded, more while the
+  recorder is behind
+lat_hist histogram?: latencies of an aggregate by logarithmic bucket; only for `flow`
+onward_route dictionary?: onward route when the message left this router's route workers: addresses still to
+  visit, `A=>2#B`
+return_route dictionary?: return route of a source route: addresses that a reply would visit
+message_number int64?: number that all copies of a message share, and no other message within `boot_id` has
+by_meid bool?: whether a route table chose its receiver by the owner of `meid`; null where there is no `mtype`
+"""
+COLUMNS: Final = tuple(
+    Column(name, kind, bool(null), unit or "", " ".join(meaning.split()))
+    for name, kind, null, unit, meaning in re.findall(
+        r"^(\w+) (\w+)(\??)(?: \[(.+?)\])?: (.+(?:\n .+)*)", _COLUMNS, re.MULTILINE
+    )
 )
 
 METADATA: Final[dict[str, str]] = {
