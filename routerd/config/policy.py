@@ -56,12 +56,8 @@ class Vhost(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type",
     allow_unknown_user: Annotated[
         bool, about("Whether users without a group belong to group $default.", update=True)
     ] = False
-    groups: (
-        Annotated[
-            dict[str, object], about("User groups: a map from name to settings.", kind="groups", update=True)
-        ]
-        | None
-    ) = None
+    groups: Annotated[dict[str, object], about(
+        "User groups: a map from name to settings.", kind="groups", update=True)] | None = None  # fmt: skip
 
 
 class UserGroup(
@@ -70,16 +66,9 @@ class UserGroup(
     """These settings say what the users of one group may do; they stand in the map `groups` of a vhost."""
 
     users: Annotated[str, about("Users of the group, separated by commas.")] | None = None
-    remote_hosts: (
-        Annotated[
-            str,
-            about(
-                "Machines from which the users connect: addresses, names, ranges `a-b`, or `*`.",
-                default="none",
-            ),
-        ]
-        | None
-    ) = None
+    remote_hosts: Annotated[str, about(
+        "Machines from which the users connect: addresses, names, ranges `a-b`, or `*`.", default="none"
+    )] | None = None  # fmt: skip
     max_connections_per_user: Annotated[int, about("Connections at once per user.", ge=0)] | None = None
     max_connections_per_host: Annotated[int, about("Connections at once per machine.", ge=0)] | None = None
     max_message_size: Annotated[int, about("Largest message in bytes.", ge=0)] | None = None
@@ -97,16 +86,9 @@ class UserGroup(
     allow_dynamic_link_routes: Annotated[bool, about("Whether a connection may create link routes.")] = True
     allow_admin_status_update: Annotated[bool, about("Whether a user may close connections.")] = True
     allow_fallback_links: Annotated[bool, about("Whether links may be fallback destinations.")] = True
-    management: (
-        Annotated[
-            Right,
-            about(
-                "What the group's users may do at the management address: nothing, ask, or ask and change.",
-                default="as the listener says",
-            ),
-        ]
-        | None
-    ) = None
+    management: Annotated[Right, about(
+        "What the group's users may do at the management address: nothing, ask, or ask and change.",
+        default="as the listener says")] | None = None  # fmt: skip
     sources: Annotated[str, about("Addresses from which the users may receive.")] | None = None
     targets: Annotated[str, about("Addresses to which the users may send.")] | None = None
     source_pattern: Annotated[str, about("The same as patterns.")] | None = None

@@ -15,136 +15,54 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     address: Annotated[str, about("Address to which senders send for this table.", default="name")] | None = (
         None
     )
-    seed: (
-        Annotated[
-            str,
-            about(
-                "File with the first table and MEID map.",
-                kind="path",
-                default="RMR_SEED_RT of the environment for the first table, else none",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    manager: (
-        Annotated[
-            str,
-            about(
-                "host:port of the Route Manager to ask for tables.",
-                default="RMR_RTG_SVC of the environment for the first table, else none",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
+    seed: Annotated[str, about(
+        "File with the first table and MEID map.", kind="path",
+        default="RMR_SEED_RT of the environment for the first table, else none", update=True
+    )] | None = None  # fmt: skip
+    manager: Annotated[str, about(
+        "host:port of the Route Manager to ask for tables.",
+        default="RMR_RTG_SVC of the environment for the first table, else none", update=True
+    )] | None = None  # fmt: skip
     serve: Annotated[
         bool, about("Whether this router is the Route Manager of RMR applications.", update=True)
     ] = False
-    served_as: (
-        Annotated[
-            str,
-            about(
-                "host:port in the applications' RMR_RTG_SVC, to which they send acknowledgements.",
-                default="none: they come over the connection of the table",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    serve_to: (
-        Annotated[
-            str,
-            about(
-                "Addresses and networks whose applications may ask for tables, separated by commas.",
-                default="all but those of the public internet",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    max_applications: Annotated[
-        int,
-        about("Most applications that may ask for tables.", ge=1, le=10_000, update=True),
-    ] = 1000
+    served_as: Annotated[str, about(
+        "host:port in the applications' RMR_RTG_SVC, to which they send acknowledgements.",
+        default="none: they come over the connection of the table", update=True)] | None = None  # fmt: skip
+    serve_to: Annotated[str, about(
+        "Addresses and networks whose applications may ask for tables, separated by commas.",
+        default="all but those of the public internet", update=True)] | None = None  # fmt: skip
+    max_applications: Annotated[int, about(
+        "Most applications that may ask for tables.", ge=1, le=10_000, update=True)] = 1000  # fmt: skip
     max_applications_per_host: Annotated[
         int,
         about("Most applications of one host that may ask for tables.", ge=1, le=10_000, update=True),
     ] = 100
-    dial_back: Annotated[
-        Literal["address", "name", "none"],
-        about(
-            "Where the router reconnects to an application: the address from which it asked, the host "
-            "that it names, which may be any, or nowhere.",
-            update=True,
-        ),
-    ] = "address"
-    push_to: (
-        Annotated[
-            str,
-            about(
-                "Control ports, host:port, of applications that do not ask, separated by commas.", update=True
-            ),
-        ]
-        | None
-    ) = None
-    applications: (
-        Annotated[
-            str,
-            about(
-                "File in which the router remembers applications for its next start.",
-                kind="path",
-                default="NAME.applications in the folder STATE_DIRECTORY of the environment, else one in "
-                "shared memory, which ends with the router",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    stash: (
-        Annotated[
-            str,
-            about(
-                "File in which the router keeps the table in use, and the MEID map, for its next start.",
-                kind="path",
-                default="RMR_STASH_RT of the environment for the first table, else NAME.stash in the folder "
+    dial_back: Annotated[Literal["address", "name", "none"], about(
+        "Where the router reconnects to an application: the address from which it asked, the host that it "
+        "names, which may be any, or nowhere.", update=True)] = "address"  # fmt: skip
+    push_to: Annotated[str, about(
+        "Control ports, host:port, of applications that do not ask, separated by commas.", update=True
+    )] | None = None  # fmt: skip
+    applications: Annotated[str, about(
+        "File in which the router remembers applications for its next start.", kind="path",
+        default="NAME.applications in the folder STATE_DIRECTORY of the environment, else one in shared "
+                "memory, which ends with the router", update=True)] | None = None  # fmt: skip
+    stash: Annotated[str, about(
+        "File in which the router keeps the table in use, and the MEID map, for its next start.", kind="path",
+        default="RMR_STASH_RT of the environment for the first table, else NAME.stash in the folder "
                 "STATE_DIRECTORY of the environment, else one in shared memory, which ends with the router",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    push_from: (
-        Annotated[
-            str,
-            about(
-                "Addresses and networks that may send tables over RMR, separated by commas.",
-                default="none but the manager's",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    request_interval: (
-        Annotated[
-            int,
-            about(
-                "Seconds between requests to the manager.",
-                ge=1,
-                le=300,
-                default="RMR_RTREQ_FREQ of the environment for the first table, else 5",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    mode: Annotated[
-        Literal["strict", "compat"],
-        about(
-            "How a table is read: strict refuses anything irregular, compat reads as the RMR library does.",
-            update=True,
-        ),
-    ] = "strict"
+        update=True)] | None = None  # fmt: skip
+    push_from: Annotated[str, about(
+        "Addresses and networks that may send tables over RMR, separated by commas.",
+        default="none but the manager's", update=True)] | None = None  # fmt: skip
+    request_interval: Annotated[int, about(
+        "Seconds between requests to the manager.", ge=1, le=300,
+        default="RMR_RTREQ_FREQ of the environment for the first table, else 5", update=True
+    )] | None = None  # fmt: skip
+    mode: Annotated[Literal["strict", "compat"], about(
+        "How a table is read: strict refuses anything irregular, compat reads as the RMR library does.",
+        update=True)] = "strict"  # fmt: skip
     skip_dead: Annotated[
         bool, about("Whether members of a group without a connection are skipped.", update=True)
     ] = True
@@ -152,22 +70,12 @@ class RouteTable(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         bool,
         about("Whether the router connects to endpoints for which no AMQP client receives.", update=True),
     ] = True
-    reply: Annotated[
-        Literal["proxied", "transparent", "sameConnection"],
-        about(
-            "Way of replies to RMR messages: through this router, or directly to their senders.",
-            update=True,
-        ),
-    ] = "proxied"
-    max_frame_size: Annotated[
-        int,
-        about(
-            "Longest RMR frame, in octets; a longer one ends its connection.",
-            ge=1024,
-            le=MAX_FRAME,
-            update=True,
-        ),
-    ] = 16 << 20
+    reply: Annotated[Literal["proxied", "transparent", "sameConnection"], about(
+        "Way of replies to RMR messages: through this router, or directly to their senders.", update=True
+    )] = "proxied"  # fmt: skip
+    max_frame_size: Annotated[int, about(
+        "Longest RMR frame, in octets; a longer one ends its connection.", ge=1024, le=MAX_FRAME, update=True
+    )] = 16 << 20  # fmt: skip
     pushers: Annotated[
         str, about("Users that may push tables, separated by commas; `*`: all.", default="all", update=True)
     ] = "*"

@@ -23,85 +23,41 @@ MAX_WORKERS = 64  # ROUTERD_MAX_WORKERS of the shared-memory layout
 class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="router"):
     """The router itself."""
 
-    id: Annotated[
-        str,
-        about(
-            "Name of the router and container id on its connections; unique, at most 127 bytes.",
-            default="the mode and 15 random characters",
-        ),
-    ] = ""
-    mode: Annotated[
-        Literal["standalone", "interior", "edge"],
-        about("Whether the router stands alone or joins a network."),
-    ] = "standalone"
-    workers: Annotated[
-        int,
-        about(
-            "Worker processes, which own the connections; `auto`: one less than the usable CPUs.",
-            kind="workers",
-            old="workerThreads",
-            ge=1,
-            le=MAX_WORKERS,
-            update=True,
-        ),
-    ] = 2
+    id: Annotated[str, about(
+        "Name of the router and container id on its connections; unique, at most 127 bytes.",
+        default="the mode and 15 random characters")] = ""  # fmt: skip
+    mode: Annotated[Literal["standalone", "interior", "edge"], about(
+        "Whether the router stands alone or joins a network.")] = "standalone"  # fmt: skip
+    workers: Annotated[int, about(
+        "Worker processes, which own the connections; `auto`: one less than the usable CPUs.", kind="workers",
+        old="workerThreads", ge=1, le=MAX_WORKERS, update=True)] = 2  # fmt: skip
     core_cpu: (
         Annotated[int, about("CPU on which the core process runs.", ge=0, le=4095, update=True)] | None
     ) = None
-    worker_cpus: Annotated[
-        tuple[int, ...],
-        about(
-            "CPUs on which the workers run in turn: `2,3` or `2-5`.",
-            kind="cpus",
-            default="any",
-            update=True,
-        ),
-    ] = ()
-    busy_poll: Annotated[
-        int,
-        about(
-            "Microseconds for which an idle process polls before it sleeps; costs CPU, saves wake-up "
-            "latency.",
-            ge=0,
-            le=1_000_000,
-        ),
-    ] = 0
+    worker_cpus: Annotated[tuple[int, ...], about(
+        "CPUs on which the workers run in turn: `2,3` or `2-5`.", kind="cpus", default="any", update=True
+    )] = ()  # fmt: skip
+    busy_poll: Annotated[int, about(
+        "Microseconds for which an idle process polls before it sleeps; costs CPU, saves wake-up latency.",
+        ge=0, le=1_000_000)] = 0  # fmt: skip
     arena_size: Annotated[
         int, about("MiB of shared memory in which each worker keeps arriving messages.", ge=4, le=65536)
     ] = 96
-    huge_pages: Annotated[
-        bool,
-        about(
-            "Whether the router asks for huge pages for the arenas; tuning.md says what the system must "
-            "grant."
-        ),
-    ] = False
-    link_capacity: Annotated[
-        int,
-        about(
-            "Credit of a sending client per link, where its listener sets none.",
-            ge=1,
-            le=1_000_000,
-            update=True,
-        ),
-    ] = 250
+    huge_pages: Annotated[bool, about(
+        "Whether the router asks for huge pages for the arenas; tuning.md says what the system must grant."
+    )] = False  # fmt: skip
+    link_capacity: Annotated[int, about(
+        "Credit of a sending client per link, where its listener sets none.", ge=1, le=1_000_000, update=True
+    )] = 250  # fmt: skip
     allow_no_listener: Annotated[
         bool,
         about("Whether a reload may remove all listeners for clients; otherwise such a file is refused."),
     ] = False
-    stop_grace_seconds: Annotated[
-        int,
-        about(
-            "How long a stopping router lets open deliveries settle before it closes connections.",
-            ge=0,
-            le=3,
-            update=True,
-        ),
-    ] = 2
-    default_distribution: Annotated[
-        Distribution,
-        about("Treatment of addresses that no address entity matches.", update=True),
-    ] = "balanced"
+    stop_grace_seconds: Annotated[int, about(
+        "How long a stopping router lets open deliveries settle before it closes connections.", ge=0, le=3,
+        update=True)] = 2  # fmt: skip
+    default_distribution: Annotated[Distribution, about(
+        "Treatment of addresses that no address entity matches.", update=True)] = "balanced"  # fmt: skip
     hello_interval_seconds: Annotated[
         int, about("Seconds between greetings to neighbouring routers.", old="helloInterval", ge=1)
     ] = 1
@@ -116,37 +72,20 @@ class Router(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type"
         int,
         about("Seconds between router advertisements while the network changes.", old="raIntervalFlux", ge=1),
     ] = 4
-    remote_ls_max_age_seconds: Annotated[
-        int,
-        about(
-            "Seconds after which the link state of a silent router is dropped.", old="remoteLsMaxAge", ge=1
-        ),
-    ] = 60
-    unreachable_holdoff_seconds: Annotated[
-        int,
-        about("Seconds for which the addresses of an unreachable router stay.", ge=0, le=3600),
-    ] = 1
-    debug_dump_file: (
-        Annotated[
-            str, about("File for debugging output that does not fit the log.", kind="path", old="debugDump")
-        ]
-        | None
-    ) = None
-    management_dirs: (
-        Annotated[
-            str,
-            about(
-                "Directories in which files that management requests name must lie, separated by commas.",
-                default="that of the configuration file, /etc/routerd, /var/lib/routerd, /var/log/routerd, "
-                "as fits what is done with the file",
-            ),
-        ]
-        | None
-    ) = None
-    sasl_config_dir: (
-        Annotated[str, about("Directory of the SASL configuration.", kind="path", old="saslConfigPath")]
-        | None
-    ) = None
+    remote_ls_max_age_seconds: Annotated[int, about(
+        "Seconds after which the link state of a silent router is dropped.", old="remoteLsMaxAge", ge=1
+    )] = 60  # fmt: skip
+    unreachable_holdoff_seconds: Annotated[int, about(
+        "Seconds for which the addresses of an unreachable router stay.", ge=0, le=3600)] = 1  # fmt: skip
+    debug_dump_file: Annotated[str, about(
+        "File for debugging output that does not fit the log.", kind="path", old="debugDump"
+    )] | None = None  # fmt: skip
+    management_dirs: Annotated[str, about(
+        "Directories in which files that management requests name must lie, separated by commas.",
+        default="that of the configuration file, /etc/routerd, /var/lib/routerd, /var/log/routerd, as fits "
+                "what is done with the file")] | None = None  # fmt: skip
+    sasl_config_dir: Annotated[str, about(
+        "Directory of the SASL configuration.", kind="path", old="saslConfigPath")] | None = None  # fmt: skip
     sasl_config_name: Annotated[str, about("Name of the SASL configuration, without `.conf`.")] = "qdrouterd"
     allow_resumable_link_route: Annotated[
         bool, about("Whether link-routed termini may outlive their connection.")
@@ -199,67 +138,22 @@ class Log(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", t
     """A log entity says which messages of one module are logged, and where. DEFAULT supplies the rest."""
 
     module: Annotated[Module, about("The module; DEFAULT stands for all that have no log entity.")]
-    enable: (
-        Annotated[
-            str,
-            about(
-                "Levels, separated by commas: `info+` is info and all above, `info-` info and all below, "
-                "`none` is none.",
-                kind="levels",
-                default="as DEFAULT; there `info+`",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    include_timestamp: (
-        Annotated[
-            bool,
-            about(
-                "Whether lines begin with the time.",
-                old="timestamp",
-                default="as DEFAULT; there yes, but no for text in the journal or syslog",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    include_source: (
-        Annotated[
-            bool,
-            about(
-                "Whether lines end with the place in the code.",
-                old="source",
-                default="as DEFAULT; there no",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    output_file: (
-        Annotated[
-            str,
-            about(
-                "Where lines go: `stderr`, `stdout`, `syslog` or a file, to which they are appended.",
-                kind="path",
-                old="output",
-                default="as DEFAULT; there `stderr`",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
-    format: (
-        Annotated[
-            Literal["text", "json"],
-            about(
-                "Form of a line: text, or an object in JSON.",
-                default="as DEFAULT; there text",
-                update=True,
-            ),
-        ]
-        | None
-    ) = None
+    enable: Annotated[str, about(
+        "Levels, separated by commas: `info+` is info and all above, `info-` info and all below, `none` is "
+        "none.", kind="levels", default="as DEFAULT; there `info+`", update=True)] | None = None  # fmt: skip
+    include_timestamp: Annotated[bool, about(
+        "Whether lines begin with the time.", old="timestamp",
+        default="as DEFAULT; there yes, but no for text in the journal or syslog", update=True
+    )] | None = None  # fmt: skip
+    include_source: Annotated[bool, about(
+        "Whether lines end with the place in the code.", old="source", default="as DEFAULT; there no",
+        update=True)] | None = None  # fmt: skip
+    output_file: Annotated[str, about(
+        "Where lines go: `stderr`, `stdout`, `syslog` or a file, to which they are appended.", kind="path",
+        old="output", default="as DEFAULT; there `stderr`", update=True)] | None = None  # fmt: skip
+    format: Annotated[Literal["text", "json"], about(
+        "Form of a line: text, or an object in JSON.", default="as DEFAULT; there text", update=True
+    )] | None = None  # fmt: skip
 
 
 class Console(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="console"):

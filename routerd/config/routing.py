@@ -27,53 +27,21 @@ class Address(
     waypoint: Annotated[bool, about("Whether messages pass through a broker on their way.")] = False
     ingress_phase: Annotated[int, about("Phase in which senders send.", ge=0, le=9)] | None = None
     egress_phase: Annotated[int, about("Phase in which receivers receive.", ge=0, le=9)] | None = None
-    priority: (
-        Annotated[
-            int,
-            about(
-                "Priority of all messages to the address; 9 is the most urgent.",
-                ge=0,
-                le=9,
-                default="the message's",
-            ),
-        ]
-        | None
-    ) = None
+    priority: Annotated[int, about(
+        "Priority of all messages to the address; 9 is the most urgent.", ge=0, le=9, default="the message's"
+    )] | None = None  # fmt: skip
     enable_fallback: Annotated[
         bool, about("Whether undeliverable messages go to a fallback destination.")
     ] = False
-    max_senders: (
-        Annotated[
-            int,
-            about(
-                "Links on which clients of this router send to one such address.", ge=1, default="any number"
-            ),
-        ]
-        | None
-    ) = None
-    max_receivers: (
-        Annotated[
-            int,
-            about(
-                "Links on which clients of this router receive from one such address.",
-                ge=1,
-                default="any number",
-            ),
-        ]
-        | None
-    ) = None
-    link_capacity: (
-        Annotated[
-            int,
-            about(
-                "Credit per link of a client that sends to the address, where its listener gives more.",
-                ge=1,
-                le=1_000_000,
-                default="the listener's",
-            ),
-        ]
-        | None
-    ) = None
+    max_senders: Annotated[int, about(
+        "Links on which clients of this router send to one such address.", ge=1, default="any number"
+    )] | None = None  # fmt: skip
+    max_receivers: Annotated[int, about(
+        "Links on which clients of this router receive from one such address.", ge=1, default="any number"
+    )] | None = None  # fmt: skip
+    link_capacity: Annotated[int, about(
+        "Credit per link of a client that sends to the address, where its listener gives more.", ge=1,
+        le=1_000_000, default="the listener's")] | None = None  # fmt: skip
 
 
 class LinkRoute(
@@ -114,12 +82,9 @@ class AutoLink(
 
     address: Annotated[str, about("Address in the router.", old="addr")]
     direction: Annotated[Direction, about("`in` receives from the broker, `out` sends to it.", old="dir")]
-    phase: (
-        Annotated[
-            int, about("Phase of the address.", ge=0, le=9, default="0 for out, 1 for in, 0 for a fallback")
-        ]
-        | None
-    ) = None
+    phase: Annotated[int, about(
+        "Phase of the address.", ge=0, le=9, default="0 for out, 1 for in, 0 for a fallback"
+    )] | None = None  # fmt: skip
     container_id: Annotated[str, about("Container id of the broker.")] | None = None
     connection: Annotated[str, about("Name of the connector or listener of the broker.")] | None = None
     external_address: (

@@ -21,29 +21,15 @@ class RouteWorker(
 
     kind: Annotated[Kind, about("What the route worker does to messages.")]
     address: Annotated[str, about("Address of the route worker: a name, or TYPE#NAME.")]
-    route: (
-        Annotated[
-            str,
-            about(
-                "Route by which the route worker sends, as A=>B: its own, that of a tee's copies, or the "
-                "one to the unwrapper."
-            ),
-        ]
-        | None
-    ) = None
+    route: Annotated[str, about(
+        "Route by which the route worker sends, as A=>B: its own, that of a tee's copies, or the one to the "
+        "unwrapper.")] | None = None  # fmt: skip
     inner: (
         Annotated[str, about("Second address of the route worker, for messages from its other side.")] | None
     ) = None
-    trace: (
-        Annotated[
-            bool,
-            about(
-                "Whether the route worker writes itself into return routes.",
-                default="yes for extend, collapse, tee",
-            ),
-        ]
-        | None
-    ) = None
+    trace: Annotated[bool, about(
+        "Whether the route worker writes itself into return routes.", default="yes for extend, collapse, tee"
+    )] | None = None  # fmt: skip
     trace_as: Annotated[str, about("Address that the route worker writes instead of its own.")] | None = None
     scope_change: Annotated[bool, about("Whether the route worker moves messages into another scope.")] = (
         False
@@ -58,54 +44,30 @@ class RouteWorker(
         Annotated[str, about("Scopes whose addresses are kept, separated by commas; others are cut off.")]
         | None
     ) = None
-    scope_pattern: (
-        Annotated[
-            str,
-            about(
-                "Regular expression whose group is the scope of an address.", default="the digits at its end"
-            ),
-        ]
-        | None
-    ) = None
+    scope_pattern: Annotated[str, about(
+        "Regular expression whose group is the scope of an address.", default="the digits at its end"
+    )] | None = None  # fmt: skip
     marker: Annotated[
         bool, about("Whether the route worker marks where other scopes begin, or cuts off up to the mark.")
     ] = False
     format: Annotated[Form, about("Encoding of a wrapped message.")] = "amqp"
     return_route: Annotated[str, about("Return route of a wrapper's messages.", default="none")] | None = None
-    metadata: (
-        Annotated[
-            str,
-            about(
-                "For a wrapper: hide, copy or the keys to copy. For an unwrapper: restore or merge.",
-                default="hide, restore",
-            ),
-        ]
-        | None
-    ) = None
+    metadata: Annotated[str, about(
+        "For a wrapper: hide, copy or the keys to copy. For an unwrapper: restore or merge.",
+        default="hide, restore")] | None = None  # fmt: skip
     use: Annotated[str, about("Function of a transform, as module:function.")] | None = None
     uplinks: (
         Annotated[str, about("Connectors from which messages come in to a discovery route worker.")] | None
     ) = None
-    allow: (
-        Annotated[
-            str,
-            about(
-                "Who may send to the route worker: local, worker:, user:, link:, listener:, uplink:NAME; "
-                "commas between.",
-                default="local",
-            ),
-        ]
-        | None
-    ) = None
+    allow: Annotated[str, about(
+        "Who may send to the route worker: local, worker:, user:, link:, listener:, uplink:NAME; commas "
+        "between.", default="local")] | None = None  # fmt: skip
     inner_allow: (
         Annotated[str, about("Who may send to the route worker's inner address.", default="local")] | None
     ) = None
-    send_to: (
-        Annotated[
-            str, about("Addresses to which the route worker may send, separated by commas.", default="all")
-        ]
-        | None
-    ) = None
+    send_to: Annotated[str, about(
+        "Addresses to which the route worker may send, separated by commas.", default="all"
+    )] | None = None  # fmt: skip
 
 
 class RouteWorkerState(Struct, frozen=True, kw_only=True, rename="camel"):

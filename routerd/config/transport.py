@@ -28,33 +28,20 @@ IdleTimeout = Annotated[
     int, about("Seconds of the peer's silence that end a connection; 0: never.", ge=0, le=4294967)
 ]
 StripAnnotations = Annotated[Strip, about("Direction in which router annotations are removed from messages.")]
-Annotations = Annotated[
-    Form,
-    about("Form of router annotations on messages: by the peer's product, or one that is forced."),
-]
+Annotations = Annotated[Form, about(
+    "Form of router annotations on messages: by the peer's product, or one that is forced.")]  # fmt: skip
 MessageLogging = Annotated[str, about("Message parts written to the log.", old="logMessage")]
-OckamFraming = Annotated[
-    Framing,
-    about("With `protocol: ockam`: framing of messages, that of today or of before June 2024."),
-]
-Reach = Annotated[
-    str,
-    about(
-        "With `protocol: ockam`: addresses that its nodes may reach, beside route workers that allow it; "
-        "commas between, a star at the end for all that begin so.",
-        default="none",
-    ),
-]
+OckamFraming = Annotated[Framing, about(
+    "With `protocol: ockam`: framing of messages, that of today or of before June 2024.")]  # fmt: skip
+Reach = Annotated[str, about(
+    "With `protocol: ockam`: addresses that its nodes may reach, beside route workers that allow it; commas "
+    "between, a star at the end for all that begin so.", default="none")]  # fmt: skip
 MaxMessageSize = Annotated[
     int, about("With `protocol: ockam`: longest frame in bytes; BARE has 65535 at most.", ge=1, le=16777216)
 ]
-Management = Annotated[
-    Right,
-    about(
-        "What the peer may do at the management address: nothing, ask, or ask and change.",
-        default="all for a peer that has authenticated or comes from a loopback address, else read",
-    ),
-]
+Management = Annotated[Right, about(
+    "What the peer may do at the management address: nothing, ask, or ask and change.",
+    default="all for a peer that has authenticated or comes from a loopback address, else read")]  # fmt: skip
 OpenProperties = Annotated[dict[str, object], about("Properties added to OPEN.", kind="map")]
 
 SERVICE_PORTS = {"amqp": 5672, "amqps": 5671}
@@ -80,22 +67,12 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     ] = "ockam"
     reach: Reach | None = None
     max_message_size: MaxMessageSize = 16777216
-    table: (
-        Annotated[
-            str, about("With `protocol: rmr`: name of the routeTable that routes this listener's messages.")
-        ]
-        | None
-    ) = None
-    advertised: (
-        Annotated[
-            str,
-            about(
-                "With `protocol: rmr`: host:port by which applications reach this listener; for replies.",
-                default="its own host, or the machine's name, and port",
-            ),
-        ]
-        | None
-    ) = None
+    table: Annotated[str, about(
+        "With `protocol: rmr`: name of the routeTable that routes this listener's messages."
+    )] | None = None  # fmt: skip
+    advertised: Annotated[str, about(
+        "With `protocol: rmr`: host:port by which applications reach this listener; for replies.",
+        default="its own host, or the machine's name, and port")] | None = None  # fmt: skip
     replies: Annotated[
         bool,
         about("With `protocol: rmr`: whether this listener takes only replies to messages of this router."),
@@ -111,10 +88,8 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     )
     require_encryption: Annotated[bool, about("Whether the connection must be encrypted.")] = False
     require_ssl: Annotated[bool, about("Whether the connection must use TLS.")] = False
-    trusted_certs_file: (
-        Annotated[str, about("Certificates that clients may present.", kind="path", old="trustedCerts")]
-        | None
-    ) = None
+    trusted_certs_file: Annotated[str, about(
+        "Certificates that clients may present.", kind="path", old="trustedCerts")] | None = None  # fmt: skip
     max_frame_size: MaxFrameSize = 16384
     max_sessions: MaxSessions = 32768
     max_session_frames: MaxSessionFrames | None = None
@@ -124,20 +99,13 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
     ] = 0
     strip_annotations: StripAnnotations = "both"
     annotations: Annotations = "auto"
-    link_capacity: Annotated[
-        int,
-        about(
-            "Credit of a sending client per link.", ge=1, le=1_000_000, default="linkCapacity of the router"
-        ),
-    ] = 0
+    link_capacity: Annotated[int, about(
+        "Credit of a sending client per link.", ge=1, le=1_000_000, default="linkCapacity of the router"
+    )] = 0  # fmt: skip
     multi_tenant: Annotated[bool, about("Whether the client's virtual host is put before addresses.")] = False
-    failover_urls: (
-        Annotated[
-            str,
-            about("Other routers that clients may fail over to, separated by commas.", old="failoverList"),
-        ]
-        | None
-    ) = None
+    failover_urls: Annotated[str, about(
+        "Other routers that clients may fail over to, separated by commas.", old="failoverList"
+    )] | None = None  # fmt: skip
     healthz: Annotated[bool, about("Whether an HTTP listener serves /healthz.")] = True
     metrics: Annotated[bool, about("Whether an HTTP listener serves /metrics.")] = True
     websockets: Annotated[bool, about("Whether an HTTP listener serves AMQP over WebSockets.")] = True
@@ -146,27 +114,12 @@ class Listener(Entity, frozen=True, kw_only=True, rename="camel", tag_field="typ
         Annotated[str, about("Directory of files that an HTTP listener serves.", kind="path", old="httpRoot")]
         | None
     ) = None
-    allowed_hosts: (
-        Annotated[
-            str,
-            about(
-                "Host names to which an HTTP listener answers, commas between; `*.example.com`: all below "
-                "it, `*`: any.",
-                default="addresses, `localhost`, the machine's name, `host`",
-            ),
-        ]
-        | None
-    ) = None
-    allowed_origins: (
-        Annotated[
-            str,
-            about(
-                "Origins, as `https://app.example.com`, of pages that may open WebSockets; `*` for any.",
-                default="the listener's own",
-            ),
-        ]
-        | None
-    ) = None
+    allowed_hosts: Annotated[str, about(
+        "Host names to which an HTTP listener answers, commas between; `*.example.com`: all below it, `*`: "
+        "any.", default="addresses, `localhost`, the machine's name, `host`")] | None = None  # fmt: skip
+    allowed_origins: Annotated[str, about(
+        "Origins, as `https://app.example.com`, of pages that may open WebSockets; `*` for any.",
+        default="the listener's own")] | None = None  # fmt: skip
     message_logging_components: MessageLogging = "none"
     policy_vhost: (
         Annotated[str, about("Virtual host whose policy applies to this listener's connections.")] | None
@@ -220,10 +173,8 @@ class Connector(Entity, frozen=True, kw_only=True, rename="camel", tag_field="ty
     sasl_username: Annotated[str, about("User for SASL.")] | None = None
     sasl_password: Annotated[str, about("Password for SASL.")] | None = None
     message_logging_components: MessageLogging = "none"
-    failover_urls: (
-        Annotated[str, about("Other addresses to connect to, separated by commas.", old="failoverList")]
-        | None
-    ) = None
+    failover_urls: Annotated[str, about(
+        "Other addresses to connect to, separated by commas.", old="failoverList")] | None = None  # fmt: skip
     policy_vhost: Annotated[str, about("Virtual host whose policy applies to this connection.")] | None = None
     management: Management | None = None
     open_properties: OpenProperties | None = None
@@ -251,15 +202,9 @@ class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
         Annotated[str, about("Private key of the certificate.", update=True, kind="path", old="keyFile")]
         | None
     ) = None
-    password_file: (
-        Annotated[
-            str,
-            about(
-                "File with the password of the key; use password.", update=True, kind="path", deprecated=True
-            ),
-        ]
-        | None
-    ) = None
+    password_file: Annotated[str, about(
+        "File with the password of the key; use password.", update=True, kind="path", deprecated=True
+    )] | None = None  # fmt: skip
     password: (
         Annotated[str, about("Password of the key, or `env:NAME`, `file:PATH`, `pass:TEXT`.", update=True)]
         | None
@@ -267,15 +212,9 @@ class SslProfile(Entity, frozen=True, kw_only=True, rename="camel", tag_field="t
     uid_format: (
         Annotated[str, about("Parts of a client's certificate that make its user name.", update=True)] | None
     ) = None
-    uid_name_mapping_file: (
-        Annotated[
-            str,
-            about(
-                "File that maps those user names to others.", update=True, kind="path", old="displayNameFile"
-            ),
-        ]
-        | None
-    ) = None
+    uid_name_mapping_file: Annotated[str, about(
+        "File that maps those user names to others.", update=True, kind="path", old="displayNameFile"
+    )] | None = None  # fmt: skip
 
 
 class AuthServicePlugin(
