@@ -26,14 +26,8 @@ from shm.contract.roles import Role
 TRACE: Final = 5
 NOTICE: Final = 25
 LEVELS: Final = {
-    "trace": TRACE,
-    "debug": 10,
-    "info": 20,
-    "notice": NOTICE,
-    "warning": 30,
-    "error": 40,
-    "critical": 50,
-}
+    "trace": TRACE, "debug": 10, "info": 20, "notice": NOTICE, "warning": 30, "error": 40, "critical": 50,
+}  # fmt: skip
 MODULES: Final = (
     "ROUTER", "ROUTER_CORE", "ROUTER_HELLO", "ROUTER_LS", "ROUTER_MA", "MESSAGE", "SERVER", "AGENT",
     "AUTHSERVICE", "CONTAINER", "ERROR", "POLICY", "HTTP", "CONN_MGR", "PYTHON", "PROTOCOL", "DEFAULT",

@@ -26,16 +26,9 @@ from shm import native, snapshot_store
 from shm.space import DIRECTORY, MIB, SegmentError, check_space
 
 __all__ = [
-    "DIRECTORY",
-    "MIB",
-    "Names",
-    "SegmentError",
-    "Segments",
-    "attach",
-    "create",
-    "remove_file",
+    "DIRECTORY", "MIB", "Names", "SegmentError", "Segments", "attach", "create", "remove_file",
     "segment_prefix",
-]
+]  # fmt: skip
 
 MAX_ARENA_MIB: Final = MIB  # a TiB
 MODE: Final = 0o600

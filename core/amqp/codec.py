@@ -90,27 +90,10 @@ def section(code: int, value: bytes) -> bytes:
 
 # Format of the payload of fixed width, by constructor; None: a type that control messages do not use.
 _FIXED: Final[dict[int, str | None]] = {
-    0x50: ">B",
-    0x51: ">b",
-    0x52: ">B",
-    0x53: ">B",
-    0x54: ">b",
-    0x55: ">b",
-    0x60: ">H",
-    0x61: ">h",
-    0x70: ">I",
-    0x71: ">i",
-    0x72: ">f",
-    0x73: None,
-    0x74: None,
-    0x80: ">Q",
-    0x81: ">q",
-    0x82: ">d",
-    0x83: None,
-    0x84: None,
-    0x94: None,
-    0x98: None,
-}
+    0x50: ">B", 0x51: ">b", 0x52: ">B", 0x53: ">B", 0x54: ">b", 0x55: ">b", 0x60: ">H", 0x61: ">h",
+    0x70: ">I", 0x71: ">i", 0x72: ">f", 0x73: None, 0x74: None, 0x80: ">Q", 0x81: ">q", 0x82: ">d",
+    0x83: None, 0x84: None, 0x94: None, 0x98: None,
+}  # fmt: skip
 _EMPTY: Final[dict[int, Any]] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0, 0x44: 0}
 _WIDTHS: Final = {5: 1, 6: 2, 7: 4, 8: 8, 9: 16}
 

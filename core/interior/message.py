@@ -22,14 +22,8 @@ ALL_MOBILE: Final = "amqp:/_topo/0/all/qdrouter.ma"
 MOBILE_SUFFIX: Final = ".ma"
 
 _HEADER, _DELIVERY, _ANNOTATIONS, _PROPERTIES, _APPLICATION, _VALUE, _FOOTER = (
-    0x70,
-    0x71,
-    0x72,
-    0x73,
-    0x74,
-    0x77,
-    0x78,
-)
+    0x70, 0x71, 0x72, 0x73, 0x74, 0x77, 0x78,
+)  # fmt: skip
 _TO: Final = 2
 _MANDATORY: Final = object()
 

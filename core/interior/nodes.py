@@ -18,25 +18,10 @@ class Node:
     """A router: what it says about itself, and how to reach it."""
 
     __slots__ = (
-        "asked",
-        "bit",
-        "born",
-        "cost",
-        "former_instance",
-        "heard",
-        "instance",
-        "link",
-        "ls_asked",
-        "ls_seq",
-        "next_hop",
-        "origins",
-        "peers",
-        "router",
-        "seen",
-        "unreachable_since",
-        "unreferenced_since",
+        "asked", "bit", "born", "cost", "former_instance", "heard", "instance", "link", "ls_asked", "ls_seq",
+        "next_hop", "origins", "peers", "router", "seen", "unreachable_since", "unreferenced_since",
         "version",
-    )
+    )  # fmt: skip
 
     def __init__(self, router: str, bit: int, now: float) -> None:
         self.router = router

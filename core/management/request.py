@@ -18,15 +18,10 @@ INTERNAL: Final = 500
 NOT_IMPLEMENTED: Final = 501
 
 TEXTS: Final = {
-    OK: "OK",
-    CREATED: "Created",
-    NO_CONTENT: "No Content",
-    BAD_REQUEST: "Bad Request",
-    FORBIDDEN: "Forbidden",
-    NOT_FOUND: "Not Found",
-    INTERNAL: "Internal Server Error",
+    OK: "OK", CREATED: "Created", NO_CONTENT: "No Content", BAD_REQUEST: "Bad Request",
+    FORBIDDEN: "Forbidden", NOT_FOUND: "Not Found", INTERNAL: "Internal Server Error",
     NOT_IMPLEMENTED: "Not Implemented",
-}
+}  # fmt: skip
 
 
 CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text

@@ -15,15 +15,11 @@ from shm.contract.management import TypeSchema
 
 # The counts of the core's statistics page by the attribute that tells them.
 _COUNTS = {
-    "presettledDeliveries": "presettled",
-    "droppedPresettledDeliveries": "dropped_presettled",
-    "acceptedDeliveries": "accepted",
-    "rejectedDeliveries": "rejected",
-    "releasedDeliveries": "released",
-    "modifiedDeliveries": "modified",
-    "deliveriesDelayed1Sec": "delayed_1s",
+    "presettledDeliveries": "presettled", "droppedPresettledDeliveries": "dropped_presettled",
+    "acceptedDeliveries": "accepted", "rejectedDeliveries": "rejected", "releasedDeliveries": "released",
+    "modifiedDeliveries": "modified", "deliveriesDelayed1Sec": "delayed_1s",
     "deliveriesDelayed10Sec": "delayed_10s",
-}
+}  # fmt: skip
 _COLUMNS = (
     "name", "identity", "id", "type", "mode", "area", "version", "metadata", "addrCount", "linkCount",
     "nodeCount", "linkRouteCount", "autoLinkCount", "connectionCount", "presettledDeliveries",

@@ -22,16 +22,8 @@ OPERATIONS = [
 ]  # fmt: skip
 
 _BASES = {
-    "router",
-    "listener",
-    "connector",
-    "log",
-    "policy",
-    "vhost",
-    "sslProfile",
-    "authServicePlugin",
-    "console",
-}
+    "router", "listener", "connector", "log", "policy", "vhost", "sslProfile", "authServicePlugin", "console",
+}  # fmt: skip
 
 
 # Types that no entity is of: what they extend, what they add to READ.
@@ -51,18 +43,11 @@ class SelfNode:
         self._entity_types = entity_types
         self._recent = recent
         self.operations: dict[str, Callable[[Request], Response]] = {
-            "QUERY": self._query,
-            "GET-TYPES": self._types,
-            "GET-ATTRIBUTES": self._attributes,
-            "GET-OPERATIONS": self._operations,
-            "GET-ANNOTATIONS": self._annotations,
-            "GET-MGMT-NODES": self._nodes,
-            "GET-SCHEMA": self._schema,
-            "GET-JSON-SCHEMA": self._json_schema,
-            "GET-LOG": self._log,
-            "PROFILE": self._profile,
-            "READ": self._read,
-        }
+            "QUERY": self._query, "GET-TYPES": self._types, "GET-ATTRIBUTES": self._attributes,
+            "GET-OPERATIONS": self._operations, "GET-ANNOTATIONS": self._annotations,
+            "GET-MGMT-NODES": self._nodes, "GET-SCHEMA": self._schema, "GET-JSON-SCHEMA": self._json_schema,
+            "GET-LOG": self._log, "PROFILE": self._profile, "READ": self._read,
+        }  # fmt: skip
         self._profiler: Profile | None = None
 
     def entity_type(self, name: str) -> EntityType:

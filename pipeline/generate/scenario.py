@@ -5,15 +5,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 FAULTS: Final = (
-    "slow consumer",
-    "credit starvation",
-    "error burst",
-    "latency shift",
-    "loop",
-    "detour",
-    "asymmetric pair",
+    "slow consumer", "credit starvation", "error burst", "latency shift", "loop", "detour", "asymmetric pair",
     "no consumers",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,6 @@ from routerd.config.source import ConfigError, Mistake
 from routerd.config.transport import Listener
 
 __all__ = [
-    "Address",
-    "Config",
-    "ConfigError",
-    "Listener",
-    "Log",
-    "Mistake",
-    "Policy",
-    "Router",
-    "default_config",
-    "load",
-    "parse",
-]
+    "Address", "Config", "ConfigError", "Listener", "Log", "Mistake", "Policy", "Router", "default_config",
+    "load", "parse",
+]  # fmt: skip

@@ -12,16 +12,11 @@ from shm.contract.source_routes import Stop
 
 _OWN = ("framing", "routeAddress", "reach", "maxMessageSize")
 _OF_AMQP = {
-    "http": "http",
-    "sslProfile": "ssl_profile",
-    "requireSsl": "require_ssl",
-    "requireEncryption": "require_encryption",
-    "authenticatePeer": "authenticate_peer",
-    "multiTenant": "multi_tenant",
-    "saslUsername": "sasl_username",
-    "saslPassword": "sasl_password",
+    "http": "http", "sslProfile": "ssl_profile", "requireSsl": "require_ssl",
+    "requireEncryption": "require_encryption", "authenticatePeer": "authenticate_peer",
+    "multiTenant": "multi_tenant", "saslUsername": "sasl_username", "saslPassword": "sasl_password",
     "policyVhost": "policy_vhost",
-}
+}  # fmt: skip
 MOST_BARE = 65_535
 _LONGEST = 200  # octets of an address in routes, so that a number fits behind it
 

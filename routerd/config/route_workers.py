@@ -188,17 +188,10 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 _READ: dict[str, Callable[[str], Any]] = {
-    "address": parse_address,
-    "inner": parse_address,
-    "traceAs": parse_address,
-    "route": _some_route,
-    "returnRoute": parse_route,
-    "scopePattern": _pattern,
-    "use": _function,
-    "allow": _sources,
-    "innerAllow": _sources,
-    "sendTo": _addresses,
-}
+    "address": parse_address, "inner": parse_address, "traceAs": parse_address, "route": _some_route,
+    "returnRoute": parse_route, "scopePattern": _pattern, "use": _function, "allow": _sources,
+    "innerAllow": _sources, "sendTo": _addresses,
+}  # fmt: skip
 _INSTEAD: dict[Callable[[str], Any], str] = {
     parse_address: "give a name or TYPE#NAME, such as D1 or 64#D1",
     _some_route: "give addresses such as T13=>F3",

@@ -186,14 +186,6 @@ def _unfit(attribute: Attribute, value: Value) -> WrongValueError:
 
 
 _CONVERTERS: dict[Kind, Callable[[Attribute, Value], object]] = {
-    "string": _string,
-    "path": _string,
-    "integer": _integer,
-    "boolean": _boolean,
-    "enum": _enum,
-    "port": _port,
-    "workers": _workers,
-    "cpus": _cpus,
-    "levels": _levels,
-    "map": _map,
-}
+    "string": _string, "path": _string, "integer": _integer, "boolean": _boolean, "enum": _enum,
+    "port": _port, "workers": _workers, "cpus": _cpus, "levels": _levels, "map": _map,
+}  # fmt: skip

@@ -12,13 +12,9 @@ from shm.journal import NOTICE, TRACE
 
 # level → syslog priority; critical is what is left
 _PRIORITIES: Final = {
-    TRACE: syslog.LOG_DEBUG,
-    logging.DEBUG: syslog.LOG_DEBUG,
-    logging.INFO: syslog.LOG_INFO,
-    NOTICE: syslog.LOG_NOTICE,
-    logging.WARNING: syslog.LOG_WARNING,
-    logging.ERROR: syslog.LOG_ERR,
-}
+    TRACE: syslog.LOG_DEBUG, logging.DEBUG: syslog.LOG_DEBUG, logging.INFO: syslog.LOG_INFO,
+    NOTICE: syslog.LOG_NOTICE, logging.WARNING: syslog.LOG_WARNING, logging.ERROR: syslog.LOG_ERR,
+}  # fmt: skip
 STDOUT: Final = 1
 STDERR: Final = 2
 

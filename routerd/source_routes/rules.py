@@ -263,16 +263,7 @@ def _discovery(worker: Discovery, passing: _Passing) -> tuple[Message, ...]:
 
 
 _RULES: dict[type[Worker], Callable[[Any, _Passing], tuple[Message, ...]]] = {
-    Forward: _forward,
-    Static: _static,
-    Proxy: _proxy,
-    Extend: _extend,
-    Collapse: _collapse,
-    Transform: _transform,
-    PayloadWrap: _payload_wrap,
-    PayloadUnwrap: _payload_unwrap,
-    Wrap: _wrap,
-    Unwrap: _unwrap,
-    Tee: _tee,
-    Discovery: _discovery,
-}
+    Forward: _forward, Static: _static, Proxy: _proxy, Extend: _extend, Collapse: _collapse,
+    Transform: _transform, PayloadWrap: _payload_wrap, PayloadUnwrap: _payload_unwrap, Wrap: _wrap,
+    Unwrap: _unwrap, Tee: _tee, Discovery: _discovery,
+}  # fmt: skip

@@ -21,13 +21,9 @@ _LOG_DEFAULTS = {
     "format": "text",
 }
 _KINDS = {
-    "enum": "string",
-    "port": "string",
-    "workers": "integer",
-    "cpus": "string",
-    "levels": "string",
+    "enum": "string", "port": "string", "workers": "integer", "cpus": "string", "levels": "string",
     "groups": "map",
-}
+}  # fmt: skip
 
 
 def management(config: Config, identities: Identities | None = None) -> Management:

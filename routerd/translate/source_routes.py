@@ -16,19 +16,11 @@ from routerd.source_routes.workers import Count, KeepScopes, Strip, ToMarker, Wo
 from shm.contract.source_routes import RouteWorkerSetup, SourceRoutesSetup, Stop
 
 _KINDS: dict[type[Worker], str] = {
-    workers.Forward: "forward",
-    workers.Static: "static",
-    workers.Proxy: "proxy",
-    workers.Extend: "extend",
-    workers.Collapse: "collapse",
-    workers.PayloadWrap: "payload-wrap",
-    workers.PayloadUnwrap: "payload-unwrap",
-    workers.Wrap: "wrap",
-    workers.Unwrap: "unwrap",
-    workers.Tee: "tee",
-    workers.Discovery: "discovery",
-    workers.Transform: "transform",
-}
+    workers.Forward: "forward", workers.Static: "static", workers.Proxy: "proxy", workers.Extend: "extend",
+    workers.Collapse: "collapse", workers.PayloadWrap: "payload-wrap",
+    workers.PayloadUnwrap: "payload-unwrap", workers.Wrap: "wrap", workers.Unwrap: "unwrap",
+    workers.Tee: "tee", workers.Discovery: "discovery", workers.Transform: "transform",
+}  # fmt: skip
 
 
 def source_routes(config: Config, identities: Identities) -> SourceRoutesSetup:

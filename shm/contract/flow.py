@@ -21,32 +21,16 @@ from typing import Final, Literal, NamedTuple
 VERSION: Final = "routerd.flow.v1"
 
 Type = Literal[
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "timestamp",
-    "dictionary",
-    "binary",
-    "trace",
-    "span",
+    "bool", "int8", "int16", "int32", "int64", "timestamp", "dictionary", "binary", "trace", "span",
     "histogram",
-]
+]  # fmt: skip
 
 TYPES: Final[dict[str, str]] = {
-    "bool": "bool",
-    "int8": "int8",
-    "int16": "int16",
-    "int32": "int32",
-    "int64": "int64",
-    "timestamp": "timestamp[us, tz=UTC]",
-    "dictionary": "dictionary<values=string, indices=int32>",
-    "binary": "binary",
-    "trace": "fixed_size_binary[16]",
-    "span": "fixed_size_binary[8]",
+    "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
+    "timestamp": "timestamp[us, tz=UTC]", "dictionary": "dictionary<values=string, indices=int32>",
+    "binary": "binary", "trace": "fixed_size_binary[16]", "span": "fixed_size_binary[8]",
     "histogram": "list<struct<b: int16, n: int64>>",
-}
+}  # fmt: skip
 """Arrow's name of each type as it is written; whoever reads the files gets strings for dictionaries."""
 
 
@@ -64,15 +48,8 @@ KINDS: Final = ("delivery", "flow", "drop")
 LINK_KINDS: Final = ("normal", "inter_router", "edge", "route_container", "local")
 ADDRESS_CLASSES: Final = ("mc", "uc", "balanced", "anycast", "link")
 OUTCOMES: Final = (
-    "accepted",
-    "rejected",
-    "released",
-    "modified",
-    "presettled",
-    "undeliverable",
-    "aborted",
-    "dropped",
-)
+    "accepted", "rejected", "released", "modified", "presettled", "undeliverable", "aborted", "dropped",
+)  # fmt: skip
 
 # Name, type (`?`: it may be null), unit if there is one, and meaning.
 _COLUMNS: Final = """\

@@ -314,22 +314,9 @@ C_ROUTE_COUNTS: Final = 25
 C_PRESENTED: Final = 29
 
 PAYLOADS: Final[dict[int, type[msgspec.Struct]]] = {
-    C_CONNECTION_OPENED: ConnectionOpened,
-    C_CONNECTION_CLOSED: ConnectionClosed,
-    C_ATTACH: Attach,
-    C_ATTACHED: Attached,
-    C_DETACH: Detach,
-    C_CLOSE: Close,
-    C_OPEN_LINK: OpenLink,
-    C_LINK_REFUSED: LinkRefused,
-    C_LOOK: Look,
-    C_SEEN: Seen,
-    C_DENIED: Denied,
-    C_TRACE: Trace,
-    C_CONNECTOR: ConnectorState,
-    C_COST: Cost,
-    C_ROUTE_REACH: RouteReach,
-    C_ROUTE_COUNTS: RouteCounts,
-    C_PRESENTED: Presented,
-    C_ENDPOINT: Endpoint,
-}
+    C_CONNECTION_OPENED: ConnectionOpened, C_CONNECTION_CLOSED: ConnectionClosed, C_ATTACH: Attach,
+    C_ATTACHED: Attached, C_DETACH: Detach, C_CLOSE: Close, C_OPEN_LINK: OpenLink,
+    C_LINK_REFUSED: LinkRefused, C_LOOK: Look, C_SEEN: Seen, C_DENIED: Denied, C_TRACE: Trace,
+    C_CONNECTOR: ConnectorState, C_COST: Cost, C_ROUTE_REACH: RouteReach, C_ROUTE_COUNTS: RouteCounts,
+    C_PRESENTED: Presented, C_ENDPOINT: Endpoint,
+}  # fmt: skip
