@@ -86,9 +86,7 @@ def ranked_in_spans(
     group = Window.partitionBy(key)
     n = f.col(f"{name}_n")
     placed = spans.select(
-        "*",
-        f.sum(n).over(group).alias("all"),
-        (f.sum(n).over(group.orderBy("span")) - n).alias("before"),
+        "*", f.sum(n).over(group).alias("all"), (f.sum(n).over(group.orderBy("span")) - n).alias("before")
     )
     first = f.shiftright(f.get(f"{name}_values", f.lit(0)), VALUE_AT) + lowest
     found = []

@@ -179,9 +179,7 @@ def ways(ended: DataFrame) -> DataFrame:
         "detour", ~f.col("loop") & (f.col("routers") > f.col("usual_routers"))
     )
     back = marked.where("usual").select(
-        f.col("origin").alias("target"),
-        f.col("target").alias("origin"),
-        f.col("path").alias("way_back"),
+        f.col("origin").alias("target"), f.col("target").alias("origin"), f.col("path").alias("way_back")
     )
     turned = f.array_join(f.reverse(f.split("way_back", ">")), ">")
     asymmetric = f.col("usual") & f.coalesce(f.col("path") != turned, f.lit(False))

@@ -98,10 +98,7 @@ def endpoint_sets(log: DataFrame) -> DataFrame:
     )
     by_id = f.coalesce("msg_id_hash", f.monotonically_increasing_id())  # of a log that has no numbers
     copies = typed.groupBy(
-        "mtype",
-        "sub_id",
-        in_router.alias("message"),
-        f.when(in_router.isNull(), by_id).alias("id"),
+        "mtype", "sub_id", in_router.alias("message"), f.when(in_router.isNull(), by_id).alias("id")
     ).agg(f.sort_array(f.collect_set("endpoint")).alias("endpoints"))
     return copies.groupBy("mtype", "sub_id", "endpoints").agg(f.count("*").alias("messages"))
 
@@ -185,8 +182,7 @@ def _owners(
     for name in sorted(owned):
         # Who got the last message owns it: in a long log there may have been others before.
         plan.before[name] = max(
-            sorted(owned[name]),
-            key=lambda one: (heard.get((name, one), datetime.min), got[name][one]),
+            sorted(owned[name]), key=lambda one: (heard.get((name, one), datetime.min), got[name][one])
         )
         plan.loads[name] = sum(got[name].values())
     return owned, types_of

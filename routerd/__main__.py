@@ -100,7 +100,7 @@ def restart(timeout: float, **which: Any) -> None:
         "routerd stat --workers",
         "routerd stat --links --sort unset --reverse --watch 2",
         "routerd stat -c --json --bus amqps://router.example --ssl-trustfile ca.pem",
-    ),
+    )
 )
 @click.option("-g", "--general", "view", flag_value="router", default="router", help="The router (default).")
 @click.option("-c", "--connections", "view", flag_value="connections", help="Connections.")

@@ -76,10 +76,7 @@ def replied(content: bytes) -> Reply:
     identity = body.get("identity") if isinstance(body, dict) else None
     text = said.get("statusDescription")
     return Reply(
-        correlation,
-        status,
-        text if isinstance(text, str) else "",
-        "" if identity is None else str(identity),
+        correlation, status, text if isinstance(text, str) else "", "" if identity is None else str(identity)
     )
 
 

@@ -10,15 +10,7 @@ import msgspec
 
 from core.amqp import codec as wire
 from core.interior.linkstate import LARGEST_COST
-from core.interior.message import (
-    AREA,
-    HELLO_ADDRESS,
-    BadMessageError,
-    Fields,
-    encode,
-    is_router,
-    texts,
-)
+from core.interior.message import AREA, HELLO_ADDRESS, BadMessageError, Fields, encode, is_router, texts
 
 OPCODE: Final = "HELLO"
 VERSION: Final = 1

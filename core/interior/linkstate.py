@@ -30,11 +30,7 @@ class LinkStateRequest(msgspec.Struct, frozen=True):
     def encode(self, to: str) -> bytes:
         """The message to the router asked."""
         body = texts(
-            (
-                ("id", wire.string(self.router)),
-                ("pv", wire.long(self.version)),
-                ("area", wire.string(AREA)),
-            )
+            (("id", wire.string(self.router)), ("pv", wire.long(self.version)), ("area", wire.string(AREA)))
         )
         return encode(router_address(to), REQUEST, body)
 

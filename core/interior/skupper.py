@@ -73,11 +73,7 @@ def changes(added: Mapping[str, int], removed: Iterable[str]) -> Iterable[tuple[
 def _with_treatments(addresses: Mapping[str, int]) -> bytes:
     return wire.sequence(
         wire.sequence(
-            (
-                wire.string(key),
-                wire.integer(_TREATMENTS.get(treatment, _UNKNOWN)),
-                wire.integer(_NO_SENDERS),
-            )
+            (wire.string(key), wire.integer(_TREATMENTS.get(treatment, _UNKNOWN)), wire.integer(_NO_SENDERS))
         )
         for ours, treatment in addresses.items()
         if (key := to_skupper(ours)) is not None

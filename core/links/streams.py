@@ -60,11 +60,7 @@ class Streams(Plane):
         self._encode = msgspec.msgpack.Encoder().encode
 
     def begin(
-        self,
-        worker: int,
-        opened: ConnectionOpened,
-        capabilities: list[str],
-        may: Callable[[], bool],
+        self, worker: int, opened: ConnectionOpened, capabilities: list[str], may: Callable[[], bool]
     ) -> int:
         """A connection to a router is there: the handle of its links; 0: it knows none."""
         if STREAMING not in opened.offered:

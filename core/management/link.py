@@ -85,12 +85,7 @@ class Links(Table):
             "in: messages come to the router.",
             lambda r: "out" if r.link.outgoing else "in",
         ),
-        Column(
-            "owningAddr",
-            "string",
-            "Key of its address.",
-            lambda r: r.link.owning,
-        ),
+        Column("owningAddr", "string", "Key of its address.", lambda r: r.link.owning),
         _count("capacity", "capacity", "Deliveries it may hold."),
         Column("peer", "string", "The link it is connected through to.", constant(None)),
         Column("undeliveredCount", "integer", "Deliveries not sent yet.", lambda r: r.undelivered),

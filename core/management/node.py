@@ -37,26 +37,15 @@ class Nodes(Table):
         Column("protocolVersion", "integer", "Version of the router protocol.", lambda r: r.protocol_version),
         Column("instance", "integer", "When it started, in seconds.", lambda r: r.instance),
         Column("linkState", "list", "Ids of its neighbours.", lambda r: r.link_state),
+        Column("nextHop", "string", "Where messages to it go next, if that is not itself.", _next_hop),
         Column(
-            "nextHop",
-            "string",
-            "Where messages to it go next, if that is not itself.",
-            _next_hop,
-        ),
-        Column(
-            "validOrigins",
-            "list",
-            "Whose messages may go to it through this one.",
-            lambda r: r.valid_origins,
+            "validOrigins", "list", "Whose messages may go to it through this one.", lambda r: r.valid_origins
         ),
         Column("address", "string", "Its address.", lambda r: r.address),
         Column("routerLink", "integer", "Number of the connection to it.", lambda r: r.router_link),
         Column("cost", "integer", "Cost of the way to it.", lambda r: r.cost),
         Column(
-            "lastTopoChange",
-            "integer",
-            "When the network changed last, in seconds since 1970.",
-            _last_change,
+            "lastTopoChange", "integer", "When the network changed last, in seconds since 1970.", _last_change
         ),
     )
 

@@ -24,14 +24,7 @@ from core.links.terminus import EDGE
 from core.management.agent import Agent
 from core.management.connection import ROLES_OF_ROUTERS
 from core.management.log import Recent
-from core.management.request import (
-    BAD_REQUEST,
-    INTERNAL,
-    NOT_FOUND,
-    ManagementError,
-    Requester,
-    Response,
-)
+from core.management.request import BAD_REQUEST, INTERNAL, NOT_FOUND, ManagementError, Requester, Response
 from core.management.view import View
 from core.process.garbage import still
 from core.process.router import Core

@@ -140,10 +140,7 @@ def _percent(row: Row, free: str, total: str) -> int | None:
 
 def _arena(row: Row) -> int | None:
     """How much of the scarcer class of blocks is in use."""
-    used = [
-        _percent(row, "smallBlocksFree", "smallBlocks"),
-        _percent(row, "largeBlocksFree", "largeBlocks"),
-    ]
+    used = [_percent(row, "smallBlocksFree", "smallBlocks"), _percent(row, "largeBlocksFree", "largeBlocks")]
     return max((part for part in used if part is not None), default=None)
 
 

@@ -17,8 +17,7 @@ class FlowLog(Entity, frozen=True, kw_only=True, rename="camel", tag_field="type
         int, about("MiB after which a file is complete and another begins.", ge=1, le=65536, update=True)
     ] = 128
     roll_age: Annotated[
-        int,
-        about("Seconds after which a file is complete, however small it is.", ge=1, le=3600, update=True),
+        int, about("Seconds after which a file is complete, however small it is.", ge=1, le=3600, update=True)
     ] = 60
     retention_size: Annotated[int, about(
         "MiB of all files beyond which the oldest are deleted; 0: no limit.", ge=0, le=1 << 30, update=True

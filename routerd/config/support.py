@@ -14,9 +14,7 @@ from routerd.config.transport import Listener
 NOT_YET = "is not served by this version"
 
 # Whole entities without effect. sslProfile alone has none either, but whatever refers to one speaks up.
-UNSERVED_ENTITIES = {
-    "console": "use a current management tool",
-}
+UNSERVED_ENTITIES = {"console": "use a current management tool"}
 
 # Attributes without effect when they are given and differ from their default.
 UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
@@ -24,7 +22,7 @@ UNSERVED_ATTRIBUTES: dict[type, dict[str, str]] = {
         "timestampFormat": "log times are written as 2026-11-21 06:34:17.123456 +0000",
         "timestampsInUTC": "set TZ=UTC in the environment instead",
         "debugDumpFile": "nothing is written to it",
-    },
+    }
 }
 
 # Listener attributes whose silent absence would let in somebody or something that should stay out.

@@ -73,10 +73,7 @@ class _Passing(Struct, frozen=True):
 
 
 def step(
-    worker: Worker,
-    message: Message,
-    source: frozenset[str] = frozenset(),
-    rules: Rules = DEFAULT_RULES,
+    worker: Worker, message: Message, source: frozenset[str] = frozenset(), rules: Rules = DEFAULT_RULES
 ) -> tuple[Message, ...]:
     """What the worker sends for this message, which came from `source` as the router saw it.
 
@@ -205,9 +202,7 @@ def _sealed(
     _next(message.onward)
     inside = message._replace(meta=leaving(message.meta, classes))
     return new_message(_next(route), returning, wrapped.encode(inside, form))._replace(
-        hops=message.hops,
-        nesting=message.nesting + 1,
-        meta=outside(message.meta, classes, metadata),
+        hops=message.hops, nesting=message.nesting + 1, meta=outside(message.meta, classes, metadata)
     )
 
 

@@ -44,13 +44,7 @@ class Connections(Engine, Ends, Protocol):
     def protection(self, index: int) -> tuple[bool, bool, str, str, int]: ...
     def sasl_refused(self, index: int) -> bool: ...
     def limit(
-        self,
-        index: int,
-        user: str | None,
-        max_message: int,
-        max_frame: int,
-        max_sessions: int,
-        window: int,
+        self, index: int, user: str | None, max_message: int, max_frame: int, max_sessions: int, window: int
     ) -> None: ...
 
 
