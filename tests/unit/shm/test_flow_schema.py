@@ -1,9 +1,7 @@
 """The flow log's schema keeps the rules that its readers rely on."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
-from routerd.recorder.reference import insert
 from shm.contract import flow
 
 
@@ -39,9 +37,3 @@ def test_a_file_stands_where_its_hour_says() -> None:
     begun = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
     assert flow.folder(begun) == "date=2026-01-02/hour=03"
     assert flow.file_name("Rou-ter/A", "19a.1", 7) == "Rou_ter_A-all-19a.1-000007.parquet"
-
-
-def test_document_has_the_present_columns() -> None:
-    """If this fails: python -m routerd.recorder.reference docs/flow-log.md"""
-    page = (Path(__file__).parents[3] / "docs" / "flow-log.md").read_text(encoding="utf-8")
-    assert insert(page) == page

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from routerd.config import parse, reference
+from routerd.config import parse
 from routerd.config.schema import ENTITY_TYPES, entity_type
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "configuration.md"
@@ -29,19 +29,6 @@ def test_every_attribute_is_described(type_: object) -> None:
             assert attribute.default in attribute.choices
         if attribute.kind == "integer" and attribute.default and attribute.minimum is not None:
             assert attribute.minimum <= attribute.default
-
-
-def test_document_has_the_present_reference() -> None:
-    """docs/configuration.md is what `python -m routerd.config.reference` writes."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    assert reference.insert(text) == text
-    for type_ in ENTITY_TYPES:
-        assert f"### {type_.short_name}\n" in text
-
-
-def test_reference_needs_its_markers() -> None:
-    with pytest.raises(ValueError, match="put both where the reference belongs"):
-        reference.insert("no markers")
 
 
 @pytest.mark.parametrize("spelling", ["conf", "json", "toml"])

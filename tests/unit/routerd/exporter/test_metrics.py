@@ -12,7 +12,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from routerd.exporter import catalogue, reference
+from routerd.exporter import catalogue
 from routerd.exporter.collector import Identity, buckets
 from routerd.exporter.observer import Observer
 from routerd.exporter.server import Answer, Request
@@ -285,11 +285,3 @@ def test_ten_thousand_addresses_cost_no_more_than_fifty(segments: segment.Segmen
     answer = scrape(segments)
     assert len(families(answer)["routerd_address_deliveries"].samples) == board.ADDRESSES + 1
     assert len(answer.body) < 100_000
-
-
-def test_documentation_is_up_to_date() -> None:
-    """docs/metrics.md is what `python -m routerd.exporter.reference docs/metrics.md` writes."""
-    document = (ROOT / "docs" / "metrics.md").read_text()
-    assert reference.insert(document) == document
-    with pytest.raises(ValueError, match="put both"):
-        reference.insert("no markers")
