@@ -44,6 +44,10 @@ def string(text: str) -> bytes:
     return _variable(text.encode(), 0xA1)
 
 
+def binary(octets: bytes) -> bytes:
+    return _variable(octets, 0xA0)
+
+
 def symbol(text: str) -> bytes:
     return _variable(text.encode("ascii"), 0xA3)
 

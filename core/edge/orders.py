@@ -5,12 +5,13 @@ from typing import Any, Final
 import msgspec
 
 from core.amqp import codec as wire
-from core.interior.message import BadMessageError, sections
+from core.interior.message import BadMessageError, composed, sections, texts
 
-_HEADER: Final = 0x70
 _PROPERTIES: Final = 0x73
 _APPLICATION: Final = 0x74
 _VALUE: Final = 0x77
+_TO: Final = 2
+_REPLY_TO: Final = 4
 _CORRELATION: Final = 5
 
 TYPE: Final = "org.apache.qpid.dispatch.router.connection.linkRoute"
@@ -44,30 +45,17 @@ def delete(envelope: Envelope, identity: str) -> bytes:
 
 
 def _request(envelope: Envelope, said: dict[str, str], body: dict[str, str]) -> bytes:
-    properties = [wire.NULL] * (_CORRELATION + 1)
-    properties[2] = wire.string("$management")
-    properties[4] = wire.string(envelope.reply_to)
-    properties[_CORRELATION] = wire.string(envelope.correlation)
-    return b"".join(
-        (
-            wire.section(_HEADER, wire.sequence([wire.FALSE])),
-            wire.section(_PROPERTIES, wire.sequence(properties)),
-            wire.section(_APPLICATION, _texts(said)),
-            wire.section(_VALUE, _texts(body)),
-        )
-    )
+    properties = {_TO: "$management", _REPLY_TO: envelope.reply_to, _CORRELATION: envelope.correlation}
+    return composed(properties, _strings(said), texts(_strings(body).items()))
 
 
-def _texts(pairs: dict[str, str]) -> bytes:
-    return wire.mapping((wire.string(name), wire.string(text)) for name, text in pairs.items())
+def _strings(pairs: dict[str, str]) -> dict[str, bytes]:
+    return {name: wire.string(text) for name, text in pairs.items()}
 
 
 def replied(content: bytes) -> Reply:
     """What the agent answers. Raises BadMessageError."""
-    try:
-        parts = sections(content)
-    except wire.WireError as error:
-        raise BadMessageError(str(error)) from error
+    parts = sections(content)
     properties, said, body = (parts.get(code) for code in (_PROPERTIES, _APPLICATION, _VALUE))
     correlation = _item(properties, _CORRELATION)
     status = said.get("statusCode") if isinstance(said, dict) else None

@@ -5,13 +5,13 @@ from typing import Any, Final
 import msgspec
 
 from core.amqp import codec as wire
-from core.interior.message import BadMessageError, sections
+from core.interior.message import BadMessageError, composed, sections
 from core.interior.skupper import from_skupper, to_skupper
 
-_HEADER: Final = 0x70
 _PROPERTIES: Final = 0x73
 _APPLICATION: Final = 0x74
 _VALUE: Final = 0x77
+_TO: Final = 2
 _REPLY_TO: Final = 4
 _CORRELATION: Final = 5
 
@@ -47,20 +47,19 @@ def _small(number: int) -> bytes:
     return bytes((0x52, number))
 
 
-def _header() -> bytes:
-    return wire.section(_HEADER, wire.sequence([wire.FALSE]))
+_SAID: Final = {"version": _small(VERSION), "opcode": _small(OPCODE)}
 
 
 def tracking(key: str, reached: bool, skupper: bool = False) -> bytes:
     """An address has receivers beyond the edge router, or has none any more; as ``skupper`` says it."""
     if skupper:
         key = to_skupper(key) or key
-    return _header() + wire.section(_VALUE, wire.sequence([wire.string(key), _truth(reached)]))
+    return composed({}, {}, wire.sequence([wire.string(key), _truth(reached)]))
 
 
 def tracked(content: bytes, skupper: bool = False) -> tuple[str, bool]:
     """What ``tracking`` says. Raises BadMessageError."""
-    match _body(content):
+    match sections(content).get(_VALUE):
         case [str(key), bool(reached)]:
             return (from_skupper(key) or key) if skupper else key, reached
     raise BadMessageError("it is no list of an address and whether it has receivers")
@@ -68,15 +67,12 @@ def tracked(content: bytes, skupper: bool = False) -> tuple[str, bool]:
 
 def heartbeat(number: int) -> bytes:
     """The edge router is alive."""
-    return _header() + wire.section(_VALUE, wire.integer(number & 0x7FFFFFFF))
+    return composed({}, {}, wire.integer(number & 0x7FFFFFFF))
 
 
 def question(content: bytes) -> Question:
     """What an edge router asks of an address. Raises BadMessageError: it is rejected."""
-    try:
-        parts = sections(content)
-    except wire.WireError as error:
-        raise BadMessageError(str(error)) from error
+    parts = sections(content)
     properties = parts.get(_PROPERTIES)
     if not isinstance(properties, list) or len(properties) <= _CORRELATION:
         raise BadMessageError("it has no reply-to or no correlation-id")
@@ -94,57 +90,22 @@ def question(content: bytes) -> Question:
 
 def answer(asked: Question, routed: bool, reached: bool) -> bytes:
     """Whether links to the address are routed, and whether there is a broker."""
-    properties = [wire.NULL] * 6
-    properties[2] = wire.string(asked.reply_to)
-    properties[_CORRELATION] = wire.string(asked.correlation)
-    said = {"version": VERSION, "opcode": OPCODE, "status": OK if routed else NOT_FOUND}
-    return b"".join(
-        (
-            _header(),
-            wire.section(_PROPERTIES, wire.sequence(properties)),
-            wire.section(
-                _APPLICATION,
-                wire.mapping((wire.string(name), _small(number)) for name, number in said.items()),
-            ),
-            wire.section(_VALUE, wire.sequence([_truth(routed), _truth(reached)])),
-        )
-    )
+    said = _SAID | {"status": _small(OK if routed else NOT_FOUND)}
+    body = wire.sequence([_truth(routed), _truth(reached)])
+    return composed({_TO: asked.reply_to, _CORRELATION: asked.correlation}, said, body)
 
 
 def ask(reply_to: str, correlation: str, address: str, receives: bool) -> bytes:
     """What ``question`` reads."""
-    properties = [wire.NULL] * 6
-    properties[_REPLY_TO] = wire.string(reply_to)
-    properties[_CORRELATION] = wire.string(correlation)
-    said = {"version": VERSION, "opcode": OPCODE}
-    return b"".join(
-        (
-            _header(),
-            wire.section(_PROPERTIES, wire.sequence(properties)),
-            wire.section(
-                _APPLICATION,
-                wire.mapping((wire.string(name), _small(number)) for name, number in said.items()),
-            ),
-            wire.section(_VALUE, wire.sequence([wire.string(address), _truth(receives)])),
-        )
-    )
+    body = wire.sequence([wire.string(address), _truth(receives)])
+    return composed({_REPLY_TO: reply_to, _CORRELATION: correlation}, _SAID, body)
 
 
 def answered(content: bytes) -> Answer:
     """What ``answer`` says. Raises BadMessageError."""
-    try:
-        parts = sections(content)
-    except wire.WireError as error:
-        raise BadMessageError(str(error)) from error
+    parts = sections(content)
     match parts.get(_PROPERTIES), parts.get(_APPLICATION), parts.get(_VALUE):
         case [_, _, _, _, _, str(correlation), *_], {"status": int(status)}, [bool(routed), bool(reached)]:
             known = status == OK
             return Answer(correlation, routed and known, reached and known)
     raise BadMessageError("it has no correlation-id, no status or no pair of truths")
-
-
-def _body(content: bytes) -> Any:
-    try:
-        return sections(content).get(_VALUE)
-    except wire.WireError as error:
-        raise BadMessageError(str(error)) from error

@@ -3,7 +3,7 @@
 header {durable=false}, properties {to}, application-properties {opcode}, and a map as amqp-value.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -60,14 +60,20 @@ def addressee(to: str) -> str:
 
 def encode(to: str, opcode: str, body: bytes) -> bytes:
     """A message from its address, opcode and encoded body."""
-    return b"".join(
-        (
-            wire.section(_HEADER, wire.sequence([wire.FALSE])),
-            wire.section(_PROPERTIES, wire.sequence([wire.NULL, wire.NULL, wire.string(to)])),
-            wire.section(_APPLICATION, wire.mapping([(wire.string("opcode"), wire.string(opcode))])),
-            wire.section(_VALUE, body),
-        )
-    )
+    return composed({_TO: to}, {"opcode": wire.string(opcode)}, body)
+
+
+def composed(properties: Mapping[int, str], application: Mapping[str, bytes], body: bytes) -> bytes:
+    """A message that is not durable. ``properties`` by their places, ``application`` and ``body`` encoded."""
+    parts = [wire.section(_HEADER, wire.sequence([wire.FALSE]))]
+    if properties:
+        fields = [wire.NULL] * (max(properties) + 1)
+        for place, text in properties.items():
+            fields[place] = wire.string(text)
+        parts.append(wire.section(_PROPERTIES, wire.sequence(fields)))
+    if application:
+        parts.append(wire.section(_APPLICATION, texts(application.items())))
+    return b"".join((*parts, wire.section(_VALUE, body)))
 
 
 def texts(pairs: Iterable[tuple[str, bytes]]) -> bytes:
@@ -82,10 +88,7 @@ def symbols(pairs: Iterable[tuple[str, bytes]]) -> bytes:
 
 def decode(content: bytes) -> Control:
     """A control message from its bytes. Raises BadMessageError."""
-    try:
-        parts = sections(content)
-    except wire.WireError as error:
-        raise BadMessageError(str(error)) from error
+    parts = sections(content)
     properties = parts.get(_PROPERTIES)
     to = properties[_TO] if isinstance(properties, list) and len(properties) > _TO else None
     application = parts.get(_APPLICATION)
@@ -99,18 +102,25 @@ def decode(content: bytes) -> Control:
 
 
 def sections(content: bytes) -> dict[int, Any]:
-    """The values of the sections, which must come in their order and once each."""
-    parser = wire.Parser(content)
+    """The values of the sections, which must come in their order and once each. Raises BadMessageError."""
     found: dict[int, Any] = {}
     last = 0
-    while not parser.finished:
-        value = parser.value()
+    for value in _values(content):
         code = section_code(value.descriptor) if isinstance(value, wire.Described) else None
         if code is None or not _HEADER <= code <= _FOOTER or code <= last:
             raise BadMessageError("its sections are not those of a message")
         last = code
         found[code] = value.value
     return found
+
+
+def _values(content: bytes) -> Iterator[Any]:
+    try:
+        parser = wire.Parser(content)
+        while not parser.finished:
+            yield parser.value()
+    except wire.WireError as error:
+        raise BadMessageError(str(error)) from error
 
 
 class Fields:

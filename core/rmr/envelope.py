@@ -3,7 +3,7 @@ the payload is data."""
 
 from typing import Final
 
-from core.amqp.codec import Described, Parser, WireError, mapping, section, symbol
+from core.amqp.codec import Described, Parser, WireError, binary, mapping, section, symbol
 from core.rmr import border, frames
 from core.rmr.words import Heard, Said
 from shm.contract.text import printable
@@ -51,14 +51,8 @@ def sealed(said: Said, source: str) -> bytes:
         d1=bytes((said.call, 0, 0, 0)),
     )
     header = frames.header(frame)
-    annotations = mapping([(symbol(ANNOTATION), _binary(header))])
-    return section(_ANNOTATIONS, annotations) + section(_DATA, _binary(said.payload))
-
-
-def _binary(octets: bytes) -> bytes:
-    if len(octets) < 256:
-        return bytes((0xA0, len(octets))) + octets
-    return b"\xb0" + len(octets).to_bytes(4, "big") + octets
+    annotations = mapping([(symbol(ANNOTATION), binary(header))])
+    return section(_ANNOTATIONS, annotations) + section(_DATA, binary(said.payload))
 
 
 def _sections(content: bytes) -> list[tuple[int, int, int]]:
