@@ -197,27 +197,20 @@ class _Late(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-main.add_command(
-    _Late(
+for _name, _load, _help in (
+    (
         "table",
         lambda: import_module("routerd.cli.table").table,
-        help="Route tables: in files, and of a running router.",
-    )
-)
-main.add_command(
-    _Late(
-        "route",
-        lambda: import_module("routerd.cli.route").route,
-        help="Source routes: what becomes of a message.",
-    )
-)
-main.add_command(
-    _Late(
+        "Route tables: in files, and of a running router.",
+    ),
+    ("route", lambda: import_module("routerd.cli.route").route, "Source routes: what becomes of a message."),
+    (
         "pipeline",
         lambda: import_module("pipeline.cli").pipeline,
-        help="The flow log on Spark: tables, findings, plans.",
-    )
-)
+        "The flow log on Spark: tables, findings, plans.",
+    ),
+):
+    main.add_command(_Late(_name, _load, help=_help))
 
 
 def _loaded(file: Path) -> Config:

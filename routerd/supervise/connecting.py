@@ -15,6 +15,7 @@ from routerd.config.transport import Connector, SslProfile, port_number
 from routerd.supervise.child import Place
 from routerd.supervise.confidential import told
 from routerd.supervise.listeners import numbers
+from routerd.translate.same import same
 from routerd.translate.security import client_tls_setup
 from shm.contract.control import ConnectorSetup
 from workers.control.message_log import components
@@ -82,29 +83,21 @@ def name_of(connector: Connector) -> str:
 def connector_setup(one: Connecting, link_capacity: int, profiles: Sequence[SslProfile]) -> ConnectorSetup:
     """A connector as its worker is told."""
     connector = one.connector
-    return ConnectorSetup(
+    return same(
+        connector,
+        ConnectorSetup,
         name=name_of(connector),
         number=one.number,
         hosts=_hosts(connector),
         family=connector.protocol_family or "",
-        role=connector.role,
-        cost=connector.cost,
-        annotations=connector.annotations,
         max_frame_size=max(connector.max_frame_size, MIN_FRAME_SIZE),
         max_sessions=min(connector.max_sessions or MAX_SESSIONS, MAX_SESSIONS),
         max_session_frames=connector.max_session_frames or 0,
-        idle_timeout_seconds=connector.idle_timeout_seconds,
         link_capacity=connector.link_capacity or link_capacity,
         sasl_mechanisms=" ".join((connector.sasl_mechanisms or "").replace(",", " ").split()),
-        sasl_username=connector.sasl_username or "",
         sasl_password=told(connector.sasl_password or ""),
-        strip_annotations=connector.strip_annotations,
-        verify_hostname=connector.verify_hostname,
         tls=client_tls_setup(connector, profiles),
-        policy_vhost=connector.policy_vhost or "",
-        open_properties=connector.open_properties or {},
         logged_parts=components(connector.message_logging_components),
-        management=connector.management or "",
         ockam=ockam_setup(connector),
     )
 

@@ -17,6 +17,7 @@ from routerd.reload.delta import changes, splices
 from routerd.supervise.connecting import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
 from routerd.supervise.listeners import Listening
 from routerd.translate.routing import phases_of
+from routerd.translate.same import same
 from routerd.translate.security import mechanisms, policy_setup, service_setup, tls_setup, words
 from routerd.translate.tables import advertised
 from shm.contract.control import (
@@ -214,54 +215,31 @@ class Blueprint(msgspec.Struct, frozen=True):
 
 
 def log_setups(logs: Sequence[Log]) -> list[LogSetup]:
-    return [
-        LogSetup(
-            module=log.module,
-            enable=log.enable,
-            include_timestamp=log.include_timestamp,
-            include_source=log.include_source,
-            output_file=log.output_file,
-            format=log.format,
-        )
-        for log in logs
-    ]
+    return [same(log, LogSetup) for log in logs]
 
 
 def _listener(listening: Listening, link_capacity: int, profiles: Sequence[SslProfile]) -> ListenerSetup:
     listener: Listener = listening.listener
-    return ListenerSetup(
+    return same(
+        listener,
+        ListenerSetup,
         name=listener.name or "",
         fds=[sock.fileno() for sock in listening.sockets],
         number=listening.number,
-        role=listener.role,
         max_frame_size=max(listener.max_frame_size, MIN_FRAME_SIZE),
         max_sessions=min(listener.max_sessions or MAX_SESSIONS, MAX_SESSIONS),
         max_session_frames=listener.max_session_frames or 0,
-        idle_timeout_seconds=listener.idle_timeout_seconds,
-        initial_handshake_timeout_seconds=listener.initial_handshake_timeout_seconds,
         link_capacity=listener.link_capacity or link_capacity,
         sasl_mechanisms=mechanisms(listener),
-        authenticate_peer=listener.authenticate_peer,
-        strip_annotations=listener.strip_annotations,
-        metrics=listener.metrics,
-        healthz=listener.healthz,
-        require_encryption=listener.require_encryption,
         tls=tls_setup(listener, profiles),
-        policy_vhost=listener.policy_vhost or "",
-        multi_tenant=listener.multi_tenant,
-        http_root_dir=listener.http_root_dir or "",
         allowed_hosts=words(listener.allowed_hosts) + ([listener.host] if listener.host else []),
         allowed_origins=words(listener.allowed_origins),
-        cost=listener.cost,
-        annotations=listener.annotations,
-        open_properties=listener.open_properties or {},
         failover=failover_places(listener.failover_urls or ""),
         logged_parts=components(listener.message_logging_components),
         table=(listener.table or "") if listener.protocol == "rmr" else "",
         advertised=advertised(listener),
-        replies=listener.replies,
         ockam=ockam_setup(listener),
-        management=listener.management or "",
+        websockets=False,  # it has no way yet to hand them over
     )
 
 
@@ -289,17 +267,6 @@ def link_route_setup(route: LinkRoute) -> LinkRouteSetup:
 
 
 def _address(address: Address) -> AddressSetup:
-    phases = phases_of(address)
-    return AddressSetup(
-        prefix=address.prefix,
-        pattern=address.pattern,
-        distribution=address.distribution,
-        priority=address.priority,
-        name=address.name,
-        ingress_phase=phases[0],
-        egress_phase=phases[1],
-        fallback=address.enable_fallback,
-        max_senders=address.max_senders or 0,
-        max_receivers=address.max_receivers or 0,
-        link_capacity=address.link_capacity or 0,
-    )
+    ingress, egress = phases_of(address)
+    fallback = address.enable_fallback
+    return same(address, AddressSetup, ingress_phase=ingress, egress_phase=egress, fallback=fallback)

@@ -10,6 +10,7 @@ from core.rmr.fields import is_endpoint
 from routerd.config import Config
 from routerd.config.route_tables import RouteTable
 from routerd.config.transport import Listener
+from routerd.translate.same import same
 from shm.contract.numbers import whole
 from shm.contract.tables import TableSetup
 from shm.contract.text import printable
@@ -55,25 +56,20 @@ def _table(table: RouteTable, config: Config, environment: Mapping[str, str]) ->
     name = table.name or ""
     seed = table.seed or environment.get(SEED, "")
     stash = table.stash or environment.get(STASH, "") or _state(f"{name}.stash")
-    return TableSetup(
+    return same(
+        table,
+        TableSetup,
         name=name,
         address=table.address or name,
         seed=seed and os.path.abspath(seed),
         stamp=_stamp(seed),
         manager=table.manager or asked_manager(environment.get(MANAGER, "")),
-        serve=table.serve,
         compatible=table.mode == "compat",
-        skip_dead=table.skip_dead,
-        connect=table.connect,
-        reply=table.reply,
-        max_frame_size=table.max_frame_size,
         pushers=words(table.pushers),
         source=_source(config, name, environment.get(SOURCE, "")),
-        served_as=table.served_as or "",
         push_to=words(table.push_to),
         push_from=words(table.push_from),
         serve_to=words(table.serve_to),
-        dial_back=table.dial_back,
         most_applications=table.max_applications,
         most_of_a_host=table.max_applications_per_host,
         request_interval=table.request_interval or interval(environment.get(INTERVAL, "")),
