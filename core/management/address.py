@@ -67,26 +67,14 @@ class Addresses(Table):
         _count("from_core", "deliveriesFromContainer", "Deliveries from the router itself."),
         _count("to_containers", "deliveriesEgressRouteContainer", "Deliveries to brokers."),
         _count("from_containers", "deliveriesIngressRouteContainer", "Deliveries from brokers."),
-        Column(
-            "transitOutstanding",
-            "list",
-            "Unsettled deliveries to other routers, by next hop.",
-            lambda r: r.outstanding or None,
-        ),
-        Column(
-            "trackedDeliveries",
-            "integer",
-            "Unsettled deliveries to other routers.",
-            lambda r: sum(r.outstanding),
-        ),
-        Column(
-            "priority",
-            "integer",
-            "Priority of its messages; -1: their own.",
-            lambda r: r.info.get("priority", -1),
-        ),
+        Column("transitOutstanding", "list", "Unsettled deliveries to other routers, by next hop.",
+               lambda r: r.outstanding or None),
+        Column("trackedDeliveries", "integer", "Unsettled deliveries to other routers.",
+               lambda r: sum(r.outstanding)),
+        Column("priority", "integer", "Priority of its messages; -1: their own.",
+               lambda r: r.info.get("priority", -1)),
         _count("redirected", "deliveriesRedirectedToFallback", "Deliveries to its fallback."),
-    )
+    )  # fmt: skip
 
     def __init__(self, view: View) -> None:
         super().__init__()

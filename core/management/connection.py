@@ -57,19 +57,14 @@ class Connections(Table):
         Column("host", "string", "Address and port of the peer.", _host),
         Column("role", "string", "What the peer is.", lambda r: r.opened.role),
         Column("protocol", "string", "Protocol spoken.", constant("amqp")),
-        Column(
-            "dir",
-            "string",
-            "in: the peer connected; out: the router did.",
-            lambda r: "out" if r.opened.connector else "in",
-        ),
+        Column("dir", "string", "in: the peer connected; out: the router did.",
+               lambda r: "out" if r.opened.connector else "in"),
         Column("container", "string", "Container id of the peer.", lambda r: r.opened.container),
         Column("sasl", "string", "SASL mechanism.", lambda r: _text(r.opened.sasl)),
         Column("isAuthenticated", "boolean", "Whether SASL took place.", lambda r: r.opened.authenticated),
         Column("user", "string", "Name of the user.", lambda r: _text(r.opened.user)),
-        Column(
-            "isEncrypted", "boolean", "Whether the connection is encrypted.", lambda r: r.opened.encrypted
-        ),
+        Column("isEncrypted", "boolean", "Whether the connection is encrypted.",
+               lambda r: r.opened.encrypted),
         Column("sslProto", "string", "TLS version.", lambda r: _text(r.opened.tls_protocol)),
         Column("sslCipher", "string", "TLS cipher.", lambda r: _text(r.opened.tls_cipher)),
         Column("properties", "map", "Properties of the peer's open.", lambda r: dict(r.opened.properties)),
@@ -85,7 +80,7 @@ class Connections(Table):
         Column("lastDlvSeconds", "integer", "Seconds since the last delivery.", lambda r: r.idle),
         Column("enableProtocolTrace", "boolean", "Whether frames are logged.", _traced, update=True),
         Column("worker", "integer", "Process that owns it.", lambda r: r.worker),
-    )
+    )  # fmt: skip
 
     def __init__(self, view: View) -> None:
         super().__init__()

@@ -79,24 +79,16 @@ class Links(Table):
         type_column("router.link"),
         Column("linkName", "string", "Name of the link.", lambda r: r.link.name),
         Column("linkType", "string", "What the link is for.", lambda r: r.link.type),
-        Column(
-            "linkDir",
-            "string",
-            "in: messages come to the router.",
-            lambda r: "out" if r.link.outgoing else "in",
-        ),
+        Column("linkDir", "string", "in: messages come to the router.",
+               lambda r: "out" if r.link.outgoing else "in"),
         Column("owningAddr", "string", "Key of its address.", lambda r: r.link.owning),
         _count("capacity", "capacity", "Deliveries it may hold."),
         Column("peer", "string", "The link it is connected through to.", constant(None)),
         Column("undeliveredCount", "integer", "Deliveries not sent yet.", lambda r: r.undelivered),
         Column("unsettledCount", "integer", "Deliveries not settled.", _unsettled),
         Column("deliveryCount", "integer", "Deliveries that came, or were sent.", _deliveries),
-        Column(
-            "connectionId",
-            "string",
-            "Number of its connection.",
-            lambda r: None if r.connection is None else str(r.connection),
-        ),
+        Column("connectionId", "string", "Number of its connection.",
+               lambda r: None if r.connection is None else str(r.connection)),
         Column("adminStatus", "string", "Set to disabled to detach it.", constant("enabled"), update=True),
         Column("operStatus", "string", "up.", constant("up")),
         _count("presettled", "presettledCount", "Deliveries that were settled when they came."),
@@ -109,13 +101,12 @@ class Links(Table):
         _count("delayed_10", "deliveriesDelayed10Sec", "Deliveries settled after more than 10 s."),
         _count("stuck", "deliveriesStuck", "Deliveries not settled for more than 10 s."),
         Column("ingressHistogram", "list", "Deliveries by index of the router where they came in.", _ingress),
-        Column(
-            "priority", "integer", "Priority of a link between routers; else that of messages.", _priority
-        ),
+        Column("priority", "integer", "Priority of a link between routers; else that of messages.",
+               _priority),
         _count("rate", "settleRate", "Settlements per second."),
         Column("creditAvailable", "integer", "Credit its sender has.", lambda r: r.credit),
         Column("zeroCreditSeconds", "integer", "Seconds without credit.", lambda r: r.dry),
-    )
+    )  # fmt: skip
 
     def __init__(self, view: View) -> None:
         super().__init__()

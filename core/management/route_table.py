@@ -225,27 +225,15 @@ class RouteTableEntries(Table):
         type_column("routeTable.entry"),
         Column("table", "string", "The route table.", lambda r: r.plan.setup.name),
         Column("messageType", "integer", "Message type.", lambda r: r.entry.message_type),
-        Column(
-            "subscriptionId",
-            "integer",
-            "Subscription id; -1: any that has no entry of its own.",
-            lambda r: r.entry.subscription,
-        ),
-        Column(
-            "senders",
-            "list",
-            "Endpoints whose messages it is for; none: everybody's.",
-            lambda r: list(r.entry.senders),
-        ),
-        Column(
-            "groups",
-            "string",
-            "Groups of endpoints, as in the table; empty: deleted.",
-            lambda r: str(r.entry.groups),
-        ),
+        Column("subscriptionId", "integer", "Subscription id; -1: any that has no entry of its own.",
+               lambda r: r.entry.subscription),
+        Column("senders", "list", "Endpoints whose messages it is for; none: everybody's.",
+               lambda r: list(r.entry.senders)),
+        Column("groups", "string", "Groups of endpoints, as in the table; empty: deleted.",
+               lambda r: str(r.entry.groups)),
         Column("line", "integer", "Line in the text that it came with.", lambda r: r.entry.line),
         Column("deliveryCount", "integer", "Messages that took it.", lambda r: r.taken),
-    )
+    )  # fmt: skip
 
     def __init__(self, tables: Tables) -> None:
         super().__init__()
