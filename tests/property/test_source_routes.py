@@ -5,10 +5,9 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routerd.source_routes import bare, cbor, wrapped
+from routerd.source_routes import bare, wrapped
 from routerd.source_routes.address import Address, Route, local, parse_route, show_route
 from routerd.source_routes.annotations import from_annotations, to_annotations
-from routerd.source_routes.framing import BEFORE, TODAY, Framing, Unframer, frame
 from routerd.source_routes.message import (
     DEFAULT_LIMITS,
     Limits,
@@ -32,6 +31,8 @@ from routerd.source_routes.workers import (
     Worker,
     Wrap,
 )
+from tests.model import ockam_cbor as cbor
+from tests.model.ockam_framing import BEFORE, TODAY, Framing, Unframer, frame
 
 ADDRESSES = st.builds(Address, st.integers(0, 255), st.binary(min_size=1, max_size=20))
 ROUTES = st.lists(ADDRESSES, max_size=8).map(tuple)

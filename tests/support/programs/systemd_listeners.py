@@ -12,7 +12,7 @@ from proton import Message, SSLDomain
 from proton.utils import BlockingConnection
 
 from core.rmr.frames import Frame
-from routerd.source_routes.framing import TODAY
+from tests.model.ockam_framing import TODAY
 from tests.support.clients import websocket
 from tests.support.clients.ockam_node import Node
 from tests.support.clients.rmr import Link

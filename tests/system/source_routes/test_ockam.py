@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from proton import Message, symbol
 
-from routerd.source_routes.framing import BEFORE, TODAY, Framing
+from tests.model.ockam_framing import BEFORE, TODAY, Framing
 from tests.support.clients.ockam_node import Node, said
 from tests.support.peer import ACCEPTED, REJECTED, Net, error_of
 from tests.support.routers.network import NetworkRouter

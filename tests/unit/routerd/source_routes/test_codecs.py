@@ -2,10 +2,11 @@
 
 import pytest
 
-from routerd.source_routes import bare, cbor
-from routerd.source_routes.framing import BEFORE, TODAY, Framing, Unframer, frame
+from routerd.source_routes import bare
 from routerd.source_routes.message import Limits, Message, new_message
 from routerd.source_routes.refusal import Reason, RefusedError
+from tests.model import ockam_cbor as cbor
+from tests.model.ockam_framing import BEFORE, TODAY, Framing, Unframer, frame
 from tests.support.values.source_routing import VECTORS, a, m, r
 
 HELLO = m("B1", "A1", b"hello")

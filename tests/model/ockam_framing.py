@@ -9,10 +9,11 @@
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from routerd.source_routes import bare, cbor
+from routerd.source_routes import bare
 from routerd.source_routes.bare import wrong
 from routerd.source_routes.message import DEFAULT_LIMITS, Limits, Message
 from routerd.source_routes.refusal import Reason, RefusedError
+from tests.model import ockam_cbor as cbor
 
 
 class Framing(NamedTuple):
