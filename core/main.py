@@ -117,8 +117,8 @@ def _obey(
     match message:
         case SetManagement() if service is not None:
             service.set_management(message.management)
-        case ChangeManagement(splices) if service is not None:
-            service.change_management(splices)
+        case ChangeManagement(deltas) if service is not None:
+            service.change_management(deltas)
         case ChangeReply() if service is not None:
             service.changed(message)
         case WorkerGone() | WorkerAdded():

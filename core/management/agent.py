@@ -48,7 +48,7 @@ from core.management.worker import Workers
 from core.rmr.dialling import Dialling
 from core.rmr.manager_sessions import ManagerSessions
 from core.rmr.route_tables import RouteTables as Tables
-from shm.contract.management import Management, Splice
+from shm.contract.management import Delta, Management
 from shm.contract.text import printable
 
 LOGGER = logging.getLogger("AGENT")
@@ -108,11 +108,11 @@ class Agent:
             if isinstance(entity_type, Configured):
                 entity_type.configure()
 
-    def change(self, splices: Sequence[Splice]) -> None:
+    def change(self, deltas: Sequence[Delta]) -> None:
         """Some entities are others now; in each type one look sees either all of them or none."""
-        for splice in splices:
-            entities = self._view.management.entities.setdefault(splice.kind, [])
-            entities[splice.start : splice.start + splice.count] = splice.rows
+        for delta in deltas:
+            entities = self._view.management.entities.setdefault(delta.kind, [])
+            entities[delta.start : delta.start + delta.count] = delta.rows
         self._view.follow()
 
     def handle(self, request: Request) -> Response:

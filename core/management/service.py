@@ -31,7 +31,7 @@ from core.process.router import Core
 from shm.contract.administering import READ
 from shm.contract.control import ChangeReply, ChangeRequest, Setup
 from shm.contract.failures import AGAIN_SECONDS, failures, start_thread
-from shm.contract.management import Management, Splice
+from shm.contract.management import Delta, Management
 from shm.contract.payloads import C_LOOK, LOOK_LINK, SEEN_LINK, Look, Seen
 from shm.segment import Segments
 from shm.stats import COUNTERS
@@ -140,9 +140,9 @@ class Service:
         """The configuration has been read again: what it says stands for what was there, entity by entity."""
         self._agent.configure(management)
 
-    def change_management(self, splices: Sequence[Splice]) -> None:
+    def change_management(self, deltas: Sequence[Delta]) -> None:
         """Some entities of the configuration are others now."""
-        self._agent.change(splices)
+        self._agent.change(deltas)
 
     def changed(self, reply: ChangeReply) -> None:
         """The supervisor's answer to what the agent asked of it."""

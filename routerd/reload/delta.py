@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shm.contract.control import AddressSetup
-from shm.contract.management import Management, Splice
+from shm.contract.management import Delta, Management
 
 
 def changes(
@@ -17,14 +17,14 @@ def changes(
     return gone, list(new)
 
 
-def splices(before: Management, after: Management) -> list[Splice]:
+def deltas(before: Management, after: Management) -> list[Delta]:
     """One for each type of which there is something else now."""
     found = []
     for kind in dict.fromkeys((*before.entities, *after.entities)):
         old, new = before.entities.get(kind, []), after.entities.get(kind, [])
         if old != new:
             start, count, rows = _middle(old, new)
-            found.append(Splice(kind, start, count, list(rows)))
+            found.append(Delta(kind, start, count, list(rows)))
     return found
 
 

@@ -28,7 +28,7 @@ from routerd.supervise.restart_policy import Life
 from routerd.supervise.rolling import Rolling
 from routerd.supervise.spares import Spares
 from routerd.supervise.stopping import Phase, Stopping, order
-from routerd.supervise.worker_slots import RECLAIM_SECONDS, Roster
+from routerd.supervise.worker_slots import RECLAIM_SECONDS, WorkerSlots
 from routerd.translate.setup import Blueprint
 from shm.contract.control import (
     Alive,
@@ -74,7 +74,7 @@ class Memory(Protocol):
         """Give back the memory of an arena without an owner, but for what others still read."""
 
 
-class Family:
+class Children:
     """The children's places and the rules among them. Time is an argument; nothing here blocks."""
 
     def __init__(self, blueprint: Blueprint, memory: Memory, pinning: Pinning, command: Command) -> None:
@@ -83,8 +83,10 @@ class Family:
         self._command = command
         self._orphaned = False  # the core is dead: its memory is to be reset before there is another one
         self.core = Place(Role.CORE, blueprint.places, pinning.core)
-        self._roster = Roster(self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core)
-        self.workers = self._roster.workers
+        self._slots = WorkerSlots(
+            self.core, pinning.workers, memory.set_workers, memory.empty, memory.wake_core
+        )
+        self.workers = self._slots.workers
         self.exporter = Place(Role.EXPORTER, 0, [])  # looks on: nobody depends on it
         self.recorder = Place(Role.RECORDER, 0, [])  # nor on this one
         self.spares = Spares(command)  # take the places of the next core or workers that die
@@ -114,7 +116,7 @@ class Family:
             while phase := self.stopping.step(now):
                 self._tell(phase, now)
             return
-        self._roster.step(now)
+        self._slots.step(now)
         if self.rolling is not None and self.rolling.step(now):
             self.rolling = None
         for worker in self.workers:
@@ -136,7 +138,7 @@ class Family:
             times.append(None if self.stopping.phase is Phase.KILLING else self.stopping.deadline)
         else:
             times += [worker.reclaim_by for worker in self.workers]
-            times += [self.rolling.deadline if self.rolling else None, self._roster.deadline]
+            times += [self.rolling.deadline if self.rolling else None, self._slots.deadline]
             times += [now + place.delay(now) for place in self._startable()]
             times.append(self.spares.next_step(now) if self._has_time else None)
         return min((time for time in times if time is not None), default=None)
@@ -181,7 +183,7 @@ class Family:
             self.core.cpus = pinning.core
             if self.core.child is not None:
                 repin(self.core.child.pid, pinning.core)
-        self._roster.want(pinning.workers, blueprint.router.stop_grace_seconds, now)
+        self._slots.want(pinning.workers, blueprint.router.stop_grace_seconds, now)
 
     def said(self, place: Place, message: FromChild, now: float) -> None:
         """A child's report."""
@@ -323,7 +325,7 @@ class Family:
             self._memory.reset()
             self._orphaned = False
         if place.role == Role.WORKER:
-            self._roster.place_memory(place)
+            self._slots.place_memory(place)
         place.generation += 1
         place.dismissed = False
         setup = self._blueprint.setup(

@@ -3,19 +3,19 @@
 from typing import Final
 
 from routerd.supervise.child import Place
-from routerd.supervise.children import Family
+from routerd.supervise.children import Children
 from routerd.translate.setup import Blueprint
 from shm.contract.roles import Role
 
 _LACKING: Final = {Role.EXPORTER: "no http", Role.RECORDER: "no flow log"}  # while one does not serve
 
 
-def condition(family: Family, blueprint: Blueprint, connections: int, note: str, now: float) -> str:
+def condition(children: Children, blueprint: Blueprint, connections: int, note: str, now: float) -> str:
     """Who serves, who does not, and what else there is to be said."""
-    serving = sum(worker.serving for worker in family.workers)
-    core = "" if family.core.serving else "core restarts, "
-    count = f"{serving} of {len(family.workers)} workers serve, {connections} connections"
-    troubles = (_trouble(place, now) for place in family.everybody if _is_wanted(place, blueprint))
+    serving = sum(worker.serving for worker in children.workers)
+    core = "" if children.core.serving else "core restarts, "
+    count = f"{serving} of {len(children.workers)} workers serve, {connections} connections"
+    troubles = (_trouble(place, now) for place in children.everybody if _is_wanted(place, blueprint))
     return "; ".join([f"{core}{count}", *filter(None, [*troubles, note])])
 
 

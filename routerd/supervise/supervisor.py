@@ -30,7 +30,7 @@ from routerd.reload.reload import CANNOT, RefusedError, Reloaded, prepare, reloa
 from routerd.supervise.certificates import Certificates
 from routerd.supervise.channel import ChannelClosedError
 from routerd.supervise.child import Command, Place, command
-from routerd.supervise.children import Family
+from routerd.supervise.children import Children
 from routerd.supervise.condition import condition
 from routerd.supervise.connecting import taken_over
 from routerd.supervise.descriptors import TooFewError, claim_standard_streams, raise_limit
@@ -127,10 +127,10 @@ def _assemble(
         doorbells=doorbells,
         **configured(config, identities, ()),
     )
-    family = Family(blueprint, memory, pinning, launch)
-    stack.callback(family.end)  # whatever happens: no child outlives this
+    children = Children(blueprint, memory, pinning, launch)
+    stack.callback(children.end)  # whatever happens: no child outlives this
     return Supervisor(
-        config, blueprint, family, memory, manager, listening, signals, announce,
+        config, blueprint, children, memory, manager, listening, signals, announce,
         identities=identities, passed=passed,
     )  # fmt: skip
 
@@ -174,7 +174,7 @@ class Supervisor:
         self,
         config: Config,
         blueprint: Blueprint,
-        family: Family,
+        children: Children,
         memory: SharedMemory,
         manager: Manager,
         listening: list[Listening],
@@ -186,7 +186,7 @@ class Supervisor:
     ) -> None:
         self._config = config
         self._blueprint = blueprint
-        self._family = family
+        self._children = children
         self._memory = memory
         self._watch = Watch(memory)
         self._certificates = Certificates(memory.set_certificate_expiry)
@@ -202,22 +202,22 @@ class Supervisor:
         self._note = ""
 
     def run(self) -> int:
-        family = self._family
+        children = self._children
         source = self._config.file or "built-in configuration"
         event(LOGGER, logging.INFO, "Starting", router=self._config.router.id, pid=os.getpid(), config=source)
         while True:
-            if family.failure and family.stopping is None:
+            if children.failure and children.stopping is None:
                 self._stop()
-            family.step(self._clock())
+            children.step(self._clock())
             self._look()
             self._report()
-            if family.operational and not self._announced and family.stopping is None:
+            if children.operational and not self._announced and children.stopping is None:
                 self._announce()
-            if family.stopping is not None and family.empty:
+            if children.stopping is not None and children.empty:
                 break
             self._wait()
-        if family.failure:
-            return _failed(self._config, f"the router did not start: {family.failure}")
+        if children.failure:
+            return _failed(self._config, f"the router did not start: {children.failure}")
         event(LOGGER, NOTICE, "Stopped", router=self._config.router.id)
         return 0
 
@@ -227,7 +227,7 @@ class Supervisor:
         poll.register(self._signals, select.POLLIN)
         actions: dict[int, Callable[[], None]] = {self._signals.fileno(): self._take_signals}
         deaths: dict[int, Place] = {}
-        for place in self._family.everybody:
+        for place in self._children.everybody:
             if place.child is None:
                 continue
             poll.register(place.child.pidfd, select.POLLIN)
@@ -242,37 +242,38 @@ class Supervisor:
         for fd in happened:  # after the reports: a dying child says why
             if fd in deaths:
                 self._take_reports(deaths[fd])
-                self._family.died(deaths[fd], self._clock())
+                self._children.died(deaths[fd], self._clock())
 
     def _look(self) -> None:
         """See whether the children still turn; while they stop, there are other bounds."""
         now = self._clock()
         self._certificates.look(now)
-        if self._family.stopping is None and now >= self._watch.due(now):
-            self._watch.look(self._family.everybody, now)
-            if moved := taken_over(self._blueprint.connecting, self._family.workers):
+        if self._children.stopping is None and now >= self._watch.due(now):
+            self._watch.look(self._children.everybody, now)
+            if moved := taken_over(self._blueprint.connecting, self._children.workers):
                 self._blueprint = msgspec.structs.replace(self._blueprint, connecting=moved)
-                self._family.change(self._blueprint)
+                self._children.change(self._blueprint)
 
     def _report(self) -> None:
         """Tell the service manager how things are."""
-        family = self._family
-        if family.stopping is not None:
+        children = self._children
+        if children.stopping is not None:
             self._manager.stopping()
         elif self._announced:
             self._manager.status(self._status())
         self._manager.feed(
-            self._clock(), lambda: family.stopping is not None or self._watch.all_progressed(family.places)
+            self._clock(),
+            lambda: children.stopping is not None or self._watch.all_progressed(children.places),
         )
 
     def _status(self) -> str:
         connections = self._memory.connections()
-        return condition(self._family, self._blueprint, connections, self._note, self._clock())
+        return condition(self._children, self._blueprint, connections, self._note, self._clock())
 
     def _timeout(self) -> float | None:
         now = self._clock()
-        due = self._family.next_step(now)
-        if self._family.stopping is None:
+        due = self._children.next_step(now)
+        if self._children.stopping is None:
             due = min(self._watch.due(now), now + LOOK_SECONDS if due is None else due)
         return None if due is None else max(0.0, due - now) * 1000 + 1
 
@@ -281,21 +282,23 @@ class Supervisor:
             try:
                 message = place.child.receive()
             except ChannelClosedError as error:
-                self._family.hung_up(place, str(error), self._clock())
+                self._children.hung_up(place, str(error), self._clock())
                 return
             if message is None:
                 return
-            if isinstance(message, ChangeRequest) and place is self._family.core:
+            if isinstance(message, ChangeRequest) and place is self._children.core:
                 place.child.send(self._change(message))
                 self._memory.wake_core()
                 continue
-            self._family.said(place, message, self._clock())
+            self._children.said(place, message, self._clock())
 
     def _take_signals(self) -> None:
         for number in self._signals.arrived():
             if number in STOP:
                 event(
-                    LOGGER, NOTICE, f"{number.name}: stopping" + (" at once" if self._family.stopping else "")
+                    LOGGER,
+                    NOTICE,
+                    f"{number.name}: stopping" + (" at once" if self._children.stopping else ""),
                 )
                 self._stop()
             elif number == ROLL:
@@ -308,7 +311,7 @@ class Supervisor:
 
     def _reload(self) -> None:
         """Take over what has changed in the configuration file; the service manager waits for the end."""
-        if self._family.stopping is not None:
+        if self._children.stopping is not None:
             event(LOGGER, NOTICE, "Reload refused: the router is stopping")
             return
         if self._announced:
@@ -328,7 +331,7 @@ class Supervisor:
 
     def _change(self, request: ChangeRequest) -> ChangeReply:
         """Do what management asks for, as a reload would."""
-        if self._family.stopping is not None:
+        if self._children.stopping is not None:
             return ChangeReply(request.number, BAD_REQUEST, "the router is stopping")
         what = f"Management: {request.operation} {request.kind}"
         try:
@@ -357,24 +360,24 @@ class Supervisor:
             **configured(self._config, self._identities, self._blueprint.connecting),
         )
         self._certificates.set(self._blueprint.profiles)
-        self._family.change(self._blueprint, reloaded.pinning, self._clock())
+        self._children.change(self._blueprint, reloaded.pinning, self._clock())
         retire(reloaded.retired, reloaded.listening)
         tell(reloaded, warnings, what)
 
     def _roll(self) -> None:
-        if self._family.roll(self._config.router.stop_grace_seconds):
+        if self._children.roll(self._config.router.stop_grace_seconds):
             event(LOGGER, NOTICE, "Rolling restart: workers, core and recorder are replaced one at a time")
         else:
             event(LOGGER, logging.WARNING, "Rolling restart refused: one is going on, or the router stops")
 
     def _stop(self) -> None:
-        self._family.stop(self._clock(), self._config.router.stop_grace_seconds)
+        self._children.stop(self._clock(), self._config.router.stop_grace_seconds)
         close_all(self._listening)
 
     def _announce(self) -> None:
         self._announced = True
         self._manager.ready(self._status())
-        router, places = self._config.router, self._family.places
+        router, places = self._config.router, self._children.places
         for one in self._listening:
             for url in one.urls:
                 event(

@@ -26,7 +26,7 @@ REMOVED = CloseConnections("this worker of the router is removed; connect again"
 LOGGER = logging.getLogger("SERVER")
 
 
-class Roster:
+class WorkerSlots:
     """The places, by index.
 
     ``counted`` is told how many there are whenever that changes, ``emptied`` which one may give back its

@@ -13,7 +13,7 @@ from routerd.config.policy import Policy, Vhost
 from routerd.config.router import Log, Router
 from routerd.config.routing import Address, LinkRoute
 from routerd.config.transport import AuthServicePlugin, Listener, SslProfile
-from routerd.reload.delta import changes, splices
+from routerd.reload.delta import changes, deltas
 from routerd.supervise.connecting import MAX_SESSIONS, MIN_FRAME_SIZE, Connecting, connector_setup
 from routerd.supervise.listeners import Listening
 from routerd.translate.routing import phases_of
@@ -174,8 +174,8 @@ class Blueprint(msgspec.Struct, frozen=True):
         if self._link_routes() != before._link_routes():
             news.append((SetLinkRoutes(self._link_routes()), []))
         if self.management is not None and before.management is not None:
-            if spliced := splices(before.management, self.management):
-                news.append((ChangeManagement(spliced), []))
+            if applied := deltas(before.management, self.management):
+                news.append((ChangeManagement(applied), []))
         elif self.management is not None:
             news.append((SetManagement(self.management), []))
         return news

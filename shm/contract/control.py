@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from shm.contract.flow_setup import FlowSetup, SetFlow
-from shm.contract.management import Management, Splice
+from shm.contract.management import Delta, Management
 from shm.contract.ockam import OckamSetup
 from shm.contract.roles import Role
 from shm.contract.routing import NetworkSetup, Routing
@@ -285,7 +285,7 @@ class SetManagement(msgspec.Struct, tag=True, frozen=True):
 class ChangeManagement(msgspec.Struct, tag=True, frozen=True):
     """To the core: what is different in that; all else stays."""
 
-    splices: list[Splice]
+    deltas: list[Delta]
 
 
 class ChangeReply(msgspec.Struct, tag=True, frozen=True):

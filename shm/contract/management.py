@@ -50,7 +50,7 @@ class Management(msgspec.Struct, frozen=True):
     entities: dict[str, list[dict[str, Any]]]
 
 
-class Splice(msgspec.Struct, array_like=True, frozen=True):
+class Delta(msgspec.Struct, array_like=True, frozen=True):
     """Of the entities of type ``kind``, ``count`` from ``start`` on are replaced by ``rows``."""
 
     kind: str

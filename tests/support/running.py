@@ -201,8 +201,8 @@ class RunningRouter:
 
     @property
     def left_in_shared_memory(self) -> list[str]:
-        family = segment_prefix(self.id, self.process.pid)[1:]
-        return [name for name in os.listdir(DIRECTORY) if family in name]
+        children = segment_prefix(self.id, self.process.pid)[1:]
+        return [name for name in os.listdir(DIRECTORY) if children in name]
 
     def come_to_rest(self) -> None:
         """With its clients gone the router holds no link, no delivery and no block, and saw no nonsense."""

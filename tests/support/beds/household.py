@@ -7,7 +7,7 @@ import msgspec
 from routerd.config import Address, Log, Router
 from routerd.supervise import children as family_module
 from routerd.supervise.child import Death
-from routerd.supervise.children import Family
+from routerd.supervise.children import Children
 from routerd.supervise.listeners import Listening
 from routerd.supervise.pinning import Pinning
 from routerd.translate.setup import Blueprint
@@ -84,29 +84,29 @@ class Home:
 
     def __init__(self) -> None:
         self.memory = FakeMemory()
-        self.family = Family(
+        self.children = Children(
             blueprint(), self.memory, Pinning([], [[], []]), lambda role, index: [role, str(index)]
         )
-        self.family.spares._state = lambda _: "sleeping"  # whatever process has that number
-        self.core, self.workers = self.family.core, self.family.workers
+        self.children.spares._state = lambda _: "sleeping"  # whatever process has that number
+        self.core, self.workers = self.children.core, self.children.workers
 
     def child(self, place: family_module.Place) -> FakeChild:
         assert isinstance(place.child, FakeChild)
         return place.child
 
     def ready(self, place: family_module.Place, now: float) -> None:
-        self.family.said(place, Ready(self.child(place).pid), now)
+        self.children.said(place, Ready(self.child(place).pid), now)
 
     def up(self, now: float = 0.0) -> None:
-        self.family.step(now)
+        self.children.step(now)
         self.ready(self.core, now)
-        self.family.step(now)
+        self.children.step(now)
         for worker in self.workers:
             self.ready(worker, now)
 
     def fill_up(self, now: float) -> None:
         """There are all the spares that there can be."""
-        for place in self.family.spares.places:
+        for place in self.children.spares.places:
             while place.child is None:
-                now = self.family.next_step(now) or now
-                self.family.step(now)
+                now = self.children.next_step(now) or now
+                self.children.step(now)

@@ -5,7 +5,7 @@ from typing import Any
 from core.management.agent import Agent
 from routerd.config import Config
 from routerd.reload.changes import ChangeError, changed
-from routerd.reload.delta import splices
+from routerd.reload.delta import deltas
 from routerd.reload.identities import Identities
 from routerd.translate.management import management
 from shm.contract.control import ChangeReply, ChangeRequest
@@ -32,7 +32,7 @@ class Keeper:
             return ChangeReply(1, error.status, str(error))
         before, self.config = self.management(), new.config
         assert self.agent is not None
-        self.agent.change(splices(before, self.management()))
+        self.agent.change(deltas(before, self.management()))
         named = self.identities.of(at.entity for at in new.config.checked)
         identity = named[new.config.checked.index(new.entity)] if new.entity else ""
         return ChangeReply(1, new.status, "; ".join(new.remarks), identity)

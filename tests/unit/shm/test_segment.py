@@ -28,13 +28,13 @@ def prefix():
     """A family's prefix of this process; what is left of the family fails the test."""
     name = segment.segment_prefix("unit-test", os.getpid())
     yield name
-    left = family(name)
+    left = children(name)
     for file in left:
         (SHM / file).unlink()
     assert not left
 
 
-def family(prefix):
+def children(prefix):
     return sorted(name for name in os.listdir(SHM) if prefix[1:] in name)
 
 
@@ -56,7 +56,7 @@ def test_names_begin_with_routerd_and_hold_no_strange_characters():
 def test_everything_exists_with_mode_0600_and_goes_with_the_maker(prefix):
     """Two workers: control, rings, flow, three arenas, one semaphore."""
     with segment.create(prefix, 2, 1) as made:
-        names = family(prefix)
+        names = children(prefix)
         stem = prefix[1:]
         assert names == sorted(
             [
@@ -66,7 +66,7 @@ def test_everything_exists_with_mode_0600_and_goes_with_the_maker(prefix):
         )
         assert {stat.S_IMODE((SHM / name).stat().st_mode) for name in names} == {0o600}
         assert made.workers == 2
-    assert family(prefix) == []
+    assert children(prefix) == []
 
 
 def test_children_see_what_the_maker_writes(prefix):
@@ -193,7 +193,7 @@ def test_too_little_space_is_an_error_before_anything_is_made(prefix, monkeypatc
         segment.SegmentError, match=r"2 workers with arenas of 64 MiB need 136 MiB.*only 64 MiB.*--shm-size"
     ):
         segment.create(prefix, 2, 64)
-    assert family(prefix) == []
+    assert children(prefix) == []
 
 
 def test_a_failure_half_way_leaves_nothing(prefix, monkeypatch):
@@ -211,28 +211,28 @@ def test_a_failure_half_way_leaves_nothing(prefix, monkeypatch):
         segment.SegmentError, match=f"{prefix}-arena-0 cannot have 1048576 bytes: No space left.*lower"
     ):
         segment.create(prefix, 1, 1)
-    assert family(prefix) == []
+    assert children(prefix) == []
 
 
 def test_a_family_is_made_once(prefix):
     """The second maker is refused and removes nothing of the first."""
     with segment.create(prefix, 1, 1):
-        before = family(prefix)
+        before = children(prefix)
         with pytest.raises(segment.SegmentError, match=r"exists in /dev/shm already.*another `id`"):
             segment.create(prefix, 1, 1)
-        assert family(prefix) == before
+        assert children(prefix) == before
 
 
 def test_sweep_spares_the_living(prefix):
     """Its own and another process's family stay."""
     other = segment.segment_prefix("unit-test-other", os.getpid())
     with segment.create(prefix, 1, 1), maker(other, "input()") as process:
-        before = family("unit-test")
+        before = children("unit-test")
         assert not [name for name in sweep() if "unit-test" in name]
-        assert family("unit-test") == before
+        assert children("unit-test") == before
         process.send_signal(signal.SIGKILL)
     assert len([name for name in sweep() if other[1:] in name]) == 6
-    assert family(other) == []
+    assert children(other) == []
 
 
 def test_sweep_removes_what_lost_its_control_segment(prefix):

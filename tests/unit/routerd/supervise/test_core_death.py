@@ -31,21 +31,21 @@ def test_the_first_core_waits_for_nobody(home: Home) -> None:
 def test_a_dead_core_is_replaced_when_every_worker_has_let_go(home: Home) -> None:
     """The workers live on; memory is reset when nobody uses it, and the next core is made known to them."""
     home.up()
-    home.family.died(home.core, 40.0)
+    home.children.died(home.core, 40.0)
     for worker in home.workers:
         assert home.child(worker).sent == [CoreGone(1)]
-    home.family.said(home.workers[0], Quiesced(1), 40.01)
-    home.family.step(40.01)
+    home.children.said(home.workers[0], Quiesced(1), 40.01)
+    home.children.step(40.01)
     assert home.memory.done == []
     assert home.core.child is None
-    home.family.said(home.workers[1], Quiesced(1), 40.02)
-    home.family.step(40.02)
+    home.children.said(home.workers[1], Quiesced(1), 40.02)
+    home.children.step(40.02)
     assert home.memory.done == ["reset"]
     assert home.child(home.core).generation == 2
     assert presenting(home) == [0, 1]
     assert home.child(home.workers[0]).sent == [CoreGone(1)]
     home.ready(home.core, 40.2)
-    home.family.step(40.2)
+    home.children.step(40.2)
     for worker in home.workers:
         assert home.child(worker).sent == [CoreGone(1), CoreBack()]
         assert home.child(worker).generation == 1
@@ -55,27 +55,27 @@ def test_a_dead_core_is_replaced_when_every_worker_has_let_go(home: Home) -> Non
 def test_a_word_about_an_earlier_core_is_not_enough(home: Home) -> None:
     """A worker that has let go of the last core may hold on to this one."""
     home.up()
-    home.family.died(home.core, 40.0)
+    home.children.died(home.core, 40.0)
     for worker in home.workers:
-        home.family.said(worker, Quiesced(0), 40.0)
-    home.family.step(40.0)
+        home.children.said(worker, Quiesced(0), 40.0)
+    home.children.step(40.0)
     assert home.core.child is None
 
 
 def test_a_worker_that_does_not_let_go_is_replaced(home: Home) -> None:
     """It hangs; the others do not wait for it for ever."""
     home.up()
-    home.family.died(home.core, 40.0)
-    home.family.said(home.workers[0], Quiesced(1), 40.0)
-    assert home.family.next_step(40.0) == pytest.approx(40.0 + QUIESCE_SECONDS)
-    home.family.step(40.0 + QUIESCE_SECONDS)
+    home.children.died(home.core, 40.0)
+    home.children.said(home.workers[0], Quiesced(1), 40.0)
+    assert home.children.next_step(40.0) == pytest.approx(40.0 + QUIESCE_SECONDS)
+    home.children.step(40.0 + QUIESCE_SECONDS)
     assert home.child(home.workers[0]).killed == ""
     assert "did not let go" in home.child(home.workers[1]).killed
     assert home.core.child is None
-    home.family.died(home.workers[1], 43.1)
-    home.family.step(43.1)
+    home.children.died(home.workers[1], 43.1)
+    home.children.step(43.1)
     home.ready(home.core, 43.3)
-    home.family.step(43.3)
+    home.children.step(43.3)
     assert home.child(home.workers[0]).sent[-1] == CoreBack()
     assert home.child(home.workers[1]).generation == 2
     assert home.child(home.workers[1]).sent == []
@@ -84,20 +84,20 @@ def test_a_worker_that_does_not_let_go_is_replaced(home: Home) -> None:
 def test_a_worker_that_dies_without_a_core_starts_with_the_next(home: Home) -> None:
     """Nothing of it has to be taken back: the memory was reset behind it, or is told to the new core."""
     home.up()
-    home.family.died(home.core, 40.0)
+    home.children.died(home.core, 40.0)
     for worker in home.workers:
-        home.family.said(worker, Quiesced(1), 40.0)
-    home.family.died(home.workers[0], 40.0)
-    home.family.step(40.0)
+        home.children.said(worker, Quiesced(1), 40.0)
+    home.children.died(home.workers[0], 40.0)
+    home.children.step(40.0)
     assert presenting(home) == [1]
-    home.family.died(home.workers[1], 40.1)
+    home.children.died(home.workers[1], 40.1)
     home.ready(home.core, 40.2)
     assert home.child(home.core).sent == [WorkerGone(1, 1)]
-    home.family.step(40.2)
+    home.children.step(40.2)
     assert home.child(home.workers[0]).generation == 2
     assert home.workers[1].child is None
-    home.family.said(home.core, WorkerReclaimed(1, 1), 40.3)
-    home.family.step(40.3)
+    home.children.said(home.core, WorkerReclaimed(1, 1), 40.3)
+    home.children.step(40.3)
     assert home.child(home.workers[1]).generation == 2
 
 
@@ -105,11 +105,11 @@ def test_a_core_that_dies_while_it_comes_back(home: Home) -> None:
     """Before or after it was ready: the workers let go again, and wait for the one after it."""
     home.up()
     for generation, ready in ((1, False), (2, True), (3, False)):
-        home.family.died(home.core, 40.0 * generation)
+        home.children.died(home.core, 40.0 * generation)
         for worker in home.workers:
             assert home.child(worker).sent[-1] == CoreGone(generation)
-            home.family.said(worker, Quiesced(generation), 40.0 * generation)
-        home.family.step(40.0 * generation + 20.0)
+            home.children.said(worker, Quiesced(generation), 40.0 * generation)
+        home.children.step(40.0 * generation + 20.0)
         assert home.child(home.core).generation == generation + 1
         if ready:
             home.ready(home.core, 40.0 * generation + 20.0)
@@ -122,35 +122,35 @@ def test_a_core_that_dies_again_and_again_is_throttled(home: Home) -> None:
     """As any child; the workers keep their connections meanwhile."""
     home.up()
     for generation in (1, 2):
-        home.family.died(home.core, 0.0)
+        home.children.died(home.core, 0.0)
         for worker in home.workers:
-            home.family.said(worker, Quiesced(generation), 0.0)
+            home.children.said(worker, Quiesced(generation), 0.0)
         if generation == 1:
-            home.family.step(0.0)
-    assert home.family.next_step(0.0) == pytest.approx(0.1)
-    home.family.step(0.05)
+            home.children.step(0.0)
+    assert home.children.next_step(0.0) == pytest.approx(0.1)
+    home.children.step(0.05)
     assert home.core.child is None
-    home.family.step(0.11)
+    home.children.step(0.11)
     assert home.child(home.core).generation == 3
 
 
 def test_a_worker_that_starts_when_the_core_dies_starts_anew(home: Home) -> None:
     """It may be half attached to what is about to be reset; that is not its fault."""
     home.up()
-    home.family.died(home.workers[0], 1.0)
-    home.family.said(home.core, WorkerReclaimed(0, 1), 1.0)
-    home.family.step(1.0)
+    home.children.died(home.workers[0], 1.0)
+    home.children.said(home.core, WorkerReclaimed(0, 1), 1.0)
+    home.children.step(1.0)
     lives = list(home.workers[0].lives)
-    home.family.died(home.core, 1.0)
+    home.children.died(home.core, 1.0)
     assert home.child(home.workers[0]).killed == "the core died before it served"
-    home.family.said(home.workers[1], Quiesced(1), 1.0)
-    home.family.step(1.0)
+    home.children.said(home.workers[1], Quiesced(1), 1.0)
+    home.children.step(1.0)
     assert home.core.child is None
-    home.family.died(home.workers[0], 1.1)
+    home.children.died(home.workers[0], 1.1)
     assert list(home.workers[0].lives) == lives
-    home.family.step(1.1)
+    home.children.step(1.1)
     home.ready(home.core, 1.2)
-    home.family.step(1.2)
+    home.children.step(1.2)
     assert home.child(home.workers[0]).generation == 3
     assert home.child(home.workers[0]).sent == []
 
@@ -158,23 +158,23 @@ def test_a_worker_that_starts_when_the_core_dies_starts_anew(home: Home) -> None
 def test_a_dead_core_owes_nothing_any_more(home: Home) -> None:
     """A worker that was being reclaimed starts with the new core."""
     home.up()
-    home.family.died(home.workers[0], 1.0)
-    home.family.died(home.core, 1.0)
-    home.family.said(home.workers[1], Quiesced(1), 1.0)
-    home.family.step(1.0)
+    home.children.died(home.workers[0], 1.0)
+    home.children.died(home.core, 1.0)
+    home.children.said(home.workers[1], Quiesced(1), 1.0)
+    home.children.step(1.0)
     home.ready(home.core, 1.1)
-    home.family.step(1.1)
+    home.children.step(1.1)
     assert home.child(home.workers[0]).generation == 2
 
 
 def test_a_stop_does_not_wait_for_a_new_core(home: Home) -> None:
     """A core that dies during the stop is not replaced; one that is being replaced is not waited for."""
     home.up()
-    home.family.died(home.core, 1.0)
-    home.family.stop(1.0, grace=2.0)
+    home.children.died(home.core, 1.0)
+    home.children.stop(1.0, grace=2.0)
     for worker in home.workers:
-        home.family.said(worker, Quiesced(1), 1.0)
-        home.family.said(worker, Drained(), 1.0)
-    home.family.step(1.0)
+        home.children.said(worker, Quiesced(1), 1.0)
+        home.children.said(worker, Drained(), 1.0)
+    home.children.step(1.0)
     assert home.core.child is None
     assert home.child(home.workers[0]).sent[-1] == CloseConnections()

@@ -1,4 +1,4 @@
-"""The exporter's place in the family: started when there is HTTP to serve, and never in anybody's way."""
+"""The exporter's place in the children: started when there is HTTP to serve, and never in anybody's way."""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from routerd.process import reason
 from routerd.supervise import children as family_module
 from routerd.supervise import spares as spares_module
 from routerd.supervise.child import Death
-from routerd.supervise.children import Family
+from routerd.supervise.children import Children
 from routerd.supervise.condition import condition
 from routerd.supervise.listeners import Listening
 from routerd.supervise.pinning import Pinning
@@ -56,11 +56,11 @@ class FakeMemory:
 
 
 class Home:
-    """A family of two workers."""
+    """A children of two workers."""
 
     def __init__(self, amqp: Listening, http: Listening) -> None:
         self.amqp, self.http = amqp, http
-        self.family = Family(
+        self.children = Children(
             self.blueprint(http), FakeMemory(), Pinning([], [[], []]), lambda role, _: [role]
         )
 
@@ -69,10 +69,10 @@ class Home:
         return Blueprint(router, "test", "1", [self.amqp, *more], [], [], doorbells=[70, 71])
 
     def up(self, now: float = 0.0) -> None:
-        for places in ([self.family.core], self.family.workers):
-            self.family.step(now)
+        for places in ([self.children.core], self.children.workers):
+            self.children.step(now)
             for place in places:
-                self.family.said(place, Ready(1), now)
+                self.children.said(place, Ready(1), now)
 
     def child(self, place: family_module.Place) -> FakeChild:
         assert isinstance(place.child, FakeChild)
@@ -80,7 +80,7 @@ class Home:
 
     @property
     def exporter(self) -> FakeChild:
-        return self.child(self.family.exporter)
+        return self.child(self.children.exporter)
 
 
 @pytest.fixture
@@ -93,10 +93,10 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
 
 def test_it_starts_when_the_router_is_up(home: Home) -> None:
     """With the sockets that speak HTTP and no others; workers get the rest; no doorbell is its own."""
-    home.family.step(0.0)
-    assert home.family.exporter.child is None
+    home.children.step(0.0)
+    assert home.children.exporter.child is None
     home.up()
-    home.family.step(0.0)
+    home.children.step(0.0)
     (listener,) = home.exporter.setup.listeners
     assert (listener.fds, listener.metrics, listener.healthz) == (
         [home.http.sockets[0].fileno()],
@@ -105,36 +105,37 @@ def test_it_starts_when_the_router_is_up(home: Home) -> None:
     )
     assert home.exporter.fds == listener.fds
     assert home.exporter.argv == ["exporter"]
-    (served,) = home.child(home.family.workers[0]).setup.listeners
+    (served,) = home.child(home.children.workers[0]).setup.listeners
     assert served.fds == [home.amqp.sockets[0].fileno()]
 
 
 def test_without_http_there_is_none(home: Home) -> None:
     """It would cost memory for nothing; a reload that brings HTTP brings it."""
-    home.family.change(home.blueprint())
+    home.children.change(home.blueprint())
     home.up()
-    home.family.step(0.0)
-    assert home.family.exporter.child is None
-    assert home.family.next_step(0.0) == FIRST_AFTER
-    home.family.change(home.blueprint(home.http))
-    home.family.step(0.0)
+    home.children.step(0.0)
+    assert home.children.exporter.child is None
+    assert home.children.next_step(0.0) == FIRST_AFTER
+    home.children.change(home.blueprint(home.http))
+    home.children.step(0.0)
     assert home.exporter.setup.listeners
-    home.family.change(home.blueprint())
+    home.children.change(home.blueprint())
     assert home.exporter.sent == [SetListeners([])]
 
 
 def test_its_deaths_are_its_own(home: Home) -> None:
     """It is started again with the same patience; nobody is told, and the router does not stop."""
     home.up()
-    home.family.step(0.0)
+    home.children.step(0.0)
     for _ in range(3):
-        home.family.died(home.family.exporter, 0.0)
-        assert home.family.failure == ""
-        home.family.step(30.0)
-        assert home.family.exporter.generation > 1
-    assert all(home.child(place).sent == [] and not home.child(place).killed for place in home.family.places)
-    home.family.died(home.family.exporter, 30.0)
-    due = home.family.next_step(30.0)
+        home.children.died(home.children.exporter, 0.0)
+        assert home.children.failure == ""
+        home.children.step(30.0)
+        assert home.children.exporter.generation > 1
+    living = [home.child(place) for place in home.children.places]
+    assert all(child.sent == [] and not child.killed for child in living)
+    home.children.died(home.children.exporter, 30.0)
+    due = home.children.next_step(30.0)
     assert due is not None
     assert due > 30.0
 
@@ -142,27 +143,27 @@ def test_its_deaths_are_its_own(home: Home) -> None:
 def test_a_worker_s_words_from_it_mean_nothing(home: Home) -> None:
     """It is number 0 of its kind, and no worker."""
     home.up()
-    home.family.step(0.0)
-    home.family.stop(1.0, 3.0)
-    home.family.said(home.family.exporter, Closed(), 1.0)
-    assert home.family.stopping is not None
-    assert home.family.stopping.awaited == {0, 1}
+    home.children.step(0.0)
+    home.children.stop(1.0, 3.0)
+    home.children.said(home.children.exporter, Closed(), 1.0)
+    assert home.children.stopping is not None
+    assert home.children.stopping.awaited == {0, 1}
 
 
 def test_it_is_asked_to_the_end(home: Home) -> None:
     """Readiness is told while the router stops; then it is told to exit, and nobody waits for it."""
     home.up()
-    home.family.step(0.0)
-    home.family.stop(1.0, 3.0)
+    home.children.step(0.0)
+    home.children.stop(1.0, 3.0)
     assert home.exporter.sent == [StopAccepting()]
-    home.family.step(4.0)
-    home.family.step(10.0)
+    home.children.step(4.0)
+    home.children.step(10.0)
     assert Exit() in home.exporter.sent
-    for place in home.family.places:
-        home.family.died(place, 10.0)
-    assert home.family.empty
-    home.family.end()
-    assert home.family.exporter.child is None
+    for place in home.children.places:
+        home.children.died(place, 10.0)
+    assert home.children.empty
+    home.children.end()
+    assert home.children.exporter.child is None
 
 
 class Failing(FakeChild):
@@ -177,39 +178,39 @@ def test_one_that_keeps_dying_is_told_of_and_backs_off(home: Home, monkeypatch: 
     in the log once a minute."""
     monkeypatch.setattr(family_module, "Child", Failing)
     home.up()
-    now, exporter, starts, full = 0.0, home.family.exporter, 0, 0
+    now, exporter, starts, full = 0.0, home.children.exporter, 0, 0
 
     def status() -> str:
-        return condition(home.family, home.blueprint(home.http), 5, "", now)
+        return condition(home.children, home.blueprint(home.http), 5, "", now)
 
     assert status() == "2 of 2 workers serve, 5 connections"
     while now < 100.0:
-        home.family.step(now)
+        home.children.step(now)
         if exporter.child is not None:
             starts += 1
             full += "FileNotFoundError" not in home.exporter.setup.known_failures
-            home.family.said(exporter, Ready(1), now)
+            home.children.said(exporter, Ready(1), now)
             now += 1.5  # it dies at the first question
-            home.family.died(exporter, now)
+            home.children.died(exporter, now)
             if starts >= 3:
                 assert status() == (
                     "2 of 2 workers serve, 5 connections; no http: exporter keeps dying, "
                     f"{starts} times in a row: FileNotFoundError: /proc/stat"
                 )
-        now = max(now, home.family.next_step(now) or now)
+        now = max(now, home.children.next_step(now) or now)
     assert starts < 20
     assert full == 2
     while exporter.child is None:
-        now = max(now, home.family.next_step(now) or now)
-        home.family.step(now)
-    home.family.said(exporter, Ready(1), now)
+        now = max(now, home.children.next_step(now) or now)
+        home.children.step(now)
+    home.children.said(exporter, Ready(1), now)
     assert status() == (  # it serves again: nothing is lacking now
         f"2 of 2 workers serve, 5 connections; exporter serves again after {starts} deaths in a row, "
         "the last one: FileNotFoundError: /proc/stat"
     )
     now += 31.0  # it serves
     assert status() == "2 of 2 workers serve, 5 connections"
-    assert condition(home.family, home.blueprint(), 5, "", now).endswith("5 connections")
+    assert condition(home.children, home.blueprint(), 5, "", now).endswith("5 connections")
 
 
 def test_tracebacks_are_rare_also_when_kinds_of_death_take_turns() -> None:

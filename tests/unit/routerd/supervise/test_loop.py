@@ -19,7 +19,7 @@ def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(
     """Its sockets are closed by then: it ends in order, with status 0."""
     listening = listen_all([Listener(host="127.0.0.1", port="0")])
     close_all(listening)
-    family: Any = SimpleNamespace(
+    children: Any = SimpleNamespace(
         failure="", stopping=object(), operational=True, empty=True, places=[], step=lambda now: None
     )
     memory: Any = SimpleNamespace(
@@ -30,7 +30,7 @@ def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(
     )
     nothing: Any = None
     supervisor = Supervisor(
-        default_config(), nothing, family, memory, Manager({}, 1), listening, nothing, clock=lambda: 0.0
+        default_config(), nothing, children, memory, Manager({}, 1), listening, nothing, clock=lambda: 0.0
     )
     assert supervisor.run() == 0
     assert "connect to" not in capsys.readouterr().out

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[4]
 
 def spares(home: Home) -> list[FakeChild]:
     """Those that wait, oldest first."""
-    there = [home.child(place) for place in home.family.spares.places if place.child is not None]
+    there = [home.child(place) for place in home.children.spares.places if place.child is not None]
     return sorted(there, key=lambda child: child.born)
 
 
@@ -32,38 +32,38 @@ def calm(home: Home) -> list[FakeChild]:
 
 def dies(home: Home, place: Place, now: float) -> None:
     """And what follows, up to its successor."""
-    home.family.died(place, now)
+    home.children.died(place, now)
     if place is not home.core:
-        home.family.said(home.core, WorkerReclaimed(place.index, place.generation), now)
+        home.children.said(home.core, WorkerReclaimed(place.index, place.generation), now)
     else:
         for worker in home.workers:
-            home.family.said(worker, Quiesced(home.core.generation), now)
-    home.family.step(now)
+            home.children.said(worker, Quiesced(home.core.generation), now)
+    home.children.step(now)
 
 
 def test_they_are_started_when_nothing_else_is_to_be_done(home: Home) -> None:
     """One after the other, and not while processes that clients wait for need the CPUs."""
-    home.family.step(0.0)
-    home.family.step(FIRST_AFTER)
+    home.children.step(0.0)
+    home.children.step(FIRST_AFTER)
     assert spares(home) == []
     home.up(FIRST_AFTER)
-    home.family.step(FIRST_AFTER)
+    home.children.step(FIRST_AFTER)
     assert spares(home) == []
     for number, due in enumerate((2 * FIRST_AFTER, 2 * FIRST_AFTER + SECOND_AFTER)):
-        assert home.family.next_step(FIRST_AFTER) == due
-        home.family.step(due)
+        assert home.children.next_step(FIRST_AFTER) == due
+        home.children.step(due)
         assert len(spares(home)) == number + 1
-    assert home.family.next_step(due) is None
+    assert home.children.next_step(due) is None
 
 
 def test_once_somebody_has_died_they_are_started_sooner(home: Home) -> None:
     """Another death may follow."""
     home.up()
-    home.family.died(home.workers[0], 1.5)
+    home.children.died(home.workers[0], 1.5)
     for number in range(1, SPARES + 1):
         due = 1.5 + number * SPARE_AFTER
-        assert home.family.next_step(1.5) == due
-        home.family.step(due)
+        assert home.children.next_step(1.5) == due
+        home.children.step(due)
         assert len(spares(home)) == number
 
 
@@ -75,7 +75,7 @@ def test_a_worker_that_dies_is_replaced_by_one(home: Home) -> None:
     assert place.child is waiting  # type: ignore[comparison-overlap]  # a fake
     assert (waiting.setup.role, waiting.setup.index, waiting.generation) == ("worker", 1, 2)
     assert spares(home) == [last]
-    home.family.step(40.0 + SPARE_AFTER)
+    home.children.step(40.0 + SPARE_AFTER)
     assert len(spares(home)) == SPARES
 
 
@@ -96,9 +96,9 @@ def test_the_last_one_is_for_the_core(home: Home) -> None:
 def test_where_no_worker_serves_the_last_one_is_for_whoever_dies(home: Home) -> None:
     waiting = calm(home)
     for place in home.workers:
-        home.family.died(place, 40.0)
-        home.family.said(home.core, WorkerReclaimed(place.index, 1), 40.0)
-    home.family.step(40.0)
+        home.children.died(place, 40.0)
+        home.children.said(home.core, WorkerReclaimed(place.index, 1), 40.0)
+    home.children.step(40.0)
     assert [home.child(place) for place in home.workers] == waiting
     assert spares(home) == []
 
@@ -106,7 +106,7 @@ def test_where_no_worker_serves_the_last_one_is_for_whoever_dies(home: Home) -> 
 def test_one_that_somebody_has_stopped_takes_no_place(home: Home) -> None:
     """Who waits for it would wait until it is missed."""
     stopped, good = calm(home)
-    home.family.spares._state = {stopped.pid: "stopped", good.pid: "sleeping"}.__getitem__
+    home.children.spares._state = {stopped.pid: "stopped", good.pid: "sleeping"}.__getitem__
     dies(home, home.core, 40.0)
     assert home.core.child is good  # type: ignore[comparison-overlap]  # a fake
     assert stopped.killed == "somebody has stopped it, and it is needed"
@@ -116,32 +116,32 @@ def test_one_that_dies_is_replaced_without_harm(home: Home) -> None:
     """Nobody else's affair; one that cannot live is tried again ever more seldom."""
     calm(home)
     for now in (40.0, 50.0, 60.0):
-        home.family.died(home.family.spares.places[0], now)
-        home.family.step(now + SPARE_AFTER)
+        home.children.died(home.children.spares.places[0], now)
+        home.children.step(now + SPARE_AFTER)
         assert len(spares(home)) == SPARES
-    assert all(place.child is not None for place in home.family.places)
-    assert home.family.failure == ""
+    assert all(place.child is not None for place in home.children.places)
+    assert home.children.failure == ""
 
 
 def test_a_rolling_restart_begins_with_them(home: Home) -> None:
     """They have the code that is to be replaced, so no place is filled by them; the next ones are new."""
     old = calm(home)
-    assert home.family.roll(1.0)
+    assert home.children.roll(1.0)
     assert all(one.killed for one in old)
-    for place in home.family.spares.places:
-        home.family.died(place, 40.0)
-    home.family.step(60.0)
+    for place in home.children.spares.places:
+        home.children.died(place, 40.0)
+    home.children.step(60.0)
     assert spares(home) == []
 
 
 def test_it_is_not_told_what_it_will_be_told_anyway(home: Home) -> None:
     """News are for those who have a role; a stop is for all."""
     waiting = calm(home)
-    home.family.change(blueprint())
+    home.children.change(blueprint())
     assert [one.sent for one in waiting] == [[], []]
-    home.family.stop(40.0, 0.0)
-    home.family.step(60.0)
-    home.family.step(70.0)
+    home.children.stop(40.0, 0.0)
+    home.children.step(60.0)
+    home.children.step(70.0)
     assert [one.sent for one in waiting] == [[Exit()], [Exit()]]
 
 

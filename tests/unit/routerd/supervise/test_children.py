@@ -31,15 +31,15 @@ from tests.support.beds.household import FakeChild, Home, blueprint
 
 def test_workers_start_when_the_core_serves(home: Home) -> None:
     """A worker has nobody to talk to before."""
-    home.family.step(0.0)
+    home.children.step(0.0)
     assert [worker.child for worker in home.workers] == [None, None]
     home.ready(home.core, 1.0)
-    home.family.step(1.0)
+    home.children.step(1.0)
     assert [home.child(worker).setup.index for worker in home.workers] == [0, 1]
-    assert not home.family.operational
+    assert not home.children.operational
     for worker in home.workers:
         home.ready(worker, 2.0)
-    assert home.family.operational
+    assert home.children.operational
 
 
 def test_each_child_inherits_its_doorbell_and_the_core_all(home: Home) -> None:
@@ -53,13 +53,13 @@ def test_each_child_inherits_its_doorbell_and_the_core_all(home: Home) -> None:
 def test_a_dead_worker_waits_for_the_core_to_reclaim(home: Home) -> None:
     """Its statistics are cleared, the core is told and woken, and only then the next generation starts."""
     home.up()
-    home.family.died(home.workers[0], 1.0)
+    home.children.died(home.workers[0], 1.0)
     assert home.memory.done == ["worker 0 gone", "wake core"]
     assert home.child(home.core).sent == [WorkerGone(0, 1)]
-    home.family.step(1.0)
+    home.children.step(1.0)
     assert home.workers[0].child is None
-    home.family.said(home.core, WorkerReclaimed(0, 1), 1.1)
-    home.family.step(1.1)
+    home.children.said(home.core, WorkerReclaimed(0, 1), 1.1)
+    home.children.step(1.1)
     assert home.child(home.workers[0]).generation == 2
 
 
@@ -67,18 +67,18 @@ def test_a_dead_worker_waits_for_the_core_to_reclaim(home: Home) -> None:
 def test_a_report_about_something_else_starts_nothing(home: Home, report: WorkerReclaimed) -> None:
     """An older generation, another worker, a worker that does not exist."""
     home.up()
-    home.family.died(home.workers[0], 1.0)
-    home.family.said(home.core, report, 1.1)
-    home.family.step(1.1)
+    home.children.died(home.workers[0], 1.0)
+    home.children.said(home.core, report, 1.1)
+    home.children.step(1.1)
     assert home.workers[0].child is None
 
 
 def test_only_the_core_reclaims(home: Home) -> None:
     """A worker that says so is not believed."""
     home.up()
-    home.family.died(home.workers[0], 1.0)
-    home.family.said(home.workers[1], WorkerReclaimed(0, 1), 1.1)
-    home.family.step(1.1)
+    home.children.died(home.workers[0], 1.0)
+    home.children.said(home.workers[1], WorkerReclaimed(0, 1), 1.1)
+    home.children.step(1.1)
     assert home.workers[0].child is None
 
 
@@ -86,14 +86,14 @@ def test_a_worker_that_dies_at_start_is_throttled(home: Home) -> None:
     """The second failure in a row waits for 0.1 s, and the family says when it has something to do."""
     home.up()
     for generation in (1, 2):
-        home.family.died(home.workers[0], 0.0)
-        home.family.said(home.core, WorkerReclaimed(0, generation), 0.0)
+        home.children.died(home.workers[0], 0.0)
+        home.children.said(home.core, WorkerReclaimed(0, generation), 0.0)
         if generation == 1:
-            home.family.step(0.0)
-    assert home.family.next_step(0.0) == pytest.approx(0.1)
-    home.family.step(0.05)
+            home.children.step(0.0)
+    assert home.children.next_step(0.0) == pytest.approx(0.1)
+    home.children.step(0.05)
     assert home.workers[0].child is None
-    home.family.step(0.11)
+    home.children.step(0.11)
     assert home.child(home.workers[0]).generation == 3
 
 
@@ -101,89 +101,89 @@ def test_a_core_that_does_not_reclaim_is_replaced(home: Home) -> None:
     """Otherwise a worker would be missing for ever."""
     home.up()
     home.fill_up(0.0)
-    home.family.died(home.workers[0], 1.0)
-    assert home.family.next_step(1.0) == pytest.approx(1.0 + RECLAIM_SECONDS)
-    home.family.step(1.0 + RECLAIM_SECONDS)
+    home.children.died(home.workers[0], 1.0)
+    assert home.children.next_step(1.0) == pytest.approx(1.0 + RECLAIM_SECONDS)
+    home.children.step(1.0 + RECLAIM_SECONDS)
     assert "worker 0" in home.child(home.core).killed
 
 
 def test_a_first_start_that_fails_says_why(home: Home) -> None:
     """A router that never worked does not try for ever."""
-    home.family.step(0.0)
+    home.children.step(0.0)
     home.child(home.core).kill("the engine is missing")
-    home.family.died(home.core, 0.5)
-    assert home.family.failure == "core did not start: the engine is missing (SIGKILL)"
+    home.children.died(home.core, 0.5)
+    assert home.children.failure == "core did not start: the engine is missing (SIGKILL)"
 
 
 def test_a_child_that_does_not_get_ready_is_killed_in_time(home: Home) -> None:
     """The reason is kept for its death report, and the family knows when to look."""
-    home.family.step(0.0)
+    home.children.step(0.0)
     child = home.child(home.core)
     child.kill_at, child.why = 20.0, "not ready after 20 s"
-    assert home.family.next_step(1.0) == 20.0
-    home.family.step(19.9)
+    assert home.children.next_step(1.0) == 20.0
+    home.children.step(19.9)
     assert child.killed == ""
-    home.family.step(20.0)
+    home.children.step(20.0)
     assert child.killed == "not ready after 20 s"
 
 
 def test_a_restart_that_fails_is_tried_again(home: Home) -> None:
     """A router that worked once is worth more patience."""
     home.up()
-    home.family.died(home.workers[0], 1.0)
-    home.family.said(home.core, WorkerReclaimed(0, 1), 1.0)
-    home.family.step(1.0)
-    home.family.died(home.workers[0], 1.1)
-    assert home.family.failure == ""
+    home.children.died(home.workers[0], 1.0)
+    home.children.said(home.core, WorkerReclaimed(0, 1), 1.0)
+    home.children.step(1.0)
+    home.children.died(home.workers[0], 1.1)
+    assert home.children.failure == ""
 
 
 def test_a_child_that_cannot_be_created_is_tried_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system may be out of processes for a while."""
     home.up()
-    home.family.died(home.workers[0], 1.0)
-    home.family.said(home.core, WorkerReclaimed(0, 1), 1.0)
+    home.children.died(home.workers[0], 1.0)
+    home.children.said(home.core, WorkerReclaimed(0, 1), 1.0)
 
     def fail(*_: object) -> None:
         raise BlockingIOError("no more processes")
 
     monkeypatch.setattr(family_module, "Child", fail)
-    home.family.step(1.0)
+    home.children.step(1.0)
     assert home.workers[0].child is None
     monkeypatch.setattr(family_module, "Child", FakeChild)
-    home.family.step(1.2)
+    home.children.step(1.2)
     assert home.workers[0].child is not None
 
 
 def test_the_stop_goes_through_its_phases(home: Home) -> None:
     """Workers drain, then close; the core lives until then, and is woken to hear of its exit."""
     home.up()
-    home.family.stop(1.0, grace=2.0)
+    home.children.stop(1.0, grace=2.0)
     for worker in home.workers:
         assert home.child(worker).sent == [StopAccepting()]
-        home.family.said(worker, Drained(), 1.1)
-    home.family.step(1.1)
+        home.children.said(worker, Drained(), 1.1)
+    home.children.step(1.1)
     assert home.child(home.core).sent == []
     for worker in home.workers:
         assert home.child(worker).sent[-1] == CloseConnections()
-        home.family.said(worker, Closed(), 1.2)
-    home.family.step(1.2)
-    for place in home.family.places:
+        home.children.said(worker, Closed(), 1.2)
+    home.children.step(1.2)
+    for place in home.children.places:
         assert home.child(place).sent[-1] == Exit()
     assert home.memory.done == ["wake core"]
-    for place in home.family.places:
-        home.family.died(place, 1.3)
-    home.family.step(1.3)
-    assert home.family.empty
+    for place in home.children.places:
+        home.children.died(place, 1.3)
+    home.children.step(1.3)
+    assert home.children.empty
 
 
 def test_nothing_starts_while_stopping(home: Home) -> None:
     """A worker that dies during the stop is not waited for and not replaced."""
     home.up()
-    home.family.stop(1.0, grace=2.0)
-    home.family.died(home.workers[0], 1.1)
-    home.family.said(home.core, WorkerReclaimed(0, 1), 1.1)
-    home.family.said(home.workers[1], Drained(), 1.1)
-    home.family.step(1.1)
+    home.children.stop(1.0, grace=2.0)
+    home.children.died(home.workers[0], 1.1)
+    home.children.said(home.core, WorkerReclaimed(0, 1), 1.1)
+    home.children.said(home.workers[1], Drained(), 1.1)
+    home.children.step(1.1)
     assert home.workers[0].child is None
     assert home.child(home.workers[1]).sent[-1] == CloseConnections()
 
@@ -193,20 +193,20 @@ def test_what_a_child_should_not_say_is_logged_and_ignored(
 ) -> None:
     """The supervisor trusts no child."""
     home.up()
-    home.family.said(home.workers[0], Drained(), 1.0)
-    home.family.said(home.core, Ready(1), 1.0)
+    home.children.said(home.workers[0], Drained(), 1.0)
+    home.children.said(home.core, Ready(1), 1.0)
     assert len(re.findall("makes no sense", caplog.text)) == 2
 
 
 def test_living_children_are_told_what_is_new(home: Home) -> None:
     """Each what concerns it, and nothing else; the core is woken to hear it."""
     home.up()
-    home.family.change(blueprint(addresses=[Address(prefix="a")]))
+    home.children.change(blueprint(addresses=[Address(prefix="a")]))
     assert home.child(home.core).sent == [ChangeAddresses([], [AddressSetup(prefix="a")])]
     assert home.memory.done == ["wake core"]
     with socket.socket() as sock:
         listening = [Listening(Listener(), [sock], number=5)]
-        home.family.change(blueprint(addresses=[Address(prefix="a")], listening=listening))
+        home.children.change(blueprint(addresses=[Address(prefix="a")], listening=listening))
         for worker in home.workers:
             (told,) = home.child(worker).sent
             assert isinstance(told, SetListeners)
@@ -218,11 +218,11 @@ def test_living_children_are_told_what_is_new(home: Home) -> None:
 def test_the_next_generation_is_set_up_by_what_is_new(home: Home) -> None:
     """It needs to be told nothing."""
     home.up()
-    home.family.change(blueprint(logs=[Log(module="SERVER", enable="debug+")]))
+    home.children.change(blueprint(logs=[Log(module="SERVER", enable="debug+")]))
     assert home.child(home.core).sent == [SetLogs([LogSetup("SERVER", "debug+")])]
-    home.family.died(home.workers[0], 1.0)
-    home.family.said(home.core, WorkerReclaimed(0, 1), 1.1)
-    home.family.step(1.1)
+    home.children.died(home.workers[0], 1.0)
+    home.children.said(home.core, WorkerReclaimed(0, 1), 1.1)
+    home.children.step(1.1)
     assert home.child(home.workers[0]).setup.logs == [LogSetup("SERVER", "debug+")]
     assert home.child(home.workers[0]).sent == []
 
@@ -230,43 +230,43 @@ def test_the_next_generation_is_set_up_by_what_is_new(home: Home) -> None:
 def test_a_rolling_restart_replaces_everybody_and_blames_nobody(home: Home) -> None:
     """Each leaves because it was told to: the workers one after the other, then the core."""
     home.up()
-    assert home.family.roll(2.0)
-    assert not home.family.roll(2.0)
+    assert home.children.roll(2.0)
+    assert not home.children.roll(2.0)
     for worker in home.workers:
-        home.family.step(1.0)
+        home.children.step(1.0)
         assert home.child(worker).sent == [StopAccepting()]
-        home.family.said(worker, Drained(), 1.0)
-        home.family.step(1.0)
-        home.family.said(worker, Closed(), 1.0)
-        home.family.step(1.0)
+        home.children.said(worker, Drained(), 1.0)
+        home.children.step(1.0)
+        home.children.said(worker, Closed(), 1.0)
+        home.children.step(1.0)
         assert home.child(worker).sent[-1] == Exit()
-        home.family.died(worker, 1.0)
-        home.family.said(home.core, WorkerReclaimed(worker.index, 1), 1.0)
-        home.family.step(1.0)
+        home.children.died(worker, 1.0)
+        home.children.said(home.core, WorkerReclaimed(worker.index, 1), 1.0)
+        home.children.step(1.0)
         home.ready(worker, 1.0)
-    home.family.step(1.0)
+    home.children.step(1.0)
     assert home.child(home.core).sent[-1] == Exit()
-    home.family.died(home.core, 1.1)
+    home.children.died(home.core, 1.1)
     for worker in home.workers:
-        home.family.said(worker, Quiesced(1), 1.1)
-    home.family.step(1.1)
+        home.children.said(worker, Quiesced(1), 1.1)
+    home.children.step(1.1)
     home.ready(home.core, 1.2)
-    home.family.step(1.2)
-    assert home.family.rolling is None
-    assert [place.generation for place in home.family.places] == [2, 2, 2]
-    assert all(not place.lives for place in home.family.places)
+    home.children.step(1.2)
+    assert home.children.rolling is None
+    assert [place.generation for place in home.children.places] == [2, 2, 2]
+    assert all(not place.lives for place in home.children.places)
 
 
 def test_a_stop_ends_a_rolling_restart(home: Home) -> None:
     """Nobody is started any more, and no other begins."""
     home.up()
-    home.family.roll(2.0)
-    home.family.step(1.0)
-    home.family.stop(1.1, grace=2.0)
-    assert not home.family.roll(2.0)
+    home.children.roll(2.0)
+    home.children.step(1.0)
+    home.children.stop(1.1, grace=2.0)
+    assert not home.children.roll(2.0)
     for worker in home.workers:
-        home.family.said(worker, Drained(), 1.2)
-    home.family.step(1.2)
+        home.children.said(worker, Drained(), 1.2)
+    home.children.step(1.2)
     assert home.child(home.workers[1]).sent[-1] == CloseConnections()
 
 
@@ -286,7 +286,7 @@ def test_a_death_without_a_word_has_a_reason_all_the_same(
     home.up()
     child = home.child(home.workers[0])
     monkeypatch.setattr(child, "reap", lambda: Death(child.pid, 1, how, ""))
-    home.family.died(home.workers[0], 40.0)
+    home.children.died(home.workers[0], 40.0)
     (line,) = [record.getMessage() for record in caplog.records if "worker 0 died" in record.getMessage()]
     assert all(part in line for part in (how, why, "restart at once")), line
 
@@ -295,11 +295,11 @@ def test_who_hangs_up_is_killed_if_it_does_not_exit_and_in_a_stop_with_the_other
     """On a busy machine a process takes its time to exit: a stop has that."""
     home.up()
     one, other = home.workers
-    home.family.hung_up(one, "closed", 3.0)
+    home.children.hung_up(one, "closed", 3.0)
     assert home.child(one).kill_at == 3.0
-    home.family.stop(4.0, grace=2.0)
-    home.family.hung_up(other, "closed", 4.1)
+    home.children.stop(4.0, grace=2.0)
+    home.children.hung_up(other, "closed", 4.1)
     assert home.child(other).kill_at is None
     for now in (6.0, 7.0, 8.5):
-        home.family.step(now)
+        home.children.step(now)
     assert home.child(other).killed == "did not exit in time"

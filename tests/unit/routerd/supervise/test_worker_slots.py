@@ -33,27 +33,27 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def want(home: Home, count: int, now: float) -> None:
-    home.family.change(blueprint(), Pinning([], [[] for _ in range(count)]), now - PAUSE)
+    home.children.change(blueprint(), Pinning([], [[] for _ in range(count)]), now - PAUSE)
     home.memory.done.clear()
-    home.family.step(now)
+    home.children.step(now)
 
 
 def reclaimed(home: Home, index: int, now: float) -> None:
     generation = home.workers[index].generation
-    home.family.said(home.core, WorkerReclaimed(index, generation), now)
-    home.family.step(now)
+    home.children.said(home.core, WorkerReclaimed(index, generation), now)
+    home.children.step(now)
 
 
 def leave(home: Home, index: int, now: float) -> None:
     """Through the phases, and out."""
     worker = home.workers[index]
-    home.family.said(worker, Drained(), now)
-    home.family.step(now)
-    home.family.said(worker, Closed(), now)
-    home.family.step(now)
+    home.children.said(worker, Drained(), now)
+    home.children.step(now)
+    home.children.said(worker, Closed(), now)
+    home.children.step(now)
     assert home.child(worker).sent[-3:] == [StopAccepting(), REMOVED, Exit()]
-    home.family.died(worker, now)
-    home.family.step(now)
+    home.children.died(worker, now)
+    home.children.step(now)
 
 
 def test_a_worker_is_added_when_the_core_is_ready_for_it(home: Home) -> None:
@@ -72,11 +72,11 @@ def test_a_successor_on_other_cpus_gets_memory_near_these(home: Home) -> None:
     """What is free of its predecessor's goes back, once nobody owns it; on the same CPUs it stays."""
 
     def replaced(cpus: list[int], now: float) -> list[str]:
-        home.family.change(blueprint(), Pinning([], [[], cpus]), now)
+        home.children.change(blueprint(), Pinning([], [[], cpus]), now)
         home.memory.done.clear()
-        home.family.died(home.workers[1], now)
+        home.children.died(home.workers[1], now)
         reclaimed(home, 1, now + 0.1)
-        home.family.step(now + 99)
+        home.children.step(now + 99)
         home.ready(home.workers[1], now + 99)
         return home.memory.done
 
@@ -95,7 +95,7 @@ def test_a_removed_worker_drains_closes_and_leaves_its_place_empty(home: Home) -
     reclaimed(home, 1, 1.2)
     assert len(home.workers) == 1
     assert home.memory.done == ["worker 1 gone", "wake core", "worker 1 empty", "1 workers"]
-    home.family.step(99.0)
+    home.children.step(99.0)
     assert home.child(home.workers[0]).sent == []
 
 
@@ -103,10 +103,10 @@ def test_one_that_does_not_drain_is_closed_after_the_grace_and_killed_in_the_end
     """Nothing waits for ever."""
     want(home, 1, 1.0)
     child = home.child(home.workers[1])
-    due = home.family.next_step(1.0)
+    due = home.children.next_step(1.0)
     assert due == 3.0
     for now in (3.0, 4.0, 4.0 + EXIT_SECONDS):
-        home.family.step(now)
+        home.children.step(now)
     assert child.sent == [StopAccepting(), REMOVED, Exit()]
     assert child.killed == "did not exit in time"
 
@@ -114,8 +114,8 @@ def test_one_that_does_not_drain_is_closed_after_the_grace_and_killed_in_the_end
 def test_one_that_dies_while_it_leaves_has_left(home: Home) -> None:
     """No successor is started for it."""
     want(home, 1, 1.0)
-    home.family.died(home.workers[1], 1.1)
-    home.family.step(1.1)
+    home.children.died(home.workers[1], 1.1)
+    home.children.step(1.1)
     assert home.child(home.core).sent == [WorkerGone(1, 1, removed=True)]
     reclaimed(home, 1, 1.2)
     assert len(home.workers) == 1
@@ -123,7 +123,7 @@ def test_one_that_dies_while_it_leaves_has_left(home: Home) -> None:
 
 def test_one_that_is_dead_already_is_given_up(home: Home) -> None:
     """Its successor would have started when the core had reclaimed it."""
-    home.family.died(home.workers[1], 1.0)
+    home.children.died(home.workers[1], 1.0)
     want(home, 1, 1.1)
     assert home.child(home.core).sent == [WorkerGone(1, 1), WorkerGone(1, 1, removed=True)]
     reclaimed(home, 1, 1.2)
@@ -147,25 +147,25 @@ def test_a_core_that_does_not_let_go_is_replaced(home: Home) -> None:
     """As for a worker that died; the place is empty then."""
     want(home, 1, 1.0)
     leave(home, 1, 1.1)
-    home.family.step(1.1 + RECLAIM_SECONDS)
+    home.children.step(1.1 + RECLAIM_SECONDS)
     assert "did not take back what worker 1 held" in home.child(home.core).killed
-    home.family.died(home.core, 40.0)
-    home.family.step(40.0)
+    home.children.died(home.core, 40.0)
+    home.children.step(40.0)
     assert len(home.workers) == 1
 
 
 def test_when_the_core_dies_a_leaving_worker_lets_go_like_the_others(home: Home) -> None:
     """The next core starts when both have, knows of both, and hears of the end of one."""
     want(home, 1, 1.0)
-    home.family.died(home.core, 1.1)
+    home.children.died(home.core, 1.1)
     assert home.child(home.workers[1]).sent == [StopAccepting(), CoreGone(1)]
     for worker in home.workers:
-        home.family.said(worker, Quiesced(1), 1.2)
-    home.family.step(1.2)
+        home.children.said(worker, Quiesced(1), 1.2)
+    home.children.step(1.2)
     assert home.child(home.core).setup.workers == 2
     home.ready(home.core, 1.3)
-    home.family.died(home.workers[1], 1.4)
-    home.family.step(1.4)
+    home.children.died(home.workers[1], 1.4)
+    home.children.step(1.4)
     assert home.child(home.core).sent == [WorkerGone(1, 1, removed=True)]
 
 
@@ -173,42 +173,42 @@ def test_one_that_is_gone_when_the_core_dies_is_unknown_to_the_next(home: Home) 
     """Its memory is reset with everybody's."""
     want(home, 1, 1.0)
     leave(home, 1, 1.1)
-    home.family.died(home.core, 1.2)
-    home.family.said(home.workers[0], Quiesced(1), 1.3)
-    home.family.step(1.3)
+    home.children.died(home.core, 1.2)
+    home.children.said(home.workers[0], Quiesced(1), 1.3)
+    home.children.step(1.3)
     assert home.child(home.core).setup.workers == 1
     assert home.memory.done[-2:] == ["1 workers", "reset"]
 
 
 def test_a_worker_added_while_the_core_is_away_starts_with_the_next(home: Home) -> None:
     """There is nobody to ask, and nothing to make ready."""
-    home.family.died(home.core, 1.0)
+    home.children.died(home.core, 1.0)
     want(home, 3, 1.1)
     for worker in home.workers[:2]:
-        home.family.said(worker, Quiesced(1), 1.2)
-    home.family.step(1.2)
+        home.children.said(worker, Quiesced(1), 1.2)
+    home.children.step(1.2)
     assert home.child(home.core).setup.workers == 3
     home.ready(home.core, 1.3)
-    home.family.step(1.3)
+    home.children.step(1.3)
     assert home.child(home.workers[2]).generation == 1
 
 
 def test_a_rolling_restart_leaves_those_alone_that_leave_anyway(home: Home) -> None:
     """And is over without them."""
-    assert home.family.roll(2.0)
+    assert home.children.roll(2.0)
     want(home, 1, 1.0)
     assert home.child(home.workers[1]).sent == [StopAccepting()]
     assert home.child(home.workers[0]).sent == [StopAccepting()]
     leave(home, 1, 1.1)
     reclaimed(home, 1, 1.2)
-    assert home.family.rolling is not None
+    assert home.children.rolling is not None
 
 
 def test_a_stop_hurries_a_worker_that_leaves(home: Home) -> None:
     """It is one of those that stop."""
     want(home, 1, 1.0)
-    home.family.stop(1.1, grace=2.0)
+    home.children.stop(1.1, grace=2.0)
     for worker in home.workers:
-        home.family.said(worker, Drained(), 1.2)
-    home.family.step(1.2)
+        home.children.said(worker, Drained(), 1.2)
+    home.children.step(1.2)
     assert home.child(home.workers[0]).sent[-1] == home.child(home.workers[1]).sent[-1]
