@@ -82,14 +82,12 @@ class Configured(EntityType):
 class Connectors(Configured):
     """Connectors, and how they do."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        return [row | self._state(row["name"]) for row in self._entities]
-
-    def _state(self, name: str) -> dict[str, Any]:
-        state = self._view.core.plane(connectors.Connectors).find(name)
+    def row(self, entity: dict[str, Any]) -> dict[str, Any]:
+        state = self._view.core.plane(connectors.Connectors).find(entity["name"])
         if state is None:
-            return {"connectionStatus": "INITIALIZING"}
+            return entity | {"connectionStatus": "INITIALIZING"}
         return {
+            **entity,
             "connectionStatus": state.status,
             "connectionMsg": state.message,
             "failoverUrls": ", ".join(state.hosts),
@@ -219,27 +217,22 @@ ROUTING = frozenset(_ROUTING)
 class AutoLinks(Routing):
     """Auto links, and how they do."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        return [row | self._state(row["identity"]) for row in self._entities]
-
-    def _state(self, identity: str) -> dict[str, Any]:
-        auto = self._view.core.plane(auto_links.AutoLinks).find(identity)
+    def row(self, entity: dict[str, Any]) -> dict[str, Any]:
+        auto = self._view.core.plane(auto_links.AutoLinks).find(entity["identity"])
         if auto is None:
-            return {}
+            return entity
         reference = None if auto.reference is None else str(auto.reference)
-        return {"operStatus": auto.state, "lastError": auto.error or None, "linkRef": reference}
+        return entity | {"operStatus": auto.state, "lastError": auto.error or None, "linkRef": reference}
 
 
 class Exchanges(Routing):
     """Exchanges, and what has passed them."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        return [row | self._counts(row["identity"]) for row in self._entities]
-
-    def _counts(self, identity: str) -> dict[str, Any]:
-        counts = self._view.core.plane(exchanges.Exchanges).counts(identity)
+    def row(self, entity: dict[str, Any]) -> dict[str, Any]:
+        counts = self._view.core.plane(exchanges.Exchanges).counts(entity["identity"])
         received, forwarded, diverted, dropped, bindings = counts
         return {
+            **entity,
             "bindingCount": len(bindings),
             "receivedCount": received,
             "droppedCount": dropped,
@@ -251,12 +244,10 @@ class Exchanges(Routing):
 class RouteWorkers(Configured):
     """Workers of source routes, and what has passed them, as of a second ago."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        return [row | self._counts(row["identity"]) for row in self._entities]
-
-    def _counts(self, identity: str) -> dict[str, Any]:
-        count = self._view.core.plane(RouteWorkerPlane).count(identity)
+    def row(self, entity: dict[str, Any]) -> dict[str, Any]:
+        count = self._view.core.plane(RouteWorkerPlane).count(entity["identity"])
         return {
+            **entity,
             "inCount": count.came,
             "outCount": count.went,
             "refusedCount": sum(count.refused.values()),

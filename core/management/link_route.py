@@ -26,11 +26,9 @@ LONGEST = 1000  # characters of a pattern: routes are searched token by token
 class LinkRoutes(Routing):
     """The entity type `router.config.linkRoute`."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        active = self._view.core.plane(Routes).active
-        return [
-            row | {"operStatus": "active" if active(_identity(row)) else "inactive"} for row in self._entities
-        ]
+    def row(self, entity: dict[str, Any]) -> dict[str, Any]:
+        active = self._view.core.plane(Routes).active(_identity(entity))
+        return entity | {"operStatus": "active" if active else "inactive"}
 
 
 def _identity(row: dict[str, Any]) -> str:
