@@ -90,7 +90,7 @@ class Worker:
             setup.places,
             setup.doorbells[setup.index],
             channel.fileno(),
-            setup.busy_poll_us,
+            busy_poll_us=setup.busy_poll_us,
         )
         handler.pump = self._pump
         self._pump.sign(f"{setup.area}/{setup.router_id}", edge=setup.mode == "edge")

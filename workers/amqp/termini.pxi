@@ -20,51 +20,53 @@ cdef decode(pn_data_t *d, bytes value):
         pn_data_decode(d, value, len(value))
 
 
-cdef tuple terminus(pn_terminus_t *t):
-    """As shm.payloads.Terminus has it."""
+cdef terminus(pn_terminus_t *t):
+    """As the engine has it."""
     cdef const char *address = pn_terminus_get_address(t)
-    return (pn_terminus_get_type(t), None if address == NULL else text(address), pn_terminus_get_durability(t),
-            pn_terminus_get_expiry_policy(t), bool(pn_terminus_has_expiry_policy(t)), pn_terminus_get_timeout(t),
-            bool(pn_terminus_is_dynamic(t)), pn_terminus_get_distribution_mode(t), encoded(pn_terminus_properties(t)),
-            encoded(pn_terminus_capabilities(t)), encoded(pn_terminus_outcomes(t)), encoded(pn_terminus_filter(t)))
+    return Terminus(
+        kind=pn_terminus_get_type(t), address=None if address == NULL else text(address), durability=pn_terminus_get_durability(t),
+        expiry=pn_terminus_get_expiry_policy(t), expires=bool(pn_terminus_has_expiry_policy(t)), timeout=pn_terminus_get_timeout(t),
+        dynamic=bool(pn_terminus_is_dynamic(t)), distribution=pn_terminus_get_distribution_mode(t),
+        properties=encoded(pn_terminus_properties(t)), capabilities=encoded(pn_terminus_capabilities(t)),
+        outcomes=encoded(pn_terminus_outcomes(t)), filters=encoded(pn_terminus_filter(t)))
 
 
 cdef put_terminus(pn_terminus_t *t, given):
     cdef bytes b
-    kind, address, durability, expiry, expires, timeout, dynamic, mode, properties, capabilities, outcomes, filters = given
-    pn_terminus_set_type(t, kind)
-    if address is not None:
-        b = address.encode("utf-8", "surrogateescape")
+    pn_terminus_set_type(t, given.kind)
+    if given.address is not None:
+        b = given.address.encode("utf-8", "surrogateescape")
         pn_terminus_set_address(t, b)
     else:
         pn_terminus_set_address(t, NULL)
-    pn_terminus_set_durability(t, durability)
-    if expires:
-        pn_terminus_set_expiry_policy(t, expiry)
-    pn_terminus_set_timeout(t, timeout)
-    pn_terminus_set_dynamic(t, dynamic)
-    pn_terminus_set_distribution_mode(t, mode)
-    decode(pn_terminus_properties(t), properties)
-    decode(pn_terminus_capabilities(t), capabilities)
-    decode(pn_terminus_outcomes(t), outcomes)
-    decode(pn_terminus_filter(t), filters)
+    pn_terminus_set_durability(t, given.durability)
+    if given.expires:
+        pn_terminus_set_expiry_policy(t, given.expiry)
+    pn_terminus_set_timeout(t, given.timeout)
+    pn_terminus_set_dynamic(t, given.dynamic)
+    pn_terminus_set_distribution_mode(t, given.distribution)
+    decode(pn_terminus_properties(t), given.properties)
+    decode(pn_terminus_capabilities(t), given.capabilities)
+    decode(pn_terminus_outcomes(t), given.outcomes)
+    decode(pn_terminus_filter(t), given.filters)
 
 
-cdef tuple termini(pn_link_t *engine):
-    """What the peer of a link has said in its attach, as shm.payloads.Termini has it."""
-    return (terminus(pn_link_remote_source(engine)), terminus(pn_link_remote_target(engine)), encoded(pn_link_remote_properties(engine)),
-            pn_link_remote_max_message_size(engine), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine))
+cdef termini(pn_link_t *engine):
+    """What the peer of a link has said in its attach."""
+    return Termini(
+        source=terminus(pn_link_remote_source(engine)), target=terminus(pn_link_remote_target(engine)),
+        properties=encoded(pn_link_remote_properties(engine)), max_message_size=pn_link_remote_max_message_size(engine),
+        snd_settle_mode=pn_link_remote_snd_settle_mode(engine), rcv_settle_mode=pn_link_remote_rcv_settle_mode(engine))
 
 
 cdef put_termini(pn_link_t *engine, given):
-    source, target, properties, largest, snd_settle_mode, rcv_settle_mode = given
-    put_terminus(pn_link_source(engine), source)
-    put_terminus(pn_link_target(engine), target)
-    if properties:
-        decode(pn_link_properties(engine), properties)
-    pn_link_set_max_message_size(engine, largest)
-    pn_link_set_snd_settle_mode(engine, snd_settle_mode)
-    pn_link_set_rcv_settle_mode(engine, rcv_settle_mode)
+    put_terminus(pn_link_source(engine), given.source)
+    put_terminus(pn_link_target(engine), given.target)
+    if given.properties:
+        decode(pn_link_properties(engine), given.properties)
+    pn_link_set_max_message_size(engine, given.max_message_size)
+    pn_link_set_snd_settle_mode(engine, given.snd_settle_mode)
+    pn_link_set_rcv_settle_mode(engine, given.rcv_settle_mode)
 
 
 cdef class Coupler:
@@ -81,19 +83,19 @@ cdef class Coupler:
         cdef bytes b = name.encode("utf-8", "surrogateescape")
         return c != NULL and dial_taken(c, session, b, outgoing)
 
-    def open_link(self, uint32_t index, uint32_t generation, uint32_t request, str name, bint outgoing, uint32_t session, tuple given):
-        """Attach to the peer of a connection as another peer has attached here (shm.payloads.Termini); the answer comes to the handler
-        with ``request``. False: the connection is gone, or there is no room."""
-        cdef wlink *k = begin_link(self.pump, index, generation, request, name, outgoing, session)
+    def open_link(self, wish):
+        """Attach to the peer of a connection as another peer has attached here (the OpenLink's termini); the answer comes to the handler
+        with its ``request``. False: the connection is gone, or there is no room."""
+        cdef wlink *k = begin_link(self.pump, wish)
         if k == NULL:
             return False
         k.routed = True
-        put_termini(k.engine, given)
+        put_termini(k.engine, wish.termini)
         pn_link_open(k.engine)
         mark_dirty(&self.pump.p, k.conn)
         return True
 
-    def answer(self, uint32_t index, uint32_t generation, tuple given):
+    def answer(self, uint32_t index, uint32_t generation, given):
         """Answer an attach with what the far peer has answered. False: it is gone."""
         cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
         if k == NULL:

@@ -39,7 +39,6 @@ from shm.contract.payloads import (
     OpenLink,
     RouteReach,
     Seen,
-    Termini,
     Trace,
 )
 from workers.control.guard import Guard, Passed
@@ -292,54 +291,12 @@ class Handler:
 
     # ---- links ----
 
-    def attach(
-        self,
-        connection: int,
-        link: int,
-        generation: int,
-        name: str,
-        outgoing: bool,
-        address: str | None,
-        dynamic: bool,
-        coordinator: bool,
-        capabilities: list[str],
-        snd_settle_mode: int,
-        rcv_settle_mode: int,
-        capacity: int,
-        restored: bool,
-        granted: int,
-        request: int = 0,
-        ours: bool = False,
-        routed: bool = False,
-        termini: tuple[Any, ...] | None = None,
-        session: int = 0,
-    ) -> None:
+    def attach(self, message: Attach) -> None:
         """A peer attaches: the core decides. Or, ``restored``: let in before, with its sender's credit."""
-        if connection not in self.passed:
-            self.pump.link_refuse(link, generation, *DENIED)
+        if message.connection not in self.passed:
+            self.pump.link_refuse(message.link, message.generation, *DENIED)
             return
-        message = Attach(
-            link=link,
-            generation=generation,
-            connection=connection,
-            name=name,
-            outgoing=bool(outgoing),
-            address=address,
-            dynamic=bool(dynamic),
-            coordinator=bool(coordinator),
-            capabilities=capabilities,
-            snd_settle_mode=snd_settle_mode,
-            rcv_settle_mode=rcv_settle_mode,
-            capacity=capacity,
-            restored=bool(restored),
-            granted=granted,
-            request=request,
-            ours=bool(ours),
-            routed=bool(routed),
-            termini=None if termini is None else Termini(*termini),
-            session=session,
-        )
-        self.post(C_ATTACH, message, link=link, link_generation=generation)
+        self.post(C_ATTACH, message, link=message.link, link_generation=message.generation)
 
     def link_lost(
         self, link: int, generation: int, error: AmqpError | None, closed: bool = True, lost: bool = False

@@ -1,9 +1,7 @@
 """Links that the core wants: between routers, and the ends of those that are routed through."""
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
-
-import msgspec
+from typing import Final, Protocol
 
 from shm.contract.payloads import Attached, Detach, OpenLink, Termini
 from workers.control.neighbours import AmqpError, Dialler
@@ -13,17 +11,8 @@ class Coupler(Protocol):
     """What is asked of workers.loop.pump.Coupler."""
 
     def taken(self, index: int, generation: int, name: str, outgoing: bool, session: int) -> bool: ...
-    def open_link(
-        self,
-        index: int,
-        generation: int,
-        request: int,
-        name: str,
-        outgoing: bool,
-        session: int,
-        given: tuple[Any, ...],
-    ) -> bool: ...
-    def answer(self, index: int, generation: int, given: tuple[Any, ...]) -> bool: ...
+    def open_link(self, wish: OpenLink) -> bool: ...
+    def answer(self, index: int, generation: int, given: Termini) -> bool: ...
     def detach(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
 
 
@@ -60,18 +49,12 @@ class LinkRequests:
             wish = wishes.pop(0)
             if not wishes:
                 del self._waiting[key]
-            if not self._attach(wish):
+            if not self._coupler.open_link(wish):
                 self._refuse(wish.request, GONE)
 
     def forget(self) -> None:
         """The core that wanted them is dead."""
         self._waiting.clear()
-
-    def _attach(self, wish: OpenLink) -> bool:
-        assert wish.termini is not None, "others do not wait"
-        termini = _values(wish.termini)
-        name = wish.connection, wish.generation
-        return self._coupler.open_link(*name, wish.request, wish.name, wish.outgoing, wish.session, termini)
 
     def open_link(self, wish: OpenLink) -> bool:
         """Attach to a peer: as another peer has attached here, if that is why. False: it cannot be."""
@@ -80,34 +63,13 @@ class LinkRequests:
             if key in self._waiting or self._coupler.taken(*key, wish.session):
                 self._waiting.setdefault(key, []).append(wish)
                 return True
-            return self._attach(wish)
-        return self._dialler.open_link(
-            wish.connection,
-            wish.generation,
-            wish.request,
-            wish.name,
-            wish.outgoing,
-            wish.source,
-            wish.target,
-            wish.session,
-            wish.source_capabilities,
-            wish.target_capabilities,
-            wish.dynamic_source,
-            wish.snd_settle_mode,
-            wish.rcv_settle_mode,
-            wish.capacity,
-        )
+            return self._coupler.open_link(wish)
+        return self._dialler.open_link(wish)
 
     def answer(self, message: Attached, termini: Termini) -> None:
         """Answer an attach as the other end was answered."""
-        self._coupler.answer(message.link, message.generation, _values(termini))
+        self._coupler.answer(message.link, message.generation, termini)
 
     def detach(self, message: Detach, error: AmqpError | None) -> None:
         """Detach an end, but not for good."""
         self._coupler.detach(message.link, message.generation, error)
-
-
-def _values(termini: Termini) -> tuple[Any, ...]:
-    """As the pump takes them: tuples in a tuple."""
-    source, target, *rest = msgspec.structs.astuple(termini)
-    return (msgspec.structs.astuple(source), msgspec.structs.astuple(target), *rest)

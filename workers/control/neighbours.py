@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+from shm.contract.payloads import OpenLink
+
 AmqpError = tuple[str, str]
 Name = tuple[int, int]  # index and generation of a connection
 
@@ -48,7 +50,7 @@ class Pump(Described, Protocol):
 class Dialler(Protocol):
     """What the handler asks of workers.loop.pump.Dialler."""
 
-    def open_link(self, index: int, generation: int, request: int, *wish: Any) -> bool: ...
+    def open_link(self, wish: OpenLink) -> bool: ...
 
 
 class Connectors(Protocol):

@@ -43,10 +43,8 @@ class Relayer(Protocol):
         self,
         place: int,
         fd: int,
-        index: int,
-        generation: int,
-        host: str,
-        realm: str,
+        client: Name,
+        service: ServiceSetup,
         container: str,
         properties: dict[str, Any],
     ) -> Name | None: ...
@@ -220,9 +218,9 @@ class Relays:
         self._fail(exchange, why)
 
     def _dial(self, exchange: _Exchange, place: int, fd: int) -> None:
-        setup, (router, version) = exchange.service.setup, self._identity
+        router, version = self._identity
         properties = {"product": "routerd", "version": version}
-        name = self.relayer.dial(place, fd, *exchange.client, setup.host, setup.realm, router, properties)
+        name = self.relayer.dial(place, fd, exchange.client, exchange.service.setup, router, properties)
         if name is None:
             os.close(fd)
             self._fail(exchange, "this worker has no room for another connection")

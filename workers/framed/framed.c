@@ -26,14 +26,20 @@ typedef struct {                       /* a frame in the making: where its paylo
     const char *why;                   /* the message makes no frame */
 } plain_frame;
 
+typedef struct {                       /* a message that a frame is to be made of: the first `size` of its `length` bytes stand at `start` */
+    const uint8_t *start;
+    size_t size;
+    uint64_t length;
+    uint8_t *whole;                    /* gathered: the same bytes, which may be moved about; or NULL */
+} plain_message;
+
 typedef struct plain_protocol {
     uint8_t number;                    /* whom Python asks: RmrTransport, OckamTransport */
     enum counter frames_in, frames_out, undelivered, unfit;
     const char *unfit_name;            /* of the error that the sender of such a message is told */
     enum plain_step (*next)(pump *p, wconn *c);                 /* takes the frame at the front of the buffer; WAIT: not now */
-    /* Finds out what the first `size` of a message's `length` bytes are as a frame.  PIECES: gather it and come again, with `whole`: the same
-     * bytes, which may then be moved about. */
-    enum plain_made (*make)(pump *p, wconn *c, wout *o, const uint8_t *start, size_t size, uint64_t length, uint8_t *whole, plain_frame *f);
+    /* Finds out what a message is as a frame.  PIECES: gather it and come again, with `whole`. */
+    enum plain_made (*make)(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f);
     void (*put)(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to);       /* head and tail of what was made last */
 } plain_protocol;
 

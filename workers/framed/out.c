@@ -167,7 +167,8 @@ static inline enum plain_put plain_put_gathered(pump *p, wconn *c, wout *o, uint
     if (x->gathered_of && x->gathered_of != pool_handle(&p->outs, o)) return PUT_LATER;
     bool there = plain_gather(p, c, o, length);
     if (there && !complete) return PUT_LATER;
-    if (!there || x->speaks->make(p, c, o, x->gathered, length, length, x->gathered, &f) != PLAIN_MADE) {
+    plain_message m = { .start = x->gathered, .size = length, .length = length, .whole = x->gathered };
+    if (!there || x->speaks->make(p, c, o, &m, &f) != PLAIN_MADE) {
         plain_ungather(p, x);
         plain_unfit(p, o, f.why);
         return PUT_GONE;
@@ -189,7 +190,8 @@ static inline enum plain_put plain_put(pump *p, wconn *c, wout *o, plain_batch *
     if (state == CONTENT_ABORTED) return PUT_LATER;
     if (b->frames == PLAIN_BATCH || b->pieces + 3 > PLAIN_PIECES_MAX) return PUT_FULL;
     if (state != CONTENT_COMPLETE || o->streaming) return plain_put_gathered(p, c, o, length, state == CONTENT_COMPLETE, b);
-    switch (c->plain->speaks->make(p, c, o, (const uint8_t *) content + sizeof *content, length < room ? length : room, length, NULL, &f)) {
+    plain_message m = { .start = (const uint8_t *) content + sizeof *content, .size = length < room ? length : room, .length = length };
+    switch (c->plain->speaks->make(p, c, o, &m, &f)) {
     case PLAIN_PIECES: return plain_put_gathered(p, c, o, length, true, b);
     case PLAIN_UNFIT: plain_unfit(p, o, f.why); return PUT_GONE;
     case PLAIN_MADE: break;

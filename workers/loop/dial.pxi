@@ -105,16 +105,17 @@ cdef set_terminus(pn_terminus_t *t, address, list capabilities):
         put_symbols(pn_terminus_capabilities(t), capabilities)
 
 
-cdef wlink *begin_link(Pump pump, uint32_t index, uint32_t generation, uint32_t request, str name, bint outgoing, uint32_t session):
-    """A link to the peer of a connection, not said yet. NULL: the connection is gone, or there is no room."""
-    cdef wconn *c = <wconn *> pool_find2(&pump.p.conns, index, generation)
-    cdef pn_session_t *s = NULL if c == NULL or request == 0 else dial_session(c, session)
-    cdef bytes b = name.encode("utf-8", "surrogateescape")
+cdef wlink *begin_link(Pump pump, wish) except? NULL:
+    """A link that an OpenLink of the core wants, not said yet. NULL: the connection is gone, or there is no room."""
+    cdef wconn *c = <wconn *> pool_find2(&pump.p.conns, wish.connection, wish.generation)
+    cdef uint32_t request = wish.request
+    cdef pn_session_t *s = NULL if c == NULL or request == 0 else dial_session(c, wish.session)
+    cdef bytes b = wish.name.encode("utf-8", "surrogateescape")
     cdef pn_link_t *engine
     cdef wlink *k
     if s == NULL:
         return NULL
-    engine = pn_sender(s, b) if outgoing else pn_receiver(s, b)
+    engine = pn_sender(s, b) if wish.outgoing else pn_receiver(s, b)
     k = NULL if engine == NULL else link_new(&pump.p, c, engine)
     if k != NULL:
         k.ours = k.known = True
@@ -160,21 +161,18 @@ cdef class Dialler:
         """Let `Pump.run` come back after this turn."""
         self.pump.p.woken = True
 
-    def open_link(self, uint32_t index, uint32_t generation, uint32_t request, str name, bint outgoing, source, target, uint32_t session,
-                  list source_capabilities, list target_capabilities, bint dynamic_source, int snd_settle_mode, int rcv_settle_mode,
-                  uint32_t capacity):
-        """Attach a link to the peer of a connection (shm.payloads.OpenLink); the answer comes to the handler with ``request``. False:
-        the connection is gone, or there is no room."""
-        cdef wlink *k = begin_link(self.pump, index, generation, request, name, outgoing, session)
+    def open_link(self, wish):
+        """Attach the link that an OpenLink of the core wants; the peer's answer comes to the handler with its ``request``. False: the
+        connection is gone, or there is no room."""
+        cdef wlink *k = begin_link(self.pump, wish)
         if k == NULL:
             return False
-        if capacity:
-            k.capacity = capacity
-        set_terminus(pn_link_source(k.engine), source, source_capabilities)
-        set_terminus(pn_link_target(k.engine), target, target_capabilities)
-        pn_terminus_set_dynamic(pn_link_source(k.engine), dynamic_source)
-        pn_link_set_snd_settle_mode(k.engine, snd_settle_mode)
-        pn_link_set_rcv_settle_mode(k.engine, rcv_settle_mode)
+        k.capacity = wish.capacity or k.capacity
+        set_terminus(pn_link_source(k.engine), wish.source, wish.source_capabilities)
+        set_terminus(pn_link_target(k.engine), wish.target, wish.target_capabilities)
+        pn_terminus_set_dynamic(pn_link_source(k.engine), wish.dynamic_source)
+        pn_link_set_snd_settle_mode(k.engine, wish.snd_settle_mode)
+        pn_link_set_rcv_settle_mode(k.engine, wish.rcv_settle_mode)
         pn_link_open(k.engine)
         mark_dirty(&self.pump.p, k.conn)
         return True

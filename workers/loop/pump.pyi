@@ -37,8 +37,21 @@ def sasl_configure(directory: str, name: str) -> None: ...
 class NativeTrace(message_log.Switch, trace.Frames, Protocol): ...
 class NativeDialler(connectors.Dialler, neighbours.Dialler, Protocol): ...
 
-# segments, handler, own number, workers, doorbell, descriptor that wakes, microseconds to poll
-Pump: Callable[[Segments, Handler, int, int, int, int, int], NativePump]
+class NewPump(Protocol):
+    def __call__(
+        self,
+        segments: Segments,
+        handler: Handler,
+        index: int,
+        workers: int,
+        doorbell_fd: int,
+        wake_fd: int,
+        *,
+        busy_poll_us: int = 0,
+        most_links: int = ...,
+    ) -> NativePump: ...
+
+Pump: NewPump
 Trace: Callable[[NativePump], NativeTrace]
 Dialler: Callable[[NativePump], NativeDialler]
 Routes: Callable[[NativePump], senders.Engine]

@@ -10,6 +10,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 
 import os
 
+from shm.contract.payloads import Attach, Termini, Terminus
 from workers.loop.libproton cimport *
 from workers.loop.machine cimport *
 
@@ -44,7 +45,8 @@ cdef class Pump(AnnotatingPump):
     cdef list plain
     cdef layout_control *control
 
-    def __cinit__(self, segments, handler, int index, int workers, int doorbell_fd, int wake_fd, int busy_poll_us, uint32_t most_links=MAX_LINKS):
+    def __cinit__(self, segments, handler, int index, int workers, int doorbell_fd, int wake_fd, *,
+                  int busy_poll_us=0, uint32_t most_links=MAX_LINKS):
         cdef uintptr_t control = segments.address("control")
         cdef uintptr_t rings = segments.address("rings"), base
         cdef size_t size
@@ -264,12 +266,14 @@ cdef class Pump(AnnotatingPump):
         if k.open and not k.ours:
             address = pn_terminus_get_address(pn_link_source(engine) if k.outgoing else pn_link_target(engine))
         k.known = True
-        self.handler.attach(
-            pool_index(&self.p.conns, k.conn), pool_index(&self.p.links, k), k.slot.generation, text(pn_link_name(engine)), k.outgoing,
-            None if address == NULL else text(address), pn_terminus_is_dynamic(t), pn_terminus_get_type(t) == PN_COORDINATOR,
-            symbols(pn_terminus_capabilities(wished)), pn_link_remote_snd_settle_mode(engine), pn_link_remote_rcv_settle_mode(engine), k.capacity,
-            k.open and not k.asked, 0 if k.outgoing or not k.open else away_credit(k), k.asked, k.ours, k.routed, termini(engine),
-            <uintptr_t> pn_link_session(engine))
+        self.handler.attach(Attach(
+            link=pool_index(&self.p.links, k), generation=k.slot.generation, connection=pool_index(&self.p.conns, k.conn),
+            name=text(pn_link_name(engine)), outgoing=bool(k.outgoing), address=None if address == NULL else text(address),
+            dynamic=bool(pn_terminus_is_dynamic(t)), coordinator=pn_terminus_get_type(t) == PN_COORDINATOR,
+            capabilities=symbols(pn_terminus_capabilities(wished)), snd_settle_mode=pn_link_remote_snd_settle_mode(engine),
+            rcv_settle_mode=pn_link_remote_rcv_settle_mode(engine), capacity=k.capacity, restored=bool(k.open and not k.asked),
+            granted=0 if k.outgoing or not k.open else away_credit(k), request=k.asked, ours=bool(k.ours), routed=bool(k.routed),
+            termini=termini(engine), session=<uintptr_t> pn_link_session(engine)))
 
     # ---- what the handler asks for ----
 

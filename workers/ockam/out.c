@@ -33,11 +33,11 @@ static inline const char *ockam_routes(const plain_conn *x, const uint8_t *start
     return l->onward.count ? NULL : "its onward route ends at this connection";
 }
 
-static inline const char *ockam_body(const uint8_t *start, uint32_t from, size_t size, uint64_t length, uint8_t *whole, plain_frame *f, bool *pieces)
+static inline const char *ockam_body(const plain_message *m, uint32_t from, plain_frame *f, bool *pieces)
 {
     route_run *r = &ockam_last.run;
-    const uint8_t *at = start + from, *end = start + size;
-    r->complete = size == length;
+    const uint8_t *start = m->start, *at = start + from, *end = start + m->size;
+    r->complete = m->size == m->length;
     switch (body_begin(r, &at, end, false)) {
     case ROUTE_MORE: *pieces = true; return NULL;
     case ROUTE_DONE: break;
@@ -47,22 +47,22 @@ static inline const char *ockam_body(const uint8_t *start, uint32_t from, size_t
     uint32_t descriptor = 0;
     if (scan_descriptor(at, end, &descriptor)) value = at + descriptor;
     size_t data = value < end && amqp_is_binary(*value) ? amqp_size(value, end, 0) : 0;
-    if (data && (uint64_t) (value - start) + data == length) {
+    if (data && (uint64_t) (value - start) + data == m->length) {
         f->payload = (uint32_t) (value - start) + amqp_head(*value);
         f->payload_length = (uint32_t) data - amqp_head(*value);
         return NULL;
     }
-    if (!whole) { *pieces = true; return NULL; }
+    if (!m->whole) { *pieces = true; return NULL; }
     route_sections s;
     memset(&s, 0, sizeof s);
-    int64_t joined = sections_take(&s, at, (size_t) (end - at), whole + (at - start));
+    int64_t joined = sections_take(&s, at, (size_t) (end - at), m->whole + (at - start));
     if (joined < 0 || !sections_over(&s)) return "its body is no data";
     f->payload = (uint32_t) (at - start);
     f->payload_length = (uint32_t) joined;
     return NULL;
 }
 
-static enum plain_made ockam_make(pump *p, wconn *c, wout *o, const uint8_t *start, size_t size, uint64_t length, uint8_t *whole, plain_frame *f)
+static enum plain_made ockam_make(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f)
 {
     const ockam_terms *t = ockam_terms_of(p, c);
     scan_found found;
@@ -71,10 +71,10 @@ static enum plain_made ockam_make(pump *p, wconn *c, wout *o, const uint8_t *sta
     f->why = "source routes are not configured any more";
     if (!p->routes) return PLAIN_UNFIT;
     ockam_last.run.table = p->routes->table;
-    enum scan_result result = scan_message(start, size, size == length, &found);
-    if (result == SCAN_MORE && !whole) return PLAIN_PIECES;
-    f->why = result != SCAN_DONE ? "it is no message" : ockam_routes(c->plain, start, &found);
-    if (!f->why) f->why = ockam_body(start, found.annotations_end, size, length, whole, f, &pieces);
+    enum scan_result result = scan_message(m->start, m->size, m->size == m->length, &found);
+    if (result == SCAN_MORE && !m->whole) return PLAIN_PIECES;
+    f->why = result != SCAN_DONE ? "it is no message" : ockam_routes(c->plain, m->start, &found);
+    if (!f->why) f->why = ockam_body(m, found.annotations_end, f, &pieces);
     if (pieces) return PLAIN_PIECES;
     if (f->why) return PLAIN_UNFIT;
     f->tail = ockam_tail(&ockam_last.level, t->framing, ockam_last.tail, sizeof ockam_last.tail);

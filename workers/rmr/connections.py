@@ -36,23 +36,30 @@ CONTROL: Final = "$rm"  # where messages about tables go, behind the table's add
 REPLIES: Final = {"transparent": 0, "proxied": 1, "sameConnection": 2}
 
 
+class Terms(msgspec.Struct, frozen=True):
+    """What connections of a place have in common: they speak RMR with the route table at ``address``.
+
+    ``control`` is where messages about tables go, ``back`` what addresses of connections begin with,
+    ``source`` the host:port that replies are to be sent to. ``key`` (16 octets) and ``nonce`` make and tell
+    tokens. ``reply`` is one of REPLIES. ``replies``: the place takes replies.
+    """
+
+    address: str
+    control: str
+    back: str
+    source: str
+    nonce: int
+    key: bytes
+    max_frame_size: int
+    reply: int
+    replies: bool
+
+
 class Transport(plain.Transport, Protocol):
     """What is asked of workers.loop.pump.RmrTransport."""
 
     def add_place(self, capacity: int) -> int: ...
-    def speak(
-        self,
-        place: int,
-        address: str,
-        control: str,
-        back: str,
-        source: str,
-        nonce: int,
-        key: bytes,
-        most: int,
-        reply: int,
-        replies: bool,
-    ) -> None: ...
+    def speak(self, place: int, terms: Terms) -> None: ...
 
 
 class Rmr(PlainConnections):
@@ -114,17 +121,19 @@ class Rmr(PlainConnections):
         replies = [one for one in mine if one.replies]
         at = self._listeners.get(number)
         proxied = table.reply == "proxied"
-        self._transport.speak(
-            place,
-            table.address,
-            f"{table.address}/{CONTROL}",
-            f"{table.address}/{self._connections}",
-            self._advertised((replies or mine)[0]) if mine else "",
-            *tokens(self._secret, table.address),
-            table.max_frame_size,
-            REPLIES[table.reply],
-            at is None or (proxied and (at.replies or not replies)),
+        nonce, key = tokens(self._secret, table.address)
+        terms = Terms(
+            address=table.address,
+            control=f"{table.address}/{CONTROL}",
+            back=f"{table.address}/{self._connections}",
+            source=self._advertised((replies or mine)[0]) if mine else "",
+            nonce=nonce,
+            key=key,
+            max_frame_size=table.max_frame_size,
+            reply=REPLIES[table.reply],
+            replies=at is None or (proxied and (at.replies or not replies)),
         )
+        self._transport.speak(place, terms)
 
     def _advertised(self, one: ListenerSetup) -> str:
         """What applications reach a listener by."""

@@ -45,10 +45,10 @@ static inline void rmr_address_back(const pump *p, const wconn *c, const wout *o
 }
 
 
-static enum plain_made rmr_made_of(pump *p, wconn *c, wout *o, const uint8_t *start, size_t size, uint64_t length, uint8_t *whole, plain_frame *f)
+static enum plain_made rmr_made_of(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f)
 {
-    enum rmr_made made = rmr_make(start, size, length, &rmr_last);
-    if (made == RMR_PIECES && whole) made = rmr_join(whole, (uint32_t) length, &rmr_last) ? RMR_MADE : RMR_NO_BODY;
+    enum rmr_made made = rmr_make(m->start, m->size, m->length, &rmr_last);
+    if (made == RMR_PIECES && m->whole) made = rmr_join(m->whole, (uint32_t) m->length, &rmr_last) ? RMR_MADE : RMR_NO_BODY;
     if (made == RMR_PIECES) return PLAIN_PIECES;
     f->why = made != RMR_MADE ? rmr_unfit_why(made) : rmr_forbidden(p, o, &rmr_last) ? rmr_reserved : rmr_too_long(p, c, &rmr_last) ? plain_long : NULL;
     f->head = RMR_TRANSPORT + rmr_last.head_length;

@@ -27,29 +27,26 @@ cdef class RmrTransport(PlainTransport):
         l.link_capacity = capacity
         return l - self.pump.p.listeners
 
-    def speak(self, int place, str address, str control, str back, str source, uint64_t nonce, bytes key not None, uint32_t most, int reply, bint replies):
-        """Connections of a place speak RMR, and their messages go to the route table at ``address``. Raises ValueError.
-
-        ``control`` is where messages about tables go, ``back`` what addresses of connections begin with, ``source`` the host:port
-        that replies are to be sent to, ``key`` (16 octets) and ``nonce`` make and tell tokens; ``reply`` as enum rmr_reply, ``replies`` as rmr_terms.
-        """
+    def speak(self, int place, given):
+        """Connections of a place speak RMR, on terms that are a workers.rmr.connections.Terms. Raises ValueError."""
         cdef wlistener *l = self.pump.listener(place)
-        cdef bytes b = source.encode()
+        cdef bytes b = given.source.encode()
+        cdef bytes key = given.key
         cdef rmr_terms *terms
         if len(key) != sizeof(terms.key):
             raise ValueError(f"a key of {len(key)} octets, not {sizeof(terms.key)}")
         if len(b) > 63:
-            raise ValueError(f"{source} is longer than the 63 octets that RMR has room for")
+            raise ValueError(f"{given.source} is longer than the 63 octets that RMR has room for")
         if l.plain == NULL:
             l.plain = <plain_terms *> calloc(1, sizeof(rmr_terms))
         if l.plain == NULL:
             raise MemoryError()
         terms = <rmr_terms *> l.plain
-        l.plain.speaks, l.plain.most = &rmr_protocol, most
-        terms.address_length = put_address(terms.address, address)
-        terms.control_length = put_address(terms.control, control)
-        terms.back_length = put_address(terms.back, back)
+        l.plain.speaks, l.plain.most = &rmr_protocol, given.max_frame_size
+        terms.address_length = put_address(terms.address, given.address)
+        terms.control_length = put_address(terms.control, given.control)
+        terms.back_length = put_address(terms.back, given.back)
         memset(terms.source, 0, 64)
         memcpy(terms.source, <const char *> b, len(b))
         memcpy(terms.key, <const char *> key, sizeof(terms.key))
-        terms.nonce, terms.reply, terms.replies = nonce, reply, replies
+        terms.nonce, terms.reply, terms.replies = given.nonce, given.reply, given.replies

@@ -67,12 +67,12 @@ cdef class Relayer:
         cdef relay *r = self.of(index, generation)
         return r != NULL and r.state != RELAY_DECIDED
 
-    def dial(self, int place, int fd, uint32_t index, uint32_t generation, str host, str realm, str container, dict properties):
-        """A connection to the service, for a client, on a socket that is being connected, from now on the pump's. Returns its name, or
+    def dial(self, int place, int fd, tuple client, service, str container, dict properties):
+        """A connection to the service (a ServiceSetup), for a client, on a socket that is being connected, from now on the pump's. Returns its name, or
         None if the client is gone or there is no room."""
-        cdef relay *r = self.of(index, generation)
-        cdef bytes h = host.encode()
-        cdef bytes realm_bytes = realm.encode()
+        cdef relay *r = self.of(client[0], client[1])
+        cdef bytes h = service.host.encode()
+        cdef bytes realm_bytes = service.realm.encode()
         cdef bytes b = container.encode()
         cdef wconn *c = NULL if r == NULL else dial(&self.pump.p, fd, place, h, b"", b"")
         if c == NULL:

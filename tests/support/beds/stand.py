@@ -37,7 +37,7 @@ class Stand(Net):
         self.handler = handler = Handler(setup)
         self.wake = socket.socketpair()
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)
-        self.pump = Pump(self.segments, handler, 0, 1, self.bell, self.wake[0].fileno(), 0, **limits)
+        self.pump = Pump(self.segments, handler, 0, 1, self.bell, self.wake[0].fileno(), **limits)
         handler.pump = self.pump
         handler.guard = Guard(setup.policy, Security(self.pump), self.segments.worker_stats(0))
         dialler = Dialler(self.pump)

@@ -98,7 +98,7 @@ class World:
         self.handler = Handler(self.setup)
         self.wake = socket.socketpair()
         self.bell = os.eventfd(0, os.EFD_NONBLOCK)
-        self.pump = Pump(self.segments, self.handler, 0, 1, self.bell, self.wake[0].fileno(), 0)
+        self.pump = Pump(self.segments, self.handler, 0, 1, self.bell, self.wake[0].fileno())
         self.handler.pump = self.pump
         self.handler.link_requests = LinkRequests(
             Dialler(self.pump), Coupler(self.pump), self.handler.link_refused

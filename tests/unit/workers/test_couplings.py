@@ -17,12 +17,10 @@ class Peer:
     def taken(self, index: int, generation: int, name: str, outgoing: bool, session: int) -> bool:
         return self.there and name in self.names
 
-    def open_link(
-        self, index: int, generation: int, request: int, name: str, outgoing: bool, session: int, given: Any
-    ) -> bool:
+    def open_link(self, wish: OpenLink) -> bool:
         if self.there:
-            self.names.add(name)
-            self.opened.append(request)
+            self.names.add(wish.name)
+            self.opened.append(wish.request)
         return self.there
 
     def answer(self, index: int, generation: int, given: Any) -> bool:

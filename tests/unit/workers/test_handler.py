@@ -14,6 +14,7 @@ from shm.contract.payloads import (
     C_CONNECTION_OPENED,
     C_DETACH,
     PAYLOADS,
+    Attach,
     Attached,
     Close,
     Detach,
@@ -180,7 +181,7 @@ def test_a_denied_connection_is_answered_closed_and_never_reported(handler: Hand
     info = handler.pump.connection_info(7)
     handler.pump.connection_info = lambda _: (info[0], "forbidden", *info[2:])
     handler.connection_open(7, 8)
-    handler.attach(7, 3, 4, "l", False, "a", False, False, [], 2, 0, 250, False, 0)
+    handler.attach(Attach(3, 4, 7, "l", False, "a"))
     handler.connection_gone(7, 8, True, None)
     assert handler.pump.asked[0][0] == "connection_open"
     assert handler.pump.asked[1:] == [("connection_close", 7, 8, DENIED), ("link_refuse", 3, 4, *DENIED)]

@@ -22,7 +22,7 @@ from shm.contract.payloads import (
 from shm.contract.tables import TableSetup
 from workers.control.lookup import Lookup
 from workers.rmr import endpoints
-from workers.rmr.connections import Rmr, tokens
+from workers.rmr.connections import Rmr, Terms, tokens
 
 
 class World:
@@ -51,8 +51,8 @@ class World:
     def add_place(self, capacity: int) -> int:
         return 9
 
-    def speak(self, place: int, *terms: Any) -> None:
-        self.asked.append(("speak", place, *terms))
+    def speak(self, place: int, terms: Terms) -> None:
+        self.asked.append(("speak", place, terms))
 
     def dial(self, place: int, fd: int) -> tuple[int, int] | None:
         self.asked.append(("dial", place))
@@ -192,7 +192,7 @@ def test_terms_of_listeners(reply, number):
     """Sources name the first listener; tokens mean replies where that is the way of the table."""
     world = World(reply=reply, max_frame_size=5000)
     nonce, key = tokens(b"secret", "addr")
-    terms = (
+    terms = Terms(
         "addr",
         "addr/$rm",
         "addr/$conn/me/",
@@ -203,7 +203,7 @@ def test_terms_of_listeners(reply, number):
         number,
         reply == "proxied",
     )
-    assert world.asked[-1] == ("speak", 2, *terms)
+    assert world.asked[-1] == ("speak", 2, terms)
 
 
 def test_a_listener_for_replies():
@@ -212,7 +212,7 @@ def test_a_listener_for_replies():
     world.listeners[2] = ListenerSetup("two", [], 2, table="t", advertised="router:4561", replies=True)
     world.asked.clear()
     world.rmr.change_tables(world.tables)
-    assert [(one[1], one[5], one[10]) for one in world.asked] == [
+    assert [(place, terms.source, terms.replies) for _, place, terms in world.asked] == [
         (1, "router:4561", False),
         (2, "router:4561", True),
     ]
