@@ -1,1 +1,1 @@
-"""What processes say to each other, and what several of them may know."""
+"""Messages between the router's processes, and facts that several processes share."""

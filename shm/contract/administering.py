@@ -1,4 +1,4 @@
-"""The right to manage the router, as its connections have it."""
+"""The management right of a connection: none, read or all (docs/security.md, Who may manage)."""
 
 from typing import Final
 
@@ -7,21 +7,21 @@ from shm.contract.hosts import is_loopback
 NONE: Final = "none"
 READ: Final = "read"
 ALL: Final = "all"
-RIGHTS: Final = (NONE, READ, ALL)  # each is more than those before
+RIGHTS: Final = (NONE, READ, ALL)  # in ascending order
 
 _READING: Final = frozenset(("QUERY", "READ", "EXPLAIN"))
 
 
 def reads(operation: str) -> bool:
-    """Whether an operation changes nothing; of one that nobody knows it is not believed."""
+    """Return whether a management operation only reads; an unknown operation counts as a change."""
     return operation in _READING or operation.startswith("GET-")
 
 
 def granted(configured: list[str], *, known: bool, host: str) -> str:
-    """The right of a connection: the least that is configured for it, where it comes in and for its user.
+    """Return a connection's management right: the lowest of those ``configured`` for its listener and user.
 
-    Where nothing is: a peer that is ``known``, because it has proved who it is, or is on this machine, may do
-    all; others read.
+    Without a configured right, a peer that is authenticated (``known``) or local gets `ALL`, any other peer
+    gets `READ`. ``host`` is the peer's address without a port.
     """
     given = [one for one in configured if one]
     if given:

@@ -1,4 +1,4 @@
-"""Lines of the log that others cause: a flood of them becomes few lines."""
+"""A rate limit for log lines that peers can cause."""
 
 import logging
 from collections import deque
@@ -6,11 +6,11 @@ from collections.abc import Hashable
 from typing import Final
 
 MINUTE: Final = 60.0
-MOST_KEYS: Final = 1024  # more neighbours times kinds than any network has
+MOST_KEYS: Final = 1024  # exceeds the product of neighbours and kinds of line in any network
 
 
 class _Lines:
-    """Those of one key: when the last ones were written, and how many were swallowed since."""
+    """The lines of one key: the times of the last ones in seconds, and the number swallowed since."""
 
     def __init__(self, burst: int) -> None:
         self.when: deque[float] = deque([float("-inf")] * burst, burst)
@@ -18,14 +18,16 @@ class _Lines:
 
 
 class Complaints:
-    """Each key has one line in ``seconds`` on average, at most ``burst`` of them in a row. The next line says
-    how many were swallowed. `MOST_KEYS` keys have lines of their own, all others share one: a peer that makes
-    up names delays lines about other newcomers, none about those known before. Time is an argument."""
+    """Limits each key to one line in ``seconds`` on average and to ``burst`` lines in a row.
+
+    The next line tells how many lines were swallowed. `MOST_KEYS` keys have a limit of their own, all others
+    share one: a peer that makes up names delays lines about new keys only. Callers pass the time, in seconds.
+    """
 
     def __init__(self, seconds: float = MINUTE, burst: int = 1) -> None:
         self._span = seconds * burst
         self._burst = burst
-        self._keys: dict[Hashable, _Lines] = {}  # the one told last at the end
+        self._keys: dict[Hashable, _Lines] = {}  # in the order of their last lines
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -40,8 +42,10 @@ class Complaints:
         key: Hashable = None,
         error: BaseException | None = None,
     ) -> None:
-        """Log a line at its level, with the traceback of ``error``, or swallow it: then it has level debug.
-        ``key``: by default the text without ``what``."""
+        """Log a line with the traceback of ``error``; a line over its key's limit gets level debug.
+
+        ``key`` defaults to ``text``, the line without its arguments ``what``.
+        """
         swallowed = self.due(now, text if key is None else key)
         if swallowed is None:
             logger.debug(text, *what, stacklevel=2)
@@ -50,7 +54,7 @@ class Complaints:
         logger.log(level, text + "%s", *what, more, exc_info=error, stacklevel=2)
 
     def due(self, now: float, key: Hashable) -> int | None:
-        """How many lines of a key were swallowed since its last one; None: this one is swallowed, too."""
+        """Return how many lines of a key were swallowed since its last one; None: swallow this one, too."""
         if key not in self._keys and len(self._keys) >= MOST_KEYS:
             oldest = next(iter(self._keys))
             if now - self._keys[oldest].when[-1] >= self._span:

@@ -1,4 +1,4 @@
-"""The supervisor's packets: MessagePack structures, one per packet on its socket pair with each child."""
+"""The packets between the supervisor and a child: one MessagePack structure per packet of a socket pair."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from shm.contract.tables import TableSetup
 
 
 class LogSetup(msgspec.Struct, frozen=True):
-    """One ``log`` entity (facts: qdrouterd's log entity)."""
+    """One ``log`` entity; the attributes are those of qpid-dispatch's ``log`` entity."""
 
     module: str = "DEFAULT"
     enable: str | None = None
@@ -28,11 +28,11 @@ class LogSetup(msgspec.Struct, frozen=True):
 
 
 class ListenerSetup(msgspec.Struct, frozen=True):
-    """One ``listener`` entity as a worker or the exporter needs it; ``fds`` are its sockets, inherited.
+    """One ``listener`` entity as a worker or the exporter needs it; ``fds`` are its inherited sockets.
 
-    ``number`` tells listeners apart that may share everything else, also from those of former configurations.
-    ``sasl_mechanisms`` are separated by blanks; empty: all that the engine has. ``open_properties`` and
-    ``failover``, the places to go to when this router is gone, are told to clients in OPEN.
+    ``number`` is unique among all listeners and connectors, those of earlier configurations included.
+    ``sasl_mechanisms`` are separated by spaces; the empty text allows every mechanism of the engine. OPEN
+    tells clients ``open_properties`` and ``failover``, the hosts to connect to when this router is gone.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     role: str = "normal"
     max_frame_size: int = 16384
     max_sessions: int = 32768
-    max_session_frames: int = 0  # 0: the worker's own bound
+    max_session_frames: int = 0  # 0: the worker's default
     idle_timeout_seconds: int = 16
     initial_handshake_timeout_seconds: int = 0
     link_capacity: int = 250
@@ -52,31 +52,31 @@ class ListenerSetup(msgspec.Struct, frozen=True):
     healthz: bool = True
     require_encryption: bool = False
     tls: TlsSetup | None = None
-    service: ServiceSetup | None = None  # that says who may come in
+    service: ServiceSetup | None = None  # the authentication service
     policy_vhost: str = ""
     cost: int = 1
     annotations: str = "auto"
     multi_tenant: bool = False
     http_root_dir: str = ""
-    allowed_hosts: list[str] = []  # names that HTTP requests may be for, beside the machine's own
-    allowed_origins: list[str] = []  # of pages that may open WebSockets, beside the listener's own
+    allowed_hosts: list[str] = []  # host names that HTTP requests may use besides the machine's own
+    allowed_origins: list[str] = []  # web origins that may open WebSockets, besides the listener's own
     open_properties: dict[str, Any] = {}
     failover: list[dict[str, str]] = []
-    logged_parts: list[str] = []  # of its connections' messages
-    table: str = ""  # RMR is spoken here, and this route table has the messages; empty: AMQP
-    advertised: str = ""  # host:port that RMR applications reach it by; host alone: with the port that it has
-    replies: bool = False  # only what replies to messages of this router comes here
-    ockam: OckamSetup | None = None  # Ockam's TCP transport is spoken here
-    management: str = ""  # right to it: none, read or all; empty: by what is known of the peer
-    websockets: bool = False  # the last of fds is an end of the pair by which connections are handed over
+    logged_parts: list[str] = []  # the parts of messages that the message log shows
+    table: str = ""  # the route table of an RMR listener; empty: the listener speaks AMQP
+    advertised: str = ""  # host:port at which RMR applications reach it; a lone host gets the listener's port
+    replies: bool = False  # the listener accepts only replies to messages of this router
+    ockam: OckamSetup | None = None  # set: the listener speaks Ockam's TCP transport
+    management: str = ""  # management right: none, read or all; empty: the peer decides it
+    websockets: bool = False  # the last of fds is the socket pair's end that brings WebSocket connections
 
 
 class ConnectorSetup(msgspec.Struct, frozen=True):
     """One ``connector`` entity as the worker that makes its connection needs it.
 
-    ``number`` tells connectors apart as a listener's does, and never equals a listener's. ``hosts``, as
-    [scheme://]host:port, are tried in turn: the configured one first, then its failover list. ``family`` is
-    IPv4, IPv6 or empty, ``annotations`` auto, section, map, skupper or none, ``sasl_password`` as configured.
+    ``number`` is unique among all listeners and connectors. The worker tries ``hosts`` ([scheme://]host:port)
+    in turn: the configured one first, then its failover list. ``family`` is IPv4, IPv6 or empty,
+    ``annotations`` is auto, section, map, skupper or none, ``sasl_password`` is the configured text.
     """
 
     name: str
@@ -88,7 +88,7 @@ class ConnectorSetup(msgspec.Struct, frozen=True):
     annotations: str = "auto"
     max_frame_size: int = 16384
     max_sessions: int = 32768
-    max_session_frames: int = 0  # 0: the worker's own bound
+    max_session_frames: int = 0  # 0: the worker's default
     idle_timeout_seconds: int = 16
     link_capacity: int = 250
     sasl_mechanisms: str = ""
@@ -100,34 +100,34 @@ class ConnectorSetup(msgspec.Struct, frozen=True):
     policy_vhost: str = ""
     open_properties: dict[str, Any] = {}
     logged_parts: list[str] = []
-    ockam: OckamSetup | None = None  # Ockam's TCP transport is spoken, not AMQP
-    management: str = ""  # as a listener's
+    ockam: OckamSetup | None = None  # set: the connection speaks Ockam's TCP transport, not AMQP
+    management: str = ""  # as in ListenerSetup
 
     def __repr__(self) -> str:
-        return f"ConnectorSetup({self.name!r})"  # a password is never shown
+        return f"ConnectorSetup({self.name!r})"  # a password must not show
 
 
 class AddressSetup(msgspec.Struct, frozen=True):
-    """One ``address`` entity: exactly one of prefix and pattern is set."""
+    """One ``address`` entity; exactly one of ``prefix`` and ``pattern`` is set."""
 
     prefix: str | None = None
     pattern: str | None = None
     distribution: str = "balanced"
     priority: int | None = None
     name: str | None = None
-    ingress_phase: int = 0  # in which senders send
-    egress_phase: int = 0
+    ingress_phase: int = 0  # the phase of senders
+    egress_phase: int = 0  # the phase of receivers
     fallback: bool = False
     max_senders: int = 0  # 0: any number
     max_receivers: int = 0
-    link_capacity: int = 0  # 0: as the listener says
+    link_capacity: int = 0  # 0: the listener's
 
 
 class LinkRouteSetup(msgspec.Struct, frozen=True):
-    """One ``linkRoute`` entity: one of prefix and pattern is set, and one of container and connection.
+    """One ``linkRoute`` entity; it has either ``prefix`` or ``pattern``, and ``container`` or ``connection``.
 
-    ``outgoing``: direction out, for receivers. ``add_prefix`` and ``remove_prefix`` change the address at the
-    broker.
+    ``outgoing`` is true for direction out, the links of receivers. ``add_prefix`` and ``remove_prefix``
+    change the address at the broker.
     """
 
     outgoing: bool
@@ -140,7 +140,7 @@ class LinkRouteSetup(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """What tells it apart from others; two that say the same are one."""
+        """The key of the entity; link routes with equal keys are one."""
         return "|".join(
             str(one) for one in (self.outgoing, self.prefix, self.pattern, self.container, self.connection)
         )
@@ -150,11 +150,11 @@ class LinkRouteSetup(msgspec.Struct, frozen=True):
 
 
 class Setup(msgspec.Struct, tag=True, frozen=True):
-    """The first packet a child gets: everything it needs to know.
+    """The first packet to a child: its role and configuration.
 
-    ``index`` counts workers from 0 and is the number of places for the core (its arena's number too).
-    ``segments`` is the common prefix of the shared-memory names. ``doorbells`` are all places' eventfds;
-    a worker has only its own, -1 elsewhere. ``room`` is how many workers there may ever be; 0: ``workers``.
+    ``index`` counts workers from 0; the core's is the number of places, which is also its arena's number.
+    ``segments`` is the common prefix of the shared-memory names. ``doorbells`` has each place's eventfd; a
+    worker gets only its own and -1 for the others. ``room`` is the number of places; 0: ``workers``.
     """
 
     role: Role
@@ -170,130 +170,128 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     network: NetworkSetup = NetworkSetup()
     cpus: list[int] = []
     listeners: list[ListenerSetup] = []
-    connectors: list[ConnectorSetup] = []  # a worker's own
+    connectors: list[ConnectorSetup] = []  # those of this worker
     addresses: list[AddressSetup] = []
     logs: list[LogSetup] = []
     default_distribution: str = "balanced"
     link_capacity: int = 250
     busy_poll_us: int = 0
     accepting: bool = True
-    management: Management | None = None  # the core's: what its management agent serves
+    management: Management | None = None  # for the core: what its management agent serves
     policy: PolicySetup = PolicySetup()
     sasl_config_dir: str = ""
     sasl_config_name: str = "qdrouterd"
     room: int = 0
     huge_pages: bool = False
-    routing: Routing = Routing()  # the core's
+    routing: Routing = Routing()  # for the core
     link_routes: list[LinkRouteSetup] = []
     source_routes: SourceRoutesSetup = SourceRoutesSetup()
     resumable_link_routes: bool = True
     flow: FlowSetup = FlowSetup()
-    tables: list[TableSetup] = []  # the core's and the workers'
-    presenting: list[
-        int
-    ] = []  # the core's: workers that have outlived the one before, and tell of their links
-    known_failures: list[str] = []  # kinds of death, told in full already, that need not be told so again
-    secret: bytes = b""  # the workers': of what only they can have made, in one life of the router
+    tables: list[TableSetup] = []  # for core and workers
+    presenting: list[int] = []  # for the core: workers that outlived the core before and will resync
+    known_failures: list[str] = []  # kinds of death that the log has shown in full already
+    secret: bytes = b""  # for workers: the key with which they sign, new at each start of the router
 
     @property
     def places(self) -> int:
-        """For workers in shared memory, filled or not."""
+        """The number of places for workers in shared memory, empty ones included."""
         return self.room or self.workers
 
 
 class StopAccepting(msgspec.Struct, tag=True, frozen=True):
-    """Workers: take no new connections and no new links; answer ``Drained`` when no delivery is unsettled."""
+    """To workers: refuse new connections and links, and answer ``Drained`` once no delivery is unsettled."""
 
 
 class CloseConnections(msgspec.Struct, tag=True, frozen=True):
-    """Workers: close every connection with amqp:connection:forced, answer ``Closed`` when all are gone."""
+    """To workers: close every connection with amqp:connection:forced; answer ``Closed`` when none is left."""
 
     why: str = "the router is shutting down"
 
 
 class SetLogs(msgspec.Struct, tag=True, frozen=True):
-    """To every child: its log from now on."""
+    """To every child: replace the log configuration."""
 
     logs: list[LogSetup]
 
 
 class SetListeners(msgspec.Struct, tag=True, frozen=True):
-    """To workers: all listeners from now on. Those not named take no new connections, and keep theirs.
+    """To workers: replace the listeners. A removed listener accepts no more but keeps its connections.
 
-    The packet carries the listening sockets of all of them; ``fds`` only says how many each listener has.
+    The packet carries the sockets of all listeners; only the length of each ``fds`` counts.
     """
 
     listeners: list[ListenerSetup]
 
 
 class SetConnectors(msgspec.Struct, tag=True, frozen=True):
-    """To a worker: the connectors whose connections it makes from now on; those of others it closes."""
+    """To a worker: replace its connectors; it closes the connections of all others."""
 
     connectors: list[ConnectorSetup]
 
 
 class SetPolicy(msgspec.Struct, tag=True, frozen=True):
-    """To workers and core: the policy from now on, for connections that open."""
+    """To workers and core: replace the policy for connections that open from now on."""
 
     policy: PolicySetup
 
 
 class SetAddresses(msgspec.Struct, tag=True, frozen=True):
-    """To the core: how addresses are treated from now on, also those that are in use."""
+    """To the core: replace the treatments of addresses, also of those in use."""
 
     addresses: list[AddressSetup]
     default_distribution: str = "balanced"
 
 
 class ChangeAddresses(msgspec.Struct, tag=True, frozen=True):
-    """To the core: these are ``gone``, and then these are new; all others are treated as before."""
+    """To the core: remove the ``gone`` address entities, then add the ``new`` ones; all others stay."""
 
     gone: list[AddressSetup]
     new: list[AddressSetup]
 
 
 class SetRouting(msgspec.Struct, tag=True, frozen=True):
-    """To the core: auto links and exchanges from now on."""
+    """To the core: replace auto links and exchanges."""
 
     routing: Routing
 
 
 class SetSourceRoutes(msgspec.Struct, tag=True, frozen=True):
-    """To workers and core: the workers of source routes from now on; links stay as they are."""
+    """To workers and core: replace the route workers; links stay."""
 
     source_routes: SourceRoutesSetup
 
 
 class SetLinkRoutes(msgspec.Struct, tag=True, frozen=True):
-    """To the core: which links are routed through from now on; those that are stay."""
+    """To the core: replace the link routes; link-route pairs that exist stay."""
 
     link_routes: list[LinkRouteSetup]
 
 
 class SetTables(msgspec.Struct, tag=True, frozen=True):
-    """To core and workers: the route tables from now on."""
+    """To core and workers: replace the route tables."""
 
     tables: list[TableSetup]
 
 
 class SetManagement(msgspec.Struct, tag=True, frozen=True):
-    """To the core: what its management agent says of the configuration from now on."""
+    """To the core: replace the configuration that its management agent shows."""
 
     management: Management
 
 
 class ChangeManagement(msgspec.Struct, tag=True, frozen=True):
-    """To the core: what is different in that; all else stays."""
+    """To the core: change the configuration that its management agent shows."""
 
     deltas: list[Delta]
 
 
 class ChangeReply(msgspec.Struct, tag=True, frozen=True):
-    """To the core: what became of its ``ChangeRequest`` of that number.
+    """To the core: the result of its ``ChangeRequest`` of that number.
 
-    ``status`` as of the management protocol, 201, 200 and 204 for what was done; ``text``, if there is one,
-    says why not, or what is to be known about it. The new entities have gone before; in it the entity
-    has the ``identity``.
+    ``status`` is that of AMQP Management: 201, 200 and 204 report success. ``text`` gives the reason of a
+    failure, or a remark. A ``ChangeManagement`` with the new entities comes before, in which the entity has
+    this ``identity``.
     """
 
     number: int
@@ -307,20 +305,19 @@ class Exit(msgspec.Struct, tag=True, frozen=True):
 
 
 class CoreGone(msgspec.Struct, tag=True, frozen=True):
-    """To a worker: the core is dead. End what was on its way, touch no ring and no block, and answer
-    ``Quiesced``."""
+    """To a worker: the core is dead. End all deliveries, touch no ring and no block, answer ``Quiesced``."""
 
     generation: int
 
 
 class CoreBack(msgspec.Struct, tag=True, frozen=True):
-    """To a worker that has quiesced: a new core serves, rings and arenas are empty. Tell it of your links."""
+    """To a worker that has quiesced: a new core serves with empty rings and arenas; present your links."""
 
 
 class WorkerGone(msgspec.Struct, tag=True, frozen=True):
-    """To the core: this worker is dead. Settle what it owed, mark its blocks, answer ``WorkerReclaimed``.
+    """To the core: a worker is dead. Settle its deliveries, mark its blocks, and answer ``WorkerReclaimed``.
 
-    With ``removed`` it has no successor.
+    A worker that is ``removed`` has no successor.
     """
 
     index: int
@@ -329,7 +326,7 @@ class WorkerGone(msgspec.Struct, tag=True, frozen=True):
 
 
 class WorkerAdded(msgspec.Struct, tag=True, frozen=True):
-    """To the core: a worker is to start in an empty place. Answer ``WorkerReclaimed`` when it may."""
+    """To the core: a worker is to start in an empty place; answer ``WorkerReclaimed`` when it may."""
 
     index: int
     generation: int
@@ -339,13 +336,13 @@ class WorkerAdded(msgspec.Struct, tag=True, frozen=True):
 
 
 class Ready(msgspec.Struct, tag=True, frozen=True):
-    """The child has attached to shared memory and serves."""
+    """From every child: it has attached to shared memory and serves."""
 
     pid: int
 
 
 class Alive(msgspec.Struct, tag=True, frozen=True):
-    """From the exporter, once a second: its loop turns. (Core and workers beat on their statistics pages.)"""
+    """From the exporter once a second: its loop runs. Core and workers use their statistics pages instead."""
 
 
 class WorkerReclaimed(msgspec.Struct, tag=True, frozen=True):
@@ -356,15 +353,15 @@ class WorkerReclaimed(msgspec.Struct, tag=True, frozen=True):
 
 
 class Drained(msgspec.Struct, tag=True, frozen=True):
-    """From a worker after ``StopAccepting``: nothing of its connections is unsettled."""
+    """From a worker after ``StopAccepting``: its connections have no unsettled deliveries."""
 
 
 class Closed(msgspec.Struct, tag=True, frozen=True):
-    """From a worker after ``CloseConnections``: no connection is left."""
+    """From a worker after ``CloseConnections``: it has no connection left."""
 
 
 class Quiesced(msgspec.Struct, tag=True, frozen=True):
-    """From a worker after ``CoreGone``: it has let go of everything that the core of that generation knew."""
+    """From a worker after ``CoreGone``: it has dropped all that the core of that generation knew."""
 
     generation: int
 
@@ -372,9 +369,9 @@ class Quiesced(msgspec.Struct, tag=True, frozen=True):
 class ChangeRequest(msgspec.Struct, tag=True, frozen=True):
     """From the core: change the configuration of the running router; answered by ``ChangeReply``.
 
-    ``operation`` is CREATE, UPDATE or DELETE; ``kind``, the entity type, has no common prefix; ``identity``
-    names the entity of an UPDATE or DELETE as ``SetManagement`` does. A value None takes an attribute back to
-    its default.
+    ``operation`` is CREATE, UPDATE or DELETE. ``kind`` is the entity type without the common prefix.
+    ``identity`` names the entity of an UPDATE or DELETE as ``SetManagement`` does. The value None resets an
+    attribute to its default.
     """
 
     number: int
@@ -385,7 +382,7 @@ class ChangeRequest(msgspec.Struct, tag=True, frozen=True):
 
 
 class Fatal(msgspec.Struct, tag=True, frozen=True):
-    """The child cannot serve: what happened and what to do. The supervisor logs it as the exit's reason."""
+    """From a child that cannot serve: what happened and what to do; the supervisor logs it as the reason."""
 
     text: str
 

@@ -1,12 +1,12 @@
-"""Exceptions that nobody foresaw: each is told with its traceback, counted, and ends as little as it can.
+"""Unexpected exceptions: each is logged with its traceback, is counted, and ends as little as possible.
 
-    a thread      `start_thread` tells what ends it; it begins anew if it serves for ever
-    a peer's      `core.process.contained` and `workers.loop.pump` end the connection that it came on
-    a process's   routerd.process tells it and exits; the supervisor starts another
+    in a thread       `start_thread` logs it, and restarts a thread that serves for ever
+    from a peer       `core.process.contained` and `workers.loop.pump` end the connection that caused it
+    in a main loop    routerd.process logs it and exits; the supervisor starts another process
 
-The counter is `failures` of the process's statistics page (shm.stats), shown as
-`routerd_unexpected_errors_total`. What fails again within a minute is counted and has a line of level debug:
-no peer can flood the log.
+The counter is `failures` of the process's statistics page (shm.stats), the metric
+`routerd_unexpected_errors_total`. A failure that repeats within a minute is counted and logged at level
+debug only, so no peer can flood the log.
 """
 
 import logging
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("SERVER")
 
-AGAIN_SECONDS: Final = 1.0  # before a thread that has ended begins anew
+AGAIN_SECONDS: Final = 1.0  # pause before a failed thread restarts
 FAILED: Final = COUNTERS["failures"].place
 
 
 class Failures:
-    """Those of one process."""
+    """The unexpected exceptions of one process: their number, and the limit of their log lines."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.number = 0
@@ -39,13 +39,13 @@ class Failures:
         self._complaints = Complaints()
 
     def count_in(self, page: StatsPage | None) -> None:
-        """Count them in the process's statistics page, too; None: no more, as its memory goes."""
+        """Count in the process's statistics page, too; None ends that before its memory is unmapped."""
         self._page = page
         if page is not None:
             page.add(FAILED, self.number)
 
     def tell(self, what: str, error: BaseException, then: str) -> None:
-        """``what`` has failed, and what becomes of it then."""
+        """Log and count that ``what`` failed with ``error``; ``then`` says what becomes of it."""
         self.number += 1
         if self._page is not None:
             self._page.add(FAILED)
@@ -55,14 +55,17 @@ class Failures:
         )
 
 
-failures: Final = Failures()  # this process's
+failures: Final = Failures()
 
 
 def start_thread(
     name: str, work: Callable[..., None], *given: Any, again: float | None = None
 ) -> threading.Thread:
-    """Begin a thread that does ``work``. ``again``: it is there for ever, and begins anew after so many
-    seconds when an exception has ended it; None: whoever has begun it sees that it is gone."""
+    """Start a daemon thread that runs ``work(*given)``.
+
+    With ``again``, a thread that an exception has ended restarts after that many seconds. Without it, the
+    caller has to notice the thread's end.
+    """
     thread = threading.Thread(target=_serve, args=(name, work, given, again), name=name, daemon=True)
     thread.start()
     return thread
@@ -72,8 +75,8 @@ def _serve(name: str, work: Callable[..., None], given: tuple[Any, ...], again: 
     while True:
         try:
             work(*given)
-        except BaseException as error:  # SystemExit, too: a thread that ends in silence is missed by nobody
-            then = "it has ended" if again is None else f"it begins anew in {again:g} s"
+        except BaseException as error:  # SystemExit, too: nobody would notice a thread that ends silently
+            then = "it has ended" if again is None else f"it restarts in {again:g} s"
             failures.tell(f"thread {name}", error, then)
             if again is not None:
                 time.sleep(again)
@@ -82,7 +85,7 @@ def _serve(name: str, work: Callable[..., None], given: tuple[Any, ...], again: 
 
 
 def watch_process() -> None:
-    """Tell of exceptions that nobody can catch: in threads of others, and where Python has no caller."""
+    """Log exceptions that no code can catch: in threads of libraries, and where Python has no caller."""
     threading.excepthook = _ended
     sys.unraisablehook = _unraisable
 
@@ -95,4 +98,4 @@ def _ended(what: threading.ExceptHookArgs) -> None:
 
 def _unraisable(what: "UnraisableHookArgs") -> None:
     if what.exc_value is not None:
-        failures.tell(what.err_msg or f"{what.object!r}", what.exc_value, "nobody could catch that")
+        failures.tell(what.err_msg or f"{what.object!r}", what.exc_value, "no code could catch it")

@@ -1,17 +1,17 @@
-"""The schema of the flow log: `routerd.flow.v1`, as plain data that writer, readers and documentation share.
+"""The schema of the flow log, `routerd.flow.v1`, as data that writer, readers and documentation share.
 
-One row is one delivery that left this router (`delivery`), or a message that left it for nobody (`drop`).
-Rules: integers are signed; durations end in ``_ns`` and are nanoseconds, sizes end in ``_bytes``; the time
-of day is microseconds of UTC. Columns are only ever added, at the end, nullable: a reader of this version
-reads all earlier ones. A sum over rows multiplies by ``sample_weight``.
+One row is one delivery that left this router (`delivery`), or a message without a receiver (`drop`).
+Integers are signed. Durations end in ``_ns`` and are nanoseconds, sizes end in ``_bytes``, times of day are
+microseconds of UTC. New columns are nullable and come last, so a reader of this version reads all earlier
+files. A sum over rows multiplies by ``sample_weight``.
 
-The files, in UTC, by the hour in which they were begun:
+A file's folder is the UTC hour in which the file was begun:
 
     DIRECTORY/raw/date=YYYY-MM-DD/hour=HH/ROUTER-WORKER-BOOT-SEQ.parquet
 
-``raw`` is append-only: a file appears there complete, by a rename, and is never changed. While it is written
-its name begins with a dot and ends in ``.tmp``. Names that begin with a dot or an underscore are nobody's
-business. ``compact`` holds the same rows of closed hours in fewer files, laid out alike.
+``raw`` is append-only: a rename makes a complete file appear there, and no file changes afterwards. The name
+of an unfinished file begins with a dot and ends in ``.tmp``. Readers skip names that begin with a dot or an
+underscore. ``compact`` holds the rows of closed hours in fewer files with the same layout.
 """
 
 import re
@@ -31,11 +31,11 @@ TYPES: Final[dict[str, str]] = {
     "binary": "binary", "trace": "fixed_size_binary[16]", "span": "fixed_size_binary[8]",
     "histogram": "list<struct<b: int16, n: int64>>",
 }  # fmt: skip
-"""Arrow's name of each type as it is written; whoever reads the files gets strings for dictionaries."""
+"""The Arrow type in which the recorder writes each type; readers get strings for dictionaries."""
 
 
 class Column(NamedTuple):
-    """One column: `unit` is empty where there is none, `meaning` says what it holds and when it is null."""
+    """One column; `unit` may be empty, `meaning` says what the column holds and when it is null."""
 
     name: str
     type: Type
@@ -137,31 +137,31 @@ METADATA: Final[dict[str, str]] = {
 RAW: Final = "raw"
 COMPACT: Final = "compact"
 ALL_WORKERS: Final = "all"
-"""WORKER in the name of a file that holds the rows of every worker."""
+"""The WORKER part of the name of a file with the rows of every worker."""
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_.]")
 
 
 def file_name(router: str, boot: str, number: int, worker: str = ALL_WORKERS) -> str:
-    """Name of a file; characters of the router's id that do not fit become `_`."""
+    """Return the name of a file; `_` replaces characters of the router's id that a name cannot have."""
     return f"{_UNFIT.sub('_', router)}-{worker}-{boot}-{number:06d}.parquet"
 
 
 def folder(begun: datetime) -> str:
-    """Where a file begun at ``begun``, in UTC, stands within `raw` or `compact`."""
+    """Return the folder, within `raw` or `compact`, of a file begun at ``begun`` (UTC)."""
     return f"date={begun:%Y-%m-%d}/hour={begun:%H}"
 
 
 def manifest_name(router: str) -> str:
-    """Name of a router's file in `compact` that says, as JSON, what stands there:
+    """Return the name of the file in `compact` that lists a router's compacted files as JSON:
 
     ``{"schema": VERSION, "router": ID, "hours": {"date=…/hour=…": {"files": […], "sources": […]}}}``
 
-    ``files`` are names in `compact`, ``sources`` the names in `raw` of the files whose rows these hold.
+    ``files`` are names in `compact`, ``sources`` are the names in `raw` of the files whose rows they hold.
     """
     return f"_manifest-{_UNFIT.sub('_', router)}.json"
 
 
 def clock_name(router: str) -> str:
-    """Name of a router's file beside `raw` and `compact` in which its recorder keeps how late it was."""
+    """Return the name of the file, next to `raw` and `compact`, in which a recorder keeps how late it was."""
     return f"_clock-{_UNFIT.sub('_', router)}.json"

@@ -1,7 +1,7 @@
-"""Which records of the flow log are where: ranges of their numbers, by life of the core and worker.
+"""Ranges of the sequence numbers of flow log records, by life of the core (boot_id) and worker.
 
-A file that the recorder wrote says the first and the last number of each worker. One that is put together of
-several says its ranges, so that what is missing between them stays known when the others are gone.
+A file in `raw` states each worker's first and last number. A file in `compact` states ranges, so gaps stay
+known after the files in `raw` are deleted.
 """
 
 from collections import defaultdict
@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-COLUMNS: Final = ("boot_id", "worker_id", "seq")  # that numbers are found in
-MOST: Final = 256  # ranges of a worker; of more, neighbours become one that says how many records it has
+COLUMNS: Final = ("boot_id", "worker_id", "seq")  # the columns that `numbers` reads
+MOST: Final = 256  # ranges of a worker; beyond it neighbours merge into a range that counts its records
 
 
 class Range(NamedTuple):
-    """Numbers from ``first`` to ``last``, of which so many are ``there``."""
+    """Numbers from ``first`` to ``last`` inclusive, of which ``there`` exist."""
 
     first: int
     last: int
@@ -31,7 +31,7 @@ Ranges = Mapping[tuple[str, int], list[Range]]  # by boot_id and worker_id
 
 
 def joined(ranges: Iterable[Range], most: int = MOST) -> list[Range]:
-    """The same numbers in as few ranges as say it exactly, or in at most so many."""
+    """Return the same numbers in the fewest exact ranges, or merged into at most ``most``."""
     found: list[Range] = []
     for one in sorted(ranges):
         if found and one.first <= found[-1].last + (one.whole and found[-1].whole):
@@ -46,14 +46,14 @@ def joined(ranges: Iterable[Range], most: int = MOST) -> list[Range]:
 
 
 def _both(one: Range, other: Range) -> Range:
-    """As one: exact where both are whole; otherwise as many as there can be."""
+    """Merge two ranges: exactly if both are whole, otherwise with the highest possible count."""
     first, last = one.first, max(one.last, other.last)
     size = last - first + 1
     return Range(first, last, size if one.whole and other.whole else min(size, one.there + other.there))
 
 
 def numbers(table: "pa.Table") -> Ranges:
-    """Of the records of a table, which has ``COLUMNS``."""
+    """Return the ranges of the records in a table with the columns ``COLUMNS``."""
     plain = table.select(COLUMNS)
     plain = plain.set_column(0, "boot_id", plain["boot_id"].cast(pa.string()))
     groups = plain.group_by(list(COLUMNS[:2])).aggregate(
@@ -71,7 +71,7 @@ def numbers(table: "pa.Table") -> Ranges:
 
 
 def _runs(values: "pa.ChunkedArray") -> list[Range]:
-    """Numbers that follow each other; a new run begins where one is missing."""
+    """Return the runs of consecutive numbers."""
     ordered = pc.unique(values).sort()
     begins = pc.fill_null(pc.not_equal(pc.pairwise_diff(ordered), 1), fill_value=True)
     places = [*pc.indices_nonzero(begins).to_pylist(), len(ordered)]
@@ -83,14 +83,14 @@ def _runs(values: "pa.ChunkedArray") -> list[Range]:
 
 
 class Numbers:
-    """Ranges that grow; of a worker there are at most so many."""
+    """A growing set of ranges with at most ``most`` of each worker and life."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._ranges: dict[tuple[str, int], list[Range]] = defaultdict(list)
 
     def add(self, more: Ranges) -> None:
-        """These, too."""
+        """Merge further ranges into the set."""
         for writer, ranges in more.items():
             self._ranges[writer] = joined([*self._ranges[writer], *ranges], self._most)
 

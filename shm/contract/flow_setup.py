@@ -1,14 +1,14 @@
-"""The flow log as core, workers and recorder are told of it."""
+"""The flow log's configuration for core, workers and recorder."""
 
 import msgspec
 
 
 class FlowSetup(msgspec.Struct, frozen=True):
-    """One ``flowLog`` entity. One of ``sampling`` deliveries is recorded; 0: there is no flow log.
+    """One ``flowLog`` entity. The core records one of ``sampling`` deliveries; 0: there is no flow log.
 
-    ``roll_bytes`` and ``roll_seconds`` end a file, ``keep_bytes`` and ``keep_seconds`` its life; 0: nothing
-    does. ``raw_seconds`` after its hour a file goes whose rows stand in a compacted one.
-    ``transactions``: RMR's transaction ids are recorded.
+    A file ends at ``roll_bytes`` or ``roll_seconds``. ``keep_bytes`` and ``keep_seconds`` bound the size and
+    age of what is kept; 0: unbounded. A file in `raw` goes ``raw_seconds`` after its hour if `compact` has
+    its rows. ``transactions``: the flow log contains RMR's transaction ids.
     """
 
     directory: str = ""
@@ -23,6 +23,6 @@ class FlowSetup(msgspec.Struct, frozen=True):
 
 
 class SetFlow(msgspec.Struct, tag=True, frozen=True):
-    """To core, workers and recorder: the flow log from now on."""
+    """To core, workers and recorder: replace the flow log's configuration."""
 
     flow: FlowSetup

@@ -1,4 +1,4 @@
-"""Hosts of peers: the host in ``host:port``, and the address that it is."""
+"""Hosts of peers: the host in ``host:port``, and its IP address."""
 
 import ipaddress
 
@@ -6,12 +6,12 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def host_of(place: str) -> str:
-    """The host in ``host:port``, and an IPv6 address without its brackets."""
+    """Return the host in ``host:port``; an IPv6 address loses its brackets."""
     return place.rpartition(":")[0].strip("[]")
 
 
 def address_of(host: str) -> Address | None:
-    """The address that a host is, the IPv4 one where an IPv6 socket shows it mapped; None: it is a name."""
+    """Return the IP address that a host is, unmapped if it is an IPv4-mapped IPv6 one; None for a name."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -21,6 +21,6 @@ def address_of(host: str) -> Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is an address of this machine's own, that nobody else can come from."""
+    """Return whether a host is a loopback address, which only peers on this machine have."""
     address = address_of(host)
     return host == "localhost" if address is None else address.is_loopback

@@ -1,7 +1,6 @@
-"""What the management agent is told of the configuration: its schema and its entities, as data.
+"""The configuration's schema and entities, which the supervisor gives to the core's management agent.
 
-The supervisor's side knows the declarations (routerd.config), the core serves them; this is what both may
-know.
+The supervisor derives them from the declarations in routerd.config, which the core does not import.
 """
 
 from typing import Any
@@ -12,8 +11,11 @@ PREFIX = "org.apache.qpid.dispatch."
 
 
 class AttributeSchema(msgspec.Struct, array_like=True, frozen=True):
-    """One attribute of an entity type. ``kind`` is string, integer, boolean, map, list or path; with
-    ``choices`` it is one of those. ``secret``: never told to anybody."""
+    """One attribute of an entity type.
+
+    ``kind`` is string, integer, boolean, map, list or path. ``choices`` lists all permitted values, if it is
+    not empty. The management agent never shows a ``secret`` value.
+    """
 
     name: str
     kind: str
@@ -30,7 +32,7 @@ class AttributeSchema(msgspec.Struct, array_like=True, frozen=True):
 
 
 class TypeSchema(msgspec.Struct, array_like=True, frozen=True):
-    """One entity type, ``name`` without the common prefix."""
+    """One entity type; ``name`` lacks the common prefix."""
 
     name: str
     description: str
@@ -44,14 +46,14 @@ class TypeSchema(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Management(msgspec.Struct, frozen=True):
-    """The configured entity types, and the entities of each by the type's name, attributes by name."""
+    """The configurable entity types; the entities by type name, as attributes by name."""
 
     types: list[TypeSchema]
     entities: dict[str, list[dict[str, Any]]]
 
 
 class Delta(msgspec.Struct, array_like=True, frozen=True):
-    """Of the entities of type ``kind``, ``count`` from ``start`` on are replaced by ``rows``."""
+    """A change of the entities of type ``kind``: ``rows`` replace ``count`` entities from index ``start``."""
 
     kind: str
     start: int

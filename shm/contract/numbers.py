@@ -1,10 +1,10 @@
-"""Whole numbers in texts of others: environment, files, names of files."""
+"""Whole numbers in texts from outside: the environment, files and file names."""
 
 from typing import Final
 
-MOST_DIGITS: Final = 18  # what has more fits into no 64 bits, and int() refuses thousands
+MOST_DIGITS: Final = 18  # any such number fits into 64 bits; int() refuses texts of thousands of digits
 
 
 def whole(text: str | bytes) -> int | None:
-    """The number that ASCII digits are; None: something else, or more than fits into 64 bits."""
+    """Return the number in a text of at most `MOST_DIGITS` ASCII digits; None for any other text."""
     return int(text) if len(text) <= MOST_DIGITS and text.isascii() and text.isdigit() else None

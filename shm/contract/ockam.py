@@ -1,4 +1,4 @@
-"""What listeners and connectors of Ockam nodes are told."""
+"""The configuration of listeners and connectors that speak Ockam's TCP transport."""
 
 import msgspec
 
@@ -6,11 +6,11 @@ from shm.contract.source_routes import Stop
 
 
 class OckamSetup(msgspec.Struct, array_like=True, frozen=True):
-    """``bare``: the framing of before June 2024. ``address`` is that of a connector's connection; a
-    listener's connections have one that begins with it.
+    """The Ockam settings of one listener or connector.
 
-    ``most`` are octets of a frame. ``reach`` are the addresses, no workers', that may be reached from there:
-    type, octets, and whether they are only a beginning.
+    ``address`` is the address of a connector's connection, and a prefix of those of a listener's connections.
+    ``bare`` selects the framing from before June 2024. ``most`` bounds a frame, in octets. ``reach`` lists
+    the permitted addresses besides those of route workers: type, octets, and whether they are a prefix.
     """
 
     address: Stop

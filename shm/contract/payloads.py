@@ -1,6 +1,6 @@
-"""Payloads of ``A_CONTROL`` and ``W_CONTROL`` records between a worker and the core.
+"""The payloads of ``A_CONTROL`` and ``W_CONTROL`` records between a worker and the core.
 
-MessagePack structures in the blocks that the records name (record.h, ``routerd_control_kind``).
+A payload is a MessagePack structure in the blocks that a record names (record.h, ``routerd_control_kind``).
 """
 
 from struct import Struct
@@ -12,17 +12,18 @@ from shm.contract.security import Admission
 
 
 class Error(msgspec.Struct, array_like=True, frozen=True):
-    """An AMQP error (AMQP 2.8.14): condition symbol and description."""
+    """An AMQP error (AMQP 1.0 part 2.8.14): its condition symbol and description."""
 
     condition: str
     description: str = ""
 
 
 class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
-    """C_CONNECTION_OPENED. ``connection`` and ``generation`` name it in its worker.
+    """C_CONNECTION_OPENED, worker -> core: a connection is open.
 
-    ``host`` is the peer's address:port, ``hostname`` what the peer's open frame said. ``tls_…`` are empty
-    without TLS, ``tls_strength`` is in bits. Without ``admission`` the connection is free of vhost policy.
+    ``connection`` and ``generation`` are its handle in the worker. ``host`` is the peer's address:port,
+    ``hostname`` is the hostname in the peer's open frame. ``tls_…`` are empty without TLS; ``tls_strength``
+    is in bits. Vhost policy does not apply to a connection without ``admission``.
     """
 
     connection: int
@@ -36,28 +37,26 @@ class ConnectionOpened(msgspec.Struct, array_like=True, frozen=True):
     sasl: str = ""
     product: str = ""
     product_version: str = ""
-    number: int = 0  # unique in the router, as in the log's [C…] and the property qd.conn-id
-    properties: dict[str, Any] = {}  # of the peer's open frame, as JSON has them
+    number: int = 0  # unique in the router: the log's [C…] and the property qd.conn-id
+    properties: dict[str, Any] = {}  # those of the peer's open frame, as JSON values
     authenticated: bool = False
     encrypted: bool = False
     tls_protocol: str = ""
     tls_cipher: str = ""
     tls_strength: int = 0
     admission: Admission | None = None
-    tenant: str = ""  # in whose space its addresses lie; empty: in everybody's
-    connector: str = ""  # name of the connector that made it; empty: the peer connected to a listener
-    cost: int = 1  # of the way to another router, as this end's configuration has it
-    annotations: int = (
-        0  # enum content_annotations of arena.h: the form in which messages carry router annotations there
-    )
-    trace: bool | None = None  # whether its frames are logged; None: as the log's level says
-    restored: bool = False  # told to a new core: its links follow
-    offered: list[str] = []  # capabilities of the peer's open frame
-    management: str = "all"  # what it may do at the management agent: shm/contract/administering.py
+    tenant: str = ""  # the tenant whose addresses it uses; empty: none
+    connector: str = ""  # the name of the connector that made it; empty: the peer connected to a listener
+    cost: int = 1  # the configured cost of the connection to another router
+    annotations: int = 0  # enum content_annotations of arena.h: the form of router annotations on it
+    trace: bool | None = None  # whether the log shows its frames; None: the log's level decides
+    restored: bool = False  # it was open before this core started; its links follow
+    offered: list[str] = []  # the offered capabilities of the peer's open frame
+    management: str = "all"  # its management right: shm/contract/administering.py
 
 
 class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
-    """C_CONNECTION_CLOSED: all its links are gone already (each had its own C_DETACH)."""
+    """C_CONNECTION_CLOSED, worker -> core: a connection is gone, after a C_DETACH for each of its links."""
 
     connection: int
     generation: int
@@ -65,15 +64,17 @@ class ConnectionClosed(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Terminus(msgspec.Struct, array_like=True, frozen=True):
-    """A source or target (AMQP 3.5.3, 3.5.4), whole. ``kind``, ``durability``, ``expiry`` and
-    ``distribution`` are the engine's numbers; the rest is as AMQP encodes it, empty where there is nothing.
+    """A complete source or target (AMQP 1.0 part 3.5.3, 3.5.4).
+
+    ``kind``, ``durability``, ``expiry`` and ``distribution`` are the engine's numbers. The bytes are AMQP
+    encodings, empty for absent fields. ``timeout`` is in seconds.
     """
 
-    kind: int = 0  # none, source, target, coordinator (AMQP 4.5.1)
+    kind: int = 0  # none, source, target, coordinator (AMQP 1.0 part 4.5.1)
     address: str | None = None
     durability: int = 0
     expiry: int = 0
-    expires: bool = False  # `expiry` was said
+    expires: bool = False  # whether `expiry` was given
     timeout: int = 0
     dynamic: bool = False
     distribution: int = 0
@@ -84,7 +85,7 @@ class Terminus(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Termini(msgspec.Struct, array_like=True, frozen=True):
-    """What one end of a link that is routed through says in its attach: it is said again at the other end."""
+    """The attach of one end of a link-route pair, which the router repeats at the other end."""
 
     source: Terminus
     target: Terminus
@@ -95,15 +96,16 @@ class Termini(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Attach(msgspec.Struct, array_like=True, frozen=True):
-    """C_ATTACH: a peer attached (first attach), or ``restored``: a link that is open already, for a new core.
+    """C_ATTACH, worker -> core: a peer attached, or an open link is ``restored`` in a new core.
 
-    ``outgoing`` is the router's view: true for a link whose peer is the receiver. ``address`` is the source's
-    (outgoing) or target's (incoming) address, None for null. Settle modes as in AMQP 2.8.2 and 2.8.3.
-    ``capacity`` is the listener's linkCapacity. A restored link is answered only if it is refused; its
-    ``address`` is the one it has, generated or not, and ``granted`` the credit that its sender still has
-    (below 0: it overran). ``request`` is that of the ``OpenLink`` which the peer's attach answers, else 0.
-    ``ours``: the router began; ``address`` and ``capabilities`` are then those at the peer, the target's of
-    an outgoing link and the source's of an incoming one.
+    ``outgoing`` is the router's view: the peer of an outgoing link is its receiver. ``address`` is the
+    source's address of an outgoing link and the target's of an incoming one; None is null. The settle modes
+    are those of AMQP 1.0 part 2.8.2 and 2.8.3. ``capacity`` is the listener's linkCapacity, in deliveries.
+
+    The core answers a restored link only to refuse it. A restored link's ``address`` may be generated, and
+    ``granted`` is the credit that its sender still has; it is negative if the sender has overrun it.
+    ``request`` is that of the ``OpenLink`` that the peer's attach answers, or 0. The router has initiated a
+    link with ``ours``; its ``address`` and ``capabilities`` are those of the terminus at the peer.
     """
 
     link: int
@@ -122,18 +124,18 @@ class Attach(msgspec.Struct, array_like=True, frozen=True):
     granted: int = 0
     request: int = 0
     ours: bool = False
-    routed: bool = False  # it is one end of a link that is routed through
+    routed: bool = False  # it belongs to a link-route pair
     termini: Termini | None = None
-    session: int = 0  # tells the sessions of a connection apart
+    session: int = 0  # the session's number, unique in the connection
 
 
 class Attached(msgspec.Struct, array_like=True, frozen=True):
-    """C_ATTACHED: the core's answer. With ``error`` the link is refused: attach with a null terminus, detach.
+    """C_ATTACHED, core -> worker: the answer to C_ATTACH. With ``error``, attach a null terminus and detach.
 
-    ``address`` is set for a dynamic terminus only: the generated address to answer with. With ``termini`` the
-    link is routed through, and this is what the far end has answered. ``keyed``: of a sender to a route
-    table, so its messages' route keys are told with them (record.h, ``deliver_key``). ``capacity``: of a
-    sender, where its address gives it less credit than its listener; 0: as that says.
+    ``address`` is the generated address of a dynamic terminus. ``termini`` is the far end's answer for a link
+    of a link-route pair. A ``keyed`` link's sender sends to a route table, so the worker reports the route
+    key of each message (record.h, ``deliver_key``). ``capacity`` is the sender's credit in deliveries, if its
+    address grants less than its listener; 0: the listener's.
     """
 
     link: int
@@ -146,9 +148,11 @@ class Attached(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Detach(msgspec.Struct, array_like=True, frozen=True):
-    """C_DETACH, worker -> core: the peer (or its connection) is gone; every delivery of an outgoing link has
-    been answered by A_UPDATE before. core -> worker: detach this link with ``error``. ``closed``: for good;
-    ``lost``: the peer did not say so, its session or connection has ended."""
+    """C_DETACH, worker -> core: a link is gone. core -> worker: detach a link with ``error``.
+
+    The worker has answered every delivery of an outgoing link by A_UPDATE before. A ``closed`` link cannot
+    resume. A link is ``lost`` if its session or connection ended without a detach.
+    """
 
     link: int
     generation: int
@@ -160,12 +164,13 @@ class Detach(msgspec.Struct, array_like=True, frozen=True):
 class OpenLink(msgspec.Struct, array_like=True, frozen=True):
     """C_OPEN_LINK, core -> worker: attach a link to this connection's peer.
 
-    ``outgoing``: we send. Links of one ``session`` number share a session, each number has its own. One
-    capability is written as a bare symbol, several as an array (facts 2). ``capacity`` 0: as configured for
-    the connection. With ``termini`` the link is routed through, and they are all that is said. The peer's
-    attach comes back as
-    ``Attach`` with the same ``request``, and the link is open then; its refusal, or the loss of the
-    connection before, as ``LinkRefused``.
+    The router sends on an ``outgoing`` link. Links with the same ``session`` number share a session. The
+    worker writes one capability as a bare symbol and several as an array (AMQP 1.0 part 1.4). ``capacity`` is
+    in deliveries; 0: that of the connection. A link of a link-route pair has ``termini``, which are its whole
+    attach.
+
+    The worker answers by an ``Attach`` with the same ``request`` when the peer has attached, and by
+    ``LinkRefused`` when the peer refuses or the connection is lost before.
     """
 
     connection: int
@@ -187,7 +192,7 @@ class OpenLink(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LinkRefused(msgspec.Struct, array_like=True, frozen=True):
-    """C_LINK_REFUSED, worker -> core: what ``OpenLink`` asked for will not be."""
+    """C_LINK_REFUSED, worker -> core: the link of an ``OpenLink`` cannot be opened."""
 
     request: int
     error: Error | None = None
@@ -201,35 +206,35 @@ class Close(msgspec.Struct, array_like=True, frozen=True):
     error: Error
 
 
-# Thousands at once, read and written natively: index and generation.
+# A link's index and generation; native code writes and reads thousands of them at once.
 LOOK_LINK: Final = Struct("=II")
-# Deliveries not sent yet; credit, or -1: it is gone; since when (ns of CLOCK_MONOTONIC) there is none, or 0.
+# Unsent deliveries; credit, or -1 for a lost link; ns of CLOCK_MONOTONIC since when it has no credit, or 0.
 SEEN_LINK: Final = Struct("=IiQ")
 
 
 class Look(msgspec.Struct, array_like=True, frozen=True):
-    """C_LOOK, core -> worker: how are these receivers' links? ``Seen`` answers. Of each a LOOK_LINK."""
+    """C_LOOK, core -> worker: a poll of receivers' links, a LOOK_LINK each; ``Seen`` answers it."""
 
     number: int
     links: bytes
 
 
 class Seen(msgspec.Struct, array_like=True, frozen=True):
-    """C_SEEN, worker -> core: answer to the ``Look`` of that number: a SEEN_LINK for each of its links."""
+    """C_SEEN, worker -> core: the answer to the ``Look`` of that number, a SEEN_LINK for each link."""
 
     number: int
     links: bytes
 
 
 class Denied(msgspec.Struct, array_like=True, frozen=True):
-    """C_DENIED, worker -> core: the policy of a vhost denied a ``connection``, ``session`` or ``message``."""
+    """C_DENIED, worker -> core: a vhost's policy denied ``what``: a connection, session or message."""
 
     vhost: str
     what: str
 
 
 class Trace(msgspec.Struct, array_like=True, frozen=True):
-    """C_TRACE, core -> worker: log the frames of a connection, or not, whatever the log's level says."""
+    """C_TRACE, core -> worker: log the frames of a connection or do not, regardless of the log's level."""
 
     connection: int
     generation: int
@@ -237,10 +242,10 @@ class Trace(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ConnectorState(msgspec.Struct, array_like=True, frozen=True):
-    """C_CONNECTOR, worker -> core: how the connector of that name does, for management.
+    """C_CONNECTOR, worker -> core: the state of the connector of that name, for management.
 
-    ``status`` is CONNECTING, SUCCESS or FAILED; ``message`` says what happened last; ``hosts`` are where it
-    leads and will lead, the present one first.
+    ``status`` is CONNECTING, SUCCESS or FAILED. ``message`` tells the last event. ``hosts`` lists the hosts
+    to connect to, the current one first.
     """
 
     name: str
@@ -250,7 +255,7 @@ class ConnectorState(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Cost(msgspec.Struct, array_like=True, frozen=True):
-    """C_COST, worker -> core: as ``ConnectionOpened.cost``, for a connection that is open."""
+    """C_COST, worker -> core: the new cost of an open connection to another router."""
 
     connection: int
     generation: int
@@ -258,10 +263,10 @@ class Cost(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Endpoint(msgspec.Struct, array_like=True, frozen=True):
-    """C_ENDPOINT, core -> worker: keep a connection to ``host``:``port``, or (not ``open``) do so no longer.
+    """C_ENDPOINT, core -> worker: keep a connection to ``host``:``port``, or end it if not ``open``.
 
-    Its link receives from ``address``, which names the endpoint in the route table of that name.
-    Worker -> core: the first attempt has failed (not ``open``); it goes on trying.
+    Its link receives from ``address``, which stands for the endpoint in the route table ``table``.
+    Worker -> core: the first attempt has failed (``open`` is false); the worker goes on trying.
     """
 
     table: str
@@ -272,9 +277,11 @@ class Endpoint(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RouteReach(msgspec.Struct, array_like=True, frozen=True):
-    """C_ROUTE_REACH, core -> worker: the addresses of workers of source routes that messages of an anonymous
-    link under vhost policy may be sent to, as they are written; or the one that a link leads to which this
-    router has begun."""
+    """C_ROUTE_REACH, core -> worker: the route workers that a link may send to.
+
+    ``addresses`` are those that messages of an anonymous link under vhost policy may be sent to, in their
+    text form. ``target`` is the one to which a router-initiated link leads.
+    """
 
     link: int
     generation: int
@@ -283,15 +290,19 @@ class RouteReach(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RouteCounts(msgspec.Struct, array_like=True, frozen=True):
-    """C_ROUTE_COUNTS, worker -> core: what is new since the last, for each worker of source routes by its
-    identity: messages in, out, and refused by reason (shm/contract/source_routes.py, REASONS)."""
+    """C_ROUTE_COUNTS, worker -> core: the increments since the last such payload, by route worker's identity.
+
+    Each entry counts messages in, out, and refused by reason (`shm.contract.source_routes.REASONS`).
+    """
 
     workers: dict[str, tuple[int, int, list[int]]]
 
 
 class Presented(msgspec.Struct, array_like=True, frozen=True):
-    """C_PRESENTED. Of a worker: the new core has been told of all its connections and links. Of the core: it
-    has heard of those of every worker, and messages may be passed on."""
+    """C_PRESENTED, worker -> core: all connections and links have been presented to the new core.
+
+    core -> worker: every worker has presented its own, so messages may flow.
+    """
 
 
 C_CONNECTION_OPENED: Final = 1

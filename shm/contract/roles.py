@@ -1,24 +1,24 @@
-"""What a process of a router is: the names that command lines, logs, metrics and management show."""
+"""The roles of a router's processes: the names in command lines, logs, metrics and management."""
 
 from enum import StrEnum
 
 
 class Role(StrEnum):
-    """The work of one process."""
+    """The role of one process."""
 
     SUPERVISOR = "supervisor"
     CORE = "core"
     WORKER = "worker"
     RECORDER = "recorder"
     EXPORTER = "exporter"
-    SPARE = "spare"  # it waits for the role of a core or worker that dies
+    SPARE = "spare"  # waits to take the role of a dead core or worker
 
 
 def process_name(role: Role, index: int = 0) -> str:
-    """The name of one process: a router has several workers and at most one process of each other role."""
+    """Return the name of a process; only a worker's name has a number, as every other role is unique."""
     return f"{role}-{index}" if role == Role.WORKER else str(role)
 
 
 def is_worker(process: str) -> bool:
-    """Whether that is the name of a worker."""
+    """Return whether a process name is a worker's."""
     return process.startswith(f"{Role.WORKER}-")

@@ -1,14 +1,16 @@
-"""What is configured about links and messages beyond addresses, as the core is told: auto links, exchanges.
+"""The core's configuration beyond addresses: auto links, exchanges and the router protocol's timers.
 
-``identity`` is what management calls the entity.
+``identity`` is the entity's identity in management.
 """
 
 import msgspec
 
 
 class AutoLinkSetup(msgspec.Struct, frozen=True):
-    """One ``autoLink`` entity. ``incoming``: the router receives from the peer. ``container`` or
-    ``connection`` says which connections it is for; neither: none."""
+    """One ``autoLink`` entity; ``container`` or ``connection`` selects its connections.
+
+    The router receives from the peer on an ``incoming`` link. An auto link without either selects none.
+    """
 
     identity: str
     address: str
@@ -22,7 +24,7 @@ class AutoLinkSetup(msgspec.Struct, frozen=True):
 
 
 class BindingSetup(msgspec.Struct, frozen=True):
-    """One ``binding`` entity. ``key`` None: all messages."""
+    """One ``binding`` entity; a ``key`` of None matches all messages."""
 
     identity: str
     key: str | None
@@ -31,7 +33,7 @@ class BindingSetup(msgspec.Struct, frozen=True):
 
 
 class ExchangeSetup(msgspec.Struct, frozen=True):
-    """One ``exchange`` entity with its bindings. ``method`` is amqp or mqtt; ``alternate`` empty: none."""
+    """One ``exchange`` entity with its bindings; ``method`` is amqp or mqtt, ``alternate`` may be empty."""
 
     identity: str
     address: str
@@ -43,14 +45,14 @@ class ExchangeSetup(msgspec.Struct, frozen=True):
 
 
 class Routing(msgspec.Struct, frozen=True):
-    """All of that."""
+    """All auto links and exchanges."""
 
     auto_links: list[AutoLinkSetup] = []
     exchanges: list[ExchangeSetup] = []
 
 
 class NetworkSetup(msgspec.Struct, frozen=True):
-    """The router protocol's timers, seconds (``router`` entity)."""
+    """The router protocol's timers in seconds, from the ``router`` entity."""
 
     hello_interval_seconds: int = 1
     hello_max_age_seconds: int = 3

@@ -1,4 +1,4 @@
-"""The sections of a message by their symbolic descriptors (AMQP 1.0 part 3.2), from shm/sections.h."""
+"""The numbers of message sections by symbolic descriptor (AMQP 1.0 part 3.2), from shm/sections.h."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ SECTIONS: Final = native.SECTIONS
 
 
 def section_code(descriptor: object) -> int | None:
-    """The number of a section from its descriptor, a number or a name; None: it is neither."""
+    """Return a section's number from its descriptor, a number or symbol; None for an unknown descriptor."""
     if isinstance(descriptor, str):
         return SECTIONS.get(descriptor)
     return int(descriptor) if isinstance(descriptor, int) else None

@@ -1,19 +1,20 @@
-"""TLS, vhost policy and what it grants: as the supervisor tells workers, and workers tell the core."""
+"""The configuration of TLS and vhost policy for workers, and what the policy grants a connection."""
 
 from typing import Final
 
 import msgspec
 
-MODERN_TLS: Final = "TLSv1.2 TLSv1.3"  # older versions are spoken only where a profile names them (RFC 8996)
+MODERN_TLS: Final = "TLSv1.2 TLSv1.3"  # RFC 8996 deprecates older ones; a profile has to name them
 
 
 class TlsSetup(msgspec.Struct, frozen=True):
-    """An ``sslProfile`` as one listener or connector uses it; empty: not given.
+    """An ``sslProfile`` as one listener or connector uses it; an absent attribute is empty.
 
-    ``password`` is as configured (``env:NAME``, ``file:PATH``, ``pass:TEXT``, ``literal:TEXT``, bare): it is
-    found out where the key is read. ``verify``: a client must show a certificate that ``ca_cert_file``, or
-    ``trusted_certs_file`` instead of it, vouches for. A ``client`` (connector) needs no certificate of its
-    own, trusts what the machine trusts without ``ca_cert_file``, and with ``verify`` compares host names.
+    ``password`` is the configured text (``env:NAME``, ``file:PATH``, ``pass:TEXT``, ``literal:TEXT``, bare);
+    the process that reads the key resolves it. With ``verify``, a client must show a certificate that
+    ``trusted_certs_file`` vouches for, or else ``ca_cert_file``. A ``client`` (connector) needs no
+    certificate of its own, trusts the machine's authorities without ``ca_cert_file``, and compares host names
+    with ``verify``.
     """
 
     profile: str
@@ -31,11 +32,11 @@ class TlsSetup(msgspec.Struct, frozen=True):
     client: bool = False
 
     def __repr__(self) -> str:
-        return f"TlsSetup({self.profile!r})"  # a password is never shown
+        return f"TlsSetup({self.profile!r})"  # a password must not show
 
 
 class ServiceSetup(msgspec.Struct, frozen=True):
-    """An ``authServicePlugin`` that judges a listener's clients; ``realm`` is the host name in sasl-init."""
+    """An ``authServicePlugin``, which authenticates clients; ``realm`` is the hostname in sasl-init."""
 
     name: str
     host: str
@@ -45,11 +46,11 @@ class ServiceSetup(msgspec.Struct, frozen=True):
 
 
 class GroupSetup(msgspec.Struct, frozen=True):
-    """A user group of a vhost with everything filled in that it inherits; 0 of a max_…: no limit.
+    """A user group of a vhost, inherited attributes included; 0 in a max_… means no limit.
 
-    ``hosts`` are ranges of addresses, first and last; None: from anywhere. ``sources`` and ``targets`` are
-    names (``*`` at the end: anything may follow), the patterns have ``*`` for one token and ``#`` for any
-    number; in all of them ``${user}`` stands for the user's name.
+    Sizes are in bytes. ``hosts`` are address ranges, first and last; None permits all. ``sources`` and
+    ``targets`` are names; a final ``*`` matches any rest. In patterns ``*`` matches one token and ``#`` any
+    number of tokens. ``${user}`` stands for the user's name in all four.
     """
 
     name: str
@@ -70,7 +71,7 @@ class GroupSetup(msgspec.Struct, frozen=True):
     allow_dynamic_link_routes: bool = True
     allow_admin_status_update: bool = True
     allow_fallback_links: bool = True
-    management: str = ""  # none, read or all; empty: by listener and peer
+    management: str = ""  # none, read or all; empty: listener and peer decide
     sources: list[str] = []
     targets: list[str] = []
     source_patterns: list[str] = []
@@ -78,7 +79,7 @@ class GroupSetup(msgspec.Struct, frozen=True):
 
 
 class VhostSetup(msgspec.Struct, frozen=True):
-    """A ``vhost`` entity; ``aliases`` are further host names of it."""
+    """A ``vhost`` entity; ``aliases`` are its further host names."""
 
     hostname: str
     aliases: list[str] = []
@@ -88,7 +89,7 @@ class VhostSetup(msgspec.Struct, frozen=True):
 
 
 class PolicySetup(msgspec.Struct, frozen=True):
-    """The ``policy`` entity with all vhosts; they count only if ``enforce``."""
+    """The ``policy`` entity with all vhosts; without ``enforce`` the router ignores the vhosts."""
 
     enforce: bool = False
     patterns: bool = False
@@ -99,9 +100,10 @@ class PolicySetup(msgspec.Struct, frozen=True):
 
 
 class Admission(msgspec.Struct, array_like=True, frozen=True):
-    """What the vhost policy grants a connection: the core counts and looks at addresses, the worker does the
-    rest. ``user`` and ``host`` (without port) are whom the limits are counted for; names and patterns of
-    addresses as in GroupSetup, with the user's name put in.
+    """The vhost policy's grants to a connection, as far as the core enforces them: counts and addresses.
+
+    The limits count connections of ``user`` and ``host`` (without port). Names and patterns of addresses are
+    those of GroupSetup with the user's name inserted.
     """
 
     vhost: str

@@ -1,15 +1,15 @@
-"""Workers of source routes, as worker processes and the core are told of them."""
+"""The configuration of route workers and source routes, for workers and core (docs/source-routes.md)."""
 
 from typing import Final
 
 import msgspec
 
-# Kinds as worker processes number them: workers/source_routes/table.c, enum route_kind.
+# The kinds of route workers, in the order of enum route_kind (workers/source_routes/table.c).
 KINDS: Final = (
     "forward", "static", "proxy", "extend", "collapse", "payload-wrap", "payload-unwrap", "wrap", "unwrap",
     "tee", "discovery", "transform",
 )  # fmt: skip
-# Reasons of refusals: enum route_reason.
+# The reasons of refusals, in the order of enum route_reason.
 REASONS: Final = (
     "empty-route", "not-mine", "no-next", "surplus-route", "bad-address", "bad-annotation", "bad-encoding",
     "hops", "onward", "return", "address-octets", "route-octets", "nesting", "metadata", "message-octets",
@@ -18,7 +18,7 @@ REASONS: Final = (
 
 
 class Stop(msgspec.Struct, array_like=True, frozen=True):
-    """An address: its type, the octets of its name, and how it is written."""
+    """An address in a route: its type, the octets of its name, and its text form."""
 
     type: int
     name: bytes
@@ -26,12 +26,13 @@ class Stop(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RouteWorkerSetup(msgspec.Struct, array_like=True, frozen=True):
-    """One worker. ``strip`` is count, scopes, marker or empty, ``metadata`` hide, copy, keys, restore, merge.
+    """One ``routeWorker`` entity.
 
-    ``pattern``: a regular expression that tells scopes, empty: the digits at the end of a name do.
-    ``use``: a transform's function, as module:function.
-    ``allow`` and ``inner_allow`` are names of sources (docs/source-routes.md), None: all but uplinks;
-    ``send_to`` None: it may send to all.
+    ``strip`` is count, scopes, marker or empty; ``metadata`` is hide, copy, keys, restore or merge.
+    ``pattern`` is a regular expression that finds the scope in a name; if it is empty, the digits at the
+    name's end are the scope. ``use`` is a transform's function as module:function. ``allow`` and
+    ``inner_allow`` name sources (docs/source-routes.md, Who may send where); None permits all but uplinks.
+    ``send_to`` lists permitted next addresses; None permits all.
     """
 
     identity: str
@@ -58,9 +59,10 @@ class RouteWorkerSetup(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SourceRoutesSetup(msgspec.Struct, array_like=True, frozen=True):
-    """All workers, the limits of every message with a source route, and its metadata keys by class.
+    """All route workers, the limits of source-routed messages, and the classes of metadata keys.
 
-    ``on``: somebody has asked for source routes at all; else messages are not looked at for them.
+    ``hops``, ``onward`` and ``returning`` bound numbers of addresses, ``…_octets`` sizes. Unless ``on``, the
+    router does not look for source routes in messages.
     """
 
     on: bool = False

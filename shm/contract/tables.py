@@ -1,4 +1,4 @@
-"""What is configured about route tables, as core and workers are told: a ``routeTable`` entity each."""
+"""The ``routeTable`` entities as core and workers need them (docs/route-tables.md)."""
 
 from typing import Final
 
@@ -6,22 +6,22 @@ import msgspec
 
 
 class TableSetup(msgspec.Struct, frozen=True):
-    """One route table. ``address`` is where its senders send, and what its endpoints' addresses begin with.
+    """One route table.
 
-    ``seed`` is a file, empty: none; ``stamp`` is another one when that file has changed. ``manager`` is the
-    host:port of its Route Manager, empty: none; ``serve``: this router is one. ``pushers`` are the users that
-    may give it a table by management, `*` stands for all of them. ``connect``: the router connects to
-    endpoints. ``reply`` (transparent, proxied or sameConnection) and ``max_frame_size`` are the RMR
-    transport's.
+    Senders send to ``address``, which is also the prefix of its endpoints' addresses. ``seed`` is a file, or
+    empty; ``stamp`` changes with the file. ``manager`` is the host:port of its Route Manager, or empty; with
+    ``serve`` this router is a Route Manager itself. ``pushers`` are the users that may replace the table by
+    management; `*` permits all. With ``connect`` the router connects to endpoints. ``reply`` (transparent,
+    proxied or sameConnection) and ``max_frame_size`` (bytes) apply to RMR connections.
 
-    Among Route Managers and applications this router is ``source``, host:port; applications know it as
-    ``served_as``, empty: no matter. ``push_to`` are control ports of applications that do not ask,
-    ``push_from`` addresses and networks of who may send tables over RMR, ``serve_to`` of who may ask for
-    them, empty: all that are not of the public internet. At most ``most_applications`` that ask are known,
-    ``most_of_a_host`` of each host, and ``dial_back`` (address, name, none) says whereto they are connected
-    to when their connection is lost. A manager is asked every
-    ``request_interval`` seconds. ``applications`` is the file that remembers them, empty: none. ``stash``
-    keeps what is in use; empty: a file among the segments does, which ends with the router.
+    Route Managers and applications see this router as ``source`` (host:port); ``served_as`` is the name that
+    applications know it by, if it matters. The router pushes tables to the control ports ``push_to``.
+    ``push_from`` lists the addresses and networks that may send tables over RMR, ``serve_to`` those that may
+    request them; an empty list permits every host outside the public internet. The router remembers at most
+    ``most_applications`` that request tables and ``most_of_a_host`` of one host; ``dial_back`` (address,
+    name, none) says where it reconnects to them. It requests a table from its manager every
+    ``request_interval`` seconds. ``applications`` is the file that remembers them, or empty. ``stash`` is
+    the file of the snapshot; if it is empty, a file among the segments lasts as long as the router.
     """
 
     name: str
@@ -49,10 +49,12 @@ class TableSetup(msgspec.Struct, frozen=True):
     stash: str = ""
 
 
-CONNECTION: Final = "$conn/"  # what the addresses of connections begin with, behind their table's
+CONNECTION: Final = "$conn/"  # follows the table's address in the addresses of RMR connections
 
 
 def connections(router_id: str) -> str:
-    """The same in full: behind it is a connection's number. A network has many routers with a table of that
-    address, each with connections of its own."""
+    """Return the part of an RMR connection's address between the table's address and the connection's number.
+
+    The router's id keeps it unique in a network, where many routers may have a table of the same address.
+    """
     return f"{CONNECTION}{router_id}/"

@@ -1,12 +1,12 @@
-"""Texts that others wrote, as people may read them: in logs, answers and terminals."""
+"""Printable forms of texts from outside, for logs, answers and terminals."""
 
 import sys
 
 
 def printable(text: str, longest: int = sys.maxsize) -> str:
-    """The text in one line and cut to ``longest`` characters; what cannot be printed stands there as escapes.
+    """Return the text as one line, cut to ``longest`` characters, with escapes for unprintable characters.
 
-    An octet that was no UTF-8 (a lone surrogate of the error handler ``surrogateescape``) becomes ``\\xNN``.
+    An octet that is not UTF-8 (a lone surrogate of the error handler ``surrogateescape``) becomes ``\\xNN``.
     """
     cut = text if len(text) <= longest else f"{text[: longest - 3]}..."
     return cut if cut.isprintable() else "".join(map(_escaped, cut))

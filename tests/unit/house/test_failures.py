@@ -235,7 +235,7 @@ def test_exceptions_that_nobody_can_catch_are_told(caplog: pytest.LogCaptureFixt
         threading.excepthook, sys.unraisablehook = hooks
     assert failures.number == before + 2
     assert "thread other failed: PlantedError: planted; it has ended" in caplog.text
-    assert "nobody could catch that" in caplog.text
+    assert "no code could catch it" in caplog.text
 
 
 def test_the_same_again_is_counted_and_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
