@@ -23,10 +23,11 @@ def native(package: str) -> list[str]:
 def extension(source: str) -> Extension:
     """Return the extension of a Cython source. Any header that it may include compiles it anew."""
     package = Path(source).parts[0]
+    unit = Path(source).with_name("unity.c")  # the native code that the module calls, if it has any
     near = {package, "shm", *ALSO.get(package, ())}
     return Extension(
         source.removesuffix(".pyx").replace("/", "."),
-        [source],
+        [source, *([str(unit)] if unit.exists() else [])],
         include_dirs=["."],
         define_macros=[("_GNU_SOURCE", "1")],
         depends=sorted(file for one in near for file in native(one)),

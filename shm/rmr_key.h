@@ -36,7 +36,7 @@ static inline void rmr_key_none(rmr_key *key) { *key = (rmr_key) { .sid = RMR_NO
 /* A whole number of any width, if it fits. */
 static inline bool rmr_key_number(amqp_value v, int32_t *value)
 {
-    int64_t n;
+    int64_t n = 0;
     if (!amqp_integer(v, &n) || n < INT32_MIN || n > INT32_MAX) return false;
     *value = (int32_t) n;
     return true;

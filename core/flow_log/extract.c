@@ -1,8 +1,8 @@
 /* What a message says of itself for the flow log, from what its worker found (record.h, content.h, workers/amqp/flow_extract.c).  Nothing of it is trusted. */
-#ifndef ROUTERD_CORE_FLOW_DIGEST_H
-#define ROUTERD_CORE_FLOW_DIGEST_H
+#include <stdio.h>
 
-#include "core/flow_log/flow_log.c"
+#include "core/flow_log/flow_log.h"
+#include "core/forwarder/planes.h"
 #include "shm/amqp.h"
 
 #define TRACEPARENT 55u                /* octets: 00-TRACE-SPAN-FLAGS */
@@ -33,12 +33,12 @@ static bool flow_trace(const uint8_t *text, telemetry_more *to)
 }
 
 /* An address, as text or `TYPE#NAME`: a string or symbol, or a list of the type, 0 to 255, and the name, octets.  Its length; -1: it is none. */
-static int64_t flow_address(amqp_value address, uint8_t *to)
+PRIVATE int64_t flow_address(amqp_value address, uint8_t *to)
 {
     amqp_octets text = amqp_text(address);
     amqp_cursor pair;
     uint32_t count, digits = 0;
-    int64_t type;
+    int64_t type = 0;
     if (!text.at) {
         if (!amqp_list(address, &pair, &count) || count != 2) return -1;
         amqp_value kind = amqp_next(&pair), name = amqp_next(&pair);
@@ -101,7 +101,7 @@ __attribute__((noinline)) static void flow_digest(core_router *c, core_flow *f, 
 }
 
 /* What a message's worker has found of it: most messages' records say all, so that nothing of the message is read. */
-static inline void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r)
+PRIVATE inline void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r)
 {
     if (__builtin_expect(r->flags & F_BRIEF, F_BRIEF)) {
         note->of.known = (uint8_t) (KNOWN_DIGEST | (r->credit ? KNOWN_BODY : 0));
@@ -112,5 +112,3 @@ static inline void flow_told(core_router *c, core_flow *f, const core_in *in, co
         flow_digest(c, f, in, note);
     }
 }
-
-#endif

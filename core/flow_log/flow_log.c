@@ -7,56 +7,19 @@
  * While the flow log is off there is no core_flow, and that is all anybody looks at.  What came before it was switched on is
  * not recorded.  Texts are interned: a record holds their numbers (names, `pins`: who must keep one).
  */
-#ifndef ROUTERD_CORE_FLOW_H
-#define ROUTERD_CORE_FLOW_H
-
-#include "core/forwarder/alias.c"
-#include "core/forwarder/provenance.c"
+#include "core/flow_log/flow_log.h"
+#include "core/forwarder/planes.h"
 #include "shm/telemetry.h"
 
-#define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
-#define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
 #define FLOW_AHEAD 3u                  /* how many records ahead a message's digest is fetched */
 #define FLOW_LATER 6u                  /* and how many behind this one the place of one to be written */
 
-typedef struct core_note {     /* of a delivery that came, beside its core_in */
-    telemetry_message of;      /* `delivery` is the handle of the core_in; another one: it is not recorded.  `kind`: a drop has been recorded */
-    telemetry_more more;       /* of this what `known` says */
-} core_note;
-
-typedef struct {               /* of a place for a name */
-    uint64_t hash;
-    uint32_t next, pins;       /* next: with the same bucket, plus 1 */
-} core_name;
-
-typedef struct core_flow {
-    telemetry_view view;
-    telemetry_producer ring;
-    uint32_t every, generation;    /* one of `every` deliveries is recorded */
-    uint32_t asked;            /* the same while the recorder keeps up */
-    core_note *note;           /* by the index of the core_in */
-    uint32_t note_room;
-    uint64_t number[ROUTERD_MAX_WORKERS + 1];
-    uint64_t heard;            /* the copy that a worker has spoken of last */
-    bool done, dropped;        /* and said that it is done with it; it was not sent */
-    uint64_t sent, writing, starved;   /* and when it was, how long that took, how long there had been no credit */
-    uint32_t me;               /* name of this router: the path of what came from a client */
-    uint32_t local;            /* a link for all that are the core's own */
-    uint8_t id[256];
-    uint32_t id_length;
-    uint64_t seed;
-    core_name name[TELEMETRY_NAMES];
-    uint32_t bucket[FLOW_BUCKETS];     /* place of the first one, plus 1 */
-    uint32_t name_turn, link_turn;
-    bool link_taken[TELEMETRY_LINKS];
-} core_flow;
-
 /* ---- names ---- */
 
-static inline uint32_t flow_place(uint32_t id) { return id & 0xffffu; }
+static uint32_t flow_place(uint32_t id) { return id & 0xffffu; }
 
 /* The id of a place that is used once more; never 0. */
-static inline uint32_t flow_next_id(uint32_t place, uint32_t before)
+static uint32_t flow_next_id(uint32_t place, uint32_t before)
 {
     uint32_t uses = ((before >> 16) + 1) & 0xffffu;
     return place | (uses ? uses : 1) << 16;
@@ -73,7 +36,7 @@ static void flow_unchain(core_flow *f, uint32_t place)
 }
 
 /* The number of a text; 0: there is no place, all of them are pinned. */
-static uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
+GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
 {
     uint64_t hash = alias_hash(f->seed, text, length);
     uint8_t cut[TELEMETRY_TEXT];
@@ -107,10 +70,10 @@ static uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length)
     return id;
 }
 
-static inline void flow_pin(core_flow *f, uint32_t id, int by) { if (id) f->name[flow_place(id)].pins += (uint32_t) by; }
+GLUE void flow_pin(core_flow *f, uint32_t id, int by) { if (id) f->name[flow_place(id)].pins += (uint32_t) by; }
 
 /* A number for a link; 0: all are taken. */
-static uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint8_t kind)
+GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint8_t kind)
 {
     uint32_t place = f->link_turn, tries = TELEMETRY_LINKS;
     while (tries && f->link_taken[place]) {
@@ -126,11 +89,11 @@ static uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, ui
     return id;
 }
 
-static inline void flow_drop_link(core_flow *f, uint32_t id) { if (id) f->link_taken[flow_place(id)] = false; }
+GLUE void flow_drop_link(core_flow *f, uint32_t id) { if (id) f->link_taken[flow_place(id)] = false; }
 
 /* ---- made and removed ---- */
 
-static void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation, uint64_t seed)
+GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation, uint64_t seed)
 {
     f->view = telemetry_at(base);
     f->generation = generation;
@@ -148,14 +111,14 @@ static void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t 
 }
 
 /* The recorder may see what has been recorded.  The less room it leaves, the fewer are recorded, each of which stands for more. */
-static inline void flow_publish(core_flow *f)
+GLUE inline void flow_publish(core_flow *f)
 {
     telemetry_publish(&f->ring);
     uint64_t eighths = telemetry_behind(&f->ring) / (TELEMETRY_RECORDS / 8);
     f->every = f->asked << (eighths < 4 ? 0 : eighths < 6 ? 2 : eighths < 7 ? 4 : 6);
 }
 
-static inline void flow_close(core_flow *f)
+GLUE void flow_close(core_flow *f)
 {
     free(f->note);
     free(f);
@@ -236,10 +199,8 @@ __attribute__((noinline)) static void flow_key(core_router *c, core_flow *f, con
     note->of.meid = flow_name(f, meid, length);
 }
 
-static inline void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r);
-
 /* A message has come.  `a`: where it is sent to, NULL: nobody knows. */
-__attribute__((noinline)) static void flow_note(core_router *c, const core_link *l, const core_in *in, const core_address *a, uint8_t priority, const routerd_record *r)
+__attribute__((noinline)) PRIVATE void flow_note(core_router *c, const core_link *l, const core_in *in, const core_address *a, uint8_t priority, const routerd_record *r)
 {
     core_flow *f = c->flow;
     if (in->node.index >= f->note_room && !flow_note_room(c, f)) return;
@@ -266,14 +227,14 @@ static inline core_note *flow_noted(const core_flow *f, const core_in *in)
 }
 
 /* More has come of a message. */
-__attribute__((noinline)) static void flow_piece(core_flow *f, const core_in *in)
+__attribute__((noinline)) PRIVATE void flow_piece(core_flow *f, const core_in *in)
 {
     core_note *note = flow_noted(f, in);
     if (note && note->of.pieces < UINT16_MAX) note->of.pieces++;
 }
 
 /* A route table says who gets copies of it: by the owner of its managed entity, or not.  Its worker may not have told its key. */
-__attribute__((noinline)) static void flow_by_table(core_router *c, const core_in *in, int32_t mtype, int32_t sub_id, uint64_t meid, bool owner)
+__attribute__((noinline)) PRIVATE void flow_by_table(core_router *c, const core_in *in, int32_t mtype, int32_t sub_id, uint64_t meid, bool owner)
 {
     core_note *note = flow_noted(c->flow, in);
     if (!note) return;
@@ -343,7 +304,7 @@ static inline uint8_t flow_outcome(const core_out *out, uint32_t state, bool don
 static inline uint64_t flow_later(uint64_t time, uint64_t than) { return time > than ? time : than; }
 
 /* A copy is over. */
-__attribute__((noinline)) static void flow_copy(core_router *c, const core_out *out, uint32_t state, uint8_t arena, uint32_t detail)
+__attribute__((noinline)) PRIVATE void flow_copy(core_router *c, const core_out *out, uint32_t state, uint8_t arena, uint32_t detail)
 {
     core_flow *f = c->flow;
     const core_in *in = out->in;
@@ -365,7 +326,7 @@ __attribute__((noinline)) static void flow_copy(core_router *c, const core_out *
 }
 
 /* It goes to nobody; `to`: a receiver that is too far behind, NULL: there is none. */
-__attribute__((noinline, cold)) static void flow_drop(core_router *c, const core_in *in, const core_link *to, uint8_t outcome, uint32_t detail)
+__attribute__((noinline, cold)) PRIVATE void flow_drop(core_router *c, const core_in *in, const core_link *to, uint8_t outcome, uint32_t detail)
 {
     core_flow *f = c->flow;
     core_note *note = flow_noted(f, in);
@@ -380,7 +341,7 @@ __attribute__((noinline, cold)) static void flow_drop(core_router *c, const core
 }
 
 /* What a worker tells with its last word on a copy. */
-static inline void flow_heard(core_flow *f, const routerd_record *r)
+PRIVATE inline void flow_heard(core_flow *f, const routerd_record *r)
 {
     f->heard = r->delivery;
     f->done = r->type == A_DONE;
@@ -389,7 +350,3 @@ static inline void flow_heard(core_flow *f, const routerd_record *r)
     f->writing = (uint64_t) r->credit * 1000;
     f->starved = r->time && r->state != S_RECEIVED ? r->length : 0;
 }
-
-#include "core/flow_log/extract.c"
-
-#endif

@@ -3,14 +3,10 @@
  * Every field of an action is checked before it is used: a worker may be dying, mad or malicious.  What names something
  * gone is counted as stale, what makes no sense as bad; both are dropped, and blocks that came with them are given back.
  */
-#ifndef ROUTERD_CORE_FORWARD_H
-#define ROUTERD_CORE_FORWARD_H
+#include "core/forwarder/planes.h"
 
-#include "core/forwarder/link_route_pair.c"
-#include "core/rmr/keyed.c"
-
-static inline void count_stale(core_router *c) { stats_add(c->stats, N_STALE_RECORDS, 1); }
-static inline void count_bad(core_router *c) { stats_add(c->stats, N_BAD_RECORDS, 1); }
+GLUE void count_stale(core_router *c) { stats_add(c->stats, N_STALE_RECORDS, 1); }
+GLUE void count_bad(core_router *c) { stats_add(c->stats, N_BAD_RECORDS, 1); }
 
 /* ---- deliver ---- */
 
@@ -206,7 +202,7 @@ static void action_free(core_router *c, uint32_t w, const routerd_record *r)
 }
 
 /* STOP_UNKNOWN: the record was not handled and is to be given again; STOP_CONTROL: it is in c->control, for Python. */
-static inline enum core_stop core_action(core_router *c, uint32_t w, const routerd_record *r)
+GLUE inline enum core_stop core_action(core_router *c, uint32_t w, const routerd_record *r)
 {
     switch (r->type) {
     case A_DELIVER: return action_deliver(c, w, r) ? STOP_NOTHING : STOP_UNKNOWN;
@@ -227,5 +223,3 @@ static inline enum core_stop core_action(core_router *c, uint32_t w, const route
     }
     return STOP_NOTHING;
 }
-
-#endif

@@ -5,16 +5,9 @@
  * Bounded: when the table is full, a sweep takes out what was not looked up since the last one.  An address that has
  * neither links nor aliases is unused and may be forgotten.
  */
-#ifndef ROUTERD_CORE_ALIAS_H
-#define ROUTERD_CORE_ALIAS_H
+#include "core/forwarder/bodies.h"
 
-#include "core/forwarder/hash.h"
-#include "core/forwarder/tables.h"
-
-#define ALIAS_LIMIT 16384u
-#define ALIAS_PHASES 0xfffffff0u       /* scopes that stand for the phases 1 to 9 of an address, behind this one */
-
-static inline core_alias *alias_find(core_alias_table *t, uint32_t scope, const uint8_t *text, uint32_t length)
+PRIVATE inline core_alias *alias_find(core_alias_table *t, uint32_t scope, const uint8_t *text, uint32_t length)
 {
     if (!t->room) return NULL;
     uint64_t hash = alias_hash(t->seed + scope, text, length);
@@ -68,7 +61,7 @@ static void alias_remove_at(core_alias_table *t, uint32_t at)
 }
 
 /* Forgets every spelling of an address: it has lost its last link. */
-static void alias_drop_all(core_router *c, core_address *address)
+PRIVATE void alias_drop_all(core_router *c, core_address *address)
 {
     core_alias_table *t = &c->aliases;
     while (address->aliases) {
@@ -79,8 +72,8 @@ static void alias_drop_all(core_router *c, core_address *address)
 }
 
 /* Is anybody there, here or at another router, or does something of the router's own hold it? */
-static inline bool address_used(const core_address *a) { return a->out_count || a->in_count || a->holds || mask_any(&a->remotes); }
-static inline bool address_idle(const core_address *a) { return !a->aliases && !address_used(a); }
+GLUE bool address_used(const core_address *a) { return a->out_count || a->in_count || a->holds || mask_any(&a->remotes); }
+GLUE bool address_idle(const core_address *a) { return !a->aliases && !address_used(a); }
 
 /* Takes one alias out: the first one behind the last sweep's end that was not used since the sweep passed it.  Returns
  * its address if nothing uses that any more. */
@@ -102,7 +95,7 @@ static core_address *alias_evict(core_alias_table *t)
 
 /* `address` NULL: the scope has no right to it.  False only when memory is used up.  `evicted`: an address that has become
  * idle to make room, or NULL. */
-static bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address, bool agent, core_address **evicted)
+GLUE bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, uint32_t length, core_address *address, bool agent, core_address **evicted)
 {
     core_alias_table *t = &c->aliases;
     if (alias_find(t, scope, text, length)) return true;
@@ -119,5 +112,3 @@ static bool alias_insert(core_router *c, uint32_t scope, const uint8_t *text, ui
     alias_place(t, a);
     return true;
 }
-
-#endif

@@ -1,14 +1,8 @@
 /* Reading what a worker wrote into its arena: the `to` of a message, a control payload.  Nothing there is trusted. */
-#ifndef ROUTERD_CORE_ARENA_READ_H
-#define ROUTERD_CORE_ARENA_READ_H
-
-#include "core/forwarder/tables.h"
-
-#define CONTENT_HOPS 4096u             /* blocks walked to find `to`: 2 MiB of annotations in small blocks */
-#define CONTENT_CONTROL_MAX (1u << 20) /* bytes of a control payload */
+#include "core/forwarder/bodies.h"
 
 /* Copies [offset, offset + size) of a chain; false if the chain does not hold that. */
-static bool content_copy(const arena_view *v, uint32_t head, uint64_t offset, uint8_t *to, uint32_t size, uint32_t hops)
+GLUE bool content_copy(const arena_view *v, uint32_t head, uint64_t offset, uint8_t *to, uint32_t size, uint32_t hops)
 {
     arena_content *content = arena_content_of(v, head);
     if (!content) return false;
@@ -33,7 +27,7 @@ static bool content_copy(const arena_view *v, uint32_t head, uint64_t offset, ui
 
 /* Copies properties.to of a message, at most CORE_MAX_TEXT octets.  Returns its length, 0 if there is none; a length
  * beyond CORE_MAX_TEXT, or a place that makes no sense, is CORE_MAX_TEXT + 1 and nothing is copied. */
-static uint32_t content_to(const arena_view *v, uint32_t head, uint8_t *text)
+GLUE uint32_t content_to(const arena_view *v, uint32_t head, uint8_t *text)
 {
     const arena_content *content = arena_content_of(v, head);
     uint32_t offset = content->to_offset, length = content->to_length, key = content->key_block;
@@ -48,5 +42,3 @@ static uint32_t content_to(const arena_view *v, uint32_t head, uint8_t *text)
     }
     return content_copy(v, head, offset, text, length, CONTENT_HOPS) ? length : CORE_MAX_TEXT + 1;
 }
-
-#endif

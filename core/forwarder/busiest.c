@@ -8,35 +8,17 @@
  *
  * Prohibited: keeping a pointer to an address between two steps; it may be freed.  A row has the handle.
  */
-#ifndef ROUTERD_CORE_BUSIEST_H
-#define ROUTERD_CORE_BUSIEST_H
+#include "core/forwarder/busiest.h"
 
-#include "core/forwarder/tables.h"
-
-#define BUSIEST_ROWS 50u
 #define BUSIEST_CHUNK 1024u            /* addresses looked at in one step: about 50 us */
 #define BUSIEST_DECAY 8u               /* a score loses this part of itself with every pass */
 
-typedef struct {
-    uint64_t handle, score, delta;
-} core_busiest_row;
-
-typedef struct {
-    core_busiest_row row[BUSIEST_ROWS];
-    uint32_t count, least;             /* rows taken; the one to be replaced first */
-    uint32_t at;                       /* the next address to look at */
-    bool passing;
-    uint64_t in_rows;                  /* deliveries to addresses while they had a row */
-    uint64_t rest;
-    uint64_t begin;                    /* of the counter of all deliveries when this core started */
-} core_busiest;
-
-static inline void busiest_open(const core_router *c, core_busiest *b)
+GLUE void busiest_open(const core_router *c, core_busiest *b)
 {
     *b = (core_busiest) {.begin = stats_get(c->stats, N_FORWARDED)};
 }
 
-static inline void busiest_begin(core_busiest *b)
+GLUE void busiest_begin(core_busiest *b)
 {
     b->count = b->least = b->at = 0;
     b->passing = true;
@@ -62,7 +44,7 @@ static void busiest_look(core_busiest *b, core_address *a)
 }
 
 /* True: the pass is over, and the rows are those of now. */
-static bool busiest_step(const core_router *c, core_busiest *b)
+GLUE bool busiest_step(const core_router *c, core_busiest *b)
 {
     for (uint32_t n = 0; n < BUSIEST_CHUNK && b->at < pool_size(&c->addresses); n++) {
         pool_node *node = pool_at(&c->addresses, b->at++);
@@ -77,5 +59,3 @@ static bool busiest_step(const core_router *c, core_busiest *b)
     b->passing = false;
     return true;
 }
-
-#endif

@@ -1,6 +1,6 @@
 # Included by forward.pyx: which addresses are the busiest.
 
-cdef extern from "core/forwarder/busiest.c" nogil:
+cdef extern from "core/forwarder/busiest.h" nogil:
     ctypedef struct core_busiest_row:
         uint64_t handle, score
     ctypedef struct core_busiest:

@@ -1,8 +1,5 @@
 /* Treatments: which of an address's outgoing links a message goes to.  Multicast takes all of them and needs no choice. */
-#ifndef ROUTERD_CORE_CHOOSE_H
-#define ROUTERD_CORE_CHOOSE_H
-
-#include "core/forwarder/tables.h"
+#include "core/forwarder/bodies.h"
 
 /* Closest: the local links in turn, whatever their backlog. */
 static inline core_link *choose_closest(core_address *a)
@@ -35,7 +32,7 @@ static inline core_link *choose_balanced(core_address *a)
 }
 
 /* As these, for a message from an edge router, which never goes back on its connection; NULL: it could only go back. */
-static core_link *choose_without(core_address *a, uint32_t edge)
+PRIVATE core_link *choose_without(core_address *a, uint32_t edge)
 {
     core_link *best = NULL;
     bool best_eligible = false;
@@ -57,6 +54,4 @@ static core_link *choose_without(core_address *a, uint32_t edge)
 }
 
 /* For an address with at least one outgoing link. */
-static inline core_link *choose_one(core_address *a) { return a->treatment == T_CLOSEST ? choose_closest(a) : choose_balanced(a); }
-
-#endif
+PRIVATE inline core_link *choose_one(core_address *a) { return a->treatment == T_CLOSEST ? choose_closest(a) : choose_balanced(a); }

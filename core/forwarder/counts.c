@@ -1,12 +1,5 @@
 /* What management is told of a link: outcomes, delays and the rate of settlement, counted when a delivery is over. */
-#ifndef ROUTERD_CORE_COUNTS_H
-#define ROUTERD_CORE_COUNTS_H
-
-#include "core/forwarder/tables.h"
-
-#define DELAYED_1 1000000000ull        /* nanoseconds from arrival to settlement */
-#define DELAYED_10 10000000000ull
-#define RATE_SHIFT 30u                 /* a tick is 2^30 ns: 1.07 s, without a division for each delivery */
+#include "core/forwarder/bodies.h"
 
 /* The ticks up to now begin: what was counted moves one place per tick. */
 static void link_tick(core_link_counts *k, uint64_t tick)
@@ -19,7 +12,7 @@ static void link_tick(core_link_counts *k, uint64_t tick)
     k->tick = tick;
 }
 
-static inline void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state)
+PRIVATE inline void link_count(const core_router *c, core_link *l, const core_in *in, uint32_t state)
 {
     core_link_counts *k = &l->counts;
     uint64_t tick = c->now >> RATE_SHIFT, delay = in->arrived && c->now > in->arrived ? c->now - in->arrived : 0;
@@ -34,7 +27,7 @@ static inline void link_count(const core_router *c, core_link *l, const core_in 
 
 /* Its sender settles before it has sent all of it: nobody asked for an outcome.  Engines that begin to send before a message
  * is complete can say so no earlier. */
-static inline void count_late(core_router *c, core_in *in)
+PRIVATE inline void count_late(core_router *c, core_in *in)
 {
     if (in->flags & (IN_PRESETTLED | IN_LATE | IN_COMPLETE | IN_ABORTED)) return;
     in->flags |= IN_LATE;
@@ -43,11 +36,9 @@ static inline void count_late(core_router *c, core_in *in)
 }
 
 /* Settlements per second over the last complete ticks, as seen at `tick`. */
-static inline uint64_t link_rate(const core_link_counts *k, uint64_t tick)
+GLUE uint64_t link_rate(const core_link_counts *k, uint64_t tick)
 {
     uint64_t passed = tick - k->tick, sum = passed && passed <= RATE_SLOTS ? k->settled : 0;
     for (uint64_t i = 0; passed < RATE_SLOTS && i + passed < RATE_SLOTS; i++) sum += k->before[i];
     return (sum * 1000000000ull >> RATE_SHIFT) / RATE_SLOTS;
 }
-
-#endif

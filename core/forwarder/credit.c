@@ -9,17 +9,14 @@
  *
  * An anonymous link always has its credit: where its messages go is not known before they come.
  */
-#ifndef ROUTERD_CORE_CREDIT_H
-#define ROUTERD_CORE_CREDIT_H
-
-#include "core/forwarder/out.c"
+#include "core/forwarder/bodies.h"
 
 /* Receivers of its own, here or at other routers. */
-static inline bool address_has_receiver(const core_address *a) { return a->out_count || a->reached; }
-static inline bool address_has_way(const core_address *a) { return address_has_receiver(a) || a->elsewhere; }
+PRIVATE inline bool address_has_receiver(const core_address *a) { return a->out_count || a->reached; }
+GLUE bool address_has_way(const core_address *a) { return address_has_receiver(a) || a->elsewhere; }
 
 /* For the messages of a link: what comes from a fallback destination does not go to one. */
-static inline bool address_leads(const core_address *a, const core_link *l)
+PRIVATE inline bool address_leads(const core_address *a, const core_link *l)
 {
     return address_has_receiver(a) || (a->elsewhere && (!l->fallback || a->exchange));
 }
@@ -27,7 +24,7 @@ static inline bool address_leads(const core_address *a, const core_link *l)
 static inline bool credit_wanted(const core_link *l) { return !l->address || address_leads(l->address, l) || l->kind == LINK_EDGE; }
 
 /* Grants what was withheld; also ends a drain that has not been answered. */
-static void credit_grant(core_router *c, core_link *l)
+PRIVATE void credit_grant(core_router *c, core_link *l)
 {
     if (!credit_wanted(l) || (!l->withheld && !l->draining)) return;
     core_post_link(c, l, W_FLOW)->credit = l->withheld;
@@ -36,13 +33,13 @@ static void credit_grant(core_router *c, core_link *l)
     l->draining = false;
 }
 
-static void credit_grant_all(core_router *c, core_address *a)
+PRIVATE void credit_grant_all(core_router *c, core_address *a)
 {
     for (core_link *l = a->in_links; l; l = l->next) credit_grant(c, l);
 }
 
 /* What to replenish for a delivery that has left the link's list: 1, or 0 while there is nowhere to send to. */
-static inline uint32_t credit_back(core_link *l)
+PRIVATE inline uint32_t credit_back(core_link *l)
 {
     if (__builtin_expect(l->kind != LINK_ENDPOINT, 0)) return 0;
     if (credit_wanted(l)) {
@@ -54,7 +51,7 @@ static inline uint32_t credit_back(core_link *l)
 }
 
 /* Between routers, for each message as it comes: told in portions, while most of the credit is still there. */
-static inline void credit_due(core_router *c, core_link *l)
+PRIVATE inline void credit_due(core_router *c, core_link *l)
 {
     c->network.arrived++;
     l->granted++;
@@ -64,14 +61,14 @@ static inline void credit_due(core_router *c, core_link *l)
 }
 
 /* A message came and there was nowhere to send it: no more of them, please. */
-static void credit_drain(core_router *c, core_link *l)
+PRIVATE void credit_drain(core_router *c, core_link *l)
 {
     if (l->draining || l->granted <= 0 || credit_wanted(l)) return;
     l->draining = true;
     core_post_link(c, l, W_DRAIN);
 }
 
-static void credit_drained(core_router *c, core_link *l, uint32_t credit)
+PRIVATE void credit_drained(core_router *c, core_link *l, uint32_t credit)
 {
     if ((int64_t) credit > l->granted) credit = l->granted > 0 ? (uint32_t) l->granted : 0;   /* no more than it had */
     l->granted -= credit;
@@ -79,5 +76,3 @@ static void credit_drained(core_router *c, core_link *l, uint32_t credit)
     l->draining = false;
     credit_grant(c, l);
 }
-
-#endif

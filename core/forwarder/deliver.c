@@ -3,11 +3,7 @@
  * Its address is that of its link, or the text that it carries; a message from another router, or one whose sender may say
  * so, also carries where it has been.
  */
-#ifndef ROUTERD_CORE_DELIVER_H
-#define ROUTERD_CORE_DELIVER_H
-
-#include "core/forwarder/alias.c"
-#include "core/forwarder/transit.c"
+#include "core/forwarder/planes.h"
 #include "shm/utf8.h"
 
 static inline void *core_take(core_pool *p, uint32_t bytes)
@@ -16,8 +12,6 @@ static inline void *core_take(core_pool *p, uint32_t bytes)
     if (!entry) abort();   /* no memory for a delivery: dying loses nothing, forgetting it would */
     return entry;
 }
-
-enum core_route { ROUTE_FOUND, ROUTE_NOWHERE, ROUTE_NO_ADDRESS, ROUTE_UNAVAILABLE, ROUTE_FORBIDDEN, ROUTE_UNKNOWN, ROUTE_KEYLESS, ROUTE_RESERVED };
 
 /* By the text in the message. */
 static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t block, uint32_t scope, core_address **address)
@@ -37,7 +31,7 @@ static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t
 /* Whether a message without a way may leave an edge router for wherever others know one. */
 static inline bool route_exit(const core_router *c, const core_link *from) { return c->exit && c->exit->out_count && !from->address && !from->edge; }
 
-static inline enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_past *past, core_address **address)
+PRIVATE inline enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_past *past, core_address **address)
 {
     core_address *a = *address = l->address;
     if (!a || past->overridden) {
@@ -53,7 +47,7 @@ static inline enum core_route route_find(core_router *c, const core_link *l, uin
 }
 
 /* Of a message that may say where it goes and where it has been. */
-static enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r, core_past *past, core_address **address)
+PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r, core_past *past, core_address **address)
 {
     const arena_content *content = arena_content_of(&c->arena[l->worker], r->block);
     uint32_t scope = l->scope;
@@ -73,7 +67,7 @@ static enum core_route route_annotated(core_router *c, const core_link *l, const
     return route;
 }
 
-static inline core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r)
+PRIVATE inline core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r)
 {
     core_in *in = (core_in *) core_take(&c->ins, sizeof(core_in));
     in->peer = r->peer;
@@ -109,7 +103,7 @@ __attribute__((noinline, cold)) static void deliver_own(core_router *c, const co
 }
 
 /* NULL: dropped. */
-__attribute__((always_inline)) static inline core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state, const core_text *text)
+__attribute__((always_inline)) PRIVATE inline core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state, const core_text *text)
 {
     if (deliver_crowded(in, to)) {
         to->counts.presettled++;
@@ -250,12 +244,12 @@ static uint32_t route_reason(const core_router *c, enum core_route why)
     }
 }
 
-static inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
+PRIVATE inline uint8_t deliver_priority(const core_address *a, uint8_t priority)
 {
     return a && a->priority >= 0 ? (uint8_t) a->priority : priority < ROUTERD_PRIORITIES ? priority : ROUTERD_PRIORITIES - 1;
 }
 
-static void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why, const core_address *a)
+PRIVATE void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why, const core_address *a)
 {
     core_in *in = deliver_in(c, l, r);
     if (why == ROUTE_FORBIDDEN) stats_add(c->stats, N_REFUSED_MESSAGES, 1);
@@ -282,11 +276,11 @@ static void deliver_failed(core_router *c, core_link *l, core_in *in)
 {
     if (l->kind != LINK_ENDPOINT) credit_due(c, l);
     if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, in->flags & IN_PRESETTLED ? FLOW_DROPPED : FLOW_UNDELIVERABLE, ROUTERD_NIL);
-    in_settle(c, in, &outcome_released);
+    in_settle(c, in, &OUTCOME_RELEASED);
 }
 
 /* To the receivers of an address. */
-static inline void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+PRIVATE inline void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
 {
     uint32_t before = in->copy_count;
     if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, past);
@@ -309,12 +303,8 @@ static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8
     c->redirected++;
 }
 
-static void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state);
-static void deliver_to_table(core_router *c, core_link *l, const routerd_record *r, core_address *a);
-static void deliver_by_table(core_router *c, core_in *in, core_address *a, uint8_t priority);
-
 /* To an address, and wherever its messages go from there. */
-static void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
 {
     uint32_t before = in->copy_count;
     if (a->routes) {
@@ -327,7 +317,7 @@ static void deliver_address(core_router *c, core_in *in, core_address *a, uint8_
 }
 
 /* The copies have been made, if there was anybody to have one. */
-static inline void deliver_tail(core_router *c, core_link *l, core_in *in)
+PRIVATE inline void deliver_tail(core_router *c, core_link *l, core_in *in)
 {
     if (__builtin_expect(!in->copies, 0)) {
         deliver_failed(c, l, in);
@@ -344,7 +334,7 @@ static inline void deliver_tail(core_router *c, core_link *l, core_in *in)
 }
 
 /* A message whose way is known: `a` where the route is ROUTE_FOUND. */
-static inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past)
+PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past)
 {
     stats_add(c->stats, N_RECEIVED, 1);
     if ((r->flags & F_SETTLED) && l->kind != LINK_CONTROL && l->worker != c->workers)        /* what routers say is no traffic */
@@ -380,11 +370,11 @@ static void deliver_more(core_router *c, core_link *l, const routerd_record *r, 
     deliver_address(c, in, a, deliver_priority(a, r->priority), a->phase, past);
     link_drop_in(in);
     if (in->copies) stats_add(c->stats, N_FORWARDED, in->copy_count);
-    else in_settle(c, in, &outcome_released);
+    else in_settle(c, in, &OUTCOME_RELEASED);
 }
 
 /* Workers of source routes have had it: it says where it goes now, and goes as if it had come in here. */
-static bool deliver_sourced(core_router *c, core_link *l, const routerd_record *r)
+PRIVATE bool deliver_sourced(core_router *c, core_link *l, const routerd_record *r)
 {
     core_address *a = NULL;
     core_past past = PAST_NONE;
@@ -396,5 +386,3 @@ static bool deliver_sourced(core_router *c, core_link *l, const routerd_record *
     else core_release(c, l->worker, r->block, NULL, 0);
     return true;
 }
-
-#endif

@@ -4,59 +4,14 @@
  * token by token, with all places of the tree that it may have got to so far: the time is bounded by tokens times places,
  * however keys are made, and nothing is allocated.
  */
-#ifndef ROUTERD_CORE_EXCHANGE_H
-#define ROUTERD_CORE_EXCHANGE_H
-
-#include "core/forwarder/arena_read.c"
-#include "core/forwarder/credit.c"
+#include "core/forwarder/bodies.h"
 #include "shm/scan.h"
-#include "core/forwarder/text.c"
 
-#define EXCHANGE_NONE UINT32_MAX
 #define EXCHANGE_PEEK 10u              /* octets of a descriptor with a number, or in front of a content */
-#define EXCHANGE_SUBJECT 16384u        /* octets of a subject that are looked at; a longer one matches nothing */
-
-enum exchange_token { TOKEN_ITSELF = 0, TOKEN_ONE = 1, TOKEN_ANY = 2 };
-
-typedef struct {               /* a place in the tree; number 0 is its root */
-    uint32_t parent, token, token_length;      /* token: offset into `tokens` */
-    uint32_t one, any;         /* children for one token, and for any number; EXCHANGE_NONE: there is none */
-    uint32_t bindings;         /* the first one with this key; EXCHANGE_NONE */
-    uint32_t next_slot;        /* children with the same hash */
-    bool stays;                /* reached by any number of tokens, so one more changes nothing */
-    uint64_t mark;             /* the last step that got here */
-} core_exchange_node;
-
-typedef struct {
-    uint32_t next;             /* with the same key */
-    uint32_t hop;
-    uint64_t matched;
-} core_binding;
-
-typedef struct {               /* an address that messages go on to; several bindings may have the same */
-    core_address *address;
-    core_text *text;           /* what other routers are told of it */
-    uint64_t mark;             /* the last message that goes there */
-} core_hop;
-
-typedef struct core_exchange {
-    uint8_t separator;
-    bool busy;                 /* a message is on its way through it: it does not come through twice */
-    uint32_t node_count, binding_count, hop_count;
-    uint32_t alternate;        /* hop for what goes nowhere else; EXCHANGE_NONE */
-    core_exchange_node *node;
-    uint32_t *slot, slot_mask; /* children by hash of parent and token */
-    uint32_t *active[2];
-    uint8_t *tokens;
-    core_binding *binding;
-    core_hop *hop;
-    uint64_t step, message;
-    uint64_t received, forwarded, diverted, dropped;
-} core_exchange;
 
 /* ---- made and removed: slow ---- */
 
-static void exchange_free(core_router *c, core_exchange *x)
+PRIVATE void exchange_free(core_router *c, core_exchange *x)
 {
     for (uint32_t i = 0; i < x->hop_count; i++) {
         if (x->hop[i].address) x->hop[i].address->holds--;
@@ -73,7 +28,7 @@ static void exchange_free(core_router *c, core_exchange *x)
 }
 
 /* Room for so many of each; NULL: memory is used up. */
-static core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nodes, uint32_t bindings, uint32_t hops, uint32_t token_bytes)
+GLUE core_exchange *exchange_new(core_router *c, uint8_t separator, uint32_t nodes, uint32_t bindings, uint32_t hops, uint32_t token_bytes)
 {
     core_exchange *x = (core_exchange *) calloc(1, sizeof *x);
     if (!x) return NULL;
@@ -104,7 +59,7 @@ static inline uint32_t exchange_slot(const core_exchange *x, uint32_t parent, co
 }
 
 /* Nodes come in order, parents first; the root is the first one.  `token` is copied to `at` in `tokens`. */
-static void exchange_add_node(core_exchange *x, uint32_t parent, enum exchange_token kind, const uint8_t *token, uint32_t length, uint32_t at)
+GLUE void exchange_add_node(core_exchange *x, uint32_t parent, enum exchange_token kind, const uint8_t *token, uint32_t length, uint32_t at)
 {
     uint32_t number = x->node_count++;
     core_exchange_node *n = &x->node[number];
@@ -123,21 +78,21 @@ static void exchange_add_node(core_exchange *x, uint32_t parent, enum exchange_t
     x->slot[slot] = number;
 }
 
-static void exchange_add_binding(core_exchange *x, uint32_t node, uint32_t hop, uint64_t matched)
+GLUE void exchange_add_binding(core_exchange *x, uint32_t node, uint32_t hop, uint64_t matched)
 {
     uint32_t number = x->binding_count++;
     x->binding[number] = (core_binding) {.next = x->node[node].bindings, .hop = hop, .matched = matched};
     x->node[node].bindings = number;
 }
 
-static void exchange_add_hop(core_exchange *x, core_address *address, const uint8_t *text, uint32_t length)
+GLUE void exchange_add_hop(core_exchange *x, core_address *address, const uint8_t *text, uint32_t length)
 {
     x->hop[x->hop_count++] = (core_hop) {.address = address, .text = length ? text_new(text, length) : NULL};
     address->holds++;
 }
 
 /* An exchange that is changed goes on counting. */
-static void exchange_take_counts(core_exchange *x, const core_address *a)
+GLUE void exchange_take_counts(core_exchange *x, const core_address *a)
 {
     if (!a->exchange) return;
     x->received = a->exchange->received;
@@ -167,7 +122,7 @@ static inline uint32_t exchange_child(const core_exchange *x, uint32_t parent, c
 }
 
 /* Marks the hops of all bindings whose key matches with x->message; false: none does.  No subject is one without tokens. */
-static bool exchange_match(core_exchange *x, const uint8_t *subject, uint32_t length)
+PRIVATE bool exchange_match(core_exchange *x, const uint8_t *subject, uint32_t length)
 {
     uint32_t *now = x->active[0], *then = x->active[1];
     x->step++;
@@ -212,7 +167,7 @@ static bool exchange_peek(const arena_view *v, uint32_t head, uint64_t offset, u
 
 /* The subject in a message's properties (AMQP 3.2.4: the fourth field), copied; its length, 0: there is none, or too much of
  * it.  The worker has checked the section; what it points at is not trusted. */
-static uint32_t exchange_subject(const arena_view *v, uint32_t head, uint8_t *subject)
+PRIVATE uint32_t exchange_subject(const arena_view *v, uint32_t head, uint8_t *subject)
 {
     const arena_content *content = arena_content_of(v, head);
     uint64_t at = content->properties;
@@ -234,5 +189,3 @@ static uint32_t exchange_subject(const arena_view *v, uint32_t head, uint8_t *su
         return content_copy(v, head, at - length, subject, (uint32_t) length, CONTENT_HOPS) ? (uint32_t) length : 0;
     }
 }
-
-#endif

@@ -7,12 +7,9 @@
  *
  * An end whose other one is gone releases what comes, until its peer has learnt that.
  */
-#ifndef ROUTERD_CORE_COUPLE_H
-#define ROUTERD_CORE_COUPLE_H
+#include "core/forwarder/planes.h"
 
-#include "core/forwarder/deliver.c"
-
-static inline void deliver_coupled(core_router *c, core_link *l, const routerd_record *r)
+PRIVATE inline void deliver_coupled(core_router *c, core_link *l, const routerd_record *r)
 {
     core_in *in = deliver_in(c, l, r);
     if (__builtin_expect(c->flow != NULL, 0)) flow_note(c, l, in, NULL, deliver_priority(NULL, r->priority), r);
@@ -20,7 +17,7 @@ static inline void deliver_coupled(core_router *c, core_link *l, const routerd_r
     stats_add(c->stats, N_PRESETTLED, (r->flags & F_SETTLED) != 0);
     if (!l->coupled) {
         if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, FLOW_UNDELIVERABLE, ROUTERD_NIL);
-        in_settle(c, in, &outcome_released);
+        in_settle(c, in, &OUTCOME_RELEASED);
         return;
     }
     c->network.transit += l->coupled->far;
@@ -33,7 +30,7 @@ static inline void deliver_coupled(core_router *c, core_link *l, const routerd_r
 }
 
 /* The receiver of an outgoing end gives credit, or wants it used up; 0: it takes back that it wanted that. */
-static inline void couple_credit(core_router *c, const core_link *out, uint32_t credit)
+PRIVATE inline void couple_credit(core_router *c, const core_link *out, uint32_t credit)
 {
     core_link *in = out->coupled;
     if (!in) return;
@@ -41,23 +38,21 @@ static inline void couple_credit(core_router *c, const core_link *out, uint32_t 
     core_post_link(c, in, W_FLOW)->credit = credit;
 }
 
-static inline void couple_drain(core_router *c, const core_link *out)
+PRIVATE void couple_drain(core_router *c, const core_link *out)
 {
     if (out->coupled) core_post_link(c, out->coupled, W_DRAIN);
 }
 
-static inline void couple_drained(core_router *c, core_link *in, uint32_t credit)
+PRIVATE void couple_drained(core_router *c, core_link *in, uint32_t credit)
 {
     in->granted -= credit;
     if (in->coupled) core_post_link(c, in->coupled, W_DRAINED)->credit = credit;
 }
 
 /* The other end goes on alone. */
-static inline void couple_part(core_link *l)
+PRIVATE void couple_part(core_link *l)
 {
     if (!l->coupled) return;
     l->coupled->coupled = NULL;
     l->coupled = NULL;
 }
-
-#endif

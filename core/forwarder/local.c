@@ -5,14 +5,11 @@
  * STOP_LOCAL, and Python takes it.  What the core says as a receiver are actions like a worker's, handled at once.
  * Messages it sends are presettled and complete; their content stands in its own arena until the last copy is done.
  */
-#ifndef ROUTERD_CORE_LOCAL_H
-#define ROUTERD_CORE_LOCAL_H
-
-#include "core/forwarder/actions.c"
+#include "core/forwarder/bodies.h"
 #include "shm/scan.h"
 
 /* The next work for the core itself; content of its own that everybody is done with is freed here.  False: none. */
-static bool local_take(core_router *c, routerd_record *r)
+GLUE bool local_take(core_router *c, routerd_record *r)
 {
     core_queue *q = &c->worker[c->workers].overflow;
     if (!q->count) return false;
@@ -24,7 +21,7 @@ static bool local_take(core_router *c, routerd_record *r)
 }
 
 /* Where a message's header ends: annotations for the next router go in there. */
-static inline uint32_t local_header_end(const uint8_t *bytes, uint32_t size)
+static uint32_t local_header_end(const uint8_t *bytes, uint32_t size)
 {
     static const uint8_t header[3] = {AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_HEADER};
     if (size < sizeof header || memcmp(bytes, header, sizeof header)) return 0;
@@ -49,7 +46,7 @@ static uint32_t local_content(core_router *c, const uint8_t *bytes, uint32_t siz
 
 /* Sends to an address that has receivers, from the link that the core has for it.  `control`: to other routers only, over
  * their control links.  The block of the content, which comes back in a W_RELEASE; ROUTERD_NIL: the arena has no room for it. */
-static uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size, bool control)
+GLUE uint32_t local_send(core_router *c, core_link *from, core_address *to, const uint8_t *bytes, uint32_t size, bool control)
 {
     uint32_t block = local_content(c, bytes, size);
     if (block == ROUTERD_NIL) return block;
@@ -65,7 +62,7 @@ static uint32_t local_send(core_router *c, core_link *from, core_address *to, co
 }
 
 /* Tells a neighbour something, over its control link.  As local_send(). */
-static uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, const uint8_t *bytes, uint32_t size)
+GLUE uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, const uint8_t *bytes, uint32_t size)
 {
     core_link *to = c->network.neighbour[neighbour].control;
     uint32_t block = to ? local_content(c, bytes, size) : ROUTERD_NIL;
@@ -74,8 +71,6 @@ static uint32_t local_tell(core_router *c, core_link *from, uint32_t neighbour, 
                         .block = block, .length = size, .time = c->now};
     core_in *in = deliver_in(c, from, &r);
     if (deliver_copy(c, in, to, r.priority, 0, NULL)) in_forwarded(c, in);
-    else in_settle(c, in, &outcome_released);
+    else in_settle(c, in, &OUTCOME_RELEASED);
     return block;
 }
-
-#endif

@@ -3,13 +3,10 @@
  * core_turn() is the state machine's step: time is given, nothing waits.  core_run() drives it with a clock and the
  * semaphore until Python is needed or the time is up.
  */
-#ifndef ROUTERD_CORE_LOOP_H
-#define ROUTERD_CORE_LOOP_H
-
 #include <sched.h>
 #include <time.h>
 
-#include "core/forwarder/recover.c"
+#include "core/forwarder/bodies.h"
 
 #define CORE_BATCH 128u                /* actions of one worker before the next one has its turn */
 #define CORE_SLICE_NS 10000000ull      /* under load, the semaphore is looked at this often: whether somebody wants Python */
@@ -18,7 +15,7 @@
 #define CORE_CROWD 16u                 /* records since the last sleep: there is a crowd, more of it may come at once */
 
 /* Records of one worker, in order.  Its slots are given back, and the work made is published, at once. */
-static enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled)
+GLUE enum core_stop core_batch(core_router *c, uint32_t w, uint32_t limit, uint32_t *handled)
 {
     core_worker *k = &c->worker[w];
     enum core_stop stop = STOP_NOTHING;
@@ -68,7 +65,7 @@ static enum core_stop core_turn(core_router *c, uint32_t *handled)
 }
 
 /* Everything there is to read: turns until one handles nothing. */
-static enum core_stop core_step(core_router *c, uint64_t now)
+GLUE enum core_stop core_step(core_router *c, uint64_t now)
 {
     c->now = now;
     for (;;) {
@@ -81,14 +78,14 @@ static enum core_stop core_step(core_router *c, uint64_t now)
     }
 }
 
-static inline bool core_pending(const core_router *c)
+static bool core_pending(const core_router *c)
 {
     for (uint32_t w = 0; w < c->active; w++)
         if (ring_pending(&c->worker[w].actions)) return true;
     return false;
 }
 
-static inline uint64_t clock_now(void)
+GLUE uint64_t clock_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -135,7 +132,7 @@ static bool core_asked(core_router *c)
 /* Forwards until Python is needed, the semaphore was posted without a record to read, or nothing has happened until `deadline`.
  * Under load the semaphore is looked at after each slice of time, and Python has its turn when it wants it (`deadline`), but not
  * more often than that, nor less often than it ever has to. */
-static enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
+GLUE enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
 {
     uint64_t longest = stats_get(c->stats, N_LONGEST_TURN_NS);
     bool slept = false;
@@ -169,5 +166,3 @@ static enum core_stop core_run(core_router *c, uint64_t deadline, uint64_t busy)
         slept = !waiting;
     }
 }
-
-#endif

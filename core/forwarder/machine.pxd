@@ -1,4 +1,4 @@
-"""The forwarder's C11 headers, as far as the glue needs them."""
+"""What the glue needs of the headers of the forwarder and of the planes on it."""
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -26,7 +26,7 @@ cdef extern from "shm/layout.h" nogil:
     size_t layout_control_bytes(uint32_t)
     size_t layout_rings_bytes(uint32_t)
 
-cdef extern from "core/forwarder/setup.c" nogil:
+cdef extern from "core/forwarder/api.h" nogil:
     cdef enum:
         CORE_MAX_TEXT
         ARENA_LARGE_BYTES
@@ -59,6 +59,8 @@ cdef extern from "core/forwarder/setup.c" nogil:
         uint32_t binding_count, alternate
         core_binding *binding
         uint64_t received, forwarded, diverted, dropped
+
+cdef extern from "core/rmr/active_tables.h" nogil:
     const uint32_t ROUTE_NONE, ROUTE_GONE, ROUTE_SPECIAL
     ctypedef struct route_slot:
         uint32_t target
@@ -110,6 +112,8 @@ cdef extern from "core/forwarder/setup.c" nogil:
     void routes_use_table(core_routes *, route_table *, const uint32_t *)
     void routes_use_owners(core_routes *, route_owners *, const uint32_t *)
     bint routes_settle(core_routes *)
+
+cdef extern from "core/forwarder/api.h" nogil:
     void address_set_routes(core_router *, core_address *, core_routes *)
     ctypedef struct core_address:
         uint8_t treatment, phase
@@ -165,11 +169,15 @@ cdef extern from "core/forwarder/setup.c" nogil:
         pass
     ctypedef struct stats_page:
         pass
+
+cdef extern from "core/flow_log/flow_log.h" nogil:
     ctypedef struct telemetry_producer:
         pass
     ctypedef struct core_flow:
         telemetry_producer ring
         uint32_t every, asked
+
+cdef extern from "core/forwarder/api.h" nogil:
     ctypedef struct core_router:
         uint32_t workers, active, stop_worker, text_length, text_scope
         stats_page *stats
@@ -248,6 +256,8 @@ cdef extern from "core/forwarder/setup.c" nogil:
     void stats_add(stats_page *, uint32_t, uint64_t)
     void stats_set(stats_page *, uint32_t, uint64_t)
     void count_stale(core_router *)
+
+cdef extern from "core/flow_log/flow_log.h" nogil:
     int FLOW_LOCAL
     const char *telemetry_check(const void *, size_t)
     void flow_publish(core_flow *)

@@ -3,16 +3,11 @@
  * Once something waits in the queue everything later goes behind it: a worker sees its work in the order it was posted.
  * core_publish() makes the work of a batch visible at once and wakes those who sleep.
  */
-#ifndef ROUTERD_CORE_OUT_H
-#define ROUTERD_CORE_OUT_H
-
 #include <unistd.h>
 
-#include "core/flow_log/flow_log.c"
-#include "core/forwarder/payload.c"
-#include "core/forwarder/tables.h"
+#include "core/forwarder/planes.h"
 
-static inline void queue_close(core_queue *q)
+PRIVATE void queue_close(core_queue *q)
 {
     for (; q->count; q->head++, q->count--) {
         routerd_record *r = &q->slot[q->head & (q->room - 1)];
@@ -57,7 +52,7 @@ static inline routerd_record *core_post(core_router *c, uint32_t w, uint8_t type
     return r;
 }
 
-static inline routerd_record *core_post_link(core_router *c, const core_link *l, uint8_t type)
+PRIVATE inline routerd_record *core_post_link(core_router *c, const core_link *l, uint8_t type)
 {
     routerd_record *r = core_post(c, l->worker, type);
     r->link = l->link;
@@ -66,7 +61,7 @@ static inline routerd_record *core_post_link(core_router *c, const core_link *l,
 }
 
 /* A control payload that waited for a block of our arena: written out once there is one. */
-static inline bool control_place(core_router *c, uint32_t w, routerd_record *r)
+static bool control_place(core_router *c, uint32_t w, routerd_record *r)
 {
     uint8_t *bytes = (uint8_t *) (uintptr_t) r->delivery;
     uint32_t block = payload_write(c, bytes, (uint32_t) r->length);
@@ -78,7 +73,7 @@ static inline bool control_place(core_router *c, uint32_t w, routerd_record *r)
     return true;
 }
 
-static void core_flush(core_router *c, uint32_t w)
+PRIVATE void core_flush(core_router *c, uint32_t w)
 {
     core_worker *k = &c->worker[w];
     core_queue *q = &k->overflow;
@@ -95,14 +90,14 @@ static void core_flush(core_router *c, uint32_t w)
     }
 }
 
-static inline uint64_t core_overflow(const core_router *c)
+GLUE uint64_t core_overflow(const core_router *c)
 {
     uint64_t waiting = 0;
     for (uint32_t w = 0; w < c->active; w++) waiting += c->worker[w].overflow.count;
     return waiting;
 }
 
-static inline void core_publish(core_router *c)
+GLUE inline void core_publish(core_router *c)
 {
     if (__builtin_expect(c->flow != NULL, 0)) flow_publish(c->flow);      /* first: of what anybody is told there is a record */
     while (c->dirty) {
@@ -118,7 +113,7 @@ static inline void core_publish(core_router *c)
 
 /* Content that nobody reads any more goes back to its owner; with a link, `credit` replenishes it.  Without a block it is
  * about the credit alone. */
-static inline void core_release(core_router *c, uint8_t arena, uint32_t block, const core_link *l, uint32_t credit)
+GLUE inline void core_release(core_router *c, uint8_t arena, uint32_t block, const core_link *l, uint32_t credit)
 {
     routerd_record *r = l ? core_post_link(c, l, W_RELEASE) : core_post(c, arena, W_RELEASE);
     r->arena = arena;
@@ -127,7 +122,7 @@ static inline void core_release(core_router *c, uint8_t arena, uint32_t block, c
 }
 
 /* A detail payload that will not be passed on, or whose reader is done. */
-static inline void core_release_payload(core_router *c, uint8_t arena, uint32_t block)
+PRIVATE inline void core_release_payload(core_router *c, uint8_t arena, uint32_t block)
 {
     if (block == ROUTERD_NIL) return;
     if (arena < c->workers) core_release(c, arena, block, NULL, 0);
@@ -135,7 +130,7 @@ static inline void core_release_payload(core_router *c, uint8_t arena, uint32_t 
 }
 
 /* A control record; a payload that finds no block waits in the queue, and everything behind it too. */
-static bool core_post_control(core_router *c, uint32_t w, uint32_t kind, const uint8_t *bytes, uint32_t size)
+GLUE bool core_post_control(core_router *c, uint32_t w, uint32_t kind, const uint8_t *bytes, uint32_t size)
 {
     core_worker *k = &c->worker[w];
     if (k->gone) return true;
@@ -162,5 +157,3 @@ static bool core_post_control(core_router *c, uint32_t w, uint32_t kind, const u
     r->length = size;
     return true;
 }
-
-#endif

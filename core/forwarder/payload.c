@@ -3,10 +3,7 @@
  * The reader answers A_FREE(arena, block).  Until then the pair stands in this table, so that a payload is given back
  * once and only once, and so that it is known what a dead reader still held.
  */
-#ifndef ROUTERD_CORE_PAYLOAD_H
-#define ROUTERD_CORE_PAYLOAD_H
-
-#include "core/forwarder/tables.h"
+#include "core/forwarder/bodies.h"
 
 static inline uint32_t payload_home(const core_payload_table *t, uint8_t arena, uint32_t block)
 {
@@ -14,7 +11,7 @@ static inline uint32_t payload_home(const core_payload_table *t, uint8_t arena, 
     return (uint32_t) (h >> 32) & (t->room - 1);
 }
 
-static core_payload *payload_find(const core_payload_table *t, uint8_t arena, uint32_t block)
+PRIVATE core_payload *payload_find(const core_payload_table *t, uint8_t arena, uint32_t block)
 {
     if (!t->room) return NULL;
     for (uint32_t i = payload_home(t, arena, block);; i = (i + 1) & (t->room - 1)) {
@@ -44,7 +41,7 @@ static void payload_grow(core_payload_table *t)
 }
 
 /* The one who will answer A_FREE is `reader`.  A pair already there was given away twice by its owner: the newer reader counts. */
-static void payload_track(core_router *c, uint8_t arena, uint32_t block, uint8_t reader)
+PRIVATE void payload_track(core_router *c, uint8_t arena, uint32_t block, uint8_t reader)
 {
     core_payload_table *t = &c->payloads;
     if (arena == c->workers && core_constant(c, block)) return;   /* constant: never freed */
@@ -58,7 +55,7 @@ static void payload_track(core_router *c, uint8_t arena, uint32_t block, uint8_t
 }
 
 /* Closes the gap that a removed entry would leave in the probe sequences of those behind it. */
-static void payload_forget(core_payload_table *t, core_payload *p)
+PRIVATE void payload_forget(core_payload_table *t, core_payload *p)
 {
     uint32_t mask = t->room - 1, gap = (uint32_t) (p - t->slot);
     t->slot[gap].taken = false;
@@ -73,7 +70,7 @@ static void payload_forget(core_payload_table *t, core_payload *p)
 }
 
 /* Writes bytes into a chain of our own arena; ROUTERD_NIL when it has no room. */
-static uint32_t payload_write(core_router *c, const uint8_t *bytes, uint32_t size)
+PRIVATE uint32_t payload_write(core_router *c, const uint8_t *bytes, uint32_t size)
 {
     arena_writer writer;
     enum arena_class want = size > 256 ? ARENA_LARGE : ARENA_SMALL;
@@ -85,5 +82,3 @@ static uint32_t payload_write(core_router *c, const uint8_t *bytes, uint32_t siz
     chain_publish(&c->own, &writer, CONTENT_COMPLETE);
     return writer.head;
 }
-
-#endif

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "shm/record.h"
+#include "shm/unity.h"
 
 #define POOL_CHUNK_SHIFT 9u
 #define POOL_CHUNK (1u << POOL_CHUNK_SHIFT)
@@ -57,29 +58,8 @@ static inline pool_node *pool_at(const core_pool *p, uint32_t index)
 
 static inline uint32_t pool_size(const core_pool *p) { return p->chunks << POOL_CHUNK_SHIFT; }
 
-static bool pool_grow(core_pool *p)
-{
-    if (p->chunks == p->room) {
-        uint32_t room = p->room ? p->room * 2 : 16;
-        uint8_t **grown = (uint8_t **) realloc(p->chunk, sizeof *grown * room);
-        if (!grown) return false;
-        p->chunk = grown;
-        p->room = room;
-    }
-    void *fresh = NULL;
-    if (posix_memalign(&fresh, 64, (size_t) p->entry_bytes * POOL_CHUNK)) return false;
-    memset(fresh, 0, (size_t) p->entry_bytes * POOL_CHUNK);
-    uint32_t first = pool_size(p);
-    p->chunk[p->chunks++] = (uint8_t *) fresh;
-    for (uint32_t i = first + POOL_CHUNK; i-- > first;) {   /* downwards: low indices are handed out first */
-        pool_node *n = pool_at(p, i);
-        n->index = i;
-        n->generation = 1;
-        n->next_free = p->free_head;
-        p->free_head = i;
-    }
-    return true;
-}
+/* False: memory is used up. */
+GLUE bool pool_grow(core_pool *p);
 
 /* In pieces that the compiler, where it knows their size, writes as a few stores: for larger ones it has a slower way. */
 static inline void pool_clear(uint8_t *at, uint32_t bytes)

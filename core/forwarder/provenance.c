@@ -3,36 +3,8 @@
  * Nothing of it is trusted: it is text that a peer sent and a worker pointed at.  A link remembers what its last message
  * said, since the next one usually says the same.
  */
-#ifndef ROUTERD_CORE_PAST_H
-#define ROUTERD_CORE_PAST_H
-
-#include "core/forwarder/arena_read.c"
+#include "core/forwarder/bodies.h"
 #include "shm/amqp.h"
-
-#define PAST_BYTES 16384u              /* of ingress and trace that are looked at: the longest way there can be */
-#define PAST_MEMO 480u                 /* of these, how much a link remembers */
-
-typedef struct core_memo {
-    uint32_t epoch, ingress_length, trace_length;
-    int origin;
-    core_mask trace;
-    uint8_t bytes[PAST_MEMO];
-} core_memo;
-
-typedef struct {
-    bool control;              /* it came over a control link, or is the router protocol's own */
-    bool own;                  /* from this process: its own receivers know it already */
-    bool overridden;           /* its address was not its link's, nor `to` */
-    bool streaming;            /* marked so by another router */
-    bool known;                /* origin and trace have been read */
-    int origin;                /* bit of the router where it came in: 0: here; -1: one that is not known */
-    core_mask trace;           /* routers it has passed */
-    const arena_content *content;      /* NULL: it says nothing of routers */
-    uint32_t block;
-    struct core_text *text;    /* what the next router is told of its address, whatever else there is; NULL: see transit_text() */
-} core_past;
-
-static const core_past PAST_NONE = {.known = true};
 
 static void past_parse(const core_network *n, const uint8_t *bytes, uint32_t ingress, uint32_t trace, core_past *past)
 {
@@ -46,7 +18,7 @@ static void past_parse(const core_network *n, const uint8_t *bytes, uint32_t ing
 }
 
 /* Reads origin and trace of a message that came over a link. */
-static void past_read(core_router *c, core_link *l, core_past *past)
+PRIVATE void past_read(core_router *c, core_link *l, core_past *past)
 {
     if (past->known) return;
     past->known = true;
@@ -73,12 +45,10 @@ static void past_read(core_router *c, core_link *l, core_past *past)
 }
 
 /* Management is told where a receiver's deliveries came in. */
-__attribute__((noinline)) static void past_count(core_router *c, core_link *from, core_link *to, const core_past *past)
+__attribute__((noinline)) PRIVATE void past_count(core_router *c, core_link *from, core_link *to, const core_past *past)
 {
     core_past read = *past;
     past_read(c, from, &read);
     if (read.origin <= 0 || !(to->origins || (to->origins = (uint64_t *) calloc(NODES, sizeof *to->origins)))) return;
     to->origins[read.origin]++;
 }
-
-#endif

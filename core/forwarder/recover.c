@@ -1,8 +1,5 @@
 /* Links made and removed, and what is left of a dead worker taken back. */
-#ifndef ROUTERD_CORE_RECOVER_H
-#define ROUTERD_CORE_RECOVER_H
-
-#include "core/forwarder/topology.c"
+#include "core/forwarder/bodies.h"
 
 /* ---- links ---- */
 
@@ -41,7 +38,7 @@ static bool address_add_out(core_address *a, core_link *l)
     return true;
 }
 
-static void address_free(core_router *c, core_address *a)
+GLUE void address_free(core_router *c, core_address *a)
 {
     if (a->fallback) a->fallback->fallback_for = NULL;
     if (a->fallback_for) address_set_fallback(c, a->fallback_for, NULL);
@@ -53,7 +50,7 @@ static void address_free(core_router *c, core_address *a)
 }
 
 /* In its worker's table, and nowhere else yet.  NULL: the index is taken or beyond all bounds, or memory is used up. */
-static core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, uint32_t capacity)
+GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, uint32_t capacity)
 {
     core_worker *k = &c->worker[w];
     if (link >= CORE_MAX_LINKS) return NULL;
@@ -78,7 +75,7 @@ static void link_unplace(core_router *c, core_link *l)
 
 /* Credit of a new incoming link: what its sender has from an earlier core (below 0: it overran).  The rest flows at once
  * where it should. */
-static void link_credit(core_router *c, core_link *l, int64_t granted)
+GLUE void link_credit(core_router *c, core_link *l, int64_t granted)
 {
     l->granted = granted < l->capacity ? granted : l->capacity;
     l->withheld = (uint32_t) (l->capacity - l->granted);
@@ -86,7 +83,7 @@ static void link_credit(core_router *c, core_link *l, int64_t granted)
 }
 
 /* `edge`: of which edge router's connection, 0: of none.  NULL: the index is taken or beyond all bounds, or memory is used up. */
-static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a,
+GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a,
                            uint32_t capacity, bool settles, int64_t granted, uint32_t edge, bool fallback)
 {
     core_link *l = outgoing && !a ? NULL : link_place(c, w, link, generation, outgoing, capacity);
@@ -118,7 +115,7 @@ static core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t g
 }
 
 /* Lets an outgoing link receive from another address from now on.  False: memory is used up. */
-static bool link_move(core_router *c, core_link *l, core_address *a)
+GLUE bool link_move(core_router *c, core_link *l, core_address *a)
 {
     core_address *old = l->address;
     if (old == a) return true;
@@ -168,7 +165,7 @@ static void link_fail_outs(core_router *c, core_link *l, bool failed)
     }
 }
 
-static void link_remove(core_router *c, core_link *l, bool failed)
+GLUE void link_remove(core_router *c, core_link *l, bool failed)
 {
     core_address *a = l->address;
     l->leaving = true;
@@ -195,7 +192,7 @@ static void link_remove(core_router *c, core_link *l, bool failed)
 }
 
 /* One end of a link that is routed through; `far`: at another router.  NULL as of link_add(). */
-static core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, bool far)
+GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, bool far)
 {
     core_link *l = link_place(c, w, link, generation, outgoing, 0);
     if (!l) return NULL;
@@ -237,7 +234,7 @@ static void reclaim_mark(core_router *c, uint32_t w)
 
 /* A worker is dead and its action ring has been read to the end: remove its links, settle what was on its way to it, mark
  * the blocks that others still read, and leave empty rings to its successor. */
-static void core_reclaim(core_router *c, uint32_t w)
+GLUE void core_reclaim(core_router *c, uint32_t w)
 {
     core_worker *k = &c->worker[w];
     k->gone = true;
@@ -266,7 +263,7 @@ static void places_count(core_router *c)
 }
 
 /* A dead worker that will have no successor: what comes back to it is forgotten with its arena. */
-static void place_empty(core_router *c, uint32_t w)
+GLUE void place_empty(core_router *c, uint32_t w)
 {
     core_reclaim(c, w);
     c->worker[w].gone = true;
@@ -274,10 +271,8 @@ static void place_empty(core_router *c, uint32_t w)
 }
 
 /* A worker is going to be there: as after a death, it gets the blocks that nobody reads any more. */
-static void place_fill(core_router *c, uint32_t w)
+GLUE void place_fill(core_router *c, uint32_t w)
 {
     core_reclaim(c, w);
     places_count(c);
 }
-
-#endif

@@ -1,25 +1,21 @@
 /* Where messages of an address go besides its own receivers: through its exchange to others, or to its fallback. */
-#ifndef ROUTERD_CORE_ELSEWHERE_H
-#define ROUTERD_CORE_ELSEWHERE_H
-
-#include "core/forwarder/exchange.c"
-#include "core/forwarder/actions.c"
+#include "core/forwarder/planes.h"
 
 static void address_elsewhere(core_router *c, core_address *a)
 {
     bool was = a->elsewhere;
-    a->elsewhere = a->exchange || (a->routes && !a->routes->closed) || (a->fallback && address_has_receiver(a->fallback));
+    a->elsewhere = a->exchange || (a->routes && routes_open(a->routes)) || (a->fallback && address_has_receiver(a->fallback));
     if (!was && a->elsewhere) credit_grant_all(c, a);
 }
 
 /* An address has its first receiver, or has lost its last: whose fallback it is leads somewhere, or nowhere. */
-static void address_way_changed(core_router *c, core_address *a)
+PRIVATE void address_way_changed(core_router *c, core_address *a)
 {
     if (a->fallback_for) address_elsewhere(c, a->fallback_for);
 }
 
 /* NULL: it has none any more.  Each fallback is that of one address. */
-static void address_set_fallback(core_router *c, core_address *a, core_address *fallback)
+GLUE void address_set_fallback(core_router *c, core_address *a, core_address *fallback)
 {
     if (a->fallback) a->fallback->fallback_for = NULL;
     a->fallback = fallback;
@@ -28,7 +24,7 @@ static void address_set_fallback(core_router *c, core_address *a, core_address *
 }
 
 /* NULL: there is none any more.  What it replaces is freed; messages on their way do not need it. */
-static void address_set_exchange(core_router *c, core_address *a, core_exchange *x)
+GLUE void address_set_exchange(core_router *c, core_address *a, core_exchange *x)
 {
     core_exchange *old = a->exchange;
     if (x && !old) a->holds++;
@@ -39,7 +35,7 @@ static void address_set_exchange(core_router *c, core_address *a, core_exchange 
 }
 
 /* NULL: it is no route table's any more.  What it replaces is the caller's. */
-static void address_set_routes(core_router *c, core_address *a, core_routes *p)
+GLUE void address_set_routes(core_router *c, core_address *a, core_routes *p)
 {
     a->routes = p;
     address_elsewhere(c, a);
@@ -55,7 +51,7 @@ static void exchange_send(core_router *c, core_in *in, core_hop *hop, uint8_t pr
     deliver_address(c, in, a, deliver_priority(a, priority), (state & ~(uint32_t) SEND_PHASE) | a->phase | SEND_AFRESH, &past);
 }
 
-static void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state)
+PRIVATE void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state)
 {
     core_exchange *x = a->exchange;
     if (x->busy) return;
@@ -75,5 +71,3 @@ static void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8
     in->open = in->copy_count;
     x->busy = false;
 }
-
-#endif

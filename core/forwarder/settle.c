@@ -9,25 +9,9 @@
  * Prohibited: finishing a copy whose worker may still read the content and has not been told to stop; telling a sender
  * `accepted` unless a receiver said so (or asked for settled messages and was sent one).
  */
-#ifndef ROUTERD_CORE_SETTLE_H
-#define ROUTERD_CORE_SETTLE_H
+#include "core/forwarder/planes.h"
 
-#include "core/forwarder/counts.c"
-#include "core/forwarder/credit.c"
-#include "core/forwarder/text.c"
-
-/* On the way of each message it is handed on by its address: a copy of what was just written field by field stalls the CPU. */
-typedef struct {               /* a delivery state as it travels */
-    uint32_t state;
-    uint64_t extra;
-    uint64_t offset;           /* received: the section's (AMQP 3.4.1) */
-    uint32_t detail;           /* ROUTERD_NIL: no payload */
-    uint8_t arena;             /* of the payload */
-} core_outcome;
-
-static const core_outcome outcome_none = {.detail = ROUTERD_NIL}, outcome_released = {.state = S_RELEASED, .detail = ROUTERD_NIL};
-
-static inline core_outcome outcome_plain(uint32_t state, uint64_t extra)
+PRIVATE inline core_outcome outcome_plain(uint32_t state, uint64_t extra)
 {
     return (core_outcome) {.state = state, .extra = extra & ~(uint64_t) D_PAYLOAD, .detail = ROUTERD_NIL};
 }
@@ -56,7 +40,7 @@ static inline void count_outcome(core_router *c, const core_in *in, uint32_t sta
 }
 
 /* The incoming delivery is over: tell the sender if it still waits, give the content back, replenish. */
-static void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
+PRIVATE void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
 {
     core_link *l = in->link;
     bool tell = l && in->peer;   /* its worker still has a handle: it waits for an outcome, or for the rest of a stream */
@@ -86,14 +70,14 @@ static void in_settle(core_router *c, core_in *in, const core_outcome *outcome)
 
 /* May its credit come back when it is forwarded?  A slow receiver must not hold up the sender's messages to others; one that
  * takes none at all does not hold up its sender either. */
-static inline bool in_eager(const core_in *in)
+PRIVATE inline bool in_eager(const core_in *in)
 {
     return (in->flags & IN_PRESETTLED) && in->link && in->link->kind != LINK_ROUTED
            && (!in->link->address || (in->flags & (IN_MULTICAST | IN_LOOSE)));
 }
 
 /* Nobody waits for the outcome of a settled message that has been forwarded whole: it leaves its link. */
-static void in_forwarded(core_router *c, core_in *in)
+PRIVATE void in_forwarded(core_router *c, core_in *in)
 {
     if (!in_eager(in) || !(in->flags & (IN_COMPLETE | IN_ABORTED))) return;
     core_link *l = in->link;
@@ -116,7 +100,7 @@ static void in_tell(core_router *c, core_in *in, core_outcome outcome)
     outcome_write(c, r, in->link->worker, &outcome);
 }
 
-static inline void out_post_update(core_router *c, const core_out *out, const core_outcome *outcome, uint8_t flags)
+PRIVATE inline void out_post_update(core_router *c, const core_out *out, const core_outcome *outcome, uint8_t flags)
 {
     routerd_record *r = core_post_link(c, out->link, W_UPDATE);
     r->delivery = out->peer;
@@ -166,7 +150,7 @@ static inline core_outcome in_take_merged(core_in *in)
 /* ---- streaming ---- */
 
 /* The sender's worker may free what every reader has read: the minimum over the copies. */
-static void in_consumed(core_router *c, core_in *in)
+PRIVATE void in_consumed(core_router *c, core_in *in)
 {
     uint64_t least = UINT64_MAX;
     for (const core_out *out = in->copies; out; out = out->sibling)
@@ -181,8 +165,6 @@ static void in_consumed(core_router *c, core_in *in)
 
 /* ---- copies ---- */
 
-static void stream_idle(core_router *c, core_link *l);
-
 /* A copy that went to another router, or over a link for streams, is over. */
 static void out_transit_over(core_router *c, const core_out *out)
 {
@@ -193,7 +175,7 @@ static void out_transit_over(core_router *c, const core_out *out)
 }
 
 /* A copy is over with this outcome; with the last one the incoming delivery is. */
-static void out_finish(core_router *c, core_out *out, const core_outcome *outcome)
+PRIVATE void out_finish(core_router *c, core_out *out, const core_outcome *outcome)
 {
     core_in *in = out->in;
     bool open = !out->state;
@@ -219,7 +201,7 @@ static void out_finish(core_router *c, core_out *out, const core_outcome *outcom
 }
 
 /* The receiver told a state and waits for the sender (AMQP 2.6.12, receiver-settles-second), or it is only on its way. */
-static void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
+PRIVATE void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
 {
     core_in *in = out->in;
     bool terminal = state_is_terminal(outcome.state), multicast = in->flags & IN_MULTICAST;
@@ -248,7 +230,7 @@ static void out_unsettled(core_router *c, core_out *out, core_outcome outcome)
 
 /* The sender has settled, aborted or gone.  Copies whose receiver waits for just that are finished, the others go on as
  * presettled ones; `quiet`: say nothing to those. */
-static void in_sender_settled(core_router *c, core_in *in, core_outcome outcome, bool quiet)
+PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome, bool quiet)
 {
     in->flags |= IN_SETTLED;
     for (core_out *out = in->copies, *next; out; out = next) {
@@ -266,5 +248,3 @@ static void in_sender_settled(core_router *c, core_in *in, core_outcome outcome,
     }
     core_release_payload(c, outcome.arena, outcome.detail);
 }
-
-#endif

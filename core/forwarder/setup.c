@@ -1,11 +1,6 @@
 /* Setting a router's tables up on its segments, and taking them down. */
-#ifndef ROUTERD_CORE_SETUP_H
-#define ROUTERD_CORE_SETUP_H
-
+#include "core/forwarder/bodies.h"
 #include "shm/layout.h"
-#include "core/forwarder/local.c"
-#include "core/forwarder/stall.c"
-#include "core/forwarder/loop.c"
 
 /* A constant error payload, as workers write and read those of rejected deliveries: condition and description, each with
  * its length in front as a native 32-bit number. */
@@ -23,7 +18,7 @@ static uint32_t setup_error(core_router *c, const char *condition, const char *d
     return payload_write(c, bytes, at);
 }
 
-static const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, uint8_t *rings, int eventfd)
+GLUE const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, uint8_t *rings, int eventfd)
 {
     core_worker *k = &c->worker[w];
     routerd_ring *actions = (routerd_ring *) (rings + layout_action_ring(w)), *work = (routerd_ring *) (rings + layout_work_ring(w));
@@ -35,7 +30,7 @@ static const char *setup_worker(core_router *c, uint32_t w, uint8_t *control, ui
 }
 
 /* NULL, or what is wrong.  Sizes of the segments have been checked for room; their contents are checked here. */
-static const char *core_open(core_router *c, uint32_t workers, uint8_t *control, uint64_t seed)
+GLUE const char *core_open(core_router *c, uint32_t workers, uint8_t *control, uint64_t seed)
 {
     c->workers = workers;
     if (!c->active) c->active = workers;
@@ -77,7 +72,7 @@ static void close_texts(core_router *c)
     }
 }
 
-static void core_close(core_router *c)
+GLUE void core_close(core_router *c)
 {
     for (uint32_t w = 0; w <= ROUTERD_MAX_WORKERS + 1; w++) {
         queue_close(&c->worker[w].overflow);
@@ -101,5 +96,3 @@ static void core_close(core_router *c)
     arena_disown(&c->own);
     if (c->sem) sem_close(c->sem);
 }
-
-#endif

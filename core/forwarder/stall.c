@@ -1,16 +1,13 @@
 /* Links that get nowhere: what is on them for long, and senders without credit.  Looked for link by link between turns,
  * so that no message pays for it; what is told is as old as the last pass. */
-#ifndef ROUTERD_CORE_STALL_H
-#define ROUTERD_CORE_STALL_H
-
-#include "core/forwarder/tables.h"
+#include "core/forwarder/bodies.h"
 
 #define STALL_NS 10000000000ull        /* on a link for longer: stuck; without credit for longer: blocked */
 #define STALL_LINKS 2048u              /* looked at in a step */
 #define STALL_MOST 1000u               /* deliveries of one link that are counted */
 
 /* What is still arriving is no older than its last part: an endless stream is not stuck. */
-static inline bool in_stuck(const core_in *in) { return (in->flags & IN_COMPLETE) != 0; }
+static bool in_stuck(const core_in *in) { return (in->flags & IN_COMPLETE) != 0; }
 
 static uint32_t link_stuck(const core_link *l, uint64_t now)
 {
@@ -22,11 +19,11 @@ static uint32_t link_stuck(const core_link *l, uint64_t now)
     return n;
 }
 
-static inline bool link_blocked(const core_link *l, uint64_t now) { return l->dry_since && now > l->dry_since + STALL_NS; }
+static bool link_blocked(const core_link *l, uint64_t now) { return l->dry_since && now > l->dry_since + STALL_NS; }
 
 /* Looks at some links; true when all have been seen once more, and the totals are new.  A receiver's credit is its
  * worker's to know. */
-static bool stall_step(core_router *c)
+GLUE bool stall_step(core_router *c)
 {
     core_stall *s = &c->stall;
     uint32_t end = pool_size(&c->links), stop = s->next + STALL_LINKS < end ? s->next + STALL_LINKS : end;
@@ -44,5 +41,3 @@ static bool stall_step(core_router *c)
     s->next = s->stuck_so_far = s->blocked_so_far = 0;
     return true;
 }
-
-#endif

@@ -5,13 +5,10 @@
  * When no link is idle the stream's copy stands on `waiting`, which is a link to nobody: what is posted to it is lost.  The
  * link that comes next begins with the oldest copy there, as it is by then.
  */
-#ifndef ROUTERD_CORE_STREAM_H
-#define ROUTERD_CORE_STREAM_H
-
-#include "core/forwarder/settle.c"
+#include "core/forwarder/bodies.h"
 
 /* Where a stream goes on a connection that has such links; NULL: it has none. */
-static inline core_link *stream_link(core_router *c, uint64_t streams)
+PRIVATE inline core_link *stream_link(core_router *c, uint64_t streams)
 {
     core_streams *s = (core_streams *) pool_find(&c->streams, streams);
     if (!s) return NULL;
@@ -27,7 +24,7 @@ static inline core_link *stream_link(core_router *c, uint64_t streams)
 }
 
 /* What a copy on such a link says when it begins later. */
-static inline void stream_note(core_out *out, uint8_t priority, uint32_t state)
+PRIVATE inline void stream_note(core_out *out, uint8_t priority, uint32_t state)
 {
     out->flags |= OUT_STREAM;
     out->priority = priority;
@@ -53,7 +50,7 @@ static void stream_begin(core_router *c, core_out *out, core_link *l)
 }
 
 /* A link is free: for the stream that has waited longest, or for the next one that comes. */
-static void stream_idle(core_router *c, core_link *l)
+PRIVATE void stream_idle(core_router *c, core_link *l)
 {
     core_streams *k = (core_streams *) pool_find(&c->streams, l->streams);
     if (!k) return;
@@ -63,14 +60,14 @@ static void stream_idle(core_router *c, core_link *l)
             stream_begin(c, out, l);
             return;
         }
-        out_finish(c, out, &outcome_none);
+        out_finish(c, out, &OUTCOME_NONE);
     }
     l->next = k->idle;
     k->idle = l;
     k->idle_count++;
 }
 
-static void stream_add_link(core_router *c, core_link *l, uint64_t streams)
+GLUE void stream_add_link(core_router *c, core_link *l, uint64_t streams)
 {
     core_streams *k = (core_streams *) pool_find(&c->streams, streams);
     l->streams = streams;
@@ -79,7 +76,7 @@ static void stream_add_link(core_router *c, core_link *l, uint64_t streams)
     stream_idle(c, l);
 }
 
-static void stream_drop_link(core_router *c, core_link *l)
+PRIVATE void stream_drop_link(core_router *c, core_link *l)
 {
     core_streams *k = (core_streams *) pool_find(&c->streams, l->streams);
     if (!k) return;
@@ -93,7 +90,7 @@ static void stream_drop_link(core_router *c, core_link *l)
 }
 
 /* NULL: memory is used up. */
-static core_streams *stream_open(core_router *c)
+GLUE core_streams *stream_open(core_router *c)
 {
     core_streams *k = (core_streams *) pool_take(&c->streams);
     if (!k) return NULL;
@@ -108,11 +105,9 @@ static core_streams *stream_open(core_router *c)
 }
 
 /* The connection is gone: what waited was not sent. */
-static void stream_close(core_router *c, core_streams *k)
+GLUE void stream_close(core_router *c, core_streams *k)
 {
-    while (k->waiting->outs) out_finish(c, k->waiting->outs, &outcome_released);
+    while (k->waiting->outs) out_finish(c, k->waiting->outs, &OUTCOME_RELEASED);
     free(k->waiting);
     pool_give(&c->streams, k);
 }
-
-#endif

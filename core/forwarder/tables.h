@@ -37,11 +37,11 @@ enum core_link_kind { LINK_ENDPOINT = 0, LINK_CONTROL = 1, LINK_DATA = 2, LINK_S
 struct core_link;
 struct core_out;
 struct core_alias;
-struct core_text;
+typedef struct core_text core_text;
 struct core_memo;
 struct core_exchange;
-struct core_routes;
-struct core_flow;
+typedef struct core_routes core_routes;      /* planes.h: a route table in use */
+typedef struct core_flow core_flow;          /* planes.h: the flow log */
 
 typedef struct core_address {
     pool_node node;

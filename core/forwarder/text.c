@@ -7,20 +7,9 @@
  *
  * The block is kept for the next message while the arena has plenty.  An owner that goes leaves the text to its readers.
  */
-#ifndef ROUTERD_CORE_TEXT_H
-#define ROUTERD_CORE_TEXT_H
+#include "core/forwarder/bodies.h"
 
-#include "core/forwarder/out.c"
-
-typedef struct core_text {
-    uint32_t block;            /* ROUTERD_NIL: not written */
-    uint32_t uses;             /* copies on their way that name it */
-    uint32_t length;
-    bool owned;                /* its address or link is still there */
-    uint8_t bytes[];
-} core_text;
-
-static core_text *text_new(const uint8_t *bytes, uint32_t length)
+GLUE core_text *text_new(const uint8_t *bytes, uint32_t length)
 {
     core_text *t = (core_text *) malloc(sizeof *t + length);
     if (!t) return NULL;
@@ -36,7 +25,7 @@ static inline void text_unwrite(core_router *c, core_text *t)
 }
 
 /* False: the arena has no room for it now. */
-static inline bool text_use(core_router *c, core_text *t)
+PRIVATE inline bool text_use(core_router *c, core_text *t)
 {
     if (__builtin_expect(t->block == ROUTERD_NIL, 0)) t->block = payload_write(c, t->bytes, t->length);
     if (t->block == ROUTERD_NIL) return false;
@@ -44,14 +33,14 @@ static inline bool text_use(core_router *c, core_text *t)
     return true;
 }
 
-static inline void text_done(core_router *c, core_text *t)
+PRIVATE inline void text_done(core_router *c, core_text *t)
 {
     if (--t->uses) return;
     if (!t->owned || c->own.free_count[ARENA_SMALL] < c->own.view.small_count / 2) text_unwrite(c, t);
     if (!t->owned) free(t);
 }
 
-static void text_disown(core_router *c, core_text *t)
+GLUE void text_disown(core_router *c, core_text *t)
 {
     if (!t) return;
     t->owned = false;
@@ -59,5 +48,3 @@ static void text_disown(core_router *c, core_text *t)
     text_unwrite(c, t);
     free(t);
 }
-
-#endif

@@ -2,10 +2,7 @@
  *
  * Slow things: called when the network changes, never for a message.
  */
-#ifndef ROUTERD_CORE_TOPOLOGY_H
-#define ROUTERD_CORE_TOPOLOGY_H
-
-#include "core/forwarder/redirect.c"
+#include "core/forwarder/bodies.h"
 
 static bool neighbour_has_link(const core_neighbour *k)
 {
@@ -45,7 +42,7 @@ static void network_changed(core_router *c)
 
 /* ---- routers ---- */
 
-static void network_add(core_router *c, uint32_t bit, const uint8_t *text, uint32_t length)
+GLUE void network_add(core_router *c, uint32_t bit, const uint8_t *text, uint32_t length)
 {
     core_node *node = &c->network.node[bit];
     *node = (core_node) {.known = true, .next_hop = -1, .neighbour = -1, .length = length};
@@ -53,7 +50,7 @@ static void network_add(core_router *c, uint32_t bit, const uint8_t *text, uint3
     network_changed(c);
 }
 
-static void network_remove(core_router *c, uint32_t bit)
+GLUE void network_remove(core_router *c, uint32_t bit)
 {
     c->network.node[bit] = (core_node) {.next_hop = -1, .neighbour = -1};
     uint32_t at = 0;
@@ -61,7 +58,7 @@ static void network_remove(core_router *c, uint32_t bit)
     network_changed(c);
 }
 
-static void network_path(core_router *c, uint32_t bit, int next_hop, uint32_t cost, core_mask valid_origins)
+GLUE void network_path(core_router *c, uint32_t bit, int next_hop, uint32_t cost, core_mask valid_origins)
 {
     core_node *node = &c->network.node[bit];
     node->next_hop = (int16_t) next_hop;
@@ -70,7 +67,7 @@ static void network_path(core_router *c, uint32_t bit, int next_hop, uint32_t co
     network_changed(c);
 }
 
-static void network_neighbour(core_router *c, uint32_t bit, int neighbour)
+GLUE void network_neighbour(core_router *c, uint32_t bit, int neighbour)
 {
     c->network.node[bit].neighbour = (int16_t) neighbour;
     network_changed(c);
@@ -79,7 +76,7 @@ static void network_neighbour(core_router *c, uint32_t bit, int neighbour)
 /* ---- addresses ---- */
 
 /* False: memory is used up. */
-static bool address_add_remote(core_router *c, core_address *a, uint32_t bit)
+GLUE bool address_add_remote(core_router *c, core_address *a, uint32_t bit)
 {
     if (!a->outstanding && !(a->outstanding = (uint32_t *) calloc(NODES, sizeof *a->outstanding))) return false;
     mask_set(&a->remotes, bit);
@@ -88,7 +85,7 @@ static bool address_add_remote(core_router *c, core_address *a, uint32_t bit)
     return true;
 }
 
-static void address_drop_remote(core_router *c, core_address *a, uint32_t bit)
+GLUE void address_drop_remote(core_router *c, core_address *a, uint32_t bit)
 {
     mask_clear(&a->remotes, bit);
     a->epoch = c->network.epoch - 1;
@@ -98,7 +95,7 @@ static void address_drop_remote(core_router *c, core_address *a, uint32_t bit)
 
 /* ---- links ---- */
 
-static void neighbour_add_link(core_router *c, core_link *l, uint32_t neighbour, uint32_t priority)
+GLUE void neighbour_add_link(core_router *c, core_link *l, uint32_t neighbour, uint32_t priority)
 {
     core_neighbour *k = &c->network.neighbour[neighbour];
     l->neighbour = (uint8_t) neighbour;
@@ -109,7 +106,7 @@ static void neighbour_add_link(core_router *c, core_link *l, uint32_t neighbour,
     if (l->kind != LINK_STREAM) network_changed(c);
 }
 
-static void neighbour_drop_link(core_router *c, core_link *l)
+PRIVATE void neighbour_drop_link(core_router *c, core_link *l)
 {
     core_neighbour *k = &c->network.neighbour[l->neighbour];
     if (!l->outgoing) return;
@@ -124,7 +121,7 @@ static void neighbour_drop_link(core_router *c, core_link *l)
 }
 
 /* A place for a connection to a router; -1: all are taken. */
-static int neighbour_take(core_router *c, uint64_t streams, bool abroad)
+GLUE int neighbour_take(core_router *c, uint64_t streams, bool abroad)
 {
     for (int i = 0; i < (int) NEIGHBOURS; i++) {
         core_neighbour *k = &c->network.neighbour[i];
@@ -137,7 +134,7 @@ static int neighbour_take(core_router *c, uint64_t streams, bool abroad)
 }
 
 /* The connection is gone, and its links before it. */
-static void neighbour_give(core_router *c, uint32_t neighbour)
+GLUE void neighbour_give(core_router *c, uint32_t neighbour)
 {
     c->network.abroad -= c->network.neighbour[neighbour].abroad;
     c->network.neighbour[neighbour] = (core_neighbour) {.taken = false};
@@ -145,5 +142,3 @@ static void neighbour_give(core_router *c, uint32_t neighbour)
         if (c->network.node[bit].neighbour == (int16_t) neighbour) c->network.node[bit].neighbour = -1;
     network_changed(c);
 }
-
-#endif

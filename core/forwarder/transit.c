@@ -10,15 +10,10 @@
  * Neighbours abroad speak the other dialect (docs/network.md): what is said of addresses on one side of that border means
  * nothing on the other, or harm.  All else crosses it.
  */
-#ifndef ROUTERD_CORE_TRANSIT_H
-#define ROUTERD_CORE_TRANSIT_H
-
-#include "core/forwarder/choose.c"
-#include "core/forwarder/provenance.c"
-#include "core/forwarder/stream.c"
+#include "core/forwarder/bodies.h"
 
 /* The link on the way to a next hop; NULL: there is none. */
-static inline core_link *transit_link(core_router *c, uint32_t hop, bool control, uint8_t priority)
+PRIVATE inline core_link *transit_link(core_router *c, uint32_t hop, bool control, uint8_t priority)
 {
     core_neighbour *k = network_hop(&c->network, hop);
     if (!k) return NULL;
@@ -51,7 +46,7 @@ static void transit_nearest(const core_network *n, core_address *a)
 }
 
 /* Closest: the next hop; 0: none. */
-static uint32_t transit_closest(const core_network *n, core_address *a)
+PRIVATE uint32_t transit_closest(const core_network *n, core_address *a)
 {
     if (a->epoch != n->epoch) transit_nearest(n, a);
     uint32_t bit = mask_next(&a->nearest, a->turn);
@@ -62,7 +57,7 @@ static uint32_t transit_closest(const core_network *n, core_address *a)
 }
 
 /* Balanced: the next hop if one is better than `here`, the best receiver of ours (NULL: none); 0: none is. */
-static uint32_t transit_balanced(core_router *c, core_address *a, const core_link *here, int origin, uint8_t priority)
+PRIVATE uint32_t transit_balanced(core_router *c, core_address *a, const core_link *here, int origin, uint8_t priority)
 {
     const core_network *n = &c->network;
     if (here && !here->count) return 0;
@@ -91,7 +86,7 @@ static inline bool transit_crosses(const core_network *n, const core_link *from,
 }
 
 /* Multicast: the next hops. */
-static core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a, const core_past *past)
+PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a, const core_past *past)
 {
     bool stays = n->abroad && a->treatment == T_CONTROL && from->kind == LINK_CONTROL;
     core_mask within = mask_both(a->remotes, n->reachable), hops = {{0, 0}};
@@ -103,7 +98,7 @@ static core_mask transit_multicast(const core_network *n, const core_link *from,
 }
 
 /* What a router says of addresses to one beyond the border is for the protocol here, which answers on its behalf. */
-static core_address *transit_border(core_router *c, const core_link *from, uint32_t block, core_address *a)
+PRIVATE core_address *transit_border(core_router *c, const core_link *from, uint32_t block, core_address *a)
 {
     static const uint8_t about[] = {'/', 'q', 'd', 'r', 'o', 'u', 't', 'e', 'r', '.', 'm', 'a'};
     const core_network *n = &c->network;
@@ -117,10 +112,8 @@ static core_address *transit_border(core_router *c, const core_link *from, uint3
 
 /* What a message's next router is told of its address: a sender with a target need not write it into its messages, and what
  * a tenant writes is not the whole of it.  False: it must be told and there is no room for it. */
-static inline bool transit_text(core_router *c, const core_link *from, core_address *a, const core_past *past, core_text **text)
+PRIVATE inline bool transit_text(core_router *c, const core_link *from, core_address *a, const core_past *past, core_text **text)
 {
     *text = past->text ? past->text : (!from->address && !from->scope) || past->overridden ? NULL : from->text ? from->text : a->text;
     return !*text || text_use(c, *text);
 }
-
-#endif

@@ -5,33 +5,16 @@
  * The swap stores a pointer.  What the former table has counted is moved in portions, so a table of a million entries
  * stalls nobody; a small one is done with at once.  A table takes another's place only when the one before is settled.
  */
-#ifndef ROUTERD_CORE_ROUTE_PLANE_H
-#define ROUTERD_CORE_ROUTE_PLANE_H
-
-#include "core/forwarder/credit.c"
-#include "core/rmr/owners.c"
+#include "core/forwarder/planes.h"
+#include "core/rmr/active_tables.h"
 
 #define ROUTES_PORTION 16384u          /* slots, or endpoints, of a former table that are looked at in one go */
 
-enum { ROUTES_NO_ENTRY, ROUTES_NO_ENDPOINT, ROUTES_NO_OWNER, ROUTES_REASONS };   /* why a message goes nowhere */
-
-typedef struct { int32_t type, subscription; } core_nowhere;
-
-typedef struct core_routes {
-    core_address *address;
-    route_table *table;        /* NULL: there is none yet */
-    route_owners *owners;      /* NULL: nobody owns anything */
-    bool skip_dead;
-    bool closed;               /* its senders get no credit yet; what comes all the same is routed */
-    uint64_t routed, no_entry, no_endpoint, no_owner, refused;
-    core_nowhere nowhere[ROUTES_REASONS];      /* the last message of each reason */
-    const route_table *former; /* NULL: all that it counted has been moved */
-    uint32_t former_at, former_endpoint;
-    const uint32_t *moved;     /* by endpoint of the former table: which one it is now; ROUTE_NONE: it is gone */
-} core_routes;
+/* Its senders get credit. */
+PRIVATE bool routes_open(const core_routes *p) { return !p->closed; }
 
 /* Whether somebody receives from an endpoint. */
-static inline bool route_alive(const route_endpoint *e)
+PRIVATE inline bool route_alive(const route_endpoint *e)
 {
     return e->address && address_has_receiver(e->address) && e->address->treatment < T_UNAVAILABLE;
 }
@@ -43,7 +26,7 @@ static void route_endpoint_move(route_endpoint *to, const route_endpoint *from)
 }
 
 /* Moves a portion of what the former table has counted; true: all of it has been. */
-static bool routes_settle(core_routes *p)
+GLUE bool routes_settle(core_routes *p)
 {
     const route_table *from = p->former;
     if (!from) return true;
@@ -59,7 +42,7 @@ static bool routes_settle(core_routes *p)
 }
 
 /* `moved` is by endpoint of the table in use, if there is one, and stays until that is settled. */
-static void routes_use_table(core_routes *p, route_table *t, const uint32_t *moved)
+GLUE void routes_use_table(core_routes *p, route_table *t, const uint32_t *moved)
 {
     p->former = p->table;
     p->former_at = p->former_endpoint = 0;
@@ -69,11 +52,9 @@ static void routes_use_table(core_routes *p, route_table *t, const uint32_t *mov
 }
 
 /* Owners are few beside entries: what they counted moves at once. */
-static void routes_use_owners(core_routes *p, route_owners *o, const uint32_t *moved)
+GLUE void routes_use_owners(core_routes *p, route_owners *o, const uint32_t *moved)
 {
     for (uint32_t i = 0; p->owners && i < p->owners->endpoints.count; i++)
         if (moved[i] < o->endpoints.count) route_endpoint_move(&o->endpoints.at[moved[i]], &p->owners->endpoints.at[i]);
     p->owners = o;
 }
-
-#endif

@@ -2,24 +2,9 @@
  *
  *   begun --route_busiest_step: more slots--> … --route_busiest_step: true--> the rows are there; the next step begins anew
  */
-#ifndef ROUTERD_CORE_ROUTE_BUSIEST_H
-#define ROUTERD_CORE_ROUTE_BUSIEST_H
+#include "core/rmr/active_tables.h"
 
-#include "core/rmr/table.c"
-
-#define ROUTE_BUSIEST_ROWS 50u
 #define ROUTE_BUSIEST_CHUNK (1u << 17) /* slots of one portion: 2 MiB, some 0.2 ms */
-
-typedef struct {
-    int32_t type, subscription;
-    uint64_t turns;            /* messages that took an entry of this key, whomever it is for */
-} route_busiest_row;
-
-typedef struct {
-    route_busiest_row row[ROUTE_BUSIEST_ROWS];
-    uint32_t count, least;     /* rows taken; the one to be replaced first */
-    uint32_t at;               /* the next slot */
-} route_busiest;
 
 static uint64_t route_key_turns(const route_table *t, const route_slot *s)
 {
@@ -37,7 +22,7 @@ static void route_busiest_take(route_busiest *b, const route_slot *s, uint64_t t
         if (b->row[i].turns < b->row[b->least].turns) b->least = i;
 }
 
-static bool route_busiest_step(const route_table *t, route_busiest *b)
+GLUE bool route_busiest_step(const route_table *t, route_busiest *b)
 {
     if (!b->at) b->count = b->least = 0;
     for (uint32_t n = 0; n < ROUTE_BUSIEST_CHUNK && b->at <= t->mask; n++) {
@@ -50,5 +35,3 @@ static bool route_busiest_step(const route_table *t, route_busiest *b)
     b->at = 0;
     return true;
 }
-
-#endif

@@ -9,12 +9,9 @@
  * Where a message comes on a link that leads to other addresses, too - its sender has no target, another router has sent it on,
  * an exchange or a worker of source routes passes it here - its worker knows of no key: the core reads it (keyed_read).
  */
-#ifndef ROUTERD_CORE_KEYED_H
-#define ROUTERD_CORE_KEYED_H
-
-#include "core/forwarder/deliver.c"
+#include "core/forwarder/planes.h"
+#include "core/rmr/active_tables.h"
 #include "shm/rmr_key.h"
-#include "core/rmr/active_tables.c"
 
 #define KEYED_RESERVED 100u            /* message types below are RMR's own (spec, Reserved Message Types) */
 #define KEYED_AHEAD 3u                 /* how many records ahead a slot is fetched */
@@ -238,7 +235,7 @@ static inline void keyed_deliver(core_router *c, core_link *l, const routerd_rec
 }
 
 /* To a table, on a link that leads to other addresses, too. */
-static void deliver_to_table(core_router *c, core_link *l, const routerd_record *r, core_address *a)
+PRIVATE void deliver_to_table(core_router *c, core_link *l, const routerd_record *r, core_address *a)
 {
     keyed_message m = {.arena = &c->arena[l->worker], .block = r->block, .priority = r->priority, .complete = r->flags & F_COMPLETE};
     keyed_read(c, &m);
@@ -246,7 +243,7 @@ static void deliver_to_table(core_router *c, core_link *l, const routerd_record 
 }
 
 /* The same of one that goes to other addresses, too, or has been to some. */
-static void deliver_by_table(core_router *c, core_in *in, core_address *a, uint8_t priority)
+PRIVATE void deliver_by_table(core_router *c, core_in *in, core_address *a, uint8_t priority)
 {
     keyed_message m = {.arena = &c->arena[in->arena], .block = in->block, .priority = priority, .complete = in->flags & IN_COMPLETE};
     keyed_way way;
@@ -255,7 +252,7 @@ static void deliver_by_table(core_router *c, core_in *in, core_address *a, uint8
 }
 
 /* A message to a table: `l` is a keyed link. */
-static void deliver_keyed(core_router *c, core_link *l, const routerd_record *r)
+PRIVATE void deliver_keyed(core_router *c, core_link *l, const routerd_record *r)
 {
     core_routes gone = {0}, *p = l->address->routes ? l->address->routes : &gone;     /* gone: it has no table any more */
     stats_add(c->stats, N_RECEIVED, 1);
@@ -264,5 +261,3 @@ static void deliver_keyed(core_router *c, core_link *l, const routerd_record *r)
     keyed_message m = keyed_told(c, l, r);
     keyed_deliver(c, l, r, l->address, p, &m);
 }
-
-#endif

@@ -1,25 +1,8 @@
 /* Who owns which managed entity: MEID -> endpoint.  Built and put into use as a route table is, and independently of it. */
-#ifndef ROUTERD_CORE_ROUTE_OWNERS_H
-#define ROUTERD_CORE_ROUTE_OWNERS_H
+#include "core/forwarder/hash.h"
+#include "core/rmr/active_tables.h"
 
-#include "core/rmr/table.c"
-
-#define ROUTE_MEID 255u                /* octets of a MEID that are looked up */
-
-typedef struct {
-    uint64_t hash;
-    uint32_t owner;            /* ROUTE_NONE: there is nothing in this slot */
-    uint32_t text, length;
-} route_owner;
-
-typedef struct {
-    route_owner *slot;
-    uint32_t mask, count;
-    const uint8_t *text;
-    route_endpoints endpoints;
-} route_owners;
-
-static void route_owners_free(route_owners *o)
+GLUE void route_owners_free(route_owners *o)
 {
     if (!o) return;
     free(o->slot);
@@ -28,7 +11,7 @@ static void route_owners_free(route_owners *o)
 }
 
 /* Of `count` MEIDs, each the text from start[i] to start[i + 1], and its owner.  NULL: memory is used up. */
-static route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const uint32_t *start, const uint32_t *owner, uint32_t count, uint32_t endpoints)
+GLUE route_owners *route_owners_build(uint64_t seed, const uint8_t *text, const uint32_t *start, const uint32_t *owner, uint32_t count, uint32_t endpoints)
 {
     route_owners *o = (route_owners *) calloc(1, sizeof *o);
     if (!o) return NULL;
@@ -56,7 +39,7 @@ static route_owners *route_owners_build(uint64_t seed, const uint8_t *text, cons
 }
 
 /* NULL: nobody owns it. */
-static inline route_endpoint *route_owner_of(const route_owners *o, uint64_t seed, const uint8_t *meid, uint32_t length)
+PRIVATE inline route_endpoint *route_owner_of(const route_owners *o, uint64_t seed, const uint8_t *meid, uint32_t length)
 {
     uint64_t hash = alias_hash(seed, meid, length);
     for (uint32_t at = (uint32_t) hash & o->mask;; at = (at + 1) & o->mask) {
@@ -65,5 +48,3 @@ static inline route_endpoint *route_owner_of(const route_owners *o, uint64_t see
         if (one->hash == hash && one->length == length && !memcmp(o->text + one->text, meid, length)) return &o->endpoints.at[one->owner];
     }
 }
-
-#endif

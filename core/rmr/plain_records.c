@@ -8,10 +8,10 @@
  *
  *   text --record_read--> fields --record_enter--> a row: numbers, whose text was read before, or is read now
  */
-#ifndef ROUTERD_CORE_ROUTES_RECORDS_H
-#define ROUTERD_CORE_ROUTES_RECORDS_H
+#include <stdlib.h>
+#include <string.h>
 
-#include "core/rmr/record_names.c"
+#include "core/rmr/plain_records.h"
 
 #define RECORD_GROUPS 64u          /* the limits of fields.py */
 #define RECORD_MEMBERS 32u
@@ -21,17 +21,6 @@
 #define RECORD_NAME 260            /* the limits of border.py: octets of a name, and of a record */
 #define RECORD_LENGTH (1 << 20)
 #define RECORD_ANY (-1)            /* the subscription of rte */
-
-typedef struct {               /* columns; `groups` and `lists` are fields that were read, and their texts */
-    record_column type, subscription, target, line;
-    record_column sender_row, sender_list;     /* rows for certain senders, and the number of their list */
-    record_column place, word;                 /* by target, as table.c has them */
-    record_column list_place, list_word;       /* by list: how many senders, and each one's number */
-    record_column group_target;                /* by number of a text in `groups` */
-    record_names endpoint, sender, groups, lists;
-    bool compatible;                           /* blanks around names are odd */
-    bool failed;                               /* memory is used up: this is no table any more */
-} record_table;
 
 typedef struct {
     const uint8_t *at;
@@ -186,7 +175,7 @@ static inline const uint8_t *record_read(const uint8_t *p, const uint8_t *end, b
 /* ---- a row ---- */
 
 /* A target with nothing in it but its place; NAME_NONE: memory is used up. */
-static inline uint32_t record_new_target(record_table *t)
+GLUE inline uint32_t record_new_target(record_table *t)
 {
     return column_add(&t->place, t->word.count) ? t->place.count - 1 : NAME_NONE;
 }
@@ -246,7 +235,7 @@ static inline uint32_t record_list(record_table *t, record_field f)
     return added;
 }
 
-static inline bool record_row(record_table *t, int32_t type, int32_t subscription, uint32_t target, uint32_t line)
+GLUE inline bool record_row(record_table *t, int32_t type, int32_t subscription, uint32_t target, uint32_t line)
 {
     return column_add(&t->type, (uint32_t) type) && column_add(&t->subscription, (uint32_t) subscription) &&
            column_add(&t->target, target) && column_add(&t->line, line);
@@ -265,7 +254,7 @@ static inline bool record_enter(record_table *t, const record_fields *r, uint32_
 }
 
 /* Takes records from text[at] on, the first of them in `line`, and returns where the first one begins that is not plain. */
-static size_t records_take(record_table *t, const uint8_t *text, size_t length, size_t at, uint32_t line)
+GLUE size_t records_take(record_table *t, const uint8_t *text, size_t length, size_t at, uint32_t line)
 {
     const uint8_t *end = text + length, *p = text + at, *next;
     record_fields r;
@@ -276,7 +265,7 @@ static size_t records_take(record_table *t, const uint8_t *text, size_t length, 
     return (size_t) (p - text);
 }
 
-static void records_free(record_table *t)
+GLUE void records_free(record_table *t)
 {
     record_column *columns[] = {&t->type, &t->subscription, &t->target, &t->line, &t->sender_row, &t->sender_list,
                                 &t->place, &t->word, &t->list_place, &t->list_word, &t->group_target};
@@ -286,5 +275,3 @@ static void records_free(record_table *t)
     names_free(&t->groups);
     names_free(&t->lists);
 }
-
-#endif

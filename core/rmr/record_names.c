@@ -2,33 +2,16 @@
  *
  * Whatever may fail says so by false, or NAME_NONE: memory is used up, or there are more than fit.
  */
-#ifndef ROUTERD_CORE_ROUTES_RECORD_NAMES_H
-#define ROUTERD_CORE_ROUTES_RECORD_NAMES_H
-
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "core/forwarder/hash.h"
+#include "core/rmr/plain_records.h"
 
-#define NAME_NONE UINT32_MAX
 #define NAME_LIMIT (1u << 31)      /* octets of all texts, and numbers in a column */
 
-typedef struct {
-    uint32_t *at;
-    uint32_t count, room;
-} record_column;
-
-typedef struct {
-    uint8_t *text;             /* all texts, one behind the other */
-    uint32_t size, room;
-    record_column stop;        /* where each one ends */
-    uint32_t *slot;            /* open addressing, at most half full: number + 1 */
-    uint32_t slots;
-    uint64_t seed;
-} record_names;
-
 /* Room for so many numbers more. */
-static inline bool column_room(record_column *c, uint32_t more)
+PRIVATE inline bool column_room(record_column *c, uint32_t more)
 {
     if (c->room - c->count >= more) return true;
     uint64_t wanted = (uint64_t) c->count + more, room = c->room ? c->room * 2ull : 256;
@@ -40,16 +23,16 @@ static inline bool column_room(record_column *c, uint32_t more)
     return true;
 }
 
-static inline bool column_add(record_column *c, uint32_t value)
+GLUE inline bool column_add(record_column *c, uint32_t value)
 {
     if (!column_room(c, 1)) return false;
     c->at[c->count++] = value;
     return true;
 }
 
-static inline uint32_t name_start(const record_names *n, uint32_t number) { return number ? n->stop.at[number - 1] : 0; }
+GLUE inline uint32_t name_start(const record_names *n, uint32_t number) { return number ? n->stop.at[number - 1] : 0; }
 
-static inline uint32_t name_length(const record_names *n, uint32_t number) { return n->stop.at[number] - name_start(n, number); }
+GLUE inline uint32_t name_length(const record_names *n, uint32_t number) { return n->stop.at[number] - name_start(n, number); }
 
 static bool names_grow(record_names *n)
 {
@@ -80,7 +63,7 @@ static bool names_text_room(record_names *n, uint32_t length)
 }
 
 /* The number of a text; NAME_NONE: it has none.  `*slot` is where it belongs. */
-static inline uint32_t name_find(const record_names *n, const uint8_t *text, uint32_t length, uint32_t *slot)
+PRIVATE inline uint32_t name_find(const record_names *n, const uint8_t *text, uint32_t length, uint32_t *slot)
 {
     if (!n->slots) return NAME_NONE;
     uint32_t i = (uint32_t) alias_hash(n->seed, text, length) & (n->slots - 1);
@@ -93,7 +76,7 @@ static inline uint32_t name_find(const record_names *n, const uint8_t *text, uin
 }
 
 /* The number of a text, a new one if it has none yet: as many as there were before. */
-static uint32_t name_add(record_names *n, const uint8_t *text, uint32_t length)
+GLUE uint32_t name_add(record_names *n, const uint8_t *text, uint32_t length)
 {
     uint32_t slot = 0;
     if (n->stop.count * 2 >= n->slots && !names_grow(n)) return NAME_NONE;
@@ -107,11 +90,9 @@ static uint32_t name_add(record_names *n, const uint8_t *text, uint32_t length)
     return n->stop.count - 1;
 }
 
-static void names_free(record_names *n)
+PRIVATE void names_free(record_names *n)
 {
     free(n->text);
     free(n->stop.at);
     free(n->slot);
 }
-
-#endif

@@ -12,7 +12,7 @@ cdef extern from "Python.h":
     const uint8_t *PyUnicode_1BYTE_DATA(str text)
     str PyUnicode_DecodeUTF8(const char *text, Py_ssize_t size, const char *errors)
 
-cdef extern from "core/rmr/plain_records.c" nogil:
+cdef extern from "core/rmr/plain_records.h" nogil:
     const uint32_t NAME_NONE
     ctypedef struct record_column:
         uint32_t *at

@@ -1,6 +1,6 @@
 # Included by forward.pyx: route tables.
 
-cdef extern from "core/rmr/busiest.c" nogil:
+cdef extern from "core/rmr/active_tables.h" nogil:
     ctypedef struct route_busiest_row:
         int32_t type, subscription
         uint64_t turns

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 
-#include "core/forwarder/setup.c"
+#include "core/forwarder/unity.c"
 
 #define WORKERS 2u
 #define ARENA_BYTES (192u * 1024u)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/native/check.h"
-#include "core/rmr/plain_records.c"
+#include "core/rmr/unity.c"
 
 #define LONGEST 4096u
 

@@ -1,0 +1,55 @@
+/* The flow log in the core: its state, and what the Cython module calls of it. */
+#ifndef ROUTERD_CORE_FLOW_LOG_H
+#define ROUTERD_CORE_FLOW_LOG_H
+
+#include "core/forwarder/tables.h"
+#include "shm/amqp.h"
+#include "shm/telemetry.h"
+#include "shm/unity.h"
+
+#define FLOW_PATH 4096u                /* octets of a path; of a longer one the name has the beginning and a hash */
+#define FLOW_BUCKETS (TELEMETRY_NAMES * 2u)
+
+typedef struct core_note {     /* of a delivery that came, beside its core_in */
+    telemetry_message of;      /* `delivery` is the handle of the core_in; another one: it is not recorded.  `kind`: a drop has been recorded */
+    telemetry_more more;       /* of this what `known` says */
+} core_note;
+
+typedef struct {               /* of a place for a name */
+    uint64_t hash;
+    uint32_t next, pins;       /* next: with the same bucket, plus 1 */
+} core_name;
+
+typedef struct core_flow {
+    telemetry_view view;
+    telemetry_producer ring;
+    uint32_t every, generation;    /* one of `every` deliveries is recorded */
+    uint32_t asked;            /* the same while the recorder keeps up */
+    core_note *note;           /* by the index of the core_in */
+    uint32_t note_room;
+    uint64_t number[ROUTERD_MAX_WORKERS + 1];
+    uint64_t heard;            /* the copy that a worker has spoken of last */
+    bool done, dropped;        /* and said that it is done with it; it was not sent */
+    uint64_t sent, writing, starved;   /* and when it was, how long that took, how long there had been no credit */
+    uint32_t me;               /* name of this router: the path of what came from a client */
+    uint32_t local;            /* a link for all that are the core's own */
+    uint8_t id[256];
+    uint32_t id_length;
+    uint64_t seed;
+    core_name name[TELEMETRY_NAMES];
+    uint32_t bucket[FLOW_BUCKETS];     /* place of the first one, plus 1 */
+    uint32_t name_turn, link_turn;
+    bool link_taken[TELEMETRY_LINKS];
+} core_flow;
+
+GLUE uint32_t flow_name(core_flow *f, const uint8_t *text, uint32_t length);
+GLUE void flow_pin(core_flow *f, uint32_t id, int by);
+GLUE uint32_t flow_link(core_flow *f, uint32_t connection, uint64_t number, uint32_t container, uint8_t kind);
+GLUE void flow_drop_link(core_flow *f, uint32_t id);
+GLUE void flow_open(core_flow *f, void *base, const uint8_t *router, uint32_t length, uint32_t generation, uint64_t seed);
+GLUE void flow_publish(core_flow *f);
+GLUE void flow_close(core_flow *f);
+PRIVATE int64_t flow_address(amqp_value address, uint8_t *to);
+PRIVATE void flow_told(core_router *c, core_flow *f, const core_in *in, core_note *note, const routerd_record *r);
+
+#endif

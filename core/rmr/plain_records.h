@@ -1,0 +1,50 @@
+/* Tables of routes while their records are read (plain_records.c), and the texts in them by number (record_names.c). */
+#ifndef ROUTERD_CORE_PLAIN_RECORDS_H
+#define ROUTERD_CORE_PLAIN_RECORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "shm/unity.h"
+
+#define NAME_NONE UINT32_MAX
+
+typedef struct {
+    uint32_t *at;
+    uint32_t count, room;
+} record_column;
+
+typedef struct {
+    uint8_t *text;             /* all texts, one behind the other */
+    uint32_t size, room;
+    record_column stop;        /* where each one ends */
+    uint32_t *slot;            /* open addressing, at most half full: number + 1 */
+    uint32_t slots;
+    uint64_t seed;
+} record_names;
+
+PRIVATE bool column_room(record_column *c, uint32_t more);
+GLUE bool column_add(record_column *c, uint32_t value);
+GLUE uint32_t name_start(const record_names *n, uint32_t number);
+GLUE uint32_t name_length(const record_names *n, uint32_t number);
+PRIVATE uint32_t name_find(const record_names *n, const uint8_t *text, uint32_t length, uint32_t *slot);
+GLUE uint32_t name_add(record_names *n, const uint8_t *text, uint32_t length);
+PRIVATE void names_free(record_names *n);
+
+typedef struct {               /* columns; `groups` and `lists` are fields that were read, and their texts */
+    record_column type, subscription, target, line;
+    record_column sender_row, sender_list;     /* rows for certain senders, and the number of their list */
+    record_column place, word;                 /* by target, as table.c has them */
+    record_column list_place, list_word;       /* by list: how many senders, and each one's number */
+    record_column group_target;                /* by number of a text in `groups` */
+    record_names endpoint, sender, groups, lists;
+    bool compatible;                           /* blanks around names are odd */
+    bool failed;                               /* memory is used up: this is no table any more */
+} record_table;
+
+GLUE uint32_t record_new_target(record_table *t);
+GLUE bool record_row(record_table *t, int32_t type, int32_t subscription, uint32_t target, uint32_t line);
+GLUE size_t records_take(record_table *t, const uint8_t *text, size_t length, size_t at, uint32_t line);
+GLUE void records_free(record_table *t);
+
+#endif
