@@ -1,1 +1,1 @@
-"""The shared-memory contract: what the processes of a router know of each other."""
+"""The shared-memory contract between a router's processes."""

@@ -1,7 +1,7 @@
-"""What the core shows everybody beside its counters: the board (board.h), replaced as a whole.
+"""The board: what the core shows all processes besides its counters; an update replaces it whole (board.h).
 
-Bounded: ``ADDRESSES``, ``CONNECTIONS``, ``ROUTE_WORKERS``, ``ROUTE_ENTRIES`` and ``ROUTE_ENDPOINTS`` rows,
-each text cut to ``TEXT`` bytes.
+The board has at most ``ADDRESSES``, ``CONNECTIONS``, ``ROUTE_WORKERS``, ``ROUTE_ENTRIES`` and
+``ROUTE_ENDPOINTS`` rows; each text has at most ``TEXT`` bytes.
 """
 
 import zlib
@@ -11,16 +11,16 @@ import msgspec
 
 from shm.native import BOARD_ROOM
 
-ADDRESSES: Final = 50  # the busiest ones, each a label value in whatever stores the metrics
+ADDRESSES: Final = 50  # the busiest ones; each is a label value in the store of the metrics
 CONNECTIONS: Final = 100
 ROUTE_WORKERS: Final = 50  # the busiest ones
-ROUTE_ENTRIES: Final = 50  # of route tables; the busiest ones
-ROUTE_ENDPOINTS: Final = 50  # the same
+ROUTE_ENTRIES: Final = 50  # the busiest keys of route tables
+ROUTE_ENDPOINTS: Final = 50  # the busiest ones
 TEXT: Final = 160  # bytes
 
 
 class AddressRow(msgspec.Struct, array_like=True, frozen=True):
-    """An address; ``deliveries`` counts copies forwarded to receivers since the address is known."""
+    """An address; ``deliveries`` counts the copies forwarded to its receivers since the core knows it."""
 
     address: str
     distribution: str
@@ -30,7 +30,7 @@ class AddressRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ConnectionRow(msgspec.Struct, array_like=True, frozen=True):
-    """An open connection, as its worker told of it."""
+    """An open connection."""
 
     worker: int
     container: str
@@ -40,7 +40,7 @@ class ConnectionRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RouteWorkerRow(msgspec.Struct, array_like=True, frozen=True):
-    """A worker of source routes. ``refused``: by the reasons of shm/contract/source_routes.py."""
+    """A route worker: messages in, out, and refused by reason (`shm.contract.source_routes.REASONS`)."""
 
     address: str
     kind: str
@@ -50,7 +50,7 @@ class RouteWorkerRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RouteEntryRow(msgspec.Struct, array_like=True, frozen=True):
-    """A key of a route table; ``messages`` have taken one of its entries since the table has it."""
+    """A key of a route table; ``messages`` counts the messages that took one of its entries."""
 
     table: str
     message_type: int
@@ -59,7 +59,7 @@ class RouteEntryRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RouteEndpointRow(msgspec.Struct, array_like=True, frozen=True):
-    """An endpoint of a route table. ``missed``: messages whose turn found nobody there."""
+    """An endpoint of a route table; ``missed`` counts messages that found no receiver there."""
 
     table: str
     endpoint: str
@@ -68,7 +68,7 @@ class RouteEndpointRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Board(msgspec.Struct, array_like=True):
-    """All of it. ``other`` counts deliveries to addresses while they were not among ``addresses``."""
+    """The whole board; ``other`` counts deliveries to addresses while they were not in ``addresses``."""
 
     addresses: list[AddressRow] = []
     other: int = 0
@@ -85,7 +85,7 @@ _decode: Final = msgspec.msgpack.Decoder(Board).decode
 
 
 def short(text: str) -> str:
-    """The text in at most ``TEXT`` bytes of valid UTF-8; one that was cut ends in a checksum of the whole."""
+    """Return the text in at most ``TEXT`` bytes of UTF-8; a cut text ends in a checksum of the whole."""
     whole = text.encode("utf-8", "backslashreplace")
     if len(whole) <= TEXT:
         return whole.decode()
@@ -93,7 +93,7 @@ def short(text: str) -> str:
 
 
 def encode(board: Board) -> bytes:
-    """The board's bytes; rows that find no room are left out from the end."""
+    """Return the board's bytes, at most `BOARD_ROOM`, without the last rows if there is no room for them."""
     while len(data := _encode(board)) > BOARD_ROOM:
         name = next(name for name in _FIRST_OUT if getattr(board, name))
         rows = getattr(board, name)
@@ -102,7 +102,7 @@ def encode(board: Board) -> bytes:
 
 
 def decode(data: bytes) -> Board | None:
-    """What was written; None for nothing, and for bytes that make no sense."""
+    """Return the board from its bytes; None if they are empty or malformed."""
     try:
         return _decode(data) if data else None
     except msgspec.MsgspecError:

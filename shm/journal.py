@@ -1,15 +1,15 @@
-"""The last log lines of every process, in shared memory: GET-LOG tells them, also those of the dead.
+"""The journals: the last log lines of every process, dead ones included, in shared memory for GET-LOG.
 
-Each process has a slot behind the board of the control segment (layout.h), and is the only one that writes to
-it; anyone reads. What stands in a slot:
+Each process has a slot after the board of the control segment (layout.h). Only that process writes to it, any
+process may read. The layout of a slot:
 
-    0        begin: bytes written since the router's start, with the line that is being written
-    8        end: the same without it
-    64       how many lines: unsigned 64-bit numbers, a row for each module, a column for each level
-    4096     the lines, one behind the other in a ring: u32 length, JSON, the same length again
+    0        begin: bytes written since the router's start, the unfinished line included
+    8        end: bytes of finished lines since the router's start
+    64       numbers of lines: unsigned 64-bit integers, a row for each module, a column for each level
+    4096     a ring of lines: u32 length, JSON, the same length again
 
-A line that is being written spoils the oldest ones only, and a reader takes nothing older than `begin` less
-the ring's size. So a process that is killed in the middle of it leaves all other lines whole.
+An unfinished line overwrites only the oldest ones, and a reader ignores all before `begin` minus the ring's
+size. A process killed while it writes leaves all other lines intact.
 """
 
 import heapq
@@ -32,7 +32,7 @@ MODULES: Final = (
     "ROUTER", "ROUTER_CORE", "ROUTER_HELLO", "ROUTER_LS", "ROUTER_MA", "MESSAGE", "SERVER", "AGENT",
     "AUTHSERVICE", "CONTAINER", "ERROR", "POLICY", "HTTP", "CONN_MGR", "PYTHON", "PROTOCOL", "DEFAULT",
 )  # fmt: skip
-LONGEST: Final = 4000  # characters of a text; what is longer is cut
+LONGEST: Final = 4000  # characters of a text; longer ones are cut
 
 _OTHERS: Final = (Role.CORE, Role.SUPERVISOR, Role.RECORDER, Role.EXPORTER)
 _COUNTS: Final = 64
@@ -43,11 +43,11 @@ _NUMBER: Final = struct.Struct("<Q")
 _COLUMNS: Final = {name: column for column, name in enumerate(LEVELS)}
 _ROWS: Final = {name: row for row, name in enumerate(MODULES)}
 
-Line = list[Any]  # module, level, text, file, line, seconds since 1970 (fractions, too)
+Line = list[Any]  # module, level, text, file, line, seconds since 1970 as a float
 
 
 class Journal:
-    """One process's slot. ``memory`` is the control segment; ``slot`` is one of ``slot_of``."""
+    """One process's slot; ``memory`` is the control segment, ``slot`` a value of ``slot_of``."""
 
     def __init__(self, memory: mmap.mmap, places: int, slot: int) -> None:
         self._memory = memory
@@ -55,7 +55,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def write(self, line: Line) -> None:
-        """Keep a line, and count it. Only the slot's owner may call this."""
+        """Append a line and count it; only the slot's owner may call this."""
         line = [*line[:2], line[2][:LONGEST], *line[3:]]
         text = json.dumps(line).encode()
         if len(text) > _RING // 8:
@@ -66,12 +66,12 @@ class Journal:
             self._count(str(line[0]), str(line[1]))
 
     def lines(self, limit: int) -> list[Line]:
-        """The last lines, the newest at the end."""
+        """Return the last lines, the newest at the end."""
         end = self._get(8)
         if not end:
-            return []  # and what nobody has written to is not touched: that would make it memory
+            return []  # reading the unused ring would allocate its pages
         ring = self._memory[self._at + _LINES : self._at + _LINES + _RING]
-        oldest = max(0, max(self._get(0), end) - _RING)  # what was begun meanwhile has spoilt the rest
+        oldest = max(0, max(self._get(0), end) - _RING)  # an unfinished line may have overwritten the rest
         found: list[Line] = []
         while len(found) < limit and end - 8 >= oldest:
             (length,) = _LENGTH.unpack(_part(ring, end - 4, 4))
@@ -86,7 +86,7 @@ class Journal:
         return found[::-1]
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """How many lines were written, by module and level."""
+        """Return the numbers of lines written since the router's start, by module and level."""
         start = self._at + _COUNTS
         size = len(MODULES) * len(LEVELS)
         numbers = iter(struct.unpack_from(f"<{size}Q", self._memory, start))
@@ -122,21 +122,21 @@ def _part(ring: bytes, start: int, length: int) -> bytes:
 
 
 def journal_of(memory: mmap.mmap, places: int, role: Role, index: int = 0) -> Journal:
-    """The journal of ``worker`` ``index``, of ``core``, ``supervisor`` or ``exporter``."""
+    """Return the journal of a process; ``index`` is that of a worker."""
     return Journal(memory, places, slot_of(role, index, places))
 
 
 def journals(memory: mmap.mmap, places: int) -> list[Journal]:
-    """Those of all processes."""
+    """Return the journals of all processes."""
     return [Journal(memory, places, slot) for slot in range(places + len(_OTHERS))]
 
 
 def slot_of(role: Role, index: int, places: int) -> int:
-    """Whose slot is which: workers from 0, then the others."""
+    """Return the slot of a process: workers from 0, then core, supervisor, recorder and exporter."""
     return index if role == Role.WORKER else places + _OTHERS.index(role)
 
 
 def merged(journals: list[Journal], limit: int) -> list[Line]:
-    """The last lines of all processes in the order of their times, the newest at the end."""
+    """Return the last ``limit`` lines of all journals in the order of their times, the newest at the end."""
     lines = heapq.merge(*(journal.lines(limit) for journal in journals), key=lambda line: line[5])
     return list(lines)[-limit:]

@@ -1,4 +1,4 @@
-"""Types of shm.native; what the names mean stands in native.pyx and the C11 headers."""
+"""The types of shm.native; native.pyx and the C11 headers document the names."""
 
 from typing import Final
 

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""What the C11 headers of the shared-memory contract look like from Python.
+"""The Python view of the C11 headers of the shared-memory contract.
 
-For formatting and checking segments, and for statistics; nothing here is on a message's way. Other extensions
-include the headers themselves and take the address of a segment as an integer (``address``).
+It formats and checks segments and reads statistics; no message passes through it. Other extensions include the
+headers and take the address of a segment as an integer (``address``).
 
-An object made on a buffer keeps that buffer alive: a mapping cannot be closed while one of them exists (BufferError).
+An object on a buffer keeps that buffer alive: a mapping that still has one cannot be closed (BufferError).
 """
 
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -24,7 +24,7 @@ HISTOGRAMS = {histogram_lines[i].name.decode().lower(): histogram_lines[i].place
 SECTIONS = {section_names[i].text.decode(): section_names[i].code for i in range(SECTION_COUNT)}
 
 cdef class Mapped:
-    """A part of a buffer, kept alive as long as this object; onlookers take what is read-only too."""
+    """A part of a buffer, which this object keeps alive; a reader's buffer may be read-only."""
 
     def __dealloc__(self):
         if self.held:
@@ -49,7 +49,7 @@ cdef class Mapped:
 
 
 def address(memory) -> int:
-    """Where a writable buffer begins, for extensions that take addresses. Valid while the buffer is open."""
+    """Return the address of a writable buffer, for extensions; it is valid while the buffer is open."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, 0)
     return <uintptr_t> m.base
@@ -58,56 +58,56 @@ def address(memory) -> int:
 # ---- layout ------------------------------------------------------------------------------------------------------
 
 def control_bytes(uint32_t workers) -> int:
-    """Size of the control segment."""
+    """Return the size of the control segment in bytes."""
     return layout_control_bytes(workers)
 
 
 def rings_bytes(uint32_t workers) -> int:
-    """Size of the segment of all rings."""
+    """Return the size of the rings' segment in bytes."""
     return layout_rings_bytes(workers)
 
 
 def core_doorbell_offset() -> int:
-    """Where the core's doorbell stands in the control segment."""
+    """Return the offset of the core's doorbell in the control segment."""
     return layout_core_doorbell()
 
 
 def worker_doorbell_offset(uint32_t worker) -> int:
-    """Where a worker's doorbell stands in the control segment."""
+    """Return the offset of a worker's doorbell in the control segment."""
     return layout_worker_doorbell(worker)
 
 
 def stats_offset(uint32_t slot) -> int:
-    """Where a statistics page stands in the control segment; slots: workers, the core, the supervisor."""
+    """Return the offset of a statistics page in the control segment; slots: workers, core, supervisor, recorder."""
     return layout_stats(slot)
 
 
 def action_ring_offset(uint32_t worker) -> int:
-    """Where a worker's action ring stands in the segment of rings."""
+    """Return the offset of a worker's action ring in the rings' segment."""
     return layout_action_ring(worker)
 
 
 def work_ring_offset(uint32_t worker) -> int:
-    """Where a worker's work ring stands in the segment of rings."""
+    """Return the offset of a worker's work ring in the rings' segment."""
     return layout_work_ring(worker)
 
 
 def format_control(memory, uint32_t places, uint64_t arena_bytes, uint32_t supervisor) -> None:
-    """Write the header and the statistics pages' marks into a zeroed control segment; every place is filled."""
+    """Format a zeroed control segment: write the header, with all places filled, and mark the statistics pages."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, layout_control_bytes(places))
     layout_format_control(m.base, places, arena_bytes, supervisor)
 
 
 def format_rings(memory, uint32_t workers) -> None:
-    """Make a zeroed segment the empty rings of all workers."""
+    """Format a zeroed segment as the empty rings of all workers."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, layout_rings_bytes(workers))
     layout_format_rings(m.base, workers)
 
 
 def format_arena_segment(memory) -> None:
-    """Make a zeroed segment an arena that fills it, a third small blocks and two thirds large ones."""
+    """Format a zeroed segment as an arena: small blocks have a third of its bytes, large ones two thirds."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, 65536)
     layout_format_arena(m.base, m.size)
@@ -118,42 +118,42 @@ cdef wrong(const char *what):
 
 
 def check_control(memory) -> str | None:
-    """What is wrong with a control segment; None if nothing is."""
+    """Return what is wrong with a control segment; None if nothing is."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, 0, False)
     return wrong(layout_check_control(m.base, m.size))
 
 
 def control_header(memory) -> tuple[int, int]:
-    """Number of places for workers and size of a worker's arena, as a checked control segment says."""
+    """Return the number of places and the bytes of a worker's arena from a checked control segment."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, sizeof(layout_control), False)
     return (<layout_control *> m.base).places, (<layout_control *> m.base).arena_bytes
 
 
 def workers(memory) -> tuple[int, int]:
-    """How many places are filled now, and the most that ever were, as a checked control segment says."""
+    """Return the number of workers and its maximum since the router's start from a checked control segment."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, sizeof(layout_control), False)
     return layout_workers(<layout_control *> m.base), layout_most(<layout_control *> m.base)
 
 
 def set_workers(memory, uint32_t workers, uint32_t most) -> None:
-    """Tell everybody how many places are filled, and the most that ever were."""
+    """Set the number of workers and its maximum since the router's start."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, sizeof(layout_control))
     layout_set_workers(<layout_control *> m.base, workers, most)
 
 
 def check_rings(memory, uint32_t workers) -> str | None:
-    """What is wrong with a segment of rings; None if nothing is."""
+    """Return what is wrong with a rings' segment; None if nothing is."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, 0, False)
     return wrong(layout_check_rings(m.base, m.size, workers))
 
 
 def check_arena(memory) -> str | None:
-    """What is wrong with an arena's segment; None if nothing is."""
+    """Return what is wrong with an arena's segment; None if nothing is."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, 0)
     return wrong(layout_check_arena(m.base, m.size))
@@ -162,28 +162,29 @@ def check_arena(memory) -> str | None:
 # ---- doorbells and statistics ------------------------------------------------------------------------------------
 
 cdef class Doorbell(Mapped):
-    """One side's view of a doorbell; the waiting and the ringing themselves are the caller's."""
+    """One side's view of a doorbell; the caller itself waits on or writes to the descriptor (doorbell.h)."""
 
     def __cinit__(self, memory, size_t offset):
         self.take(memory, offset, sizeof(routerd_doorbell))
 
     def sleep(self) -> None:
-        """Consumer: say that you are about to block, then look at the rings once more."""
+        """Consumer: announce that it is about to block; it then has to check the rings once more."""
         doorbell_sleep(<routerd_doorbell *> self.base)
 
     def wake(self) -> None:
-        """Consumer: you are awake."""
+        """Consumer: announce that it is awake."""
         doorbell_wake(<routerd_doorbell *> self.base)
 
     def should_ring(self) -> bool:
-        """Producer, after publishing: must the consumer be woken? True at most once per sleep."""
+        """Producer, after publishing: return whether the consumer has to be woken, true at most once per sleep."""
         return doorbell_should_ring(<routerd_doorbell *> self.base)
 
 
 cdef class StatsPage(Mapped):
-    """A statistics page; numbers by index, their names are in shm/stats.py. ValueError where no page stands.
+    """A statistics page; shm/stats.py maps names to indices. Raises ValueError if there is no page.
 
-    Readers may map it read-only; a writer's method is a TypeError then."""
+    Readers may map it read-only; a writer's method then raises TypeError.
+    """
 
     cdef stats_page *page
 
@@ -195,32 +196,32 @@ cdef class StatsPage(Mapped):
 
     @property
     def pid(self) -> int:
-        """Of the process that writes the page now; 0: none."""
+        """The process id of the page's current writer; 0: there is none."""
         return self.page.pid
 
     @property
     def generation(self) -> int:
-        """Of the process that writes the page now, or wrote it last."""
+        """The generation of the page's current or last writer."""
         return self.page.generation
 
     @property
     def heartbeat(self) -> int:
-        """Turns of the writer's loop."""
+        """The number of turns of the writer's loop."""
         return self.page.heartbeat
 
     def own(self, uint32_t pid, uint32_t generation) -> None:
-        """Writer: the page is yours from here on; with pid 0: nobody's."""
+        """Writer: own the page from now on; a pid of 0 gives it up."""
         self.writable()
         self.page.generation = generation
         self.page.pid = pid
 
     def beat(self) -> None:
-        """Writer: one more turn of the loop."""
+        """Writer: count one turn of the loop."""
         self.writable()
         stats_beat(self.page)
 
     def get(self, uint32_t which) -> int:
-        """A counter or gauge."""
+        """Return a counter or gauge."""
         self.among(which, STATS_COUNTERS)
         return stats_get(self.page, which)
 
@@ -231,19 +232,19 @@ cdef class StatsPage(Mapped):
         stats_set(self.page, which, value)
 
     def add(self, uint32_t which, uint64_t n=1) -> None:
-        """Writer: count."""
+        """Writer: add to a counter."""
         self.writable()
         self.among(which, STATS_COUNTERS)
         stats_add(self.page, which, n)
 
     def observe(self, uint32_t which, uint64_t value) -> None:
-        """Writer: put a value into a histogram."""
+        """Writer: add a value to a histogram."""
         self.writable()
         self.among(which, STATS_HISTOGRAMS)
         stats_observe(self.page, which, value)
 
     def histogram(self, uint32_t which) -> tuple[int, list[int]]:
-        """Sum of a histogram's values and its counts per bucket (``BUCKET_FLOORS``)."""
+        """Return the sum of a histogram's values and its counts by bucket (``BUCKET_FLOORS``)."""
         self.among(which, STATS_HISTOGRAMS)
         return self.page.histogram[which].sum, [self.page.histogram[which].bucket[i] for i in range(STATS_BUCKETS)]
 

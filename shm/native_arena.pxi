@@ -1,7 +1,7 @@
-# Part of shm/native.pyx: arenas, as everybody but their owner sees them.
+# Included by native.pyx: arenas as processes other than their owners see them.
 
 cdef class Arena(Mapped):
-    """An arena as any process sees it; ValueError where no arena of the buffer's size stands."""
+    """An arena as any process sees it. Raises ValueError if the buffer holds no arena of its size."""
 
     def __cinit__(self, memory):
         self.take(memory, 0, 0)
@@ -10,36 +10,36 @@ cdef class Arena(Mapped):
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """Number of small and of large blocks."""
+        """The numbers of small and large blocks."""
         return self.view.small_count, self.view.large_count
 
     def content(self, uint32_t head) -> tuple[int, int]:
-        """Published length and state of the chain that begins with a block; ValueError if there is no such block."""
+        """Return the published bytes and the state of a chain. Raises ValueError if there is no such block."""
         cdef arena_content *c = self.content_of(head)
         cdef uint32_t state = chain_state(c)
         return chain_length(c), state
 
     def read(self, uint32_t head) -> bytes:
-        """All published bytes of a chain; ValueError if the chain is broken."""
+        """Return all published bytes of a chain. Raises ValueError if the chain is broken."""
         cdef arena_reader reader
         chain_open(&reader, head)
         return self.read_on(&reader)
 
     def mark_none(self) -> None:
-        """After the owner's death: forget what was in use."""
+        """After the owner's death: clear all marks."""
         arena_mark_none(&self.view)
 
     def mark_chain(self, uint32_t head) -> int:
-        """After the owner's death: keep a chain from the next owner; returns how many blocks that are."""
+        """After the owner's death: mark a chain, so the next owner cannot use it; return its number of blocks."""
         return arena_mark_chain(&self.view, head)
 
     def marked(self) -> list[int]:
-        """The blocks that a new owner does not get."""
+        """Return the marked blocks, which a new owner cannot use."""
         cdef const uint8_t *used = arena_in_use(&self.view)
         return [i for i in range(arena_blocks(&self.view)) if used[i]]
 
     def gaps(self) -> list[tuple[int, int]]:
-        """Where unmarked blocks stand: beginning and end in the segment, as far apart as they go."""
+        """Return the ranges of unmarked blocks as start and end offsets in the segment, adjacent ones merged."""
         cdef const uint8_t *used = arena_in_use(&self.view)
         cdef size_t at, size, start = 0, end = 0
         gaps = []
@@ -80,7 +80,7 @@ cdef class Arena(Mapped):
 
 
 cdef class ChainReader:
-    """Reads a chain that is still growing, from its first byte on."""
+    """Reads a growing chain from its first byte on."""
 
     cdef Arena arena
     cdef arena_reader reader
@@ -91,9 +91,9 @@ cdef class ChainReader:
 
     @property
     def position(self) -> int:
-        """Bytes read so far."""
+        """The number of bytes read so far."""
         return self.reader.position
 
     def read(self) -> bytes:
-        """What was published since the last call; ValueError if the chain is broken."""
+        """Return the bytes published since the last call. Raises ValueError if the chain is broken."""
         return self.arena.read_on(&self.reader)

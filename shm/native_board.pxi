@@ -1,4 +1,4 @@
-# Included by native.pyx: the board, and what the exporter sees of rings and arenas without touching them.
+# Included by native.pyx: the board, and read-only facts of rings and arenas for the exporter.
 
 BOARD_ROOM = BOARD_BYTES - sizeof(shared_board)
 
@@ -7,12 +7,12 @@ JOURNAL_BYTES = LAYOUT_JOURNAL_BYTES
 
 
 def journal_offset(uint32_t workers, uint32_t slot) -> int:
-    """Where a process's journal stands in the control segment."""
+    """Return the offset of a process's journal in the control segment."""
     return layout_journal(workers, slot)
 
 
 def board_offset(uint32_t workers) -> int:
-    """Where the board stands in the control segment."""
+    """Return the offset of the board in the control segment."""
     return layout_board(workers)
 
 
@@ -23,28 +23,28 @@ cdef class Board(Mapped):
         self.take(memory, offset, BOARD_BYTES, False)
 
     def write(self, bytes content) -> None:
-        """Writer: replace what stands there; ValueError if it is longer than BOARD_ROOM."""
+        """Writer: replace the content. Raises ValueError if it is longer than BOARD_ROOM bytes."""
         self.writable()
         if len(content) > BOARD_ROOM:
             raise ValueError(f"the board holds {BOARD_ROOM} bytes, not {len(content)}")
         board_write(<shared_board *> self.base, <const uint8_t *> PyBytes_AS_STRING(content), <uint32_t> len(content))
 
     def read(self) -> bytes:
-        """What stands there; empty: nothing yet, or it is just being replaced."""
+        """Return the content; it is empty before the first write and during a replacement."""
         cdef bytearray copy = bytearray(BOARD_ROOM)
         cdef uint32_t length = board_read(<const shared_board *> self.base, <uint8_t *> PyByteArray_AS_STRING(copy))
         return bytes(copy[:length])
 
 
 def ring_records(memory, size_t offset) -> int:
-    """Records that wait in a ring; a broken index counts as none."""
+    """Return the number of records that wait in a ring; 0 if an index is broken."""
     cdef Mapped m = Mapped()
     m.take(memory, offset, c_ring_bytes(0), False)
     return ring_waiting(<const routerd_ring *> m.base)
 
 
 def arena_split(size_t size) -> tuple[int, int]:
-    """How many small and large blocks an arena segment of that size has."""
+    """Return the numbers of small and large blocks in an arena segment of ``size`` bytes."""
     cdef uint32_t small = 0, large = 0
     layout_arena_split(size, &small, &large)
     return small, large

@@ -1,4 +1,4 @@
-# Included by native.pyx: telemetry, as its segment's maker and the recorder see it.
+# Included by native.pyx: telemetry for the supervisor, which formats the segment, and for the recorder.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 
@@ -12,24 +12,27 @@ _CODED = ("from", "to", "address", "path", "meid", "condition", "onward", "back"
 
 
 def format_telemetry(memory, uint64_t started) -> None:
-    """Make a zeroed segment telemetry without records; ``started``: when the router was, nanoseconds since 1970."""
+    """Format a zeroed segment as empty telemetry; the router's start is ``started`` nanoseconds since 1970."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, telemetry_bytes())
     telemetry_format(m.base, started)
 
 
 def check_telemetry(memory) -> str | None:
-    """What is wrong with a segment of telemetry; None if nothing is."""
+    """Return what is wrong with a telemetry segment; None if nothing is."""
     cdef Mapped m = Mapped()
     m.take(memory, 0, sizeof(telemetry_header), False)
     return wrong(telemetry_check(m.base, m.size))
 
 
 cdef class FlowColumns:
-    """Room for so many records, a buffer per column: what ``FlowReader.read`` fills. -1 stands for what is not known. Columns of
-    ids hold places in ``ids``: ``from``, ``to`` (links), ``address``, ``path``, ``meid``, ``condition``, ``onward`` and ``back`` (names). ``trace``,
-    ``span`` and ``transaction`` hold 16, 8 and 32 octets of each record; ``known`` says whether they mean something (TRACE_KNOWN,
-    TRANSACTION_KNOWN); OWNER_KNOWN is set where a route table went by owner."""
+    """The columns that ``FlowReader.read`` fills: a buffer per column, with room for ``room`` records.
+
+    -1 stands for an unknown value. Columns of ids hold indices into ``ids``: ``from`` and ``to`` are links,
+    ``address``, ``path``, ``meid``, ``condition``, ``onward`` and ``back`` are names. ``trace``, ``span`` and
+    ``transaction`` hold 16, 8 and 32 octets per record, valid if ``known`` has TRACE_KNOWN or TRANSACTION_KNOWN.
+    ``known`` has OWNER_KNOWN if a route table chose the receiver by the managed entity's owner.
+    """
 
     cdef readonly dict buffers     # by name: bytearray of int64_t, int32_t, int16_t or int8_t
     cdef list memory
@@ -94,30 +97,30 @@ cdef class FlowColumns:
 
     @property
     def count(self) -> int:
-        """Records that are here."""
+        """The number of records in the columns."""
         return self.columns.count
 
     def ids(self, str name, uint32_t first=0) -> list[int]:
-        """Of a column of ids: which ones there are, from the given one on."""
+        """Return the distinct ids of a column from index ``first`` on."""
         cdef flow_codes *codes = self.codes(name)
         return [codes.id[i] for i in range(first, codes.count)]
 
     def sequences(self) -> dict[int, tuple[int, int]]:
-        """By worker, the lowest and the highest number of its records."""
+        """Return the lowest and the highest number of each worker's records."""
         cdef flow_columns *c = &self.columns
         return {worker: (c.lowest[worker], c.highest[worker]) for worker in range(ROUTERD_MAX_WORKERS + 1) if c.highest[worker]}
 
     def clear(self) -> None:
-        """Begin anew; nobody may look at the buffers any more."""
+        """Remove all records; nobody may read the buffers any more."""
         flow_columns_clear(&self.columns)
 
 
 cdef class FlowReader(Mapped):
-    """The consumer of telemetry; ValueError where there is none."""
+    """The consumer of telemetry. Raises ValueError if the buffer holds none."""
 
     cdef telemetry_consumer consumer
-    cdef readonly uint32_t generation      # of the core that made what ``take`` has read last
-    cdef readonly uint64_t bad             # records that made no sense
+    cdef readonly uint32_t generation      # the generation of the core whose records ``read`` has returned last
+    cdef readonly uint64_t bad             # the number of malformed records
 
     def __cinit__(self, memory):
         self.take_memory(memory)
@@ -132,21 +135,24 @@ cdef class FlowReader(Mapped):
 
     @property
     def started(self) -> int:
-        """When the router was started, nanoseconds since 1970."""
+        """The time of the router's start in nanoseconds since 1970."""
         return self.consumer.view.header.started
 
     @property
     def dropped(self) -> int:
-        """Records that had no room, since the core started."""
+        """The number of records without room in the ring since the core's start."""
         return self.consumer.view.header.dropped
 
     def waiting(self) -> int:
-        """Records that can be read now."""
+        """Return the number of records that can be read now."""
         return telemetry_waiting(&self.consumer)
 
     def read(self, FlowColumns columns not None, int64_t offset, bint keep=False) -> int:
-        """Append what there is and has room, of one core only; how many were read. ``offset``: of the time of day from
-        CLOCK_MONOTONIC, nanoseconds. With ``keep`` the room of what was read is not given back until ``give_back``."""
+        """Append the records of one core that there are and have room; return how many were read.
+
+        ``offset`` is the time of day minus CLOCK_MONOTONIC in nanoseconds. With ``keep``, the core gets the room
+        of these records back only by ``give_back``.
+        """
         cdef uint64_t waiting = telemetry_waiting(&self.consumer), first = self.consumer.next, bad = 0
         cdef uint32_t read = FLOW_ROWS
         if waiting:
@@ -160,22 +166,22 @@ cdef class FlowReader(Mapped):
         return self.consumer.next - first
 
     def give_back(self) -> None:
-        """The core may use the room of what was read."""
+        """Let the core reuse the room of the records read so far."""
         telemetry_return(&self.consumer)
 
     @property
     def place(self) -> int:
-        """Of the next record, among all since the router was started."""
+        """The index of the next record among all since the router's start."""
         return self.consumer.next
 
     def pass_over(self, uint64_t place) -> None:
-        """Go on at a place further on, up to which another recorder has read; not beyond what there is."""
+        """Skip to a later index, up to which an earlier recorder has read; no-op beyond the last record."""
         if place - self.consumer.next <= telemetry_waiting(&self.consumer):
             self.consumer.next = place
             self.give_back()
 
     def records(self, uint64_t first) -> list[memoryview]:
-        """Those from a place on that were read and not given back, as they are: one piece or two."""
+        """Return the raw records from index ``first`` on that were read but not given back, in one or two pieces."""
         cdef uint64_t behind = self.consumer.next, end
         pieces = []
         if behind - first > TELEMETRY_RECORDS:
@@ -188,7 +194,7 @@ cdef class FlowReader(Mapped):
         return pieces
 
     def replay(self, const uint8_t[::1] records) -> None:
-        """Let records follow as a core would; in memory that no core has. Raises ValueError: there is no room."""
+        """Append raw records in memory that no core has. Raises ValueError if there is no room."""
         cdef uint64_t count = <uint64_t> records.shape[0] // sizeof(telemetry_record), done = 0, at, some
         cdef uint64_t head = self.consumer.next + telemetry_waiting(&self.consumer)
         if telemetry_waiting(&self.consumer) + count > TELEMETRY_RECORDS:
@@ -201,19 +207,19 @@ cdef class FlowReader(Mapped):
         telemetry_replayed(&self.consumer, count)
 
     def next_generation(self) -> int:
-        """Of the core that made the next record; that of the last one where there is none."""
+        """Return the generation of the core that made the next record, or the last record if none waits."""
         if not telemetry_waiting(&self.consumer):
             return self.generation
         return self.consumer.view.record[self.consumer.next & (TELEMETRY_RECORDS - 1)].said.of.generation
 
     def name(self, uint32_t id) -> bytes | None:
-        """A text; None: there is none, or it is gone."""
+        """Return the text of a name id; None if there is none any more."""
         cdef uint8_t text[TELEMETRY_TEXT]
         cdef int length = telemetry_read_name(&self.consumer.view, id, text)
         return None if length < 0 else PyBytes_FromStringAndSize(<char *> text, length)
 
     def link(self, uint32_t id) -> tuple[int, int, int, int] | None:
-        """Connection, number, container's name and kind of a link; None: as ``name``."""
+        """Return connection, number, container's name id and kind of a link id; None if there is none any more."""
         cdef telemetry_link l
         if not telemetry_read_link(&self.consumer.view, id, &l):
             return None

@@ -1,7 +1,7 @@
-"""Looking at a router's shared memory from outside: read-only, without a lock, never in anybody's way.
+"""The observer: a read-only, lock-free view of a router's shared memory.
 
-Only the control segment and the rings are mapped. Names outlive segments: where the supervisor has made the
-segments anew, ``look_again`` maps the new ones.
+It maps only the control segment and the rings. After a restart of the router under the same names,
+``look_again`` maps the new segments.
 """
 
 import mmap
@@ -17,7 +17,7 @@ _ALWAYS: Final = _SLOTS_BEHIND_WORKERS[:2]
 
 
 class Page(NamedTuple):
-    """One process's statistics page at one moment; ``counters`` by the names of shm.stats."""
+    """One process's statistics page at one moment; ``counters`` has the names of shm.stats as keys."""
 
     process: str
     pid: int
@@ -27,7 +27,7 @@ class Page(NamedTuple):
 
 
 class Ring(NamedTuple):
-    """How many records wait in a worker's ring of ``actions`` or ``work``."""
+    """The number of records that wait in a worker's ``ring``, which is actions or work."""
 
     process: str
     ring: str
@@ -35,21 +35,21 @@ class Ring(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """Sum of the values, and how many are in each bucket of ``shm.native.BUCKET_FLOORS``."""
+    """The sum of a histogram's values, and its counts by bucket of ``shm.native.BUCKET_FLOORS``."""
 
     sum: int
     counts: list[int]
 
 
 class SharedView:
-    """A reader of one router's statistics; ``prefix`` as in shm.segment. Raises ``SegmentError``."""
+    """A reader of one router's statistics; ``prefix`` is that of its segments. Raises ``SegmentError``."""
 
     def __init__(self, prefix: str) -> None:
         self._names = Names(prefix)
         self._attach()
 
     def look_again(self) -> None:
-        """Map the segments that have these names now, unless they are those mapped already."""
+        """Map the segments that have these names now; no-op if they are mapped. Raises ``SegmentError``."""
         try:
             if os.stat(DIRECTORY / self._names.control[1:]).st_ino != self._inode:
                 self._attach()
@@ -74,36 +74,36 @@ class SharedView:
 
     @property
     def workers(self) -> int:
-        """How many there are now."""
+        """The current number of workers."""
         return native.workers(self._control)[0]
 
     @property
     def processes(self) -> tuple[str, ...]:
-        """The workers that there are now, the core, the supervisor, and the recorder if there is one."""
+        """The names of the current workers, the core, the supervisor, and the recorder if there is one."""
         recorder = (Role.RECORDER,) if self._pages[Role.RECORDER].pid else ()
         return *_workers(0, self.workers), *_ALWAYS, *recorder
 
     def pages(self) -> list[Page]:
-        """Every process's page, in the order of ``processes``."""
+        """Return each process's page, in the order of ``processes``."""
         return [self.page(process) for process in self.processes]
 
     def former(self) -> list[Page]:
-        """The pages of workers that were removed, and of a recorder: what they have counted still counts."""
+        """Return the pages of removed workers and a stopped recorder; totals still include their counts."""
         recorder = self.page(Role.RECORDER)
         gone = [recorder] if recorder.generation and not recorder.pid else []
         return [*(self.page(process) for process in _workers(*native.workers(self._control))), *gone]
 
     def page(self, process: str) -> Page:
-        """One process's page."""
+        """Return one process's page."""
         page = self._pages[process]
         return Page(process, page.pid, page.generation, page.heartbeat, stats.read(page))
 
     def histogram(self, process: str, name: str) -> Histogram:
-        """A histogram of one process; names as in ``shm.stats.HISTOGRAMS``."""
+        """Return a histogram of one process; ``name`` is a key of ``shm.stats.HISTOGRAMS``."""
         return Histogram(*self._pages[process].histogram(stats.HISTOGRAMS[name]))
 
     def rings(self) -> list[Ring]:
-        """Both rings of each worker."""
+        """Return both rings of each current worker."""
         waiting = native.ring_records
         return [
             Ring(process_name(Role.WORKER, i), ring, waiting(self._rings, offset(i)))
@@ -112,7 +112,7 @@ class SharedView:
         ]
 
     def board(self) -> board.Board:
-        """What the core shows; what it showed last while it is just being replaced."""
+        """Return the board; while the core replaces it, the one read last."""
         self._shown = board.decode(self._board.read()) or self._shown
         return self._shown
 

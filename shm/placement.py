@@ -1,10 +1,10 @@
-"""Where an arena's memory is: on the NUMA node of its worker's CPUs, and in huge pages if it is to be.
+"""The placement of an arena's memory: on the NUMA node of its worker's CPUs, and in huge pages if configured.
 
-Both are said of a mapping before its pages are touched. What a kernel does not do is reported, and the arena
-works all the same.
+The kernel has to know both before the first page of a mapping is touched. The arena also works where the
+kernel refuses; the caller reports that.
 
-Sources: mbind(2), madvise(2), and Documentation/admin-guide/mm/transhuge.rst and
-numa_memory_policy.rst of Linux.
+Sources: mbind(2), madvise(2), and Linux's Documentation/admin-guide/mm/transhuge.rst and
+numa_memory_policy.rst.
 """
 
 import ctypes
@@ -27,18 +27,18 @@ _MBIND: Final = {"x86_64": 237, "aarch64": 235, "riscv64": 235, "ppc64le": 259, 
 
 
 def online(file: Path = ONLINE) -> set[int]:
-    """The CPUs of the machine, whoever may use them; empty: the kernel does not say."""
+    """Return the machine's CPUs regardless of this process's affinity; empty if the kernel does not tell."""
     return _cpus(file)
 
 
 def node_of(cpus: Collection[int], nodes: Path = NODES) -> int | None:
-    """The NUMA node that all these CPUs belong to; None: they are on several, or the kernel knows none."""
+    """Return the NUMA node of all these CPUs; None if they have several or the kernel tells none."""
     found = {node for node in _nodes(nodes) if _cpus(nodes / f"node{node}" / "cpulist") & set(cpus)}
     return found.pop() if len(found) == 1 else None
 
 
 def prefer_node(memory: mmap.mmap, address: int, node: int) -> str:
-    """Let the memory of a mapping come from a node while it has some; empty, or why not."""
+    """Prefer a node for the memory of a mapping; return the reason if that fails, or an empty text."""
     number = _MBIND.get(platform.machine())
     if number is None or node >= _NODES_BITS - 1:
         return f"mbind on {platform.machine()} for node {node} is not known here"
@@ -54,7 +54,7 @@ def prefer_node(memory: mmap.mmap, address: int, node: int) -> str:
 
 
 def ask_for_huge_pages(memory: mmap.mmap) -> str:
-    """Let the memory of a mapping come in huge pages; empty, or why not."""
+    """Ask for huge pages for a mapping; return the reason if that fails, or an empty text."""
     try:
         memory.madvise(mmap.MADV_HUGEPAGE)
     except OSError as error:
@@ -65,7 +65,7 @@ def ask_for_huge_pages(memory: mmap.mmap) -> str:
 
 
 def huge_pages_refused(directory: Path, shmem: Path = SHMEM_ENABLED, mounts: Path = MOUNTS) -> str:
-    """Why files below a mount point get no huge pages though they ask, and what to do; empty: they do."""
+    """Return why files below a mount point get no huge pages and what to do; empty if they get them."""
     try:
         chosen = shmem.read_text().partition("[")[2].partition("]")[0]
     except OSError:

@@ -1,12 +1,12 @@
-"""The segments and the semaphore of one router: the supervisor makes them, its children attach them.
+"""The segments and the semaphore of one router: the supervisor creates them, its children attach to them.
 
-What stands in them: layout.h and docs/memory-layout.md.
+layout.h and docs/memory-layout.md describe their content.
 
-The control segment tells whether a family of segments is alive: its maker holds an exclusive flock on it
-until it is gone. It is made first and removed last, so a family without one has no owner either.
-``shm.sweep`` removes what killed routers left.
+The control segment shows whether a family of segments is alive: the supervisor holds an exclusive flock on it
+all its life. It is created first and removed last, so a family without one has no owner. ``shm.sweep``
+removes what killed routers left.
 
-Errors are ``SegmentError``: what could not be done, why, and what to do about it.
+A ``SegmentError`` says what failed, why, and what to do about it.
 """
 
 import contextlib
@@ -36,13 +36,13 @@ _ID_LIMIT: Final = 64  # of NAME_MAX's 255 characters
 
 
 def segment_prefix(router_id: str, pid: int) -> str:
-    """What the names of a router's segments begin with; characters that names cannot have become ``_``."""
+    """Return the prefix of a router's segment names; ``_`` replaces characters that a name cannot have."""
     return f"/routerd-{re.sub(r'[^A-Za-z0-9._-]', '_', router_id)[:_ID_LIMIT]}-{pid}"
 
 
 @dataclass(frozen=True)
 class Names:
-    """The names of a family of segments (POSIX names: one leading slash)."""
+    """The names of a family of segments: POSIX names with one leading slash."""
 
     prefix: str
 
@@ -56,7 +56,7 @@ class Names:
 
     @property
     def flow(self) -> str:
-        """What the core tells the recorder."""
+        """The segment with the core's records for the recorder."""
         return f"{self.prefix}-flow"
 
     @property
@@ -65,16 +65,16 @@ class Names:
         return f"{self.prefix}-core"
 
     def arena(self, index: int) -> str:
-        """Worker ``index``'s arena; the core's is number ``places``."""
+        """Return the name of a worker's arena; the core's has the number ``places``."""
         return f"{self.prefix}-arena-{index}"
 
 
 class Segments:
-    """All segments of one router, mapped; a context manager.
+    """The mapped segments of one router; a context manager.
 
-    ``control``, ``rings`` and ``arenas[i]`` are the mappings, ``arenas[places]`` is the core's. The maker's
-    ``close`` removes the names as well; everybody else's only unmaps. ``places`` is how many workers
-    there may ever be, ``workers`` how many there are now: those with the lowest numbers.
+    ``control``, ``rings`` and ``arenas[i]`` are the mappings; ``arenas[places]`` is the core's. ``close``
+    unmaps them, and in the process that created them also removes their names. ``places`` is the number of
+    places for workers. The first ``workers`` of them are filled.
     """
 
     def __init__(self, prefix: str, places: int, lock: int | None) -> None:
@@ -93,15 +93,15 @@ class Segments:
         return self.counts()[0]
 
     def set_workers(self, workers: int) -> None:
-        """The maker's: so many there are from now on."""
+        """Set the number of workers; only the process that created the segments may do so."""
         native.set_workers(self.control, workers, max(workers, self.counts()[1]))
 
     def counts(self) -> tuple[int, int]:
-        """How many workers there are, and the most that there were."""
+        """Return the number of workers and its maximum since the router's start."""
         return native.workers(self.control)
 
     def give_back(self, worker: int) -> None:
-        """Of an arena without an owner, give back the memory of all blocks that are not marked."""
+        """Return to the kernel the memory of all unmarked blocks of an arena without an owner."""
         arena = self.arenas[worker]
         for start, end in native.Arena(arena).gaps():
             first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
@@ -122,13 +122,13 @@ class Segments:
 
     @property
     def semaphore(self) -> posix_ipc.Semaphore:
-        """The core's: acquired by the core only, released by whoever rings it."""
+        """The core's semaphore: only the core acquires it, processes that ring the core release it."""
         if self._semaphore is None:
             raise SegmentError(f"the segments {self.names.prefix} are closed")
         return self._semaphore
 
     def address(self, name: str) -> int:
-        """Where ``control``, ``rings`` or ``arena-<i>`` is mapped in this process, until ``close``."""
+        """Return the address at which ``control``, ``rings`` or ``arena-<i>`` is mapped until ``close``."""
         return native.address(self._maps[name])
 
     def size(self, name: str) -> int:
@@ -152,11 +152,11 @@ class Segments:
         return native.StatsPage(self.control, native.stats_offset(self.places + 2))
 
     def board(self) -> native.Board:
-        """What the core shows everybody."""
+        """The board."""
         return native.Board(self.control, native.board_offset(self.places))
 
     def core_doorbell(self) -> native.Doorbell:
-        """The core's doorbell; what is rung is ``semaphore``."""
+        """The core's doorbell; it belongs to ``semaphore``."""
         return native.Doorbell(self.control, native.core_doorbell_offset())
 
     def _known(self, worker: int) -> int:
@@ -165,10 +165,10 @@ class Segments:
         return worker
 
     def reset(self) -> None:
-        """After the core's death: empty rings, every block free, nobody asleep in the core.
+        """After the core's death, empty the rings, free every block, and reset the core's doorbell.
 
-        What the core may have damaged is mended; counters and the workers' doorbells stay. Nobody may use any
-        of it meanwhile.
+        The formats are written again in case the core has damaged them. Counters and the workers' doorbells
+        stay. No process may use the segments meanwhile.
         """
         _, arena_bytes = native.control_header(self.control)
         workers, most = native.workers(self.control)
@@ -177,7 +177,7 @@ class Segments:
         native.format_rings(self.rings, self.places)
         for i, arena in enumerate(self.arenas):
             native.format_arena_segment(arena)
-            if i < most or i == self.places:  # the others have marked nothing, and touching costs memory
+            if i < most or i == self.places:  # the others have no marks, and touching them allocates memory
                 native.Arena(arena).mark_none()
         self.core_doorbell().wake()
         with contextlib.suppress(posix_ipc.BusyError):
@@ -185,7 +185,7 @@ class Segments:
                 self.semaphore.acquire(0)
 
     def unlink(self) -> None:
-        """Remove every name; mappings stay usable until ``close``."""
+        """Remove all names; mappings stay usable until ``close``."""
         for i in range(self.places + 1):
             _remove(self.names.arena(i))
         _remove(self.names.rings)
@@ -196,9 +196,9 @@ class Segments:
         _remove(self.names.control)
 
     def close(self) -> None:
-        """Unmap everything; the maker removes the names first and gives the lock up last.
+        """Unmap all segments; the creating process removes the names first and releases the lock last.
 
-        BufferError if an object made on a mapping (a ring, an arena, a page) still exists.
+        Raises BufferError while an object on a mapping (an arena, a statistics page) exists.
         """
         if self._lock is not None:
             self.unlink()
@@ -225,10 +225,10 @@ class Segments:
 
 
 def create(prefix: str, workers: int, arena_mib: int, places: int | None = None) -> Segments:
-    """Make, format and lock all segments and the semaphore of a router; nothing is left behind on an error.
+    """Create, format and lock all segments and the semaphore of a router; an error leaves nothing behind.
 
-    ``arena_mib`` is the size of each worker's arena segment in MiB. There is room for ``places`` workers,
-    or for no more than ``workers``. Only those that are used take memory.
+    ``arena_mib`` is the size of each worker's arena segment in MiB. ``places`` defaults to ``workers``; an
+    empty place takes no memory. Raises ``SegmentError``.
     """
     places = places or workers
     if not 1 <= workers <= native.MAX_WORKERS:
@@ -264,7 +264,7 @@ def _create_control(prefix: str, size: int) -> tuple[mmap.mmap, int]:
     for _ in range(10):
         memory = _create_file(name)
         try:
-            # A sweeper may have taken the lock between our two calls; it removes the name before it lets go.
+            # A sweeper may have taken the lock since _create_file; it removes the name before it unlocks.
             fcntl.flock(memory.fd, fcntl.LOCK_EX)
             if os.fstat(memory.fd).st_nlink:
                 return _map_new(name, memory.fd, size), memory.fd
@@ -320,7 +320,7 @@ def _create_semaphore(name: str) -> posix_ipc.Semaphore:
 
 
 def attach(prefix: str) -> Segments:
-    """Map all segments of a running router; what does not look like it is refused, not used."""
+    """Map all segments of a running router. Raises ``SegmentError``, also for a malformed segment."""
     names = Names(prefix)
     control = _attach_segment(names.control)
     if (wrong := native.check_control(control)) is not None:
@@ -380,7 +380,7 @@ def _remove(name: str) -> None:
 
 
 def remove_file(name: str) -> bool:
-    """Remove a file of /dev/shm; False: there is none, or it is not ours."""
+    """Remove a file of /dev/shm; return False if it does not exist or belongs to another user."""
     try:
         os.unlink(DIRECTORY / name)
     except (FileNotFoundError, PermissionError):

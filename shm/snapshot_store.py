@@ -1,4 +1,4 @@
-"""Files among a router's segments that one core leaves to the next: what is in use of its route tables."""
+"""The snapshots among a router's segments: the active tables that a core leaves to the next one."""
 
 import zlib
 from pathlib import Path
@@ -6,15 +6,15 @@ from typing import Final
 
 from shm.space import DIRECTORY
 
-PATTERN: Final = r"table-[0-9a-f]+(?:\.new)?"  # behind the prefix of the segments
+PATTERN: Final = r"table-[0-9a-f]+(?:\.new)?"  # follows the prefix of the segments
 
 
 def place(prefix: str, name: str) -> Path:
-    """Where that of a route table is kept; ``prefix`` is that of the segments."""
+    """Return the path of a route table's snapshot; ``prefix`` is that of the segments."""
     return DIRECTORY / f"{prefix.removeprefix('/')}-table-{zlib.crc32(name.encode()):08x}"
 
 
 def clear(prefix: str) -> None:
-    """Remove all of them."""
+    """Remove the snapshots of all route tables."""
     for path in DIRECTORY.glob(f"{prefix.removeprefix('/')}-table-*"):
         path.unlink(missing_ok=True)

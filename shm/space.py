@@ -1,4 +1,4 @@
-"""Whether shared memory has room for a router, asked before it is made or grows."""
+"""A check that shared memory has room for a router, before its segments are created or grow."""
 
 import os
 from pathlib import Path
@@ -11,13 +11,14 @@ MIB: Final = 1024 * 1024
 
 
 class SegmentError(Exception):
-    """Shared memory could not be made or attached."""
+    """Shared memory cannot be created or attached."""
 
 
 def check_space(workers: int, arena_mib: int, has: int = 0) -> None:
-    """Raise SegmentError where there is no room for so many workers, of which there are ``has`` already.
+    """Raise SegmentError unless there is room for ``workers`` workers, of which ``has`` exist already.
 
-    Pages come into being when touched: a file system that is too small would kill a worker, much later.
+    The kernel allocates a page at its first use: without this check, a file system that is too small would
+    kill a worker much later.
     """
     if workers > native.MAX_WORKERS:
         raise SegmentError(f"{workers} workers: 1 to {native.MAX_WORKERS} are possible; change `workers`")
@@ -32,7 +33,7 @@ def check_space(workers: int, arena_mib: int, has: int = 0) -> None:
         raise SegmentError(f"{DIRECTORY} cannot be used: {e.strerror}; mount a tmpfs there") from None
     more = " more" if has else ""
     free = status.f_bavail * status.f_frsize
-    if status.f_blocks and need > free:  # no blocks: a tmpfs without a limit
+    if status.f_blocks and need > free:  # a tmpfs without a limit has 0 blocks
         raise SegmentError(
             f"{workers} workers with arenas of {arena_mib} MiB need {-(-need // MIB)} MiB{more} in "
             f"{DIRECTORY}, but only {free // MIB} MiB are free; lower `workers` or `arenaSize`, or enlarge "

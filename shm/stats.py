@@ -1,6 +1,6 @@
-"""The numbers of a statistics page by name, as shm/counters.h lists them.
+"""The counters, gauges and histograms of a statistics page by name (shm/counters.h).
 
-Every process writes its own page only.
+Each process writes only its own page.
 """
 
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ _WRITERS: Final = {
 
 
 class Counter(NamedTuple):
-    """A line of shm/counters.h: ``kind`` is ``counter`` (only grows) or ``gauge``."""
+    """A line of shm/counters.h; ``kind`` is ``counter``, which only grows, or ``gauge``."""
 
     place: int
     kind: str
@@ -34,7 +34,7 @@ HISTOGRAMS: Final = native.HISTOGRAMS
 
 
 def own(page: StatsPage, pid: int, generation: int) -> None:
-    """Take a page over from the process that had its place before: counters go on, gauges begin at 0."""
+    """Take over the page of the previous process: its counters go on, its gauges restart at 0."""
     for counter in COUNTERS.values():
         if counter.kind == "gauge":
             page.set(counter.place, 0)
@@ -42,5 +42,5 @@ def own(page: StatsPage, pid: int, generation: int) -> None:
 
 
 def read(page: StatsPage) -> dict[str, int]:
-    """All counters and gauges of a page by name."""
+    """Return all counters and gauges of a page by name."""
     return {name: page.get(counter.place) for name, counter in COUNTERS.items()}

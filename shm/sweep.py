@@ -1,4 +1,4 @@
-"""Removing what killed routers left in shared memory."""
+"""The removal of shared memory that killed routers left."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ _MEMBER: Final = re.compile(
 
 
 def sweep() -> list[str]:
-    """Remove what dead routers left in /dev/shm; returns the file names. Live routers' files stay."""
+    """Remove what dead routers left in /dev/shm and return the file names; live routers' files stay."""
     families: dict[str, list[str]] = {}
     for name in sorted(os.listdir(DIRECTORY)):
         if (match := _MEMBER.fullmatch(name)) is not None:
@@ -37,9 +37,9 @@ def _sweep_family(control: str, members: list[str]) -> list[str]:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.fstat(fd).st_nlink:
-            return []  # another sweeper was faster, and the name may be a new router's by now
+            return []  # another sweeper was faster, and a new router may have the name now
         return [name for name in sorted(members, key=control.__eq__) if remove_file(name)]
     except BlockingIOError:
-        return []  # its owner lives
+        return []  # its owner is alive
     finally:
         os.close(fd)

@@ -1,1 +1,1 @@
-"""Messages between the router's processes, and facts that several processes share."""
+"""Messages between the router's processes, and knowledge that several processes share."""
