@@ -1,4 +1,4 @@
-"""The core process: attach to shared memory, forward, and listen to the supervisor."""
+"""The core process attaches to shared memory, forwards messages and obeys the supervisor."""
 
 import logging
 import os
@@ -31,19 +31,22 @@ from shm.contract.failures import failures
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-IDLE_NS: Final = 1_000_000_000  # the heartbeat of a core that has nothing to do
-CONTROLS: Final = 64  # control records handled before the supervisor's socket is looked at again
+IDLE_NS: Final = 1_000_000_000  # an idle core beats its heart this often
+CONTROLS: Final = 64  # control records handled before the core polls the supervisor's socket again
 
 
 class Channel(Protocol):
-    """The control socket, never blocking; it raises when the supervisor is gone, and the process ends."""
+    """The non-blocking control socket. It raises when the supervisor is gone, and that ends the process."""
 
     def receive(self) -> ToChild | None: ...
     def send(self, message: msgspec.Struct) -> None: ...
 
 
 def run(setup: Setup, channel: Channel) -> None:
-    """Serve until told to exit. The mappings end with the process: an error on its way out refers to them."""
+    """Serve until the supervisor says Exit.
+
+    The mappings stay until the process ends, because an exception on its way out still refers to them.
+    """
     segments = segment.attach(setup.segments)
     seed, names, wake = secrets.token_bytes(32), segments.names, segments.semaphore.release
     core = Core(setup, segments, seed, names.semaphore, wake, _snapshot_store(setup.segments))
@@ -63,12 +66,12 @@ def run(setup: Setup, channel: Channel) -> None:
 
 
 def _snapshot_store(segments: str) -> Callable[[str], str]:
-    """Where route tables are kept for the next core, as long as this router lives."""
+    """Return the function that names the file where a route table outlives the core."""
     return lambda name: str(snapshot_store.place(segments, name))
 
 
 def _network(setup: Setup, network_adapter: NetworkAdapter) -> Network:
-    """The router protocol, with the instance of this life of the router."""
+    """Build the router protocol with the instance number of this run of the router."""
     from core.interior import duplicate_id, network, port  # noqa: PLC0415  a router that stands alone does without
 
     timers = setup.network
@@ -92,7 +95,7 @@ def serve(
     busy: int,
     service: Service | None = None,
 ) -> None:
-    """Forward, show what is going on, and do as the supervisor says, until that is to exit."""
+    """Forward, keep the board and statistics up to date and obey the supervisor, until it says Exit."""
     pause = 0
     stalls = Stalls(core.forwarder)
     while True:
@@ -104,7 +107,7 @@ def serve(
         now = clock()
         core.tick(now)
         pause = min(display.step(now), stalls.step(now))
-        # whoever hears that the configuration has changed may rely on it: one thing after the other
+        # A process that is told of a new configuration may rely on it, so changes apply one after the other.
         while not core.addresses.unsettled and (message := channel.receive()) is not None:
             if isinstance(message, Exit):
                 return

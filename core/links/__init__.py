@@ -1,1 +1,1 @@
-"""Links and connections: which attaches are accepted, and where they lead."""
+"""Links and connections: which attaches the core accepts, and where they lead."""

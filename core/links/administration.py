@@ -1,8 +1,8 @@
-"""Who may manage: what the right of a connection means for its links, and what is an agent's address.
+"""Management rights: how a connection's right limits its links, and which addresses belong to an agent.
 
-The agent judges operations by the link that a request came on, whatever way it came. What is bound for the
-agent of another router comes to our own first if the connection it came on may not manage all: that agent
-passes on what only reads. So a request is judged where it enters the network, and no message costs more.
+The agent judges each operation by the link on which the request arrived. A message for another router's agent
+goes to this router's agent first if its connection has a limited right, and that agent passes on only reads.
+A request is thus judged where it enters the network, and messages themselves cost no more.
 """
 
 from collections.abc import Callable
@@ -28,37 +28,40 @@ Find = Callable[[int, int], ConnectionOpened | None]
 
 
 class Administration:
-    """Judges links by the rights of their connections. ``find``: the connection of a worker and index."""
+    """Judges links by the rights of their connections.
+
+    ``find`` returns the connection of a worker and index.
+    """
 
     def __init__(self, forwarder: Forwarder, me: Identity, find: Find) -> None:
         self._agents = Agents(forwarder)
         self._me = me
         self.find = find
-        self._led: dict[Key, str] = {}  # the foreign agents that links are for
-        self._next: tuple[Key, str] | None = None  # the link that is being attached, if it is such a one
+        self._led: dict[Key, str] = {}  # the foreign agent that each of these links is for
+        self._next: tuple[Key, str] | None = None  # the link being attached, if it is for a foreign agent
 
     def serve(self, addresses: Addresses) -> None:
-        """There is an agent here now."""
+        """Tell the forwarder that this router has an agent."""
         self._agents.serve(addresses.resolve(AGENT).handle)
 
     def judge(
         self, worker: int, attach: Attach, opened: ConnectionOpened | None
     ) -> tuple[Attach, Error | None]:
-        """An attach as it is to be served: one for a foreign agent leads to our own; and why not."""
+        """Return the attach to serve, redirected to this router's agent for a foreign one, and a refusal."""
         if opened is None or opened.management == ALL or not attach.address:
             return attach, None
         text = in_space(attach.address, opened.tenant, self._me)
         if not is_agent(text):
             return attach, None
         if opened.management == NONE and opened.role != EDGE:
-            return attach, NOBODY  # an edge router hears why from the agent, and goes on
+            return attach, NOBODY  # an edge router learns the reason from the agent and stays attached
         if attach.outgoing or not is_foreign(text, self._me.area, self._me.router_id):
             return attach, None
         self._next = (worker, attach.link, attach.generation), text
         return msgspec.structs.replace(attach, address=AGENT), None
 
     def led(self, link: Link, to: bytes, opened: ConnectionOpened) -> str:
-        """The foreign agent that a message ``to`` an agent, from a link, is for; empty: it is for ours."""
+        """Return the foreign agent that a message with ``to`` is for, or "" for this router's agent."""
         if opened.management == ALL:
             return ""
         text = self._led.get((link.worker, link.link, link.generation), "")
@@ -67,7 +70,7 @@ class Administration:
         return text if is_agent(text) and is_foreign(text, self._me.area, self._me.router_id) else ""
 
     def attached(self, link: Link) -> None:
-        """Bound what comes on a link whose connection may not manage all."""
+        """Mark a link as limited if its connection may not manage everything."""
         key = link.worker, link.link, link.generation
         if self._next is not None and self._next[0] == key:
             self._led[key] = self._next[1]
@@ -77,5 +80,5 @@ class Administration:
             self._agents.bound(*key)
 
     def detached(self, link: Link) -> None:
-        """A link has gone."""
+        """Forget a link that is gone."""
         self._led.pop((link.worker, link.link, link.generation), None)

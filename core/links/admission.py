@@ -1,8 +1,8 @@
-"""Vhost policy, the core's part: how many connections and links there are, and what their links may be.
+"""Vhost policy in the core: limits on connections and links, and what links may be attached.
 
-The core counts because it alone sees the connections of all workers, and takes back those of a worker that
-died. A worker answers a peer's OPEN at once and tells the core, and one connection too many is closed by the
-core's answer: nobody waits for a decision that is nearly always yes, and links wait for the core anyway.
+The core counts because it alone sees the connections of all workers and reclaims those of a dead one. A
+worker answers a peer's OPEN at once and reports to the core, which closes a connection beyond a limit. No
+client waits for a decision that is nearly always positive, and links wait for the core anyway.
 """
 
 import logging
@@ -33,12 +33,12 @@ REFUSED_CONNECTIONS: Final = COUNTERS["refused_connections"].place
 REFUSED_LINKS: Final = COUNTERS["refused_links"].place
 REFUSED_ADDRESSES: Final = COUNTERS["refused_addresses"].place
 
-Refusal = tuple[Error, int]  # and the counter of such
+Refusal = tuple[Error, int]  # the error and the counter of such refusals
 Key = tuple[int, int]  # worker, index of the connection in it
 
 
 class Vhost(msgspec.Struct):
-    """What was counted for a vhost: its present connections by user and host, and what was denied."""
+    """The totals of one vhost: its present connections by user and host, and what was denied."""
 
     current: int = 0
     approved: int = 0
@@ -52,18 +52,18 @@ class Vhost(msgspec.Struct):
 
 
 class Guarded:
-    """A connection under vhost policy."""
+    """A connection under vhost policy, with the numbers of links that its peer has attached."""
 
     def __init__(self, admission: Admission, peer: str, vhost: Vhost) -> None:
         self.admission = admission
         self.peer = peer
         self.vhost = vhost
         self.rights = Rights(admission)
-        self.senders = 0  # the peer's
+        self.senders = 0  # of the peer
         self.receivers = 0
 
     def refusal(self, attach: Attach) -> Refusal | None:
-        """Why another link is not allowed, and the counter of such refusals."""
+        """Return why the policy does not allow another link, with the counter of such refusals, or None."""
         may = self.admission
         if attach.outgoing and self.receivers >= may.max_receivers:
             return Error(TOO_MANY, f"the policy allows {may.max_receivers} receivers"), REFUSED_LINKS
@@ -73,14 +73,14 @@ class Guarded:
         return None if error is None else (error, REFUSED_ADDRESSES)
 
     def denied(self, outgoing: bool) -> None:
-        """Count a link that was refused."""
+        """Count a refused link."""
         if outgoing:
             self.vhost.receivers_denied += 1
         else:
             self.vhost.senders_denied += 1
 
     def say(self, link: str, error: Error) -> None:
-        """Say why a link was refused."""
+        """Log why a link was refused."""
         who = self.admission
         LOGGER.info(
             "link %r of %s (user %r, vhost %s) denied: %s",
@@ -92,7 +92,7 @@ class Guarded:
         )
 
     def attached(self, outgoing: bool, number: int) -> None:
-        """Count a link that has come (1) or gone (-1)."""
+        """Count a link that was attached (1) or detached (-1)."""
         if outgoing:
             self.receivers += number
         else:
@@ -100,24 +100,24 @@ class Guarded:
 
 
 class Admissions:
-    """The connections of all workers as policy sees them."""
+    """The connections of all workers that are under vhost policy."""
 
     def __init__(self, max_connections: int, me: Identity = NOBODY) -> None:
         self._max_connections = max_connections
         self._me = me
         self._guarded: dict[Key, Guarded] = {}
-        self._denied: dict[Key, int] = {}  # generations of connections on their way out
+        self._denied: dict[Key, int] = {}  # generations of denied connections that are closing
         self.vhosts: dict[str, Vhost] = {}
         self.scopes = Scopes(me)
         self.processed = 0
         self.refused = 0
 
     def set_limit(self, max_connections: int) -> None:
-        """Another limit of all connections; those there are stay."""
+        """Set the limit of all connections. Connections beyond it stay."""
         self._max_connections = max_connections
 
     def enter(self, key: Key, opened: ConnectionOpened, present: int) -> Error | None:
-        """A connection beside ``present`` others; why it must go, or None."""
+        """Admit a connection next to ``present`` others, or return the error that it is closed with."""
         self.processed += 1
         why = self._full(opened.admission, present)
         vhost = opened.admission and self.vhosts.setdefault(opened.admission.vhost, Vhost())
@@ -137,7 +137,7 @@ class Admissions:
         return None
 
     def _full(self, admission: Admission | None, present: int) -> str:
-        """The limit that another connection would exceed, or nothing."""
+        """Return the limit that another connection would exceed, as a text, or an empty text."""
         if present >= self._max_connections:
             return f"the router has {present} connections (maxConnections of policy)"
         if admission is None:
@@ -149,11 +149,11 @@ class Admissions:
             (f"host {admission.host}", vhost.hosts[admission.host], admission.max_connections_per_host),
         ):
             if count >= limit:
-                return f"{what} has {count} connections to vhost {admission.vhost}, and may have no more"
+                return f"{what} has {count} connections to vhost {admission.vhost}, which is the limit"
         return ""
 
     def denied(self, denied: Denied) -> None:
-        """A worker has denied something by itself; vhosts are those of the configuration."""
+        """Count what a worker has denied by itself. The vhost names are those of the configuration."""
         vhost = self.vhosts.setdefault(denied.vhost, Vhost())
         match denied.what:
             case "session":
@@ -164,17 +164,17 @@ class Admissions:
                 vhost.denied += 1
 
     def of_vhost(self, hostname: str) -> list[Guarded]:
-        """The present connections to a vhost."""
+        """Return the present connections to a vhost."""
         return [one for one in list(self._guarded.values()) if one.admission.vhost == hostname]
 
     def leave(self, key: Key) -> None:
-        """A connection is gone."""
+        """Remove a connection that is gone."""
         guarded = self._guarded.pop(key, None)
         if guarded is None:
             return
         guarded.vhost.current -= 1
         LOGGER.debug(
-            "connection of %s (user %r, vhost %s) closed; there: senders_denied=%d, receivers_denied=%d",
+            "connection of %s (user %r, vhost %s) closed; its vhost: senders_denied=%d, receivers_denied=%d",
             guarded.peer,
             guarded.admission.user,
             guarded.admission.vhost,
@@ -190,11 +190,11 @@ class Admissions:
                 del counter[name]
 
     def was_denied(self, key: Key, generation: int) -> bool:
-        """Whether this connection was sent away; asked once, when it is gone."""
+        """Whether this connection was denied. The answer is forgotten once given."""
         return self._denied.get(key) == generation and bool(self._denied.pop(key))
 
     def forget_worker(self, worker: int) -> None:
-        """A worker is dead, and all its connections with it."""
+        """Forget all connections of a dead worker."""
         for key in [key for key in self._guarded if key[0] == worker]:
             self.leave(key)
         for key in [key for key in self._denied if key[0] == worker]:
@@ -203,7 +203,7 @@ class Admissions:
     def refusal(
         self, guarded: Guarded | None, attach: Attach, connection: ConnectionOpened | None
     ) -> Refusal | None:
-        """Why an attach is not allowed, and the counter of such refusals."""
+        """Return why an attach is not allowed, with the counter of such refusals, or None."""
         if attach.restored:
             return None
         refusal = None if guarded is None else guarded.refusal(attach)
@@ -215,12 +215,12 @@ class Admissions:
     def _trespasses(self, guarded: Guarded | None, attach: Attach) -> bool:
         texts = named(attach)
         if texts is None or not placeable(attach):
-            return True  # a broker would be shown an address without the tenant in front
+            return True  # a broker would see an address without the tenant in front
         rights = None
         if guarded is not None:
             rights = guarded.rights.sources if attach.outgoing else guarded.rights.targets
         return any(trespasses(text, self._me, rights, sends=not attach.outgoing) for text in texts)
 
     def guarded(self, key: Key) -> Guarded | None:
-        """A connection under vhost policy; None: it is free of it."""
+        """Return a connection under vhost policy, or None if no policy applies to it."""
         return self._guarded.get(key)

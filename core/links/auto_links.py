@@ -1,7 +1,7 @@
-"""Auto links: the router attaches them by itself, to each connection of a broker, say, that they are for.
+"""Auto links, which the router attaches by itself to each connection that they are configured for.
 
 inactive --connection--> attaching --the peer's attach--> active
-attaching, active --refused or detached--> failed --after a while--> attaching
+attaching, active --refused or detached--> failed --after a pause--> attaching
 any --the connection is gone--> inactive
 """
 
@@ -41,56 +41,56 @@ Key = tuple[int, int]  # worker, index of the link or connection in it
 
 
 class Leg(msgspec.Struct):
-    """An auto link on one connection."""
+    """An auto link on one connection: one leg."""
 
     auto: "AutoLink"
     worker: int
     opened: ConnectionOpened
     state: str = "inactive"  # or attaching, active, failed
     error: str = ""
-    request: int = 0  # asked for and not answered
+    request: int = 0  # the pending link request, or 0
     link: tuple[int, int, int] | None = None  # worker, index, generation
-    reference: int = 0  # identity of the link
-    tries: int = 0  # since it was active last
-    again: int | None = None  # when it is tried again, nanoseconds
+    reference: int = 0  # the identity of the link
+    tries: int = 0  # failures since the link was last active
+    again: int | None = None  # when the leg is tried again, nanoseconds
 
 
 class AutoLink(msgspec.Struct):
-    """An auto link, and how it does; the agent's thread reads it, too."""
+    """An auto link and the state of its legs. The agent's thread reads it, too."""
 
     setup: AutoLinkSetup
     legs: dict[Key, Leg] = msgspec.field(default_factory=dict)  # by connection
 
     @property
     def state(self) -> str:
-        """That of the leg that does best."""
+        """The state of the leg that does best."""
         states = {leg.state for leg in list(self.legs.values())}
         return next((one for one in STATES if one in states), "inactive")
 
     @property
     def error(self) -> str:
-        """Why a leg failed last."""
+        """The error of the first failed leg, or an empty text."""
         return next((leg.error for leg in list(self.legs.values()) if leg.error), "")
 
     @property
     def reference(self) -> int | None:
-        """Identity of its link."""
+        """The identity of the link, or None without one."""
         return next((leg.reference for leg in list(self.legs.values()) if leg.link is not None), None)
 
     @property
     def phase(self) -> str:
-        """Of its address."""
+        """The phase of the address."""
         fallback = self.setup.fallback and not self.setup.incoming
         return FALLBACK_PHASE if fallback else str(self.setup.phase)
 
     @property
     def peer_address(self) -> str:
-        """What the peer calls it."""
+        """The address that the peer knows the link by."""
         return self.setup.external or self.setup.address
 
     @property
     def label(self) -> str:
-        """For the log."""
+        """The link's description for the log."""
         return f"auto link {self.setup.name or self.setup.address} {'in' if self.setup.incoming else 'out'}"
 
 
@@ -107,11 +107,11 @@ class AutoLinks(Plane):
         self._encode = msgspec.msgpack.Encoder().encode
 
     def find(self, identity: str) -> AutoLink | None:
-        """The auto link that management calls so."""
+        """Return the auto link with this management identity, or None."""
         return self._links.get(identity)
 
     def configure(self, change: msgspec.Struct) -> None:
-        """Others there are from now on; those that stay keep their links."""
+        """Replace the auto links by those of a `SetRouting`. Unchanged ones keep their links."""
         if not isinstance(change, SetRouting):
             return
         wanted = {one.identity: one for one in change.routing.auto_links}
@@ -130,26 +130,26 @@ class AutoLinks(Plane):
     # ---- connections ----
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
-        """A connection is open: the auto links that are for it are attached."""
+        """Attach the auto links that match an open connection."""
         self.closed(worker, opened.connection)
         for auto in self._links.values():
             if not _matches(auto.setup, opened):
                 continue
             leg = self._leg(auto, worker, opened)
-            if opened.restored:  # the link may be there, and is told next
+            if opened.restored:  # the link may have outlived the core and is presented next
                 leg.again = self._forwarder.now + FIRST_RETRY_NS
             else:
                 self._open(leg)
 
     def closed(self, worker: int, connection: int) -> None:
-        """A connection is gone, and its links before it."""
+        """Forget the legs of a connection that is gone. Their links went before it."""
         for auto in self._links.values():
             leg = auto.legs.get((worker, connection))
             if leg is not None:
                 self._forget(leg)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """A worker is dead, and its connections with it."""
+        """Forget the legs of a dead worker's connections."""
         for auto in self._links.values():
             for leg in [leg for leg in auto.legs.values() if leg.worker == worker]:
                 self._forget(leg)
@@ -165,7 +165,7 @@ class AutoLinks(Plane):
         del leg.auto.legs[leg.worker, leg.opened.connection]
 
     def _end(self, leg: Leg) -> None:
-        """It is not wanted any more."""
+        """Detach a leg that the configuration no longer has."""
         if leg.link is not None:
             worker, link, generation = leg.link
             self._forwarder.post_control(worker, C_DETACH, self._encode(Detach(link, generation)))
@@ -194,7 +194,11 @@ class AutoLinks(Plane):
         self._forwarder.post_control(leg.worker, C_OPEN_LINK, self._encode(link))
 
     def claim(self, worker: int, attach: Attach) -> Leg | None:
-        """Whose link that is: one that was asked for, or one that an earlier core had."""
+        """Return the leg that an attach belongs to, or None.
+
+        A leg is found by the number of the link request, or for a link from before the core's restart by its
+        address.
+        """
         if attach.request or not attach.restored:
             return self._by_request.get(attach.request)
         for auto in self._links.values():
@@ -205,7 +209,7 @@ class AutoLinks(Plane):
         return None
 
     def answered(self, leg: Leg, attach: Attach, reference: int) -> None:
-        """The peer has answered."""
+        """Mark a leg active: the peer has answered its attach."""
         self._by_request.pop(leg.request, None)
         leg.request, leg.tries, leg.again = 0, 0, None
         leg.link = leg.worker, attach.link, attach.generation
@@ -215,14 +219,14 @@ class AutoLinks(Plane):
         LOGGER.info("%s is attached to %s", leg.auto.label, leg.opened.container)
 
     def refused(self, refused: LinkRefused) -> None:
-        """The peer would not have it, or its connection is gone."""
+        """Mark a leg failed: the peer refused the link, or its connection is gone."""
         leg = self._by_request.pop(refused.request, None)
         if leg is not None:
             leg.request = 0
             self._fail(leg, refused.error)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """A link is gone."""
+        """Mark the leg of a detached link failed. ``detach`` is None for a dead worker."""
         leg = self._by_link.pop((link.worker, link.link, link.generation), None)
         if leg is not None:
             leg.link = None
@@ -234,11 +238,11 @@ class AutoLinks(Plane):
         leg.error = "" if error is None else error.description or error.condition
         leg.again = self._forwarder.now + (RETRY_NS if leg.tries else FIRST_RETRY_NS)
         leg.tries += 1
-        why = leg.error or "the peer has detached it"
-        LOGGER.warning("%s to %s: %s; it is tried again", leg.auto.label, leg.opened.container, why)
+        why = leg.error or "the peer detached the link"
+        LOGGER.warning("%s to %s failed: %s; the router retries", leg.auto.label, leg.opened.container, why)
 
     def step(self, now: int) -> None:
-        """Try again those whose time has come."""
+        """Attach failed legs again once their pause is over. ``now`` is in nanoseconds."""
         for auto in self._links.values():
             for leg in auto.legs.values():
                 if leg.again is not None and now >= leg.again:

@@ -1,4 +1,4 @@
-"""Connections: what the workers told about each of theirs."""
+"""Connections: what the workers have reported of theirs."""
 
 import logging
 from collections.abc import Iterator
@@ -32,8 +32,8 @@ class Connections:
         return key in self._connections
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
-        """A worker has opened a connection; its index replaces whatever was there. One too many is closed."""
-        self._connections.pop((worker, opened.connection), None)  # a newcomer stands behind all others
+        """Enter a worker's new connection in place of an earlier one at its index, or close it at a limit."""
+        self._connections.pop((worker, opened.connection), None)  # a new connection goes to the end
         self._admissions.leave((worker, opened.connection))
         error = self._admissions.enter((worker, opened.connection), opened, len(self._connections))
         if error is not None:
@@ -53,23 +53,23 @@ class Connections:
         )
 
     def _tell(self) -> None:
-        """Workers look at the count before they answer an OPEN."""
+        """Publish the number of connections, which workers check before they answer an OPEN."""
         self._forwarder.gauge(ADMITTED, len(self._connections))
 
     def newest(self, limit: int) -> Iterator[tuple[int, ConnectionOpened]]:
-        """At most so many connections with their workers, the newest first."""
+        """Return up to ``limit`` connections with their workers, newest first."""
         return ((key[0], one) for key, one in islice(reversed(self._connections.items()), limit))
 
     def entries(self) -> list[tuple[int, ConnectionOpened, int]]:
-        """All connections as they are now, oldest first: worker, what it told, and since when (ns)."""
+        """Return worker, connection and opening time (nanoseconds) of each connection, oldest first."""
         return [(key[0], one, self._since.get(key, 0)) for key, one in list(self._connections.items())]
 
     def find(self, worker: int, connection: int) -> ConnectionOpened | None:
-        """What a worker told of one of its connections."""
+        """Return what a worker reported of a connection, or None."""
         return self._connections.get((worker, connection))
 
     def cost(self, worker: int, cost: Cost) -> None:
-        """The way to another router costs something else."""
+        """Change the cost of an inter-router connection."""
         known = self._connections.get((worker, cost.connection))
         if known is None or known.generation != cost.generation:
             self._forwarder.stale()
@@ -77,14 +77,14 @@ class Connections:
         self._connections[worker, cost.connection] = msgspec.structs.replace(known, cost=cost.cost)
 
     def traced(self, worker: int, opened: ConnectionOpened, on: bool) -> None:
-        """Somebody wants the frames of this connection logged, or no longer."""
+        """Record whether frames of this connection are logged."""
         key = (worker, opened.connection)
         known = self._connections.get(key)
         if known is not None and known.generation == opened.generation:
             self._connections[key] = msgspec.structs.replace(known, trace=on)
 
     def closed(self, worker: int, closed: ConnectionClosed) -> None:
-        """A connection is gone; its links were detached before."""
+        """Remove a connection that is gone. Its links were detached before."""
         if self._admissions.was_denied((worker, closed.connection), closed.generation):
             return
         known = self._connections.get((worker, closed.connection))
@@ -97,7 +97,7 @@ class Connections:
         LOGGER.debug("worker %d connection %d closed %s", worker, closed.connection, closed.reason)
 
     def forget_worker(self, worker: int) -> int:
-        """A worker is dead; how many connections it had."""
+        """Remove all connections of a dead worker. Return their number."""
         gone = [key for key in self._connections if key[0] == worker]
         for key in gone:
             del self._connections[key], self._since[key]

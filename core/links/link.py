@@ -1,4 +1,4 @@
-"""One attached link, as the core knows it, and what edge connections say of attaches."""
+"""An attached link as the core knows it, and how edge connections influence attaches."""
 
 import msgspec
 
@@ -22,38 +22,38 @@ class Link(msgspec.Struct):
     address: Address | None
     identity: int = 0  # unique in this router
     guarded: Guarded | None = None  # its connection, if under vhost policy
-    scope: int = 0  # of an anonymous sender's rights
-    kind: int = 0  # enum core_link_kind of tables.h
-    priority: int = 0  # of one between routers
-    edge: int = 0  # of which edge router's connection
-    ours: bool = False  # this router has begun it
-    routed: str = ""  # the address that one which is routed through is for
+    scope: int = 0  # the number of an anonymous sender's rights (`Scopes`)
+    kind: int = 0  # enum core_link_kind of core/forwarder/tables.h
+    priority: int = 0  # of a link between routers
+    edge: int = 0  # the number of its edge connection, or 0
+    ours: bool = False  # this router began the link
+    routed: str = ""  # the address of a link route's link
 
     @property
     def owning(self) -> str | None:
-        """The key of its address, as management says it."""
+        """The key of its address, as management shows it."""
         if self.routed:
             return f"M0{strip_spelling(self.routed)}"
         return None if self.address is None else self.address.key
 
     @property
     def feeds(self) -> bool:
-        """Whether it is an auto link by which messages come, or such a one of an edge router's."""
+        """Whether messages arrive by it as an auto link of this router."""
         return self.ours and not (self.outgoing or self.kind)
 
     @property
     def type(self) -> str:
-        """What it is for, as management says it."""
+        """Its type, as management shows it."""
         if self.edge and self.outgoing and self.address is not None and self.address.key[0] == "H":
             return "edge-downlink"
         return TYPES[0 if self.edge else self.kind]
 
 
 class Edges(Plane):
-    """Connections of edge routers here, or of this one to interior routers."""
+    """The plane of edge connections: an interior router's downlinks, or an edge router's uplinks."""
 
     def find(self, worker: int, connection: int) -> int:
-        """The number of an edge connection; 0: it is none."""
+        """Return the number of an edge connection, or 0 for any other connection."""
         raise NotImplementedError
 
     def is_active(self, worker: int, connection: int) -> bool:
@@ -61,17 +61,20 @@ class Edges(Plane):
         raise NotImplementedError
 
     def place(self, worker: int, attach: Attach) -> Place | Error | None:
-        """Where a link of an edge connection leads; None: as that of any client."""
+        """Return where a link of an edge connection leads, or None if it is treated as a client's."""
         raise NotImplementedError
 
     def serves(self, attach: Attach) -> Place | Error | None:
-        """Where a link to what serves edge routers leads on any other connection; None: it is none."""
+        """Return where a link on an ordinary connection leads that serves edge routers, or None."""
         return None
 
     def asks(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
-        """Ask whether a client's link is routed beyond. False: it is decided here."""
+        """Ask the interior router whether a client's link has a link route there.
+
+        Return False if no answer is needed.
+        """
         return False
 
     def cancel(self, worker: int, detach: Detach) -> bool:
-        """A client's link is gone. False: it was not asked about."""
+        """Cancel the question about a link that is gone. Return False if none was pending."""
         return False

@@ -1,4 +1,4 @@
-"""Links: which attaches are accepted, where they lead, and what is known of each."""
+"""Links: which attaches the core accepts, where they lead, and the table of attached links."""
 
 import logging
 from collections.abc import Sequence
@@ -38,16 +38,16 @@ from shm.contract.payloads import C_ATTACHED, C_DETACH, Attach, Attached, Connec
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-SETTLED: Final = 1  # snd-settle-mode (AMQP 2.8.2)
+SETTLED: Final = 1  # snd-settle-mode (AMQP 1.0 part 2.8.2)
 
 Key = tuple[int, int]  # worker, index of the link or connection in it
 
 
 class Links:
-    """All attached links, in step with the forwarder's table. ``planes`` hear of each.
+    """All attached links, in step with the forwarder's table. ``planes`` see each link.
 
-    Whose an attach is has one answer, so those that may claim one are asked by name, in the order of
-    `attach` and `_special`; the first that says yes has it.
+    An attach belongs to exactly one part of the core. `attach` and `_special` ask the parts by name, and the
+    first that claims the attach has it.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class Links:
         return len(self._links)
 
     def entries(self) -> list[Link]:
-        """All links as they are now, oldest first."""
+        """Return all present links, oldest first."""
         return list(self._links.values())
 
     def find(self, worker: int, link: int, generation: int) -> Link | None:
-        """The link that a worker calls so."""
+        """Return a worker's link of this index and generation, or None."""
         found = self._links.get((worker, link))
         return found if found is not None and found.generation == generation else None
 
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened | None) -> None:
-        """Answer a first attach, or take a link that we began, or that an earlier core let in, as it is."""
+        """Answer a first attach, or enter a link that this router began or that outlived the last core."""
         edge = 0 if self._edges is None else self._edges.find(worker, attach.connection)
         if self._special(worker, attach, connection, edge):
             return
@@ -109,11 +109,11 @@ class Links:
         if not edge and self._served(worker, attach, guarded):
             return
         if not edge and connection is not None and self._asked(worker, attach, connection):
-            return  # decided when the interior router has answered
+            return  # `decide` follows when the interior router has answered
         self._decide(worker, attach, connection)
 
     def _asked(self, worker: int, attach: Attach, connection: ConnectionOpened) -> bool:
-        """Whether the interior router is asked first, by an edge router that knows no broker for a link."""
+        """Whether this edge router, which knows no broker for a link, asks its interior router first."""
         if self._edges is None or self._ends is None:
             return False
         wanted = self._ends.wanted(attach, connection.tenant)
@@ -127,7 +127,7 @@ class Links:
         beyond: tuple[int, ConnectionOpened] | None,
         reached: bool,
     ) -> None:
-        """What was asked is known: a link goes ``beyond`` if ``reached``; None: what there is here counts."""
+        """Decide after the interior router's answer: via ``beyond`` if ``reached``; if None, locally."""
         if beyond is None or self._ends is None:
             self._decide(worker, attach, connection)
         elif (error := self._ends.attach_beyond(worker, attach, connection, beyond, reached)) is not None:
@@ -147,7 +147,7 @@ class Links:
         elif self._routed(worker, attach, connection):
             return
         elif attach.address and (connection.role == ROLE or (edge and self._me.edge)):
-            terminus = NO_ROUTE  # routers attach to no address here but by a route, which has gone meanwhile
+            terminus = NO_ROUTE  # a router attaches here only by a link route, which is gone now
         elif attach.restored:
             terminus = Terminus(attach.address or None)
         else:
@@ -170,7 +170,7 @@ class Links:
         self._accept(worker, attach, address, terminus, guarded, connection, phase.fallback, edge)
 
     def _special(self, worker: int, attach: Attach, connection: ConnectionOpened | None, edge: int) -> bool:
-        """Whether a link is not like a client's: one between routers, or a far end."""
+        """Enter a link that no client began: between routers, of an edge router or a link route's far end."""
         kind = (
             kind_of(attach)
             if self._network_adapter is None
@@ -190,7 +190,7 @@ class Links:
         return True
 
     def _served(self, worker: int, attach: Attach, guarded: Guarded | None) -> bool:
-        """Whether a link leads to what serves edge routers, on a connection of another role."""
+        """Whether a link on an ordinary connection leads to a service for edge routers."""
         place = None if self._edges is None else self._edges.serves(attach)
         if place is not None:
             self._attach_edge(worker, attach, place, 0, guarded)
@@ -199,14 +199,14 @@ class Links:
     def _attach_edge(
         self, worker: int, attach: Attach, place: Place | Error, edge: int, guarded: Guarded | None = None
     ) -> None:
-        """A link that is not like a client's: of an edge connection, or to what serves those."""
+        """Attach a link of an edge connection, or one to a service for edge routers."""
         if isinstance(place, Error):
             self._refuse(worker, attach, place)
             return
         self._accept(worker, attach, place.address, Terminus(None), guarded, None, False, edge, place)
 
     def _routed(self, worker: int, attach: Attach, connection: ConnectionOpened) -> bool:
-        """Whether an attach goes on to a broker; it is answered when that has."""
+        """Whether an attach goes on to a broker, whose answer is then passed back."""
         route = None if self._ends is None else self._ends.route(attach, connection.tenant)
         if route is None or self._ends is None:
             return False
@@ -225,7 +225,7 @@ class Links:
         )
 
     def _attach_auto(self, worker: int, attach: Attach, connection: ConnectionOpened) -> None:
-        """A link that we began for a client's sake. Policy is for what peers want."""
+        """Attach an auto link. Policy limits only what peers request."""
         leg = self._auto_links.claim(worker, attach)
         if leg is None:
             self._post(worker, C_DETACH, Detach(attach.link, attach.generation))
@@ -237,7 +237,7 @@ class Links:
             self._auto_links.answered(leg, attach, link.identity)
 
     def _attach_inter_router(self, worker: int, attach: Attach, kind: int) -> None:
-        """A link between routers."""
+        """Attach a link between routers."""
         inter_routers = None if self._network_adapter is None else self._network_adapter.inter_routers
         inter_router = FORBIDDEN if inter_routers is None else inter_routers.attach(worker, attach, kind)
         if inter_routers is None or isinstance(inter_router, Error):
@@ -265,10 +265,10 @@ class Links:
         edge: int = 0,
         place: Place | None = None,
     ) -> bool:
-        # a link of ours gets no answer, so its worker looks for no keys
+        # a link that this router began gets no answer, so its worker looks for no keys
         keyed = address is not None and address.key in self._addresses.tables and not attach.ours
         capacity, told = granted_credit(attach, address, MAX_CAPACITY if place is None else place.capacity)
-        # the answer goes first: the link is open before credit or messages reach it
+        # The answer goes first, so the link is open before credit or messages reach it.
         if not (attach.restored or attach.request):
             generated = terminus.text if terminus.generated else None
             answer = Attached(attach.link, attach.generation, generated, keyed=keyed, capacity=told)
@@ -346,7 +346,7 @@ class Links:
         each(self._planes, lambda plane: plane.attached(link))
 
     def _deny(self, worker: int, attach: Attach, guarded: Guarded | None, refusal: Refusal) -> None:
-        """Refuse what the policy does not allow."""
+        """Refuse a link that the policy does not allow."""
         self._forwarder.count(refusal[1])
         if guarded is None:
             self._refuse(worker, attach, refusal[0])
@@ -363,7 +363,7 @@ class Links:
         self._forwarder.post_control(worker, kind, self._encode(payload))
 
     def detach(self, worker: int, detach: Detach) -> None:
-        """A peer's detach, or the loss of its connection."""
+        """Remove a link after its peer's detach or the loss of its connection."""
         link = self._links.get((worker, detach.link))
         if link is None or link.generation != detach.generation:
             if not self._cancelled(worker, detach):
@@ -373,11 +373,11 @@ class Links:
         self._forget(link, detach)
 
     def _cancelled(self, worker: int, detach: Detach) -> bool:
-        """Whether a link is gone that waited for an answer."""
+        """Cancel a link that still waited for an answer. Return whether there was one."""
         return any(one is not None and one.cancel(worker, detach) for one in (self._edges, self._ends))
 
     def forget_worker(self, worker: int) -> int:
-        """Forget the links of a worker that the forwarder has reclaimed; how many there were."""
+        """Forget a dead worker's links, which the forwarder has reclaimed. Return their number."""
         gone = [link for link in self._links.values() if link.worker == worker]
         for link in gone:
             self._forget(link, None)

@@ -1,8 +1,8 @@
-"""The core as destination and source of messages: subscribers in this process, and what they send.
+"""The core as destination and source of messages: subscribers in this process and their own messages.
 
-A subscriber gets a message's bytes when all of it is there, and the sender is told accepted. What is sent
-goes out settled, to whoever receives from the address at that moment; nobody there: it is gone. Nothing here
-blocks.
+A subscriber gets a message's bytes when all have arrived, and the sender sees the outcome accepted. The core
+sends settled messages to the present receivers of an address; without receivers a message is lost. Nothing
+here blocks.
 """
 
 import logging
@@ -20,23 +20,21 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-MESSAGE_LIMIT: Final = 1 << 20  # bytes of a message, unless its subscriber takes longer ones; it is rejected
+MESSAGE_LIMIT: Final = 1 << 20  # default limit of a message's bytes; longer ones are rejected
 LINK_CAPACITY: Final = 250
-GENERATION: Final = 1  # of the core's own links: they end with it
-WAITING_BYTES: Final = 4 << 20  # of messages that found no room
-LENT_TO_ONE: Final = (
-    8  # messages on their way to one address: a receiver that takes none cannot fill the arena
-)
+GENERATION: Final = 1  # of the core's own links, which end with the core
+WAITING_BYTES: Final = 4 << 20  # most bytes of messages that wait for room
+LENT_TO_ONE: Final = 8  # messages on their way to one address, so that a stuck receiver cannot fill the arena
 
 
 class RefusedError(Exception):
-    """A subscriber's: what is wrong with a message, which is rejected."""
+    """A subscriber rejects a message; the text says what is wrong with it."""
 
 
-Source = tuple[int, int, int] | None  # worker, index and generation of a link; None: nobody knows
+Source = tuple[int, int, int] | None  # worker, index and generation of a link; None: unknown
 Contain = Callable[[Callable[[], None], Source], bool]
 Receive = Callable[[bytes], None]
-Hear = Callable[[bytes, int], None]  # and the place of the router that said it; -1: it was none
+Hear = Callable[[bytes, int], None]  # content, and the place of the sending router or -1
 
 
 class _Incoming:
@@ -57,22 +55,22 @@ class _Incoming:
     ) -> None:
         self.limit = limit
         self.receive = receive
-        self.source = source  # the link it came on
-        self.text = text  # where it says that it goes
+        self.source = source  # the link on which it arrived
+        self.text = text  # the text of its `to`
         self.reader = reader
         self.settled = settled
         self.place = place
-        self.skip = skip  # bytes in front that are for routers only
+        self.skip = skip  # octets in front that only routers read
         self.parts: list[bytes] = []
         self.size = 0
 
     def give(self) -> None:
-        """Let the subscriber have it."""
+        """Pass the message to its subscriber."""
         self.receive(b"".join(self.parts)[self.skip :], self.place)
 
 
 class Local:
-    """The core's own links. ``arenas``: the segments of the workers' arenas, then the core's."""
+    """The core's own links. ``arenas`` holds the workers' arenas, then the core's."""
 
     def __init__(
         self, forwarder: Forwarder, addresses: Addresses, workers: int, arenas: "Sequence[WriteableBuffer]"
@@ -82,32 +80,36 @@ class Local:
         self._place = workers
         self._segments = arenas
         self._arenas: dict[int, n.Arena] = {}
-        self._receivers: dict[int, Hear | None] = {}  # by link; None: it takes nothing
-        self._heard: dict[int, Address] = {}  # by link: nobody else receives there
-        self._limits: dict[int, int] = {}  # by link: octets of a message, if it takes long ones
-        self._unused: list[int] = []  # numbers of links that are gone
+        self._receivers: dict[int, Hear | None] = {}  # by link; None: it releases all messages
+        self._heard: dict[int, Address] = {}  # by link: the address that only the core receives from
+        self._limits: dict[int, int] = {}  # by link: the longest message in octets
+        self._unused: list[int] = []  # indices of removed links
         self._incoming: dict[int, _Incoming] = {}  # by the core's handle
         self._lent: dict[int, str] = {}  # block of a sent message -> key of its address
-        self._waiting: dict[str, deque[bytes]] = {}  # by address, as it was spelt
+        self._waiting: dict[str, deque[bytes]] = {}  # by address as the sender spelled it
         self._waiting_bytes = 0
         self._sender: int | None = None
         self.source: Source = None  # the link of the message being received, if known
-        self.text = b""  # where that message says that it goes
+        self.text = b""  # the `to` of that message
         self._nodes = Nodes(forwarder)
         self._agents = Agents(forwarder)
         self._complaints = Complaints()
-        self.contained: Contain | None = None  # what a subscriber may fail in
+        self.contained: Contain | None = None  # runs subscribers and contains their failures
 
     def __len__(self) -> int:
-        """Messages coming or going."""
+        """Return the number of messages that arrive, leave or wait."""
         return len(self._incoming) + len(self._lent) + sum(map(len, self._waiting.values()))
 
     def subscribe(self, text: str, receive: Receive) -> None:
-        """Let messages to an address, as clients spell it, come to ``receive``."""
+        """Deliver messages to an address, as clients spell it, to ``receive``."""
         self.listen(text, lambda content, _: receive(content))
 
     def listen(self, text: str, hear: Hear, limit: int = MESSAGE_LIMIT) -> int:
-        """As ``subscribe``, for who wants to know where from. ``limit``: octets of a message. The link."""
+        """Deliver messages of up to ``limit`` octets to ``hear``, which also gets their origin. Return the
+        link.
+
+        Raises MemoryError when the core's table of links is full.
+        """
         address = self._addresses.resolve(text)
         link = self._add_link(True, address.handle)
         address.ours = True
@@ -117,13 +119,13 @@ class Local:
         return link
 
     def refuse(self, address: Address) -> int:
-        """Let an address lead here, though what comes is released: others take it before. The link."""
+        """Let an address lead to the core, which releases its messages. Return the link."""
         link = self._add_link(True, address.handle)
         self._receivers[link] = None
         return link
 
     def leave(self, link: int) -> None:
-        """Receive on a link no more."""
+        """Remove a link of ``listen`` or ``refuse``."""
         self._forwarder.remove_link(self._place, link, GENERATION)
         del self._receivers[link]
         if address := self._heard.pop(link, None):
@@ -135,12 +137,14 @@ class Local:
         new = len(self._receivers) + (self._sender is not None)
         link = self._unused.pop() if self._unused else new
         if not self._forwarder.add_link(self._place, link, GENERATION, outgoing, address, LINK_CAPACITY):
-            raise MemoryError("the core has no place for a link of its own")
+            raise MemoryError("the table of the core's own links is full")
         return link
 
     def send(self, text: str, content: bytes) -> bool:
-        """Send a whole message, settled; one that finds no room waits for it. False: nobody receives from the
-        address, or they take nothing."""
+        """Send a whole settled message. It waits if there is no room now.
+
+        Return False if nobody receives from the address or too much already waits.
+        """
         waiting = self._waiting.get(text)
         if not waiting and (sent := self._try(text, content)) is not None:
             return sent
@@ -152,7 +156,7 @@ class Local:
         return True
 
     def _dropped(self, text: str) -> None:
-        who, what = f"a message of the core's own to {text!r}", "was dropped: its receiver takes none"
+        who, what = f"a message of the core's own to {text!r}", "was dropped: its receiver takes no messages"
         now = self._forwarder.now / 1e9
         self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s", who, what, key=(who, what))
 
@@ -161,13 +165,13 @@ class Local:
         return self._reached(text) is not None
 
     def waiting(self, text: str) -> int:
-        """Messages on their way to an address."""
+        """Return the number of messages on their way to an address."""
         address = self._addresses.find(text)
         key = None if address is None else address.key
         return sum(one == key for one in self._lent.values()) + len(self._waiting.get(text, ()))
 
     def _try(self, text: str, content: bytes) -> bool | None:
-        """Send at once. False: nobody receives it; None: there is no room now."""
+        """Send at once. Return False without receivers and None without room."""
         address = self._reached(text)
         if address is None:
             LOGGER.debug("a message of the core's own to %r was dropped: nobody receives there", text)
@@ -181,13 +185,13 @@ class Local:
         return True
 
     def _from(self) -> int:
-        """The link that our messages come from."""
+        """Return the core's own sending link."""
         if self._sender is None:
             self._sender = self._add_link(False, 0)
         return self._sender
 
     def _reached(self, text: str) -> Address | None:
-        """An address that leads somewhere."""
+        """Return an address that has receivers or routers that reach it, or None."""
         address = self._addresses.find(text)
         if address is None:
             return None
@@ -195,7 +199,10 @@ class Local:
         return address if info["outgoing"] or info["reached"] else None
 
     def tell_routers(self, text: str, content: bytes) -> bool:
-        """Send to other routers over control links, never to receivers of our own. False: it is gone."""
+        """Send to other routers over control links, and to no local receivers.
+
+        Return False if no router gets it.
+        """
         address = self._reached(text)
         return (
             address is not None
@@ -203,21 +210,24 @@ class Local:
         )
 
     def tell_neighbour(self, place: int, content: bytes) -> bool:
-        """Send over the control link of the router in a place of the forwarder's. False: it is gone."""
+        """Send over the control link of the router at a place of the forwarder. Return False if it fails."""
         return self._nodes.tell(self._from(), place, content) is not None
 
     def _retry(self) -> None:
-        """Something came back: there may be room for what waits."""
+        """Send waiting messages after a block has come back."""
         for text, waiting in list(self._waiting.items()):
             while waiting and self._try(text, waiting[0]) is not None:
                 self._waiting_bytes -= len(waiting.popleft())
             if not waiting:
                 del self._waiting[text]
 
-    # ---- what the forwarder has for us ----
+    # ---- records of the forwarder ----
 
     def work(self, limit: int = 64) -> None:
-        """Handle at most so many records of our own work; what is left stops the forwarder again."""
+        """Handle up to ``limit`` records of the core's own work.
+
+        If more are left, the forwarder stops again.
+        """
         for _ in range(limit):
             record = self._forwarder.own_work()
             if record is None:
@@ -251,7 +261,7 @@ class Local:
             self._incoming[delivery] = incoming
             self._read(delivery, incoming, bool(flags & n.F_COMPLETE))
         elif (known := self._incoming.get(delivery)) is None:
-            return  # finished by us, which the sender did not know yet
+            return  # already settled here, and the sender did not know yet
         elif kind == n.W_CONTINUE and flags & n.F_ABORTED:
             known.settled = True
             self._finish(delivery, dropped=True)
@@ -293,7 +303,7 @@ class Local:
             self._forwarder.own_action(n.A_PROGRESS, 0, delivery, length=incoming.size)
 
     def _received(self, incoming: _Incoming) -> bool:
-        """Give a message to its subscriber. False: it would not have it."""
+        """Pass a message to its subscriber. Return False if the subscriber rejects it."""
         try:
             if self.contained is not None:
                 return self.contained(incoming.give, incoming.source)
@@ -304,7 +314,7 @@ class Local:
         return True
 
     def _finish(self, delivery: int, dropped: bool = False) -> None:
-        """The last word about a delivery: done, if it is settled already, or an outcome."""
+        """End a delivery: report it done if it is already settled, else with an outcome."""
         incoming = self._incoming.pop(delivery)
         if incoming.settled:
             self._forwarder.own_action(n.A_DONE, n.F_DROPPED if dropped else 0, delivery)

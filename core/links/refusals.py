@@ -1,7 +1,7 @@
-"""Links that are refused for what they ask, not by the policy: counted by reason, told with their peer.
+"""Links refused for what they request, not by policy: each is counted by reason and logged with its peer.
 
-What is refused again and again for the same reason makes a line each time, at level info: it is the client's
-attach that makes it, and a client can be told by its address.
+Repeated refusals are not summarised: each makes one line at level info, which names the client that caused
+it.
 """
 
 import logging
@@ -14,7 +14,7 @@ from shm.stats import COUNTERS
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-# By the condition that the peer is told. All others ask for what no router serves in that way.
+# By the condition that the peer sees. All other conditions count as OTHERWISE.
 REASONS: Final = {
     "amqp:not-found": "refused_unavailable",
     "qd:no-route-to-dest": "refused_unavailable",
@@ -29,18 +29,18 @@ Find = Callable[[int, int], ConnectionOpened | None]
 
 
 class Refusals:
-    """Counts and tells. ``find``: the connection of a worker and index."""
+    """Counts and logs refusals. ``find`` returns the connection of a worker and index."""
 
     def __init__(self, forwarder: Forwarder, find: Find) -> None:
         self._forwarder = forwarder
         self.find = find
 
     def tell(self, worker: int, attach: Attach, error: Error) -> None:
-        """A link that is refused here."""
+        """Count and log a link that this router refuses."""
         self._told(worker, attach, error, REASONS.get(error.condition, OTHERWISE))
 
     def tell_beyond(self, worker: int, attach: Attach, error: Error) -> None:
-        """A link that was sent on, and that the far end has refused, or lost."""
+        """Count and log a link that was sent on and then refused or lost beyond this router."""
         self._told(worker, attach, error, BEYOND)
 
     def _told(self, worker: int, attach: Attach, error: Error, counter: str) -> None:

@@ -1,4 +1,4 @@
-"""Rights of vhost policy to addresses (facts 15): names, beginnings of names, and patterns."""
+"""Rights of vhost policy to addresses: names, beginnings of names, and patterns (docs/security.md)."""
 
 import logging
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from shm.contract.security import Admission
 
 LOGGER = logging.getLogger("POLICY")
 
-MOST_TOLD: Final = 100  # denied addresses of those with the same rights: a scan must not fill the log
+MOST_TOLD: Final = 100  # logged denials per set of rights, so that a scan does not fill the log
 NOT_ALLOWED: Final = "amqp:unauthorized-access"
 ANY: Final = "*"
 WAYPOINT: Final = "qd.waypoint"
@@ -27,8 +27,11 @@ Key = tuple[tuple[tuple[str, ...], tuple[str, ...]] | None, str]  # names and pa
 
 
 class AddressRights:
-    """The addresses that one list of names and one of patterns allow; an address is compared without the
-    spellings that mean nothing (amqp:/, a slash in front), so another spelling opens no other door."""
+    """The addresses that one list of names and one of patterns allow.
+
+    Addresses are compared without prefixes that mean nothing (amqp:/, a leading slash), so that another
+    spelling grants nothing more.
+    """
 
     def __init__(self, names: Iterable[str], patterns: Iterable[str]) -> None:
         names, patterns = tuple(names), tuple(patterns)
@@ -43,7 +46,7 @@ class AddressRights:
         self._covering = [tokens(one) for one in patterns]
 
     def allow(self, address: str) -> bool:
-        """Whether an address as a client spells it may be used."""
+        """Whether an address, as a client spells it, is allowed."""
         text = strip_spelling(address)
         return (
             text in self._exact
@@ -52,9 +55,9 @@ class AddressRights:
         )
 
     def covers(self, pattern: str) -> bool:
-        """Whether all addresses of a pattern may be used: by one entry of the lists, token by token.
+        """Whether one entry of the lists, token by token, covers all addresses of a pattern.
 
-        `a.b` as a pattern means `a/b`, too, so a name or beginning with a separator covers none.
+        The pattern `a.b` also means `a/b`, so a name or beginning with a separator covers no pattern.
         """
         parts = tokens(pattern)
         first = "" if parts[0] in WILD else parts[0]
@@ -62,7 +65,7 @@ class AddressRights:
         return named or any(covers(one, parts) for one in self._covering)
 
     def lists(self, address: str) -> bool:
-        """Whether an address of routers is allowed by an entry that is about such ones: `*` is not."""
+        """Whether an entry made for routers' addresses allows one of them; the entry `*` is not."""
         text = strip_spelling(address)
         heads = tuple(one for one in self._beginnings if one.startswith(HEADS))
         return (
@@ -73,7 +76,7 @@ class AddressRights:
 
 
 class Rights:
-    """What the links of one connection may be."""
+    """What the policy allows the links of one connection."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
@@ -81,7 +84,7 @@ class Rights:
         self.targets = AddressRights(admission.targets, admission.target_patterns)
 
     def refusal(self, attach: Attach) -> Error | None:
-        """Why an attach is not allowed, whatever its number."""
+        """Return why an attach is not allowed, apart from the number of links, or None."""
         may = self._admission
         if attach.coordinator:
             allowed = may.allow_anonymous_sender or self.targets.allow(COORDINATOR)
@@ -93,11 +96,11 @@ class Rights:
         return self._misplaced(attach, "source" if attach.outgoing else "target")
 
     def routable(self, pattern: str, outgoing: bool) -> bool:
-        """Whether the connection may take the links to all addresses of a pattern."""
+        """Whether the connection may serve a link route for all addresses of a pattern."""
         return (self.sources if outgoing else self.targets).covers(pattern)
 
     def _misplaced(self, attach: Attach, kind: str) -> Error | None:
-        """Why a terminus may not be where it says: a link may be routed by each address that it names."""
+        """Return why a terminus is not allowed, or None. Every address that it names must be allowed."""
         may = self._admission
         texts = named(attach)
         if texts is None:
@@ -115,10 +118,10 @@ def _denied(what: str) -> Error:
 
 
 class Scopes:
-    """Numbers for rights and tenants of anonymous senders: the forwarder keeps what it was told under them.
+    """Numbers the rights and tenants of anonymous senders; the forwarder keeps spellings under these numbers.
 
-    Links with the same rights and tenant share a number as long as one of them is there. No number is used
-    twice: what the forwarder still knows under an old one is never asked for again and makes room in time.
+    Links with the same rights and tenant share a number while one of them is attached. No number is used
+    twice, so what the forwarder keeps under an old one is never found again and makes room in time.
     """
 
     def __init__(self, me: Identity) -> None:
@@ -131,7 +134,10 @@ class Scopes:
         return len(self._by_number)
 
     def enter(self, rights: AddressRights | None, tenant: str = "") -> int:
-        """The number for another link with these rights; None: all, without vhost policy."""
+        """Return the number for another link with these rights and tenant.
+
+        Without vhost policy rights are None.
+        """
         key = (None if rights is None else rights.key, tenant)
         scope = self._by_key.get(key)
         if scope is None:
@@ -141,14 +147,14 @@ class Scopes:
         return scope.number
 
     def leave(self, number: int) -> None:
-        """A link with that number is gone."""
+        """Release a number for one detached link."""
         scope = self._by_number[number]
         scope.links -= 1
         if not scope.links:
             del self._by_number[number], self._by_key[scope.key]
 
     def allow(self, number: int, address: str) -> bool:
-        """Whether messages to an address are allowed to links with that number; 0: any."""
+        """Whether links with this number may send to an address. Number 0 has no limits."""
         if number == 0:
             return True
         scope = self._by_number.get(number)
@@ -160,12 +166,12 @@ class Scopes:
             return True
         scope.told += 1
         if scope.told <= MOST_TOLD:
-            more = "; no more of these are told" if scope.told == MOST_TOLD else ""
+            more = "; further ones are not logged" if scope.told == MOST_TOLD else ""
             LOGGER.info("messages of anonymous senders to %r denied by the policy%s", address, more)
         return False
 
     def tenant(self, number: int) -> str:
-        """In whose space the addresses of links with that number lie; empty: in everybody's."""
+        """Return the tenant of links with this number, or an empty text."""
         scope = self._by_number.get(number)
         return scope.key[1] if scope else ""
 
@@ -177,4 +183,4 @@ class Scope(msgspec.Struct):
     key: Key
     rights: AddressRights | None
     links: int = 0
-    told: int = 0  # addresses that were denied
+    told: int = 0  # denied addresses

@@ -1,7 +1,7 @@
-"""Links for messages that are still coming in: opened when one waits, kept while they may be wanted again.
+"""Links for streams: the core opens one when a stream waits and keeps it for a while.
 
-Each connection to a router that knows such links may have some, whoever has dialled it: to other interior
-routers, to edge routers, and from those to their interior router.
+Each connection to a router that offers streaming links may have some, whichever side dialled it: between
+interior routers, and between edge and interior routers.
 """
 
 from collections.abc import Callable
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from core.links.link import Link
 
 STREAMING: Final = "qd.streaming-links"  # capability of a connection
-MOST: Final = 1000  # at once on one connection; further ones wait
-IDLE: Final = 128  # idle links that are kept
-TRIMMED: Final = 10  # of those beyond, how many are closed at a time
+MOST: Final = 1000  # streaming links per connection; further streams wait
+IDLE: Final = 128  # idle links kept per connection
+TRIMMED: Final = 10  # surplus links closed at a time
 TRIM_NS: Final = 30_000_000_000
 STEP_NS: Final = 1_000_000_000
-FIRST_SESSION: Final = 11  # those before are for the links of each priority
+FIRST_SESSION: Final = 11  # lower session numbers belong to the links of each priority
 
 
 class Pool(msgspec.Struct):
-    """The links of one connection. ``may``: whether one may be opened now."""
+    """The streaming links of one connection. ``may`` returns whether one may be opened now."""
 
-    handle: int  # the forwarder's
+    handle: int  # of the forwarder
     worker: int
     opened: ConnectionOpened
     capabilities: list[str]
     may: Callable[[], bool]
-    asked: set[int] = msgspec.field(default_factory=set)  # requests under way
+    asked: set[int] = msgspec.field(default_factory=set)  # pending link requests
 
 
 class Streams(Plane):
-    """All connections with such links."""
+    """All connections that have streaming links."""
 
     def __init__(self, forwarder: Forwarder, names: Names) -> None:
         self._forwarder = forwarder
@@ -62,7 +62,7 @@ class Streams(Plane):
     def begin(
         self, worker: int, opened: ConnectionOpened, capabilities: list[str], may: Callable[[], bool]
     ) -> int:
-        """A connection to a router is there: the handle of its links; 0: it knows none."""
+        """Return the handle of a new connection's streaming links, or 0 if its router does not offer any."""
         if STREAMING not in opened.offered:
             return 0
         handle = self._links.open()
@@ -70,7 +70,7 @@ class Streams(Plane):
         return handle
 
     def end(self, handle: int) -> None:
-        """The connection is gone; its links were detached before."""
+        """Forget a connection that is gone. Its links were detached before."""
         pool = self._pools.pop(handle, None)
         if pool is None:
             return
@@ -79,17 +79,17 @@ class Streams(Plane):
         self._links.close(handle)
 
     def asked(self, attach: Attach) -> bool:
-        """Whether a link is one that was asked for here."""
+        """Whether an attach answers a request of this plane."""
         return attach.request in self._by_request
 
     def refused(self, refused: LinkRefused) -> None:
-        """The peer would not have a link, or the connection is gone."""
+        """Drop the request for a link that the peer refused or whose connection is gone."""
         pool = self._by_request.pop(refused.request, None)
         if pool is not None:
             pool.asked.discard(refused.request)
 
     def add(self, worker: int, attach: Attach) -> bool:
-        """Put a link that was asked for into the forwarder's table. False: there is no place for it."""
+        """Enter a requested link in the forwarder's table. Return False if the table is full."""
         pool = self._by_request.pop(attach.request)
         pool.asked.discard(attach.request)
         capacity = max(1, attach.capacity)
@@ -100,9 +100,9 @@ class Streams(Plane):
         return False
 
     def serve(self, handle: int, link: "Link") -> None:
-        """Let streams for an edge connection's outgoing link go over links of their own, with its address.
+        """Send streams for an edge connection's outgoing link over streaming links, with its address.
 
-        Not those for a fallback destination: its address is that of what it falls back for.
+        A fallback destination is left out: its address is that of the destination that it replaces.
         """
         address = link.address
         if not handle or not link.outgoing or address is None or address.key[:2] == f"M{FALLBACK}":
@@ -113,7 +113,7 @@ class Streams(Plane):
         self._links.use(handle, link.worker, link.link, link.generation)
 
     def step(self, now: int) -> None:
-        """Open links that could not be opened at once, and close what nobody needs."""
+        """Open links that could not be opened at once, and close surplus ones. ``now`` is in nanoseconds."""
         if now - self._stepped < STEP_NS:
             return
         self._stepped = now
@@ -149,7 +149,7 @@ class Streams(Plane):
                 True,
                 None,
                 None,
-                FIRST_SESSION + request,  # one each: a window that is full stops nobody else
+                FIRST_SESSION + request,  # one session each, so that a full window stops no other stream
                 pool.capabilities,
                 pool.capabilities,
             )

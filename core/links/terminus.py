@@ -1,4 +1,4 @@
-"""Where an attach leads: what it asks for, and the credit that its sender has."""
+"""Where an attach leads: the address that it requests, and the credit of its sender."""
 
 from collections.abc import Callable, Container
 from typing import Final
@@ -10,7 +10,7 @@ from core.addresses.names import Names
 from core.edge.place import shared
 from shm.contract.payloads import Attach, Error
 
-MAX_CAPACITY: Final = 1_000_000  # of one link: more is a mistake, and credit is a promise of memory
+MAX_CAPACITY: Final = 1_000_000  # of one link: more is a mistake, since credit is a promise of memory
 
 NO_COORDINATOR: Final = Error(
     "amqp:precondition-failed",
@@ -20,37 +20,43 @@ NO_COORDINATOR: Final = Error(
 NOT_FOUND: Final = Error("amqp:not-found", "Node not found")
 NO_CONNECTION: Final = Error("amqp:internal-error", "The link's connection is unknown to the router core")
 NO_CONTROL: Final = Error("qd:connection-role", "Attach to an inter-router connection without a control link")
-NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
+NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core's table of links is full")
 TOO_MANY: Final = "amqp:resource-limit-exceeded"
 NO_RECEIVER: Final = Error(
-    "amqp:not-allowed", "Nobody receives from a route table; attach at its address, a slash and an endpoint"
+    "amqp:not-allowed", "A route table has no receivers; attach to its address, a slash and an endpoint"
 )
-NOT_YOURS: Final = Error("amqp:not-allowed", "This address of a route table is for RMR connections")
+NOT_YOURS: Final = Error("amqp:not-allowed", "This address of a route table is reserved for RMR connections")
 NO_SOURCE: Final = Error("amqp:precondition-failed", "A receiver needs a source address or a dynamic source")
 
 
 NOT_HERE: Final = Error(
-    "amqp:not-allowed", "This address is another router's, with all that goes there; attach at that router"
+    "amqp:not-allowed", "This address belongs to another router; attach at that router"
 )
-OURS: Final = Error("amqp:not-allowed", "The router itself receives from this address, and nobody else")
+OURS: Final = Error("amqp:not-allowed", "Only the router itself receives from this address")
 
-ELSEWHERE: Final = "RHA"  # classes of keys of other routers and areas
+ELSEWHERE: Final = "RHA"  # classes of keys that belong to other routers and areas
 SUMMARIES: Final = "RH"  # classes of keys that stand for all addresses of a router
 RMR: Final = "rmr"  # role of connections that speak RMR
-EDGE: Final = "edge"  # of those between an edge router and an interior router
+EDGE: Final = "edge"  # role of connections between an edge router and an interior router
 
-Counts = Callable[[int], dict[str, int]]  # of an address, by its handle (core.forwarder.forward)
+Counts = Callable[[int], dict[str, int]]  # returns an address's counts by its handle (core.forwarder.forward)
 
 
 class Terminus(msgspec.Struct, frozen=True):
-    """Where an accepted attach leads: ``text`` None: anonymous; ``generated``: to be told to the peer."""
+    """Where an accepted attach leads.
+
+    ``text`` is None for an anonymous link, and ``generated`` means that the peer has to be told the text.
+    """
 
     text: str | None
     generated: bool = False
 
 
 def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
-    """What an attach asks for, or why it cannot have that; whether the address is available comes later."""
+    """Return where an attach leads, or why it is refused.
+
+    Whether its address is available is decided later.
+    """
     if attach.coordinator:
         return NO_COORDINATOR
     if attach.dynamic:
@@ -66,7 +72,10 @@ def decide(attach: Attach, me: Identity, names: Names) -> Terminus | Error:
 def denied(
     address: Address, attach: Attach, tables: Container[str], role: str, counts: Counts
 ) -> Error | None:
-    """Why a connection of a role may have no link to an address; ``tables`` are the keys of route tables'."""
+    """Return why a connection of a role may not attach to an address, or None.
+
+    ``tables``: route tables' keys.
+    """
     outgoing = attach.outgoing
     if outgoing and (address.key[0] in ELSEWHERE or address.key == BEYOND):
         return NOT_HERE
@@ -84,7 +93,7 @@ def denied(
 
 
 def _full(address: Address, outgoing: bool, counts: Counts) -> Error | None:
-    """Why there may be no other link of a client: ``address`` has as many as are allowed."""
+    """Return why a client may attach no further link to the address, or None."""
     limit = address.rule.max_receivers if outgoing else address.rule.max_senders
     if not limit:
         return None
@@ -95,12 +104,12 @@ def _full(address: Address, outgoing: bool, counts: Counts) -> Error | None:
     what, which = ("receivers", "maxReceivers") if outgoing else ("senders", "maxSenders")
     return Error(
         TOO_MANY,
-        f"the address has {there} {what} here, and may have no more ({which} of its address entity: {limit})",
+        f"the address has {there} {what} here, which is the limit ({which} of its address entity: {limit})",
     )
 
 
 def granted_credit(attach: Attach, address: Address | None, most: int) -> tuple[int, int]:
-    """The capacity of a link, and what its worker is told of it: 0, if that is what it has said itself."""
+    """Return the capacity of a link, and the value to tell its worker, 0 if the worker already knows it."""
     capacity = max(1, min(attach.capacity, most))
     own = 0 if address is None or attach.outgoing else address.rule.capacity
     if attach.restored or attach.request or not 0 < own < capacity:
@@ -109,12 +118,12 @@ def granted_credit(attach: Attach, address: Address | None, most: int) -> tuple[
 
 
 def granted(attach: Attach, capacity: int) -> int:
-    """Credit that the sender of a link has already."""
+    """Return the credit that the sender of a link already has."""
     return max(-MAX_CAPACITY, min(attach.granted, capacity)) if attach.restored else 0
 
 
 def told_text(attach: Attach, address: Address | None, terminus: Terminus) -> bytes | None:
-    """What the next router is told of the address of a link where the address stands for many."""
+    """Return the address text that the next router gets, where a link's address stands for many."""
     if attach.outgoing or address is None or not (address.key[0] in SUMMARIES or address.key == BEYOND):
         return None
     return None if terminus.text is None else terminus.text.encode("utf-8", "surrogateescape")

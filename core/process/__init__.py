@@ -1,1 +1,1 @@
-"""The core as a process: its parts, recovery, what it shows."""
+"""The core as a process: its parts, its recovery and its board."""

@@ -1,8 +1,8 @@
-"""What ends when the core fails at something that a peer has done: that peer's connection, and no other.
+"""A failure of the core at one peer's input ends that peer's connection and no other.
 
-A worker's control record is heard by several parts of the core. Each part hears of it whatever has happened
-in another one: so a connection or a link that is gone is gone everywhere. The connection whose record a part
-has failed at is closed, and all parts hear of its end as of any other's.
+Several parts of the core handle each control record of a worker. Every part sees the record even if another
+part failed at it, so a closed connection or link is gone everywhere. The core closes the connection whose
+record a part failed at, and all parts see that end like any other.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,31 +31,37 @@ class Contained:
         self._links = links
 
     def hear(self, parts: Iterable[Part], worker: int, message: msgspec.Struct) -> None:
-        """Let each part hear of a worker's control record."""
+        """Pass a worker's control record to each part."""
         for part in parts:
             try:
                 part(worker, message)
-            except Exception as error:  # one peer's doing must not be the end of all others' messages
+            except Exception as error:  # one peer's input must not end everybody's messages
                 what = f"{type(message).__name__} of worker {worker}"
                 failures.tell(what, error, self._close(worker, message))
 
     def receive(self, receive: Callable[[], None], source: Source) -> bool:
-        """Let a subscriber in this process have a message from a link. False: it failed."""
+        """Pass a message from a link to a subscriber in this process.
+
+        Return False if the subscriber failed.
+        """
         try:
             receive()
         except RefusedError:
             raise
-        except Exception as error:  # as above
+        except Exception as error:  # as in `hear`
             link = None if source is None else self._links.find(*source)
-            then = "it is rejected"
+            then = "the message is rejected"
             if link is not None:
-                then = f"it is rejected; {self._end(link.worker, link.connection)}"
-            failures.tell("a message to the core itself", error, then)
+                then = f"the message is rejected; {self._end(link.worker, link.connection)}"
+            failures.tell("handling a message to the core", error, then)
             return False
         return True
 
     def _close(self, worker: int, message: msgspec.Struct) -> str:
-        """Close the connection that a record is about, and say what that was."""
+        """Close the connection that a record concerns.
+
+        Return a text for the log that says what was closed.
+        """
         match message:
             case ConnectionOpened():
                 return self._shut(worker, message)
@@ -63,7 +69,7 @@ class Contained:
                 return self._end(worker, message.connection)
             case Detach() if (link := self._links.find(worker, message.link, message.generation)) is not None:
                 return self._end(worker, link.connection)
-        return "it is dropped"
+        return "the record is dropped"
 
     def _end(self, worker: int, connection: int) -> str:
         opened = self._connections.find(worker, connection)

@@ -1,7 +1,6 @@
-"""What the core shows others on the board: the busiest addresses, the newest connections, and what planes
-have (shm/board.py).
+"""What the core publishes on the board (shm/board.py): busiest addresses, newest connections, planes' rows.
 
-Between two turns of the forwarder, at most once a second, in steps that no message notices.
+The core writes the board between two turns of the forwarder, at most once a second, in short steps.
 """
 
 from collections.abc import Sequence
@@ -15,19 +14,17 @@ from shm import board
 from shm.board import AddressRow, ConnectionRow
 
 PERIOD_NS: Final = 1_000_000_000
-STEP_NS: Final = (
-    1_000_000  # between the steps of a pass over a great many addresses while nothing else happens
-)
+STEP_NS: Final = 1_000_000  # between the steps of a pass over very many addresses while the core is idle
 
 
 class Shown(Protocol):
-    """Where it is shown."""
+    """The board that `Display` writes to."""
 
     def write(self, content: bytes) -> None: ...
 
 
 class Display:
-    """Keeps the board up to date. Time is an argument, nanoseconds."""
+    """Keeps the board up to date."""
 
     def __init__(
         self,
@@ -48,7 +45,10 @@ class Display:
         self._write(board.Board())
 
     def step(self, now: int) -> int:
-        """Do a little of what is due. Nanoseconds until there is more to do."""
+        """Do one step of what is due at `now`, in nanoseconds.
+
+        Return the nanoseconds until the next step is due.
+        """
         if now < self._due:
             return self._due - now
         found = self._busiest.step()
@@ -93,7 +93,7 @@ class Display:
 
 
 def spelling(key: str) -> str:
-    """An address as clients write it, from its key."""
+    """Return the address of a key as clients write it."""
     match key[0]:
         case "M":
             return key[2:]

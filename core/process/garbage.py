@@ -1,7 +1,7 @@
-"""The search for cyclic garbage stands still while other threads than the core's have much to do.
+"""Disables Python's cyclic garbage collector while background threads work.
 
-It looks at the objects that have come lately, or at all there are, and holds the interpreter lock meanwhile:
-with ten thousand links for one millisecond, or for thirty, in which the core can take no control record.
+A collection holds the interpreter lock: with ten thousand links for 1 ms, a full one for 30 ms. The core
+takes no control record in that time.
 """
 
 import gc
@@ -15,8 +15,8 @@ _busy = 0
 
 @contextmanager
 def still() -> Iterator[None]:
-    """No collection while anybody is in here."""
-    global _busy  # noqa: PLW0603  there is one collector in a process
+    """Suspend collection until the last thread has left this context."""
+    global _busy  # noqa: PLW0603  one collector serves the whole process
     with _lock:
         _busy += 1
         gc.disable()

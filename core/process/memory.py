@@ -1,4 +1,4 @@
-"""The memory that a core works on."""
+"""The shared memory that a core works on."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Memory(Protocol):
-    """The segments the core works on; ordinary anonymous memory in tests."""
+    """The segments that the core works on. Tests use ordinary anonymous memory."""
 
     @property
     def control(self) -> "WriteableBuffer": ...

@@ -1,8 +1,8 @@
-"""The seam for planes: what each of them hears, and from whom.
+"""The interface through which planes see events.
 
 A plane is one subject of the control plane, such as auto links, route tables or the flow log. The core
-forwards without any; ``core.process.planes`` builds those that a router has, in the order in which they hear.
-What happens to a delivery is no event of a plane: that is native.
+forwards without any plane. ``core.process.planes`` builds those of a router, and they see events in that
+order. Deliveries are no events of planes: native code handles them.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,82 +18,95 @@ if TYPE_CHECKING:
 
 
 class Plane:
-    """Hears of everything and does nothing: a plane overrides what it needs.
+    """A plane overrides the methods that it needs; all others do nothing.
 
-    All of it runs in the core's thread. A plane that fails at an event costs the connection that the event is
-    about, if there is one; the planes behind it hear of the event all the same.
+    Every method runs in the core's thread. If a plane fails at an event that concerns a connection, that
+    connection is closed, and the remaining planes still see the event.
     """
 
     # ---- configuration and workers ----
 
     def configure(self, change: msgspec.Struct) -> None:
-        """A part of the configuration is another one: a message of ``shm.control``, of which each plane takes
-        its own. At the start all parts are told, before any worker is heard."""
+        """Apply a changed part of the configuration: a message of ``shm.contract.control``.
+
+        A plane ignores parts that are not its own. At the start every plane sees all parts before the first
+        worker's record.
+        """
 
     def worker_added(self, worker: int) -> None:
-        """There is one more worker."""
+        """A worker has been added."""
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """A worker is dead. ``detached`` has told of its links; of its connections nothing else does.
-        ``removed``: nobody takes its place."""
+        """A worker is dead, and with ``removed`` no successor takes its place.
+
+        ``detached`` has already run for its links; ``closed`` does not run for its connections.
+        """
 
     # ---- connections ----
 
     def opened(self, worker: int, opened: "ConnectionOpened") -> None:
-        """A connection is open and admitted. It replaces one of the same worker and index."""
+        """A connection is open and admitted. It replaces an earlier one of the same worker and index."""
 
     def cost(self, worker: int, opened: "ConnectionOpened") -> None:
-        """Our end's cost of a connection is another one."""
+        """The cost of this end of a connection has changed."""
 
     def closed(self, worker: int, connection: int) -> None:
-        """A connection is gone; ``detached`` has told of its links."""
+        """A connection is gone. ``detached`` has already run for its links."""
 
     # ---- links and addresses ----
 
     def attached(self, link: "Link") -> None:
-        """A link is attached, whoever has begun it; an answer to its peer is on its way."""
+        """A link is attached, whichever side began it. The answer to its peer is already on its way."""
 
     def detached(self, link: "Link", detach: "Detach | None") -> None:
-        """A link is gone, as ``detach`` says; None: its worker is dead."""
+        """A link is gone; ``detach`` is None when its worker is dead."""
 
     def refused(self, refused: "LinkRefused") -> None:
-        """A link that the core has asked for will not be. Whose request that was, the plane knows."""
+        """A link that the core requested is refused. Each plane checks whether the request was its own."""
 
     def served(self, address: "Address", number: int, sends: bool) -> None:
-        """Something in this process takes the messages of an address from now on (1), or no longer (-1); or,
-        ``sends``, it sends messages there. Of links ``attached`` and ``detached`` tell."""
+        """A plane starts (1) or stops (-1) taking an address's messages, or with ``sends`` sending to it.
+
+        Links of workers do not count here: ``attached`` and ``detached`` report them.
+        """
 
     # ---- records, time ----
 
     def heard(self, worker: int, message: msgspec.Struct) -> bool:
-        """A control record that only one plane understands. False: it is another one's."""
+        """Handle a control record that only one plane understands. Return False if it is another plane's."""
         return False
 
     def work(self) -> None:
-        """The forwarder has stopped for this process: a stream waits for a link, or a message was for us."""
+        """The forwarder stopped because a stream waits for a link or a message to the core arrived."""
 
     @property
     def restless(self) -> bool:
-        """Whether ``step`` has something to do before anybody sleeps."""
+        """Whether ``step`` has work to do before the core sleeps."""
         return False
 
     def step(self, now: int) -> None:
-        """Do what is due at ``now`` (nanoseconds); of a lot of work, a part."""
+        """Do what is due at ``now``, in nanoseconds. A step does a bounded part of long work."""
 
     def show(self, board: "Board") -> None:
-        """Put on the board what the live page and the exporter show of this plane, once a second."""
+        """Write this plane's rows for the live page and the exporter onto the board.
+
+        The core calls it once a second.
+        """
 
     def close(self) -> None:
-        """The process ends in good order."""
+        """The process stops in good order."""
 
 
 def each(planes: Iterable[Plane], tell: Callable[[Plane], object]) -> None:
-    """Tell every plane, also those behind one that fails. Raises what failed when all have been told."""
+    """Call ``tell`` for every plane, and raise what failed only after all of them.
+
+    One failure is raised as it is, several as an ExceptionGroup.
+    """
     failed: list[Exception] = []
     for plane in planes:
         try:
             tell(plane)
-        except Exception as error:  # it is raised below
+        except Exception as error:  # raised after the loop
             failed.append(error)
     if len(failed) == 1:
         raise failed[0]

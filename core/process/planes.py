@@ -1,6 +1,6 @@
-"""Which planes a router has: one line for each, in the order in which they hear.
+"""The planes of a router, one line each, in the order in which they see events.
 
-Some also decide: whose an attach is (``core.links``). Those the links are made with.
+Some planes also decide which part an attach belongs to; the links (``core.links``) hold these by name.
 """
 
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def build(core: "Core") -> Links:
-    """Fill ``core.planes``; the links, of which the planes hear."""
+    """Fill ``core.planes`` and return the links, whose events the planes see."""
     forwarder, addresses, names, planes = core.forwarder, core.addresses, core.names, core.planes
     routes, streams = Routes(), Streams(forwarder, names)
     auto_links = AutoLinks(forwarder, core.connections, names)
@@ -57,7 +57,7 @@ def build(core: "Core") -> Links:
 
 
 def parts(setup: Setup) -> tuple[msgspec.Struct, ...]:
-    """What planes are configured by at the start, as they are later."""
+    """Return the messages that configure the planes at the start. Later changes come as the same messages."""
     return (
         SetSourceRoutes(setup.source_routes),
         SetFlow(setup.flow),
@@ -68,7 +68,7 @@ def parts(setup: Setup) -> tuple[msgspec.Struct, ...]:
 
 
 def _network_adapter(core: "Core", routes: Routes, streams: Streams) -> NetworkAdapter | None:
-    """The network of interior routers; it hears of our link routes, and tells of theirs."""
+    """Return the network of interior routers, which exchanges link routes; None in other modes."""
     if core.setup.mode != "interior":
         return None
     network_adapter = NetworkAdapter(core.forwarder, core.addresses, core.local, core.me, core.names, streams)
@@ -79,9 +79,9 @@ def _network_adapter(core: "Core", routes: Routes, streams: Streams) -> NetworkA
 def _edges(
     core: "Core", routes: Routes, streams: Streams, network_adapter: NetworkAdapter | None
 ) -> Edges | None:
-    """The edge connections of an interior router, or those that an edge router has."""
+    """Return an interior router's downlinks, an edge router's uplink, or None for a standalone router."""
     if network_adapter is not None:
-        from core.edge.downlinks import Downlinks  # noqa: PLC0415  a router that stands alone does without
+        from core.edge.downlinks import Downlinks  # noqa: PLC0415  a standalone router does not load it
 
         find = core.connections.find
         return Downlinks(
@@ -98,7 +98,7 @@ def _edges(
         beyond: "tuple[int, ConnectionOpened] | None",
         reached: bool,
     ) -> None:
-        core.links.decide(worker, attach, connection, beyond, reached)  # they are made after the uplink
+        core.links.decide(worker, attach, connection, beyond, reached)  # the links are made after the uplink
 
     uplink = Uplink(core.forwarder, core.addresses, core.local, core.me, core.names, streams, decide)
     routes.advertise = uplink.route_proxies.offer

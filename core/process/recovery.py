@@ -1,11 +1,11 @@
-"""What the core does when a worker has died, and when workers have outlived the core before it.
+"""What the core does when a worker has died, and when workers have outlived its predecessor.
 
-What the worker published counts: it is handled first. Then its links go, deliveries on their way to it are
-settled modified (delivery-failed), blocks that others still read are marked, and its rings are left empty.
+A dead worker's published actions are handled first. Then the core removes its links, settles deliveries on
+their way to it as modified (delivery-failed), marks the blocks that others still read and empties its rings.
 
-Workers that have outlived a core present their connections and links to the next one. What one of them passes
-on before the others have told of the receivers would be released: so none does before all have presented, or
-are gone.
+Workers that outlive a core present their connections and links to the next one. A message that one worker
+passes on before the others have presented their receivers would be released. No worker passes on any until
+all have presented or died.
 """
 
 import logging
@@ -22,13 +22,11 @@ from shm.contract.payloads import C_PRESENTED, Presented
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-PATIENCE_NS: Final = (
-    10_000_000_000  # for a worker that turns, but presents nothing; one that hangs is killed sooner
-)
+PATIENCE_NS: Final = 10_000_000_000  # for a running worker that presents nothing; a hung one is killed sooner
 
 
 class Recovery:
-    """Takes back what dead workers held, once per generation; waits for those that are ``presenting``."""
+    """Reclaims what dead workers held, once per generation, and waits for the ``presenting`` workers."""
 
     def __init__(
         self, forwarder: Forwarder, links: Links, connections: Connections, presenting: Iterable[int]
@@ -38,13 +36,13 @@ class Recovery:
         self._connections = connections
         self._reclaimed: dict[int, int] = {}  # worker -> generation
         self._awaited = set(presenting)
-        self._presented: set[int] = set()  # and not told to go on yet
-        self._late_at = 0  # when the others go on without those that are awaited; 0: not begun
+        self._presented: set[int] = set()  # presented, and not yet told to continue
+        self._late_at = 0  # when the core stops waiting for missing workers; 0: not set
 
     def worker_gone(self, gone: WorkerGone, drain: Callable[[int], None]) -> WorkerReclaimed:
-        """``drain`` handles all of a worker's published actions.
+        """Reclaim a dead worker's links, connections and blocks. ``drain`` handles its published actions.
 
-        A generation already reclaimed is only confirmed: its successor may be at work.
+        A generation that is already reclaimed is only confirmed, because its successor may be running.
         """
         if self._reclaimed.get(gone.index, -1) < gone.generation:
             drain(gone.index)
@@ -63,37 +61,37 @@ class Recovery:
                 links,
             )
         elif gone.removed:
-            self._forwarder.empty_place(gone.index)  # it was to have a successor, which never started
+            self._forwarder.empty_place(gone.index)  # its successor never started
         self._presented.discard(gone.index)
         self._awaited.discard(gone.index)
         self._go_on()
         return WorkerReclaimed(gone.index, gone.generation)
 
     def worker_added(self, added: WorkerAdded) -> WorkerReclaimed:
-        """Make an empty place ready."""
+        """Make an empty place ready for a new worker."""
         self._forwarder.fill_place(added.index)
-        LOGGER.info("worker %d is added", added.index)
+        LOGGER.info("worker %d added", added.index)
         return WorkerReclaimed(added.index, added.generation)
 
     def presented(self, worker: int) -> None:
-        """All connections and links of a worker are known."""
+        """A worker has presented all its connections and links."""
         self._awaited.discard(worker)
         self._presented.add(worker)
         self._go_on()
 
     def step(self, now: int) -> None:
-        """Wait for nobody for ever."""
+        """Stop waiting for workers that have not presented within ten seconds of the first step."""
         if not self._awaited:
             return
         self._late_at = self._late_at or now + PATIENCE_NS
         if now >= self._late_at:
             late = ", ".join(str(worker) for worker in sorted(self._awaited))
-            LOGGER.warning("not all links are known: nothing was heard of worker %s; the others go on", late)
+            LOGGER.warning("worker %s did not present its links in time; the others do not wait for it", late)
             self._awaited.clear()
             self._go_on()
 
     def _go_on(self) -> None:
-        """Let messages flow, if everybody is known for whom they may be."""
+        """Let the presented workers send once no worker is missing."""
         while self._presented and not self._awaited:
             payload = msgspec.msgpack.encode(Presented())
             self._forwarder.post_control(self._presented.pop(), C_PRESENTED, payload)

@@ -1,6 +1,7 @@
-"""The core as a state machine: a function of the actions it is given, the time it is told, and its seed.
+"""The core as a state machine: a function of its actions, the times it is given and one seed.
 
-No sockets, no clock, no processes: tests drive it by ``step``; recorded actions replay to the same work.
+It has no sockets, clock or processes. Tests drive it by ``step``, and recorded actions replay to the same
+work.
 """
 
 import logging
@@ -48,11 +49,11 @@ P = TypeVar("P", bound=Plane)
 
 
 class Core:
-    """The forwarder with the control plane around it: connections, links, addresses, and the ``planes``.
+    """The forwarder and the control plane around it: connections, links, addresses and the ``planes``.
 
-    ``semaphore`` names what ``run`` sleeps on; without one the core is driven by ``step`` alone. ``wake``
-    wakes it up from another thread. ``snapshot_store`` gives the file in which something
-    is kept for the next core, by a name; empty: nowhere.
+    ``semaphore`` names the semaphore that ``run`` sleeps on; a core without one is driven by ``step`` alone.
+    ``wake`` wakes the core from another thread. ``snapshot_store`` maps a name to the file that keeps a
+    snapshot for the next core; an empty path means that none is kept.
     """
 
     def __init__(
@@ -93,19 +94,19 @@ class Core:
         self.links = planes.build(self)
         self._contained = Contained(self.forwarder, self.connections, self.links)
         self.local.contained = self._contained.receive
-        self.errands: list[Callable[[], None]] = []  # of others, in the core's thread between turns
-        self.seen: Callable[[Seen], None] = lambda _: None  # who asked the workers for a look
+        self.errands: list[Callable[[], None]] = []  # called in the core's thread between turns
+        self.seen: Callable[[Seen], None] = lambda _: None  # the service sets it to take reports
         self._recovery = Recovery(self.forwarder, self.links, self.connections, setup.presenting)
         self._decoders = {kind: msgspec.msgpack.Decoder(payload) for kind, payload in PAYLOADS.items()}
         for part in planes.parts(setup):
             self.configure(part)
 
     def find(self, kind: type[P]) -> P | None:
-        """The plane of that class; None: this router has none."""
+        """Return the plane of a class, or None if this router has none."""
         return next((one for one in self.planes if isinstance(one, kind)), None)
 
     def plane(self, kind: type[P]) -> P:
-        """As ``find``. Raises LookupError."""
+        """Return the plane of a class. Raises LookupError if this router has none."""
         if (found := self.find(kind)) is None:
             raise LookupError(f"this router has no {kind.__name__}")
         return found
@@ -113,7 +114,7 @@ class Core:
     # ---- turns ----
 
     def step(self, now: int) -> None:
-        """Handle every action there is, at ``now`` nanoseconds."""
+        """Handle all pending actions at ``now``, in nanoseconds."""
         while self.addresses.unsettled:
             self.addresses.settle()
         self._settle(now)
@@ -126,9 +127,10 @@ class Core:
             self._handle(stop)
 
     def run(self, timeout: int, busy: int = 0) -> bool:
-        """Forward until nothing has happened for ``timeout`` nanoseconds or Python is needed.
+        """Forward until Python is needed or nothing has happened for ``timeout`` nanoseconds.
 
-        True when that was for a record, and more may follow; False: look at the supervisor's socket.
+        Return True after handling a record, when more may follow, and False when the caller should poll the
+        supervisor.
         """
         stop = self.forwarder.run(timeout, busy)
         if stop == NOTHING:
@@ -138,20 +140,20 @@ class Core:
 
     @property
     def restless(self) -> bool:
-        """Whether there is something to do before anybody sleeps."""
+        """Whether the core has work to do before it sleeps."""
         return self.addresses.unsettled or any(plane.restless for plane in self.planes)
 
     def tick(self, now: int) -> None:
-        """What is due at a time; of a lot of work, a part."""
+        """Do what is due at ``now``, in nanoseconds. Long work is done in parts."""
         self._recovery.step(now)
         self.addresses.settle()
         for plane in self.planes:
             plane.step(now)
 
-    # ---- what the supervisor says, and planes to each other ----
+    # ---- the supervisor's messages, and what planes tell each other ----
 
     def configure(self, change: msgspec.Struct) -> None:
-        """A part of the configuration is another one: a message of the supervisor."""
+        """Apply a message of the supervisor that changes a part of the configuration."""
         match change:
             case SetAddresses(addresses, default):
                 self.addresses.set_rules(Rules(addresses, default))
@@ -163,15 +165,15 @@ class Core:
                 each(self.planes, lambda plane: plane.configure(change))
 
     def served(self, address: Address, number: int, sends: bool) -> None:
-        """A plane takes the messages of an address (1), or no longer (-1), or sends some: all hear of it."""
+        """Tell all planes that one starts (1) or stops (-1) taking an address's messages, or sends to it."""
         each(self.planes, lambda plane: plane.served(address, number, sends))
 
     def close(self) -> None:
-        """The process ends in good order."""
+        """Close all planes; the process stops in good order."""
         each(self.planes, lambda plane: plane.close())
 
     def worker_gone(self, gone: WorkerGone, now: int) -> WorkerReclaimed:
-        """A worker has died: take back what it held. The answer is for the supervisor."""
+        """Reclaim what a dead worker held. Return the answer for the supervisor."""
 
         def drain(worker: int) -> None:
             while (stop := self.forwarder.drain(worker, now)) != NOTHING:
@@ -183,7 +185,7 @@ class Core:
         return reclaimed
 
     def worker_changed(self, change: WorkerGone | WorkerAdded, now: int) -> WorkerReclaimed:
-        """There is a worker less, for a while or for good, or there will be one more. As ``worker_gone``."""
+        """Reclaim a dead worker's place or prepare a new one. Return the answer for the supervisor."""
         if isinstance(change, WorkerGone):
             return self.worker_gone(change, now)
         reclaimed = self._recovery.worker_added(change)
@@ -214,7 +216,7 @@ class Core:
         self._contained.hear((self._take, self._tell), worker, message)
 
     def _take(self, worker: int, message: msgspec.Struct) -> None:
-        """What a worker says."""
+        """Apply a worker's control record to links, connections and policy."""
         match message:
             case Attach():
                 self.links.attach(worker, message, self.connections.find(worker, message.connection))
@@ -227,7 +229,7 @@ class Core:
             case Cost():
                 self.connections.cost(worker, message)
             case LinkRefused():
-                pass  # the planes know whose it was
+                pass  # planes recognise their own requests
             case Denied():
                 self.admissions.denied(message)
             case Presented():
@@ -235,10 +237,10 @@ class Core:
             case Seen():
                 self.seen(message)
             case _ if not any(plane.heard(worker, message) for plane in self.planes):
-                self._nonsense(worker, f"{type(message).__name__} is the core's to say")
+                self._nonsense(worker, f"{type(message).__name__} is a message that only the core sends")
 
     def _tell(self, worker: int, message: msgspec.Struct) -> None:
-        """What it means for the planes; the links tell them of attaches and detaches themselves."""
+        """Tell the planes of a control record. The links report attaches and detaches to them."""
         match message:
             case ConnectionOpened() if (worker, message.connection) in self.connections:
                 each(self.planes, lambda plane: plane.opened(worker, message))
@@ -253,4 +255,4 @@ class Core:
 
     def _nonsense(self, worker: int, what: str) -> None:
         self.forwarder.bad()
-        LOGGER.warning("worker %d: a control record made no sense and was dropped: %s", worker, what)
+        LOGGER.warning("worker %d sent an invalid control record, which was dropped: %s", worker, what)

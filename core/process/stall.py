@@ -1,5 +1,4 @@
-"""Looking for links that get nowhere (stall.c), now and then, between two turns of the forwarder; and telling
-on the statistics page what the forwarder counts in its own tables."""
+"""Counts stuck links (core/forwarder/stall.c) and copies the forwarder's totals to the statistics page."""
 
 from typing import Final
 
@@ -7,7 +6,7 @@ from core.forwarder.forward import Forwarder
 from shm.stats import COUNTERS
 
 STUCK: Final = COUNTERS["deliveries_stuck"].place
-# Counters of the page, which outlive this core, by what its own begin anew are called.
+# Keys: the forwarder's totals, which start at zero with each core. Values: counters of the page, which last.
 COUNTED: Final = {
     name: COUNTERS[counter].place
     for name, counter in {
@@ -18,11 +17,11 @@ COUNTED: Final = {
     }.items()
 }
 PERIOD_NS: Final = 1_000_000_000
-STEP_NS: Final = 1_000_000  # between the steps of a look at a great many links
+STEP_NS: Final = 1_000_000  # between the steps of a pass over very many links
 
 
 class Stalls:
-    """Time is an argument, nanoseconds."""
+    """Runs the search for stuck links in steps between two turns of the forwarder."""
 
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
@@ -30,7 +29,10 @@ class Stalls:
         self._told = dict.fromkeys(COUNTED, 0)
 
     def step(self, now: int) -> int:
-        """Do a little of what is due. Nanoseconds until there is more to do."""
+        """Do one step of what is due at `now`, in nanoseconds.
+
+        Return the nanoseconds until the next step is due.
+        """
         if now < self._due:
             return self._due - now
         if not self._forwarder.look():

@@ -80,7 +80,7 @@ def test_who_leaves_is_told_of_with_the_denials_of_its_vhost(caplog: pytest.LogC
     with caplog.at_level(logging.DEBUG, "POLICY"):
         it.leave((0, 0))
     assert caplog.messages == [
-        "connection of h:1 (user 'u', vhost v) closed; there: senders_denied=1, receivers_denied=1"
+        "connection of h:1 (user 'u', vhost v) closed; its vhost: senders_denied=1, receivers_denied=1"
     ]
 
 
@@ -342,4 +342,4 @@ def test_denied_messages_are_told_of_but_not_for_ever(caplog: pytest.LogCaptureF
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == MOST_TOLD
     assert lines[0] == "messages of anonymous senders to 'secret.0' denied by the policy"
-    assert lines[-1].endswith("; no more of these are told")
+    assert lines[-1].endswith("; further ones are not logged")

@@ -157,7 +157,7 @@ def test_an_address_has_as_many_senders_and_receivers_as_it_may(
     assert refused(attach(5, address="few.y")) == [""]
     assert bed.stats.get(COUNTERS["refused_limits"].place) == 2
     assert (
-        "refused: amqp:resource-limit-exceeded: the address has 1 senders here, and may have no more "
+        "refused: amqp:resource-limit-exceeded: the address has 1 senders here, which is the limit "
         "(maxSenders of its address entity: 1)" in caplog.text
     )
     restored = msgspec.structs.replace(attach(4, address="few.x"), restored=True)
