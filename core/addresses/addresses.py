@@ -1,8 +1,8 @@
-"""Addresses: how clients spell them, which key they mean, how messages to them are distributed.
+"""Addresses: how clients spell them, which keys they have, and how their messages are distributed.
 
-A spelling is normalised to a key whose first letter is its class (M mobile, L local to this router, T every
-router, R another router, A another area, H an edge router), as qdrouterd's tables and tools have it.
-Configured prefixes and patterns give mobile addresses their treatment.
+A spelling is normalised to a key, whose first letter is its class, as in the tables and tools of
+qpid-dispatch: M mobile, L local to this router, T every router, R another router, A another area, H an edge
+router. Configured prefixes and patterns give mobile addresses their treatment.
 """
 
 import logging
@@ -19,23 +19,23 @@ from shm.contract.control import AddressSetup
 
 LOGGER = logging.getLogger("ROUTER_CORE")
 
-# Indices: tables.h, core_treatment. The last two are for what routers tell each other.
+# Indices: core_treatment in core/forwarder/tables.h. The last two are for messages between routers only.
 TREATMENTS: Final = ("closest", "balanced", "multicast", "unavailable", "control", "flood")
 _SEPARATORS: Final = re.compile(r"[./]")
 _ANY_AREA: Final = "all"
-BEYOND: Final = "L_edge"  # of an edge router: every other router
+BEYOND: Final = "L_edge"  # on an edge router: the address of everything beyond its uplink
 _MANAGEMENT: Final = ("M0$management", "L$management")
-# What other rules may cost while messages wait, in looks at an address in use: less than half a millisecond.
+# Work per call of `settle`, in units of one address checked: less than half a millisecond.
 EFFORT: Final = 400
-_SEARCH_EFFORT: Final = 20  # to find the rule of one
-# Generated names come and go with their clients: each would be a new series wherever metrics are kept.
+_SEARCH_EFFORT: Final = 20  # of looking up the rule of one address
+# Generated names come and go with their clients, and each would be a new time series in the metrics.
 _TEMPORARY: Final = ("Ltemp.", "M0_$temp.")
 FALLBACK: Final = "F"  # the phase of fallback destinations
 _WITH_FALLBACK: Final = ("0", FALLBACK)
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who this router is in the network."""
+    """The identity of this router in the network."""
 
     router_id: str
     area: str = "0"
@@ -43,7 +43,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def strip_spelling(text: str) -> str:
-    """An address without the scheme, authority or slash in front and without one trailing separator."""
+    """Return an address without scheme, authority or leading slash and without one trailing separator."""
     if text.startswith("amqp://"):
         text = text[len("amqp://") :].partition("/")[2]
     elif text.startswith("amqp:/"):
@@ -54,7 +54,7 @@ def strip_spelling(text: str) -> str:
 
 
 def address_key(text: str, me: Identity, phase: int = 0) -> str:
-    """The key of an address as a client spells it; mobile ones have a phase."""
+    """Return the key of an address as a client spells it. Only a mobile key contains the phase."""
     text = strip_spelling(text)
     head, _, rest = text.partition("/")
     if head == "_local" and rest:
@@ -87,12 +87,12 @@ def _topological_key(rest: str, me: Identity) -> str | None:
 
 
 def _local_key(rest: str) -> str:
-    """`agent` is what the management agent is called in Dispatch's address mapping."""
+    """Return the key of a local name. qpid-dispatch's address mapping calls the agent `agent`."""
     return "L$management" if rest == "agent" else f"L{rest}"
 
 
 def in_space(text: str, tenant: str, me: Identity) -> str:
-    """What a tenant's client means by an address: mobile ones lie below the tenant's name (facts 4)."""
+    """Return the address that a tenant's client means: a mobile one lies below the tenant's name."""
     if not tenant:
         return text
     key = address_key(text, me)
@@ -100,26 +100,29 @@ def in_space(text: str, tenant: str, me: Identity) -> str:
 
 
 def lies_in_a_space(key: str) -> bool:
-    """Whether an address is a tenant's own for its clients; others mean the same to everybody."""
+    """Whether a tenant's clients have their own address of this key.
+
+    All others mean the same to everybody.
+    """
     return key.startswith("M") and not key.startswith("M0_$temp.")
 
 
 def mobile_text(key: str) -> str:
-    """The address in a mobile key (class and phase taken off)."""
+    """Return the address in a mobile key, without class and phase."""
     return key[2:]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """How messages to an address are distributed; ``priority`` None: by the message's own."""
+    """How messages to an address are distributed. Without ``priority`` each message's own counts."""
 
     distribution: str
     priority: int | None = None
-    ingress: int = 0  # phase in which senders send
+    ingress: int = 0  # the phase in which senders send
     egress: int = 0
-    fallback: bool = False  # what finds no receiver goes to the fallback destination
-    max_senders: int = 0  # of clients of this router, to one address; 0: any number
+    fallback: bool = False  # messages without a receiver go to the fallback destination
+    max_senders: int = 0  # senders per address by this router's clients; 0: no limit
     max_receivers: int = 0
-    capacity: int = 0  # credit of each of those senders; 0: as their listener says
+    capacity: int = 0  # credit of each of these senders; 0: the listener's
 
     @property
     def treatment(self) -> int:
@@ -127,7 +130,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Rules:
-    """Configured prefixes and patterns of addresses."""
+    """The configured prefixes and patterns of addresses."""
 
     def __init__(self, setups: Iterable[AddressSetup], default: str) -> None:
         self.default = Rule(default)
@@ -136,15 +139,15 @@ class Rules:
             self.insert(setup)
 
     def insert(self, setup: AddressSetup) -> None:
-        """Treat addresses by this, too."""
+        """Add the rule of a configured address."""
         self._patterns.insert(tokens(_pattern(setup)), _rule(setup))
 
     def remove(self, setup: AddressSetup) -> None:
-        """Not by this any more, if it was there."""
+        """Remove the rule of a configured address; no-op if absent."""
         self._patterns.remove(tokens(_pattern(setup)))
 
     def find(self, text: str) -> Rule:
-        """The rule of a mobile address."""
+        """Return the rule of a mobile address."""
         return self._patterns.find(tokens(text)) or self.default
 
 
@@ -153,7 +156,7 @@ def _pattern(setup: AddressSetup) -> str:
 
 
 def _head(setup: AddressSetup) -> str:
-    """What the addresses that a rule may be about begin with, between dots."""
+    """Return the literal tokens with which a rule's addresses begin, joined by dots."""
     found = tokens(_pattern(setup))
     literal = next((i for i, token in enumerate(found) if token in WILD), len(found))
     return ".".join(found[:literal])
@@ -166,17 +169,17 @@ def _rule(setup: AddressSetup) -> Rule:
 
 
 def tokens(text: str) -> list[str]:
-    """What stands between the separators of an address or a pattern."""
+    """Return what stands between the separators of an address or a pattern."""
     return _SEPARATORS.split(strip_spelling(text))
 
 
 def _begins(key: str, heads: tuple[str, ...]) -> bool:
-    """Whether rules with these heads may be about an address."""
+    """Whether rules with these literal beginnings may apply to a key."""
     return key[0] == "M" and strip_spelling(mobile_text(key)).replace("/", ".").startswith(heads)
 
 
 class Address(msgspec.Struct):
-    """An address in the forwarder's table. ``ours``: the core itself receives from it."""
+    """An address in the forwarder's table. ``ours`` means that the core itself receives from it."""
 
     key: str
     handle: int
@@ -185,21 +188,21 @@ class Address(msgspec.Struct):
 
 
 class Scopes(Protocol):
-    """What is known of anonymous senders by the number that stands for them."""
+    """What the core knows of anonymous senders by their scope number."""
 
     def allow(self, number: int, address: str) -> bool: ...
     def tenant(self, number: int) -> str: ...
 
 
 class Watcher(Protocol):
-    """Who keeps step with the addresses."""
+    """An observer of addresses that are made and forgotten."""
 
     def made(self, address: Address) -> None: ...
     def forgotten(self, address: Address) -> None: ...
 
 
 class Tables(Protocol):
-    """The part of the forwarder that addresses need."""
+    """The part of the forwarder that addresses use."""
 
     def add_address(self, treatment: int, priority: int = -1, listed: bool = True, phase: int = 0) -> int: ...
     def remove_address(self, handle: int) -> bool: ...
@@ -209,7 +212,7 @@ class Tables(Protocol):
 
 
 class Addresses:
-    """All addresses in use. One without links and spellings is forgotten."""
+    """All addresses in use. An address without links and spellings is forgotten."""
 
     def __init__(self, forwarder: Tables, me: Identity, rules: Rules) -> None:
         self._forwarder = forwarder
@@ -220,16 +223,16 @@ class Addresses:
         self._fixed: dict[str, Rule] = {}
         self._kept: set[str] = set()
         self.watcher: Watcher | None = None
-        self._unsure: list[Address] = []  # rules may say something else of these than what they have
-        self._heads: tuple[str, ...] = ()  # if they begin so
-        self.tables: set[str] = set()  # keys of those that are route tables'
-        self.watch: Callable[[Address, bool], None] = lambda _, there: None  # one has come, or goes
+        self._unsure: list[Address] = []  # addresses whose rule may have changed
+        self._heads: tuple[str, ...] = ()  # only those that begin so
+        self.tables: set[str] = set()  # keys of the addresses of route tables
+        self.watch: Callable[[Address, bool], None] = lambda _, there: None  # new and removed addresses
 
     def __len__(self) -> int:
         return len(self._by_key)
 
     def rule(self, key: str) -> Rule:
-        """How messages to a key are distributed: mobile ones as configured, but not the agent's."""
+        """Return the rule of a key: the configured one for mobile addresses other than the agent's."""
         if key in _MANAGEMENT:
             return Rule("closest")
         if key in self._fixed:
@@ -245,12 +248,12 @@ class Addresses:
                 return Rule("balanced")
 
     def set_rules(self, rules: Rules) -> None:
-        """Distribute messages by other rules from now on; to addresses in use, when ``settle`` is through."""
+        """Replace all rules. Addresses in use change once ``settle`` is through."""
         self._rules = rules
         self._doubt(("",))
 
     def change_rules(self, gone: Iterable[AddressSetup], new: Iterable[AddressSetup]) -> None:
-        """As ``set_rules``, where most rules stay as they are; only what these name is looked up again."""
+        """Remove and add some rules. Only addresses that these may concern are looked up again."""
         heads: set[str] = set()
         for setup in gone:
             self._rules.remove(setup)
@@ -266,11 +269,11 @@ class Addresses:
 
     @property
     def unsettled(self) -> bool:
-        """Whether addresses in use may still be treated by former rules."""
+        """Whether addresses in use may still have a former rule."""
         return bool(self._unsure)
 
     def settle(self, effort: int = EFFORT) -> None:
-        """Treat some of the addresses in use by the rules there are now."""
+        """Apply the present rules to some of the addresses in use. ``effort`` bounds the work."""
         while effort > 0 and self._unsure:
             address = self._unsure.pop()
             effort -= 1
@@ -289,15 +292,15 @@ class Addresses:
                 self._link_fallback(address.key)
 
     def fix(self, text: str, rule: Rule) -> None:
-        """Distribute messages to an address of our own by a rule, whatever is configured."""
+        """Give an address of the router itself a rule, whatever is configured."""
         self._fixed[address_key(text, self._me)] = rule
 
     def resolve(self, text: str, tenant: str = "", phase: int = 0) -> Address:
-        """The address a client means; made if it is new."""
+        """Return the address that a client means, and make it if it is new."""
         return self.of_key(address_key(in_space(text, tenant, self._me), self._me, phase))
 
     def terminus(self, text: str, tenant: str = "", *, outgoing: bool, phase: str | None = None) -> Address:
-        """The address of a link; ``phase`` is what the link asks for, None: as configured."""
+        """Return the address of a link. ``phase`` is the requested one, or None for the configured one."""
         key = address_key(in_space(text, tenant, self._me), self._me)
         if key[0] != "M" or key.startswith(_TEMPORARY):
             return self.of_key(key)
@@ -307,7 +310,7 @@ class Addresses:
         return self.of_key(f"M{phase}{mobile_text(key)}")
 
     def _link_fallback(self, key: str) -> None:
-        """An address and its fallback destination, whichever came last, find each other."""
+        """Connect an address with its fallback destination, whichever was made last."""
         if key[0] != "M" or key[1] not in _WITH_FALLBACK:
             return
         one, other = (self._by_key.get(f"M{phase}{mobile_text(key)}") for phase in _WITH_FALLBACK)
@@ -317,7 +320,10 @@ class Addresses:
             self._forwarder.set_fallback(one.handle)
 
     def of_key(self, key: str, hint: Rule | None = None) -> Address:
-        """The address with a key; made if it is new: as ``hint`` says if nothing is configured for it."""
+        """Return the address of a key, and make it if it is new.
+
+        ``hint`` is its rule if none is configured.
+        """
         known = self._by_key.get(key)
         if known is not None:
             return known
@@ -337,23 +343,23 @@ class Addresses:
         return address
 
     def of_handle(self, handle: int) -> Address | None:
-        """The address that the forwarder calls so."""
+        """Return the address with this handle of the forwarder, or None."""
         return self._by_handle.get(handle)
 
     def find(self, text: str) -> Address | None:
-        """The address a client means, if it is in use."""
+        """Return the address that a client means if it is in use, or None."""
         return self.known(address_key(text, self._me))
 
     def known(self, key: str) -> Address | None:
-        """The address with a key, if it is in use."""
+        """Return the address of a key if it is in use, or None."""
         return self._by_key.get(key)
 
     def entries(self) -> list[Address]:
-        """All addresses as they are now, oldest first."""
+        """Return all addresses in use, oldest first."""
         return list(self._by_key.values())
 
     def learn(self, spelling: bytes, scope: int = 0, scopes: Scopes | None = None) -> None:
-        """Let anonymous messages to this spelling find their address, or their refusal, without us."""
+        """Give the forwarder the address of an anonymous message's spelling, or a refusal."""
         text = spelling.decode("utf-8", "surrogateescape")
         handle = 0
         if scope > PHASES:
@@ -368,16 +374,16 @@ class Addresses:
             self.forget_idle(self._by_handle[evicted])
 
     def keep(self, address: Address) -> None:
-        """Never forget an address."""
+        """Keep an address even if nothing uses it."""
         self._kept.add(address.key)
 
     def release(self, address: Address) -> None:
-        """It may be forgotten like any other again."""
+        """Let an address be forgotten again once nothing uses it."""
         self._kept.discard(address.key)
         self.forget_idle(address)
 
     def forget_idle(self, address: Address) -> None:
-        """Forget an address unless something uses it, or it is forgotten already."""
+        """Forget an address unless something uses it; no-op if it is gone already."""
         if address.key in self._kept:
             return
         if self._by_key.get(address.key) is address and self._forwarder.remove_address(address.handle):

@@ -1,4 +1,4 @@
-"""Exchanges: addresses whose messages go on to other addresses, by their subject and the bindings' keys."""
+"""Exchanges: addresses that forward messages to others by subject and binding keys (docs/addresses.md)."""
 
 import logging
 from collections.abc import Callable
@@ -20,7 +20,7 @@ NO_COUNTS: Final[tuple[int, int, int, int, list[int]]] = (0, 0, 0, 0, [])
 
 
 class Exchange(msgspec.Struct):
-    """An exchange that is there."""
+    """An exchange in use."""
 
     setup: ExchangeSetup
     address: Address
@@ -28,8 +28,10 @@ class Exchange(msgspec.Struct):
 
 
 class Exchanges(Plane):
-    """All exchanges of this router. ``served`` is told which addresses have come (1) and
-    gone (-1), and which are sent to."""
+    """All exchanges of this router.
+
+    ``served`` is told of each address that an exchange starts (1) or stops (-1) taking from or sending to.
+    """
 
     def __init__(
         self, forwarder: Forwarder, addresses: Addresses, served: Callable[[Address, int, bool], None]
@@ -40,7 +42,7 @@ class Exchanges(Plane):
         self._exchanges: dict[str, Exchange] = {}  # by identity
 
     def configure(self, change: msgspec.Struct) -> None:
-        """Others there are from now on; those that stay go on counting."""
+        """Replace the exchanges by those of a `SetRouting`. Unchanged ones keep their counts."""
         if not isinstance(change, SetRouting):
             return
         wanted = {one.identity: one for one in change.routing.exchanges}
@@ -53,15 +55,15 @@ class Exchanges(Plane):
                 self._put(identity, setup, known)
 
     def counts(self, identity: str) -> tuple[int, int, int, int, list[int]]:
-        """Messages received, sent on, diverted and dropped, and matched by each binding."""
+        """Return the messages received, forwarded, diverted and dropped, and the matches of each binding."""
         exchange = self._exchanges.get(identity)
         try:
             return NO_COUNTS if exchange is None else self._table.counts(exchange.address.handle)
         except KeyError:
-            return NO_COUNTS  # gone while the agent's thread asks
+            return NO_COUNTS  # the core removed it while the agent's thread asked
 
     def matched(self) -> dict[str, int]:
-        """Messages that each binding has matched, by identity."""
+        """Return the messages that each binding has matched, by the binding's identity."""
         found: dict[str, int] = {}
         for identity, exchange in list(self._exchanges.items()):
             told = zip(exchange.setup.bindings, self.counts(identity)[4], strict=False)
@@ -69,7 +71,7 @@ class Exchanges(Plane):
         return found
 
     def _put(self, identity: str, setup: ExchangeSetup, known: Exchange | None) -> None:
-        """Make it, or change its bindings: what else is changed makes another identity."""
+        """Make an exchange or change its bindings. Any other change gives it another identity."""
         matched = {}
         if known is not None:
             counted = self.counts(identity)[4]
@@ -115,6 +117,6 @@ class Exchanges(Plane):
 
 
 def _told(address: Address, text: str) -> bytes:
-    """What other routers are told of an address."""
+    """Return an address as other routers get it, in UTF-8."""
     told = mobile_text(address.key) if address.key[0] == "M" else text
     return told.encode("utf-8", "surrogateescape")

@@ -1,13 +1,15 @@
-"""Keys of bindings, compiled: a tree of tokens that the forwarder reads a subject by (exchange.h).
+"""Compiles binding keys into the tree of tokens by which the forwarder reads a subject.
 
-amqp   tokens between dots:    * is exactly one, # any number, none among them
-mqtt   tokens between slashes: + is exactly one, # any number (the configuration has it at the end only)
+core/forwarder/exchange.c reads the tree.
+
+amqp   tokens between dots:    * is exactly one, # is any number, including none
+mqtt   tokens between slashes: + is exactly one, # is any number (configured at the end only)
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-ITSELF, ONE, ANY = range(3)  # exchange.h, exchange_token
+ITSELF, ONE, ANY = range(3)  # core/forwarder/exchange.c, exchange_token
 SEPARATORS: Final = {"amqp": b".", "mqtt": b"/"}
 _ONE: Final = {"amqp": "*", "mqtt": "+"}
 _ANY: Final = "#"
@@ -16,7 +18,7 @@ Node = tuple[int, int, bytes]  # parent, kind, token
 
 
 def compile_keys(keys: Iterable[str | None], method: str) -> tuple[list[Node], list[int]]:
-    """The tree, and the node of each key; no key is that of all messages."""
+    """Return the tree and the node of each key. A key that is None matches all messages."""
     nodes: list[Node] = [(0, ITSELF, b"")]
     children: dict[Node, int] = {}
     ends = []
@@ -25,7 +27,7 @@ def compile_keys(keys: Iterable[str | None], method: str) -> tuple[list[Node], l
         for token in _tokens(key or _ANY, method):
             node = _node(at, token, method)
             if nodes[at][1] == ANY and node[1] == ANY:
-                continue  # any number, twice over
+                continue  # `#` twice in a row means the same as once
             if node not in children:
                 children[node] = len(nodes)
                 nodes.append(node)

@@ -1,4 +1,4 @@
-"""Patterns of addresses, and what is kept by them."""
+"""Patterns of addresses, and a map that finds the most specific one."""
 
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 def covers(pattern: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether all that is of the other pattern is of this one, too.
+    """Whether every address of the other pattern is also one of this pattern.
 
-    Places in the pattern that can be reached by the tokens of the other one. `#` there is any number of
-    tokens, so only `#` here takes it; what would be covered by several tokens together counts as not covered.
+    The tokens of ``other`` move through the places of ``pattern``. Only `#` takes the other's `#`. An address
+    set that several tokens would cover only together counts as not covered.
     """
     places = _skipped({0}, pattern)
     for token in other:
@@ -27,7 +27,7 @@ def _takes(one: str, other: str) -> bool:
 
 
 def _skipped(places: set[int], pattern: Sequence[str]) -> set[int]:
-    """With the places behind each `#`, which may stand for nothing."""
+    """Add the places behind each `#`, which may stand for no token."""
     for at in sorted(places):
         behind = at
         while behind < len(pattern) and pattern[behind] == "#":
@@ -47,23 +47,23 @@ class _Node(Generic[T]):
 
 
 class Patterns(Generic[T]):
-    """What is kept by patterns of addresses: ``*`` is exactly one token, ``#`` any number.
+    """A map from patterns to values: ``*`` is exactly one token, ``#`` any number.
 
-    The most specific one wins, token by token: itself before ``*`` before ``#``.
+    The most specific pattern wins, token by token: a literal before ``*`` before ``#``.
     """
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
 
     def insert(self, tokens: Sequence[str], value: T) -> None:
-        """Keep a value by a pattern."""
+        """Set the value of a pattern."""
         node = self._root
         for token in tokens:
             node = node.children.setdefault(token, _Node())
         node.value = value
 
     def remove(self, tokens: Sequence[str]) -> None:
-        """Keep nothing by it any more, if anything was."""
+        """Remove a pattern; no-op if absent."""
         path, node = [], self._root
         for token in tokens:
             if token not in node.children:
@@ -77,12 +77,15 @@ class Patterns(Generic[T]):
             del parent.children[token]
 
     def find(self, tokens: Sequence[str]) -> T | None:
-        """What is kept for an address."""
+        """Return the value of the most specific pattern that matches an address, or None."""
         return _search(self._root, tokens, 0, set())
 
 
 def _search(node: _Node[T], tokens: Sequence[str], at: int, tried: set[tuple[int, int]]) -> T | None:
-    """Depth is bounded by the configuration; ``tried`` keeps several ``#`` from multiplying their work."""
+    """Search below a node.
+
+    ``tried`` keeps several ``#`` from multiplying the work; the configuration bounds the depth.
+    """
     if (id(node), at) in tried:
         return None
     tried.add((id(node), at))

@@ -1,6 +1,6 @@
-"""What a link's terminus says of the phase of its address (facts 11).
+"""The phase that a link's terminus requests for its address (docs/addresses.md).
 
-A message goes through an address phase by phase: a waypoint receives it in one and sends it on in the next.
+A message passes an address phase by phase: a waypoint receives it in one phase and sends it on in the next.
 """
 
 from collections.abc import Iterable
@@ -16,15 +16,20 @@ _NUMBERED: Final = {WAYPOINT: 1} | {f"{WAYPOINT}.{number}": number for number in
 
 
 class RequestedPhase(msgspec.Struct, frozen=True):
-    """``phase`` None: as the address is configured. ``fallback``: it is a fallback destination's."""
+    """A requested phase, or None for the configured one.
+
+    ``fallback`` marks a link of a fallback destination.
+    """
 
     phase: str | None = None
     fallback: bool = False
 
 
 def requested_phase(capabilities: Iterable[str], *, outgoing: bool, edge: bool = False) -> RequestedPhase:
-    """What the capabilities of a terminus ask for; a fallback destination is no waypoint. ``edge``: an edge
-    router sends to the fallback destination what found nobody there."""
+    """Return the phase that the capabilities of a terminus request; a fallback destination is no waypoint.
+
+    ``edge``: an edge router sends what found no receiver there to the fallback destination.
+    """
     named = list(capabilities)
     if FALLBACK in named:
         return RequestedPhase(FALLBACK_PHASE if outgoing or edge else None, fallback=True)

@@ -1,10 +1,10 @@
-"""Addresses that lie in no tenant's space: those of routers, and those that the router has made up.
+"""Addresses that lie in no tenant's space: those of routers, and those that a router generates.
 
     _local/NAME   _topo/AREA/ROUTER/NAME   _edge/ROUTER/NAME   _$temp.NAME
 
-They mean the same to everybody, so a tenant that could use them freely would meet other tenants there, and
-the agent of each router. A tenant uses those that its user group lists by such a name, and sends to names
-that a router has made up for a dynamic terminus: 90 bits that are known only to whom they were told.
+These mean the same to everybody. A tenant that could use them freely would reach other tenants there, and the
+agent of each router. A tenant may use those that its user group lists by such a name. It may also send to the
+generated name of a dynamic terminus, whose 90 bits are known only to those who were told.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from core.addresses.addresses import Identity, address_key, lies_in_a_space, strip_spelling
 
 HEADS: Final = ("_local/", "_topo/", "_edge/", "_$temp.")
-FIRST: Final = frozenset(("_local", "_topo", "_edge", "_$temp"))  # tokens of such a pattern
+FIRST: Final = frozenset(("_local", "_topo", "_edge", "_$temp"))  # first tokens of such patterns
 _MADE: Final = re.compile(r"(?:_topo/[^/]+/[^/]+/temp|_edge/[^/]+/temp|_\$temp)\.[A-Za-z0-9+_]{15}")
 
 
@@ -24,8 +24,10 @@ class Lists(Protocol):
 
 
 def trespasses(address: str, me: Identity, rights: Lists | None, *, sends: bool) -> bool:
-    """Whether an address, as a tenant's client spells it, is not a tenant's to use. ``rights``: its user
-    group's, if there is vhost policy."""
+    """Whether an address, as a tenant's client spells it, is denied to the tenant.
+
+    ``rights`` are those of its user group, or None without vhost policy.
+    """
     if lies_in_a_space(address_key(address, me)):
         return False
     if sends and _MADE.fullmatch(strip_spelling(address)):

@@ -1,4 +1,4 @@
-"""The interior router's side of edge connections: what an edge router is told, and when it is given up."""
+"""The interior router's side of edge connections: what it tells edge routers, and when it drops them."""
 
 import logging
 from collections import Counter
@@ -26,21 +26,21 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 SILENCE_NS: Final = 8_000_000_000
 LOOK_NS: Final = 1_000_000_000
-AGAIN: Final = Error("amqp:connection:forced", "The router's core was restarted; connect again")
+AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted; connect again")
 SILENT: Final = Error("amqp:connection:forced", "The heartbeat on this connection has stopped")
-ONE_WAY: Final = Error("amqp:not-allowed", "Nobody receives from what serves edge routers")
+ONE_WAY: Final = Error("amqp:not-allowed", "The services for edge routers have no receivers")
 NO_EDGE: Final = Error(
-    "amqp:not-allowed", "Only edge routers ask about addresses, on connections of role edge"
+    "amqp:not-allowed", "Only edge routers may ask about addresses, on connections with role edge"
 )
 NOT_ITS_OWN: Final = Error(
-    "amqp:not-allowed", "The source of an edge downlink is the id that the edge router said in OPEN"
+    "amqp:not-allowed", "The source of an edge downlink must be the edge router's container id"
 )
 NOT_LISTED: Final = Error(
-    "amqp:unauthorized-access", "_edge/ and the edge router's id are not among the sources of its user group"
+    "amqp:unauthorized-access", "The user group's sources do not list _edge/ with the edge router's id"
 )
-RIVAL: Final = Error("amqp:not-allowed", "Another user has connected as an edge router of this id")
+RIVAL: Final = Error("amqp:not-allowed", "Another user has connected an edge router with this id")
 INVALID: Final = Error("amqp:invalid-field", "An edge downlink needs the router's id as its source")
-# So little that it comes back message by message: qdrouterd takes the credit in a flow for all that it has.
+# So few that credit returns message by message: qdrouterd takes the credit of each FLOW for its total.
 BEATS: Final = 2
 QUESTIONS: Final = 3
 BEATEN_AT: Final = f"_local/{HEARTBEAT}"
@@ -53,27 +53,27 @@ class Edge(msgspec.Struct):
     number: int
     worker: int
     opened: ConnectionOpened
-    streams: int = 0  # handle of its links for streams; 0: it knows none
-    tracked_at: str = ""  # where it wants to hear of addresses
-    told: set[str] = msgspec.field(default_factory=set)  # keys with receivers beyond it
-    senders: Counter[str] = msgspec.field(default_factory=Counter)  # its links, by key
+    streams: int = 0  # the handle of its streaming links; 0: it offers none
+    tracked_at: str = ""  # the address for news of receivers beyond
+    told: set[str] = msgspec.field(default_factory=set)  # keys reported as having receivers
+    senders: Counter[str] = msgspec.field(default_factory=Counter)  # by key
     receivers: Counter[str] = msgspec.field(default_factory=Counter)
 
     @property
     def skupper(self) -> bool:
-        """Whether it spells addresses as skupper-router does."""
+        """Whether the edge router spells addresses as skupper-router does."""
         return dialect(self.opened) == "skupper"
 
 
 class Heart(msgspec.Struct):
-    """A link over which whoever is at its other end says that it is alive."""
+    """A link whose peer sends heartbeats."""
 
     link: Link
     heard: int  # nanoseconds
 
 
 class Downlinks(Edges):
-    """All connections of edge routers to this one."""
+    """All connections of edge routers to this router."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class Downlinks(Edges):
         network: Callable[[], int],
     ) -> None:
         self._forwarder = forwarder
-        self._opened = opened  # a connection of whatever role, by worker and index
-        self._network = network  # another number whenever the network has changed
+        self._opened = opened  # returns a connection of any role, by worker and index
+        self._network = network  # returns another number whenever the network has changed
         self._addresses = addresses
         self._local = local
         self._streams = streams
@@ -96,7 +96,7 @@ class Downlinks(Edges):
         self._edges: dict[Key, Edge] = {}
         self._by_number: dict[int, Edge] = {}
         self._hearts: dict[Key, Heart] = {}  # by worker and index of the link
-        self._asking: dict[Key, Link] = {}  # links for questions, as above
+        self._asking: dict[Key, Link] = {}  # links for questions, likewise
         self._complaints = Complaints()
         self._number = 0
         self._changed: set[str] = set()  # keys whose receivers came or went
@@ -107,14 +107,14 @@ class Downlinks(Edges):
     # ---- connections ----
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
-        """An edge router has connected."""
+        """Enter the connection of an edge router, or close it."""
         if opened.role != EDGE:
             return
         self.closed(worker, opened.connection)
-        if opened.restored:  # its links would have to be told apart: made anew they need not
+        if opened.restored:  # its links would have to be told apart; new ones need not
             self._close(worker, opened, AGAIN)
         elif (other := self._rival(opened)) is not None:
-            what = "was refused: it says the id of an edge router that another user has connected: "
+            what = "was refused because another user has connected an edge router with its id: "
             self._complain(opened, what, f"{opened.container!r}, user {other.user!r} at {other.host}")
             self._close(worker, opened, RIVAL)
             return
@@ -123,30 +123,35 @@ class Downlinks(Edges):
         self._edges[worker, opened.connection] = self._by_number[edge.number] = edge
 
     def _rival(self, opened: ConnectionOpened) -> ConnectionOpened | None:
-        """Who else is connected by the same id. One edge router may be there twice, for a while when it
-        connects again, or by two connectors; but always as the same user."""
+        """Return a connection of another user with the same router id, or None.
+
+        One user may connect the same edge router twice, by two connectors or for a while after a reconnect.
+        """
         there = (edge.opened for edge in self._edges.values())
         return next((o for o in there if o.container == opened.container and o.user != opened.user), None)
 
     def closed(self, worker: int, connection: int) -> None:
-        """A connection is gone; its links were detached before."""
+        """Forget a connection that is gone. Its links were detached before."""
         edge = self._edges.pop((worker, connection), None)
         if edge is not None:
             del self._by_number[edge.number]
             self._streams.end(edge.streams)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """A worker is dead, and its connections with it."""
+        """Forget the edge connections of a dead worker."""
         for key in [key for key in self._edges if key[0] == worker]:
             self.closed(*key)
 
     def find(self, worker: int, connection: int) -> int:
-        """The number of an edge connection; 0: it is none."""
+        """Return the number of an edge connection, or 0 for any other connection."""
         edge = self._edges.get((worker, connection))
         return 0 if edge is None else edge.number
 
     def is_active(self, worker: int, connection: int) -> bool:
-        """Whether it carries messages: only its edge router knows."""
+        """Whether this is an edge connection.
+
+        Only the edge router knows which of its connections is active.
+        """
         return (worker, connection) in self._edges
 
     def _close(self, worker: int, opened: ConnectionOpened, error: Error) -> None:
@@ -156,7 +161,7 @@ class Downlinks(Edges):
     # ---- links ----
 
     def place(self, worker: int, attach: Attach) -> Place | Error | None:
-        """Where a link of an edge connection leads; None: as that of any client."""
+        """Return where a link of an edge connection leads, or None if it is treated as a client's."""
         edge = self._edges[worker, attach.connection]
         if attach.restored:
             return AGAIN
@@ -170,14 +175,14 @@ class Downlinks(Edges):
         return self.serves(attach)
 
     def _downlink(self, edge: Edge, name: str) -> Place | Error:
-        """Over a downlink goes all that is for an edge router: nobody gets another one's."""
+        """Return the place of a downlink, which carries all messages to one edge router, or an error."""
         if not name or "/" in name:
             return INVALID
         rights = None if edge.opened.admission is None else Rights(edge.opened.admission).sources
         if name != edge.opened.container:
-            what, error = "wanted the messages for another edge router: ", NOT_ITS_OWN
+            what, error = "requested the messages for another edge router: ", NOT_ITS_OWN
         elif rights is not None and not (rights.allow(f"_edge/{name}") or rights.allow(name)):
-            what, error = "is an edge router that its user group does not list: ", NOT_LISTED
+            what, error = "connected an edge router that its user group does not list: ", NOT_LISTED
         else:
             return self._at(f"H{name}", through=True)
         self._complain(edge.opened, what, repr(name))
@@ -189,7 +194,7 @@ class Downlinks(Edges):
         self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s%s", who, what, detail, key=(who, what))
 
     def serves(self, attach: Attach) -> Place | Error | None:
-        """Where a link to what serves edge routers leads on any other connection; None: it is none."""
+        """Return where a link on any connection leads that uses a service for edge routers, or None."""
         name = strip_spelling(attach.address or "")
         if name not in (HEARTBEAT, LOOKUP):
             return None
@@ -202,7 +207,7 @@ class Downlinks(Edges):
         return Place(address, address.handle, through, capacity)
 
     def attached(self, link: Link) -> None:
-        """A link has come, of an edge router or another one's."""
+        """Count a link of an edge router or of another peer."""
         edge = self._by_number.get(link.edge)
         if link.address is None:
             return
@@ -219,7 +224,7 @@ class Downlinks(Edges):
         self._count(edge, link, 1)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """A link has gone."""
+        """Forget a link that is gone."""
         self._hearts.pop((link.worker, link.link), None)
         self._asking.pop((link.worker, link.link), None)
         self._count(self._by_number.get(link.edge), link, -1)
@@ -238,17 +243,15 @@ class Downlinks(Edges):
             if not link.outgoing:
                 edge.told.discard(key)
 
-    # ---- what edge routers are told ----
+    # ---- reports to edge routers ----
 
     def _beyond(self, edge: Edge, key: str) -> bool:
-        """Whether an address has receivers that this edge router does not know itself."""
+        """Whether an address has receivers other than those of this edge router."""
         address = self._addresses.known(key)
         if address is None:
             return False
         info = self._forwarder.address_info(address.handle)
-        exchanged = (
-            info["elsewhere"] and not address.rule.fallback
-        )  # what falls back has an address of its own
+        exchanged = info["elsewhere"] and not address.rule.fallback  # a fallback has an address of its own
         return info["outgoing"] > edge.receivers[key] or bool(info["reached"] or exchanged)
 
     def _tell(self, edge: Edge) -> None:
@@ -267,7 +270,7 @@ class Downlinks(Edges):
             link = None if source is None else self._asking.get(source[:2])
             edge = None if link is None else self._by_number.get(link.edge)
             who = "an edge router" if edge is None else f"edge router {edge.opened.container}"
-            what = f"asked about an address what cannot be answered: {error}"
+            what = f"sent an unreadable question about an address: {error}"
             now = self._forwarder.now / 1e9
             self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s", who, what, key=(who, what))
             raise RefusedError(what) from error
@@ -276,17 +279,20 @@ class Downlinks(Edges):
         self._local.send(question.reply_to, words.answer(question, route is not None, reached))
 
     def _peer(self, link: Link | None) -> str:
-        """For the log."""
+        """Return the peer of a link for the log."""
         opened = None if link is None else self._opened(link.worker, link.connection)
         return "an edge router" if opened is None else f"{opened.container} at {opened.host}"
 
     @property
     def restless(self) -> bool:
-        """Whether an edge router may have to be told something: its senders wait for it."""
+        """Whether an edge router may be waiting for a report on receivers."""
         return bool(self._edges and self._changed)
 
     def step(self, now: int) -> None:
-        """What is due."""
+        """Report changes of receivers, and close connections whose heartbeat has stopped.
+
+        ``now`` is in nanoseconds.
+        """
         routes = self._network()
         if routes != self._routes or now - self._looked >= LOOK_NS:
             self._routes, self._looked = routes, now
@@ -302,13 +308,13 @@ class Downlinks(Edges):
         self._forwarder.publish()
 
     def _listen(self, now: int) -> None:
-        """Give up who has fallen silent."""
+        """Close the connections whose heartbeat has stopped."""
         for heart in self._hearts.values():
             link = heart.link
             heart.heard = max(heart.heard, self._forwarder.link_last(link.worker, link.link, link.generation))
             if now - heart.heard <= SILENCE_NS:
                 continue
             heart.heard = now
-            LOGGER.warning("the heartbeat of %s has stopped: its connection is closed", self._peer(link))
+            LOGGER.warning("the heartbeat of %s has stopped; its connection is closed", self._peer(link))
             if (opened := self._opened(link.worker, link.connection)) is not None:
                 self._close(link.worker, opened, SILENT)

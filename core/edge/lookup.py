@@ -1,10 +1,10 @@
-"""The edge router's questions: is a link routed beyond the uplink?
+"""The edge router's questions: does a link route for an address exist beyond the uplink?
 
-An attach of a client whose address no link route here has a broker for is asked about, and waits:
+An attach for which no link route here has a broker waits for an answer:
 
-    answered: routed            the attach goes on over the uplink, or is refused if nobody is there for it
-    answered: not routed        decided here, as any
-    no answer within 3 s, or the uplink is lost, or does not take questions: decided here
+    answered: routed            the attach goes on over the uplink, or is refused if no broker is there
+    answered: not routed        this router decides
+    no answer within 3 s, or no uplink that takes questions: this router decides
 """
 
 import logging
@@ -24,7 +24,7 @@ from shm.contract.payloads import Attach, ConnectionOpened, Detach
 ASKED_AT: Final = f"_local/{LOOKUP}"
 ANSWERS: Final = "_$qd.edge_lookup_answers"
 PATIENCE_NS: Final = 3_000_000_000
-MOST_WAITING: Final = 10_000  # attaches; further ones are decided here
+MOST_WAITING: Final = 10_000  # attaches; for further ones this router decides at once
 
 
 class Waiting(msgspec.Struct):
@@ -37,7 +37,7 @@ class Waiting(msgspec.Struct):
 
 
 class Decide(Protocol):
-    """Decide about an attach. ``beyond``: where it goes on if ``reached``; None: here."""
+    """Decides about an attach after the answer: via ``beyond`` if ``reached``; if None, locally."""
 
     def __call__(
         self,
@@ -50,7 +50,7 @@ class Decide(Protocol):
 
 
 class Lookup:
-    """All questions of this router that have no answer yet."""
+    """All unanswered questions of this router."""
 
     def __init__(
         self, local: Local, me: Identity, clock: Callable[[], int], decide: Decide, complain: Complain
@@ -59,25 +59,28 @@ class Lookup:
         self._complain = complain
         self._clock = clock
         self._reply_to = f"amqp:/_edge/{me.router_id}/{ANSWERS}"
-        self._way: tuple[int, ConnectionOpened] | None = None  # of the uplink, while it takes questions
+        self._way: tuple[int, ConnectionOpened] | None = None  # the uplink, while it takes questions
         self._waiting: dict[str, Waiting] = {}
         self._number = 0
         self._decide = decide
         local.listen(f"_local/{ANSWERS}", self._answered)
 
     def begin(self, way: tuple[int, ConnectionOpened]) -> None:
-        """The uplink takes questions."""
+        """Start asking over the uplink."""
         self._way = way
 
     def end(self) -> None:
-        """It does no more: what waits is decided here."""
+        """Stop asking. This router decides about the attaches that wait."""
         self._way = None
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
             self._decide(one.worker, one.attach, one.connection, None, False)
 
     def ask(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
-        """Ask about an attach to an address as the whole network spells it. False: decide here, now."""
+        """Ask about an attach to an address as the whole network spells it.
+
+        Return False to decide at once.
+        """
         if self._way is None or is_own(address) or len(self._waiting) >= MOST_WAITING:
             return False
         self._number += 1
@@ -91,7 +94,7 @@ class Lookup:
         try:
             answer = words.answered(content)
         except BadMessageError as error:
-            self._complain("answered a question about an address with what cannot be read: ", str(error))
+            self._complain("sent an unreadable answer to a question about an address: ", str(error))
             return
         one = self._waiting.pop(answer.correlation, None)
         if one is not None:
@@ -99,7 +102,7 @@ class Lookup:
             self._decide(one.worker, one.attach, one.connection, beyond, answer.reached)
 
     def cancel(self, worker: int, detach: Detach) -> bool:
-        """A link is gone before its answer came. False: it does not wait."""
+        """Drop the question of a link that is gone. Return False if there was none."""
         for number, one in self._waiting.items():
             if (one.worker, one.attach.link, one.attach.generation) == (
                 worker,
@@ -111,15 +114,15 @@ class Lookup:
         return False
 
     def forget_worker(self, worker: int) -> None:
-        """A worker is dead, and its links with it."""
+        """Drop the questions of a dead worker's links."""
         self._waiting = {number: one for number, one in self._waiting.items() if one.worker != worker}
 
     def step(self, now: int) -> None:
-        """Decide what has waited long enough."""
+        """Decide about attaches that have waited three seconds. ``now`` is in nanoseconds."""
         while self._waiting:
             number, one = next(iter(self._waiting.items()))
             if now - one.since < PATIENCE_NS:
                 return
             del self._waiting[number]
-            self._complain("did not answer a question about an address", level=logging.INFO)  # it is busy
+            self._complain("did not answer a question about an address", level=logging.INFO)  # it may be busy
             self._decide(one.worker, one.attach, one.connection, None, False)

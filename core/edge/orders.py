@@ -1,4 +1,4 @@
-"""What an edge router asks of its interior router's agent: the messages, byte by byte (facts 12)."""
+"""Requests of an edge router to its interior router's agent for link routes, encoded as AMQP 1.0 messages."""
 
 from typing import Any, Final
 
@@ -18,14 +18,14 @@ TYPE: Final = "org.apache.qpid.dispatch.router.connection.linkRoute"
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """To whom the answer goes, and what it is known by there."""
+    """The address of the reply and the correlation id of a request."""
 
     reply_to: str
     correlation: str
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """How a request has ended; ``identity`` of what was created."""
+    """The result of a request. ``identity`` names a created entity."""
 
     correlation: str
     status: int
@@ -34,13 +34,13 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def create(envelope: Envelope, name: str, pattern: str, direction: str) -> bytes:
-    """Ask for a link route to the connection that this is sent over."""
+    """Return a request for a link route to the connection that carries it."""
     body = {"type": TYPE, "pattern": pattern, "direction": direction, "name": name}
     return _request(envelope, {"operation": "CREATE", "type": TYPE, "name": name}, body)
 
 
 def delete(envelope: Envelope, identity: str) -> bytes:
-    """Ask for its end."""
+    """Return a request to delete such a link route."""
     return _request(envelope, {"operation": "DELETE", "type": TYPE, "identity": identity}, {})
 
 
@@ -54,13 +54,13 @@ def _strings(pairs: dict[str, str]) -> dict[str, bytes]:
 
 
 def replied(content: bytes) -> Reply:
-    """What the agent answers. Raises BadMessageError."""
+    """Decode the agent's reply. Raises BadMessageError."""
     parts = sections(content)
     properties, said, body = (parts.get(code) for code in (_PROPERTIES, _APPLICATION, _VALUE))
     correlation = _item(properties, _CORRELATION)
     status = said.get("statusCode") if isinstance(said, dict) else None
     if not isinstance(correlation, str) or not isinstance(said, dict) or not isinstance(status, int):
-        raise BadMessageError("it has no correlation-id or no statusCode")
+        raise BadMessageError("the reply has no correlation-id or no statusCode")
     identity = body.get("identity") if isinstance(body, dict) else None
     text = said.get("statusDescription")
     return Reply(

@@ -1,4 +1,4 @@
-"""What both ends of an edge connection know: names of its links, and where such a link leads."""
+"""What both ends of an edge connection know: the names of its links, and where each link leads."""
 
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
@@ -11,29 +11,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROLE: Final = "edge"
-DOWNLINK: Final = "qd.router-edge-downlink"  # capability
+DOWNLINK: Final = "qd.router-edge-downlink"  # a capability
 WAYPOINT: Final = "qd.waypoint"
 FALLBACK: Final = "qd.fallback"
-MOST: Final = 9  # number of a waypoint
+MOST: Final = 9  # the highest number of a waypoint
 TRACKING: Final = "_$qd.edge_addr_tracking"
 HEARTBEAT: Final = "_$qd.edge_heartbeat"
 LOOKUP: Final = "_$qd.addr_lookup"
-MANAGEMENT: Final = "_$qd.edge_management"  # what an edge router calls its interior router's agent
+MANAGEMENT: Final = "_$qd.edge_management"  # an edge router's name for its interior router's agent
 
-OWN: Final = ("M0$management", "M0_$qd.")  # each router's own, by the beginning of the key
+OWN: Final = ("M0$management", "M0_$qd.")  # beginnings of keys that each router has for itself
 
 Key = tuple[int, int]  # worker, index of the connection in it
 
 
 class Complain(Protocol):
-    """Say what the interior router does that it should not: once per minute, whatever the detail."""
+    """Logs a misbehaviour of the interior router, once per minute for each ``what``."""
 
     def __call__(self, what: str, detail: str = "", level: int = logging.WARNING) -> None: ...
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a link of an edge connection leads: an address, for now at ``handle``; None: where messages say.
-    ``through``: the peer asks messages where they go. ``capacity``: at most."""
+    """Where a link of an edge connection leads.
+
+    ``address`` is None if messages name their own; ``handle`` is its handle now. ``through``: the peer asks
+    messages where they go. ``capacity`` bounds the link's credit.
+    """
 
     address: Address | None = None
     handle: int = 0
@@ -42,14 +45,14 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def shared(key: str) -> bool:
-    """Whether receivers of an address are of interest on the other side."""
+    """Whether the other side needs to know the receivers of an address."""
     return key.startswith("M") and not key.startswith(OWN)
 
 
 def capabilities(key: str, outgoing: bool, usual: int = 0) -> "Sequence[str]":
-    """What a terminus says so that the other side takes the link for the address's phase (facts 11).
+    """Return the capabilities by which the other side recognises the phase of a link's address.
 
-    ``usual`` is the phase in which receivers of the address receive, as it is configured.
+    ``usual`` is the configured phase in which receivers of the address receive.
     """
     phase = key[1]
     if phase == "F":

@@ -1,12 +1,12 @@
-"""The edge router's link routes, made known beyond the uplink.
+"""Announces the edge router's link routes beyond the uplink.
 
-For each route that has a broker here the interior router is asked for one to this connection (CREATE of
-``router.connection.linkRoute``), and to take it back when the last broker is gone (DELETE).
+For each route with a broker here, the interior router is asked for a link route to this connection (CREATE of
+``router.connection.linkRoute``), and to delete it when the last broker is gone (DELETE).
 
-    wanted --asked--> asked --201--> made --gone here--> asked to be deleted --204, 404--> forgotten
-    asked --gone here--> made --> at once asked to be deleted
-    asked --refused--> told in the log, and not asked again on this uplink as long as its broker is there
-    any --the uplink is lost--> wanted, if still there: what is beyond is forgotten with the connection
+    wanted --CREATE--> requested --201--> made --gone here--> DELETE sent --204, 404--> forgotten
+    requested --gone here--> made --> DELETE at once
+    requested --refused--> logged, and not requested again on this uplink while its broker stays
+    any --the uplink is lost--> wanted, if still here: the interior router forgets it with the connection
 """
 
 import logging
@@ -31,14 +31,14 @@ PATIENCE_NS: Final = 10_000_000_000
 
 
 class Proxy(msgspec.Struct):
-    """A route of this router's as the interior router has it."""
+    """A link route of this router as the interior router has it."""
 
     key: str
     wanted: bool = True  # it has a broker here
-    identity: str = ""  # what the interior router calls it; empty: it does not have it
-    order: str = ""  # correlation id of what it has been asked and has not answered
+    identity: str = ""  # given by the interior router; empty: it has none
+    order: str = ""  # the correlation id of the unanswered request
     since: int = 0  # nanoseconds
-    refused: bool = False  # the interior router has said that it will not have it
+    refused: bool = False  # by the interior router
 
     @property
     def pattern(self) -> str:
@@ -61,7 +61,7 @@ class RouteProxies:
         local.listen(f"_local/{REPLIES}", self._replied)
 
     def offer(self, key: str, there: bool) -> None:
-        """A route has a broker now, or has none any more."""
+        """Record that a route has its first broker or lost its last one."""
         proxy = self._proxies.get(key)
         if proxy is None:
             if not there:
@@ -71,13 +71,13 @@ class RouteProxies:
         self._check(proxy)
 
     def begin(self) -> None:
-        """The uplink takes orders."""
+        """Start sending requests over the uplink."""
         self._open = True
         for proxy in list(self._proxies.values()):
             self._check(proxy)
 
     def end(self) -> None:
-        """It does no more, and all is forgotten there."""
+        """Stop sending requests. The interior router forgets all routes of the connection."""
         self._open = False
         self._orders.clear()
         for proxy in list(self._proxies.values()):
@@ -86,7 +86,7 @@ class RouteProxies:
             self._check(proxy)
 
     def step(self, now: int) -> None:
-        """Order again what was not answered."""
+        """Repeat requests that have had no answer for ten seconds. ``now`` is in nanoseconds."""
         self._now = now
         for number, proxy in list(self._orders.items()):
             if now - proxy.since > PATIENCE_NS:
@@ -95,7 +95,7 @@ class RouteProxies:
                 self._check(proxy)
 
     def _check(self, proxy: Proxy) -> None:
-        """Have it there if it is wanted, and not otherwise."""
+        """Request or delete a route so that the interior router has what is wanted."""
         if proxy.order:
             return
         if not proxy.wanted and not proxy.identity:
@@ -121,7 +121,7 @@ class RouteProxies:
         try:
             reply = orders.replied(content)
         except BadMessageError as error:
-            self._complain("answered about a link route what cannot be read: ", str(error))
+            self._complain("sent an unreadable answer about a link route: ", str(error))
             return
         proxy = self._orders.pop(reply.correlation, None)
         if proxy is None:
@@ -129,11 +129,11 @@ class RouteProxies:
         proxy.order = ""
         if reply.status == CREATED and reply.identity:
             proxy.identity = reply.identity
-            LOGGER.info("link route %s is known beyond the uplink", proxy.key)
+            LOGGER.info("link route %s is announced beyond the uplink", proxy.key)
         elif reply.status in GONE and proxy.identity:
             proxy.identity = ""
         else:
             what = f"{proxy.key}: {reply.status} {reply.text}"
-            self._complain("does not make a link route known: ", what)
-            proxy.identity, proxy.refused = "", True  # until the uplink is another one, or its broker
+            self._complain("refused to announce a link route: ", what)
+            proxy.identity, proxy.refused = "", True  # until the uplink or the broker changes
         self._check(proxy)

@@ -1,15 +1,15 @@
 """The edge router's side: one connection to an interior router is active, others stand by.
 
-    anonymous, outgoing         everything that has no way here: the address L_edge
-    downlink, incoming          whatever is sent to this router, or to its dynamic addresses
-    tracking, incoming          which addresses have receivers beyond
-    a proxy for each address    incoming where there are receivers here; outgoing where there are senders, and
-                                used only while there are receivers beyond
+    anonymous, outgoing         everything without a receiver or route here: the address L_edge
+    downlink, incoming          everything for this router and its dynamic addresses
+    tracking, incoming          reports which addresses have receivers beyond
+    a proxy for each address    incoming if it has receivers here; outgoing if it has senders here, and used
+                                only while it has receivers beyond
     heartbeat, outgoing
-    questions, outgoing         whether links to an address are routed beyond (lookup.py)
-    management, outgoing        asks for link routes to the brokers here (route_proxies.py)
+    questions, outgoing         asks whether links to an address are routed beyond (lookup.py)
+    management, outgoing        requests link routes to the brokers here (route_proxies.py)
 
-When the active connection is lost the next one takes over, and the links are made anew there.
+When the active connection is lost, another takes over and opens its own links.
 """
 
 import logging
@@ -60,8 +60,8 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 BEAT_NS: Final = 2_000_000_000
 TRACKING_CREDIT: Final = 32
-BEATS_UNSENT: Final = 2  # more wait for credit: no further one is sent
-AGAIN: Final = Error("amqp:connection:forced", "The router's core was restarted; connect again")
+BEATS_UNSENT: Final = 2  # with so many waiting for credit no further one is sent
+AGAIN: Final = Error("amqp:connection:forced", "The router's core has restarted; connect again")
 HEARD_AT: Final = f"_local/{TRACKING}"
 BEATEN_AT: Final = f"_local/{HEARTBEAT}"
 
@@ -74,21 +74,21 @@ class Interior(msgspec.Struct):
     number: int
     worker: int
     opened: ConnectionOpened
-    streams: int = 0  # handle of its links for streams; 0: it knows none
+    streams: int = 0  # the handle of its streaming links; 0: it offers none
 
     @property
     def skupper(self) -> bool:
-        """Whether it spells addresses as skupper-router does."""
+        """Whether the interior router spells addresses as skupper-router does."""
         return dialect(self.opened) == "skupper"
 
     @property
     def peer(self) -> str:
-        """For the log."""
+        """The peer's name for the log."""
         return f"{self.opened.container} at {self.opened.host}"
 
 
 class Proxy(msgspec.Struct):
-    """A link that stands for receivers, or senders, of an address here."""
+    """A link that stands for the receivers or senders of an address here."""
 
     side: Side
     request: int = 0
@@ -118,11 +118,11 @@ class Uplink(Edges):
         self._encode = msgspec.msgpack.Encoder().encode
         self._interiors: dict[Key, Interior] = {}
         self.active: Interior | None = None
-        self._wishes: dict[int, Place | Proxy] = {}  # links asked for, by request
+        self._wishes: dict[int, Place | Proxy] = {}  # links requested, by request
         self._proxies: dict[Side, Proxy] = {}
         self._by_name: dict[str, Proxy] = {}
-        self._here: Counter[Side] = Counter()  # receivers here (incoming proxy), senders here
-        self._beyond: set[str] = set()  # keys with receivers there
+        self._here: Counter[Side] = Counter()  # receivers here (incoming proxy) or senders here
+        self._beyond: set[str] = set()  # keys with receivers beyond the uplink
         self._complaints = Complaints()
         self.lookup = Lookup(local, me, lambda: forwarder.now, decide, self._complain)
         self.route_proxies = RouteProxies(local, me, self._complain)
@@ -137,10 +137,10 @@ class Uplink(Edges):
     # ---- connections ----
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
-        """A connection to an interior router is open."""
+        """Enter a connection to an interior router, active or as a standby."""
         if opened.role != EDGE:
             return
-        if opened.restored:  # its links would have to be told apart: made anew they need not
+        if opened.restored:  # its links would have to be told apart; new ones need not
             close = Close(opened.connection, opened.generation, AGAIN)
             self._forwarder.post_control(worker, C_CLOSE, self._encode(close))
         self._number += 1
@@ -151,17 +151,17 @@ class Uplink(Edges):
         if self.active is None:
             self._activate(interior)
         else:
-            LOGGER.info("edge connection to %s stands by", interior.peer)
+            LOGGER.info("edge connection to %s is on standby", interior.peer)
 
     def closed(self, worker: int, connection: int) -> None:
-        """A connection is gone; its links were detached before."""
+        """Forget a connection that is gone. Its links were detached before."""
         interior = self._interiors.pop((worker, connection), None)
         if interior is None:
             return
         self._streams.end(interior.streams)
         if interior is not self.active:
             return
-        LOGGER.info("edge connection to %s is lost", interior.peer)
+        LOGGER.info("edge connection to %s was lost", interior.peer)
         self.active = None
         self.lookup.end()
         self.route_proxies.end()
@@ -174,18 +174,18 @@ class Uplink(Edges):
             self._activate(successor)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """A worker is dead, and its connections with it."""
+        """Forget the connections of a dead worker."""
         self.lookup.forget_worker(worker)
         for key in [key for key in self._interiors if key[0] == worker]:
             self.closed(*key)
 
     def find(self, worker: int, connection: int) -> int:
-        """The number of an edge connection; 0: it is none."""
+        """Return the number of an edge connection, or 0 for any other connection."""
         interior = self._interiors.get((worker, connection))
         return 0 if interior is None else interior.number
 
     def is_active(self, worker: int, connection: int) -> bool:
-        """Whether it carries messages."""
+        """Whether this is the active connection, which carries messages."""
         return self.active is not None and self._interiors.get((worker, connection)) is self.active
 
     def _activate(self, interior: Interior) -> None:
@@ -197,7 +197,7 @@ class Uplink(Edges):
         self._open(False, self._me.router_id, Place(), [DOWNLINK])
         self._open(False, TRACKING, Place(heard, heard.handle), capacity=TRACKING_CREDIT)
         self._open(True, HEARTBEAT, Place(beaten, beaten.handle))
-        if not interior.skupper:  # those know neither questions nor link routes
+        if not interior.skupper:  # skupper-router answers neither questions nor requests for link routes
             asked, ordered = self._addresses.resolve(ASKED_AT), self._addresses.resolve(ORDERED_AT)
             self._open(True, LOOKUP, Place(asked, asked.handle))
             self._open(True, "$management", Place(ordered, ordered.handle))
@@ -214,7 +214,7 @@ class Uplink(Edges):
         said: list[str] | None = None,
         capacity: int = 0,
     ) -> tuple[int, str]:
-        """Ask for a link; its request and name."""
+        """Request a link on the active connection. Return its request number and name."""
         assert self.active is not None, "only on the active connection"
         request = self._names.request()
         self._wishes[request] = what
@@ -237,7 +237,7 @@ class Uplink(Edges):
         return request, name
 
     def place(self, worker: int, attach: Attach) -> Place | Error | None:
-        """Where a link of an edge connection leads; None: as that of any client."""
+        """Return where a link of an edge connection leads, or None if it is treated as a client's."""
         what = self._wishes.pop(attach.request, None) if attach.request else None
         if attach.restored or (attach.request and what is None):
             return AGAIN
@@ -249,7 +249,7 @@ class Uplink(Edges):
         return Place(address, address.handle if beyond else self._parked, capacity=MAX_CAPACITY)
 
     def refused(self, refused: LinkRefused) -> None:
-        """The interior router would not have a link, or the connection is gone."""
+        """Forget a requested link that the interior router refused or whose connection is gone."""
         what = self._wishes.pop(refused.request, None)
         if what is None or self.active is None:
             return
@@ -259,7 +259,7 @@ class Uplink(Edges):
             self._complain("refused a link: ", f"{error.condition}: {error.description}")
 
     def attached(self, link: Link) -> None:
-        """A link has come: of the uplink, or of a client."""
+        """Count a new link of the uplink or of a client."""
         if link.edge:
             if (proxy := self._by_name.get(link.name)) is not None:
                 proxy.link = link
@@ -271,7 +271,7 @@ class Uplink(Edges):
             self._count((link.address.key, not link.outgoing), 1)
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """A link has gone."""
+        """Forget a link that is gone."""
         if link.edge:
             if (proxy := self._by_name.get(link.name)) is not None:
                 self._forget(proxy)
@@ -281,7 +281,7 @@ class Uplink(Edges):
             self._count((link.address.key, not link.outgoing), -1)
 
     def served(self, address: Address, number: int, sends: bool) -> None:
-        """Have the proxy that is needed for what this router does itself, as for its clients."""
+        """Count this router's own receivers and senders like those of its clients."""
         self._count((address.key, sends), number)
 
     def _count(self, side: Side, number: int) -> None:
@@ -292,7 +292,7 @@ class Uplink(Edges):
             self._check_all(side)
 
     def _service(self, link: Link, there: bool) -> None:
-        """A link to what serves edge routers beyond has come or gone."""
+        """Start or stop a service whose link to the interior router was attached or detached."""
         key = "" if link.address is None else link.address.key
         if key == f"L{LOOKUP}":
             if there and self.active is not None:
@@ -312,7 +312,7 @@ class Uplink(Edges):
             self._beyond.discard(proxy.side[0])
 
     def _check_all(self, side: Side) -> None:
-        """Clients of one side have come or gone: senders also need the way to the fallback destination."""
+        """Update the proxies of a side. Senders also need the fallback destination's proxy."""
         self._check(side)
         key, outgoing = side
         if outgoing and key[1] == "0":
@@ -326,7 +326,7 @@ class Uplink(Edges):
         return self._here[primary, True] > 0 and self._addresses.rule(primary).fallback
 
     def _check(self, side: Side) -> None:
-        """Have the proxy that is needed, and no other."""
+        """Open the proxy of a side if it is needed, and close it otherwise."""
         if self.active is None:
             return
         proxy = self._proxies.get(side)
@@ -344,11 +344,11 @@ class Uplink(Edges):
             )
 
     def asks(self, worker: int, attach: Attach, connection: ConnectionOpened, address: str) -> bool:
-        """Ask whether a client's link is routed beyond. False: it is decided here."""
+        """Ask whether a client's link is routed beyond. Return False to decide here."""
         return self.lookup.ask(worker, attach, connection, address)
 
     def cancel(self, worker: int, detach: Detach) -> bool:
-        """A client's link is gone. False: it was not asked about."""
+        """Cancel the question of a client's link that is gone. Return False if there was none."""
         return self.lookup.cancel(worker, detach)
 
     def _complain(self, what: str, detail: str = "", level: int = logging.WARNING) -> None:
@@ -356,14 +356,14 @@ class Uplink(Edges):
         now = self._forwarder.now / 1e9
         self._complaints.tell(now, LOGGER, level, "%s %s%s", who, what, detail, key=(who, what))
 
-    # ---- what is beyond ----
+    # ---- receivers beyond the uplink ----
 
     def _heard(self, content: bytes, _: int) -> None:
         try:
             skupper = self.active is not None and self.active.skupper
             key, reached = words.tracked(content, skupper)
         except BadMessageError as error:
-            self._complain("says of an address what cannot be read: ", str(error))
+            self._complain("sent an unreadable report on an address: ", str(error))
             return
         LOGGER.debug("address %s has %s beyond the uplink", key, "receivers" if reached else "no receivers")
         proxy = self._proxies.get((key, True))
@@ -378,7 +378,7 @@ class Uplink(Edges):
             )
 
     def step(self, now: int) -> None:
-        """What is due."""
+        """Do what is due at ``now``, in nanoseconds: questions, requests for link routes, the heartbeat."""
         self.lookup.step(now)
         self.route_proxies.step(now)
         if self.active is None or now - self._beaten < BEAT_NS:

@@ -1,4 +1,4 @@
-"""The messages on an edge connection: byte by byte, as AMQP has them."""
+"""The messages on an edge connection, encoded as AMQP 1.0 messages (part 3.2)."""
 
 from typing import Any, Final
 
@@ -16,13 +16,13 @@ _REPLY_TO: Final = 4
 _CORRELATION: Final = 5
 
 TRUE: Final = b"\x41"
-OK, NOT_FOUND = 0, 3  # statuses of an answer to a question about an address
+OK, NOT_FOUND = 0, 3  # statuses of an answer about an address
 VERSION: Final = 1
 OPCODE: Final = 1
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Where links to an address lead, and to whom that is told."""
+    """A question where links to an address lead, and the address for the answer."""
 
     reply_to: str
     correlation: str
@@ -31,7 +31,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What is known of an address: whether links to it are routed, and whether somebody is there."""
+    """An answer: whether links to the address are routed, and whether a broker is connected."""
 
     correlation: str
     routed: bool
@@ -43,7 +43,7 @@ def _truth(value: bool) -> bytes:
 
 
 def _small(number: int) -> bytes:
-    """An unsigned number below 256, encoded as uint."""
+    """Encode an unsigned number below 256 as smalluint."""
     return bytes((0x52, number))
 
 
@@ -51,61 +51,61 @@ _SAID: Final = {"version": _small(VERSION), "opcode": _small(OPCODE)}
 
 
 def tracking(key: str, reached: bool, skupper: bool = False) -> bytes:
-    """An address has receivers beyond the edge router, or has none any more; as ``skupper`` says it."""
+    """Encode whether an address has receivers beyond. ``skupper`` selects skupper-router's spelling."""
     if skupper:
         key = to_skupper(key) or key
     return composed({}, {}, wire.sequence([wire.string(key), _truth(reached)]))
 
 
 def tracked(content: bytes, skupper: bool = False) -> tuple[str, bool]:
-    """What ``tracking`` says. Raises BadMessageError."""
+    """Decode a message of ``tracking``: key, and whether it has receivers. Raises BadMessageError."""
     match sections(content).get(_VALUE):
         case [str(key), bool(reached)]:
             return (from_skupper(key) or key) if skupper else key, reached
-    raise BadMessageError("it is no list of an address and whether it has receivers")
+    raise BadMessageError("the body is no list of an address and a boolean")
 
 
 def heartbeat(number: int) -> bytes:
-    """The edge router is alive."""
+    """Encode a heartbeat of the edge router."""
     return composed({}, {}, wire.integer(number & 0x7FFFFFFF))
 
 
 def question(content: bytes) -> Question:
-    """What an edge router asks of an address. Raises BadMessageError: it is rejected."""
+    """Decode an edge router's question. Raises BadMessageError, and the message is rejected."""
     parts = sections(content)
     properties = parts.get(_PROPERTIES)
     if not isinstance(properties, list) or len(properties) <= _CORRELATION:
-        raise BadMessageError("it has no reply-to or no correlation-id")
+        raise BadMessageError("the question has no reply-to or no correlation-id")
     reply_to, correlation = properties[_REPLY_TO], properties[_CORRELATION]
     if not isinstance(reply_to, str) or not isinstance(correlation, str):
-        raise BadMessageError("its reply-to or its correlation-id is no string")
+        raise BadMessageError("the question's reply-to or correlation-id is no string")
     said: Any = parts.get(_APPLICATION)
     if not isinstance(said, dict) or (said.get("version"), said.get("opcode")) != (VERSION, OPCODE):
-        raise BadMessageError(f"it is no question (opcode {OPCODE}) of version {VERSION}")
+        raise BadMessageError(f"the message is no question (opcode {OPCODE}) of version {VERSION}")
     match parts.get(_VALUE):
         case [str(address), bool(receives)]:
             return Question(reply_to, correlation, address, receives)
-    raise BadMessageError("it has no list of an address and whether links receive from it")
+    raise BadMessageError("the body is no list of an address and a boolean")
 
 
 def answer(asked: Question, routed: bool, reached: bool) -> bytes:
-    """Whether links to the address are routed, and whether there is a broker."""
+    """Encode an answer: whether links to the address are routed, and whether a broker is connected."""
     said = _SAID | {"status": _small(OK if routed else NOT_FOUND)}
     body = wire.sequence([_truth(routed), _truth(reached)])
     return composed({_TO: asked.reply_to, _CORRELATION: asked.correlation}, said, body)
 
 
 def ask(reply_to: str, correlation: str, address: str, receives: bool) -> bytes:
-    """What ``question`` reads."""
+    """Encode a question, which ``question`` decodes."""
     body = wire.sequence([wire.string(address), _truth(receives)])
     return composed({_REPLY_TO: reply_to, _CORRELATION: correlation}, _SAID, body)
 
 
 def answered(content: bytes) -> Answer:
-    """What ``answer`` says. Raises BadMessageError."""
+    """Decode an answer of ``answer``. Raises BadMessageError."""
     parts = sections(content)
     match parts.get(_PROPERTIES), parts.get(_APPLICATION), parts.get(_VALUE):
         case [_, _, _, _, _, str(correlation), *_], {"status": int(status)}, [bool(routed), bool(reached)]:
             known = status == OK
             return Answer(correlation, routed and known, reached and known)
-    raise BadMessageError("it has no correlation-id, no status or no pair of truths")
+    raise BadMessageError("the answer has no correlation-id, no status or no pair of booleans")

@@ -1,1 +1,1 @@
-"""What the core knows of route workers."""
+"""Route workers as the core knows them."""

@@ -1,9 +1,9 @@
-"""Workers of source routes as the core knows them: addresses that lead somewhere, and what was counted.
+"""Route workers in the core: addresses that lead to them, and their counts.
 
-Messages pass a worker in the process that they come to, before the core hears of them. What the core sees is
-where they go then. It gives senders to a worker's address credit, tells other routers that the address is
-here, and says which workers an anonymous sender under vhost policy may reach. A message that comes to such
-an address only within the core, by an exchange or a fallback, enters no worker: it is released.
+A message passes its route workers in the process where it arrives, before the core sees it; the core sees its
+next address. The core gives senders to a route worker's address credit, announces the address to other
+routers, and says which route workers an anonymous sender under vhost policy may reach. A message that gets to
+such an address only inside the core, by an exchange or a fallback, is released.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Post = Callable[[int, int, bytes], object]  # to a worker: kind, payload
 
 
 class Count(msgspec.Struct):
-    """Messages of one worker of source routes, of all processes together."""
+    """The message counts of one route worker, totalled over all workers."""
 
     came: int = 0
     went: int = 0
@@ -32,7 +32,7 @@ class Count(msgspec.Struct):
 
 
 class RouteWorkers(Plane):
-    """All of them. ``served`` hears of an address that has begun (1) or ended (-1) to lead somewhere."""
+    """All route workers. ``served`` is told of an address that starts (1) or stops (-1) leading to one."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class RouteWorkers(Plane):
         self._links = links
         self._served = served
         self._post = post
-        self._held: dict[str, tuple[Address, int]] = {}  # by the text of an address: its link here
+        self._held: dict[str, tuple[Address, int]] = {}  # by address text: the core's link there
         self._counts: dict[str, Count] = {}
         self._workers: list[RouteWorkerSetup] = []
 
     def configure(self, change: msgspec.Struct) -> None:
-        """Others from now on. Links to the address of one that goes stay, and lead nowhere."""
+        """Replace the route workers. Links to an address without one stay and lead nowhere."""
         if not isinstance(change, SetSourceRoutes):
             return
         setup = change.source_routes
@@ -71,12 +71,14 @@ class RouteWorkers(Plane):
         self._counts = {key: count for key, count in self._counts.items() if key in known}
         for one in self._links.entries():
             self.attached(one)
-        for text in new:  # senders have credit only when their worker process knows where they lead to
+        for text in new:  # senders get credit only after their worker knows where they lead
             self._served(self._held[text][0], 1, False)
 
     def attached(self, link: Link) -> None:
-        """Tell a link's worker process what messages of the link may reach, if policy says that; and to which
-        worker's address one leads that this router has begun."""
+        """Tell a link's worker which addresses the link's messages may reach, if policy limits them.
+
+        The worker also learns the route worker's address of an auto link that brings messages.
+        """
         if link.feeds:
             found = [text for text, (address, _) in self._held.items() if address is link.address]
             for text in found:
@@ -90,7 +92,7 @@ class RouteWorkers(Plane):
         self._post(link.worker, C_ROUTE_REACH, msgspec.msgpack.encode(message))
 
     def heard(self, worker: int, message: msgspec.Struct) -> bool:
-        """What a worker process has counted since it last said so."""
+        """Add what a worker has counted since its last report."""
         if not isinstance(message, RouteCounts):
             return False
         for identity, (came, went, refused) in message.workers.items():
@@ -103,11 +105,11 @@ class RouteWorkers(Plane):
         return True
 
     def show(self, board: Board) -> None:
-        """The busiest workers."""
+        """Write the busiest route workers onto the board."""
         board.route_workers = self.rows()
 
     def rows(self) -> list[RouteWorkerRow]:
-        """The busiest workers, as the board has them."""
+        """Return the rows of the busiest route workers for the board."""
         found = [(self.count(one.identity), one) for one in self._workers]
         found.sort(key=lambda pair: -pair[0].came)
         return [
@@ -116,7 +118,7 @@ class RouteWorkers(Plane):
         ]
 
     def count(self, identity: str) -> Count:
-        """Of one worker, by what management calls it."""
+        """Return the counts of a route worker by its management identity."""
         return self._counts.get(identity, Count())
 
 

@@ -137,7 +137,7 @@ def test_an_edge_router_whose_route_is_refused_tells_so_and_asks_its_next_uplink
     broker(net, "edge1")
     net.run(30)
     assert above.asked == 2  # in and out
-    assert "does not make a link route known: Dbank: 403" in caplog.text
+    assert "refused to announce a link route: Dbank: 403" in caplog.text
     assert attach(net, "edge1", True).open
     assert net["A"].core.plane(Routes).entries() == []
     above.refuses = False

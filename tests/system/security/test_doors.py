@@ -367,7 +367,7 @@ def test_an_edge_routers_id_belongs_to_one_user(net: Net, enter: Enter, router: 
         rival.connection.open()
         net.until(lambda: rival.connection.remote_condition, "CLOSE")  # noqa: B023 - used at once
         assert rival.connection.remote_condition.name == "amqp:not-allowed"
-    until(lambda: "'bob' at 127.0.0.1 was refused: it says the id" in router.log, "a line that names both")
+    until(lambda: "'bob' at 127.0.0.1 was refused because another user" in router.log, "one naming both")
     for edge in (first, again):
         assert outcome(net, attach(edge, False, "E", **DOWNLINK)) == ""
 
