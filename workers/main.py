@@ -1,4 +1,4 @@
-"""A worker's main: attach to shared memory, serve, and do what the supervisor says."""
+"""A worker's main: it attaches to shared memory, serves, and follows the supervisor's packets."""
 
 import logging
 import os
@@ -46,15 +46,15 @@ from workers.rmr.connections import Rmr
 from workers.source_routes.senders import Senders
 
 SERVER = logging.getLogger("SERVER")
-ROUND_SECONDS = 1.0  # the pump's round before Python looks around; the control socket ends one early
+ROUND_SECONDS = 1.0  # longest run of the pump before Python's turn; the control socket ends it early
 LOOK_NS = 1_000_000_000
-WAITING_ROUND_SECONDS = 0.02  # while something is awaited that has no event of its own
+WAITING_ROUND_SECONDS = 0.02  # the same while Python waits for a state that causes no event
 NO_CYRUS = ("ANONYMOUS", "EXTERNAL")  # mechanisms that need no configuration
 FORCED = "amqp:connection:forced"
 
 
 class Channel(Protocol):
-    """The control socket as a worker uses it."""
+    """The part of the control socket that a worker uses."""
 
     def fileno(self) -> int: ...
     def send(self, message: FromChild) -> None: ...
@@ -63,7 +63,7 @@ class Channel(Protocol):
 
 
 class Worker:
-    """One worker process; ``serve`` returns when the supervisor said Exit."""
+    """One worker; ``serve`` returns when the supervisor has sent Exit."""
 
     def __init__(self, setup: Setup, channel: Channel) -> None:
         engine.load()
@@ -179,7 +179,7 @@ class Worker:
                 self._reconfigure(message)
 
     def _take(self, message: Struct) -> bool:
-        """What the core says that is not for the handler."""
+        """Take a control message of the core that is not for the handler; return whether it is known."""
         if isinstance(message, Presented):
             self._pump.go_on()
             return True
@@ -201,14 +201,14 @@ class Worker:
             case SetPolicy(policy):
                 self._guard.set_policy(policy)
             case _:
-                SERVER.warning("the supervisor said %r, which is not for a worker", message)
+                SERVER.warning("ignored a packet of the supervisor that is not for a worker: %r", message)
 
     def _digest(self, flow: FlowSetup) -> None:
-        """There is a flow log, or there is none."""
+        """Tell the pump what the flow log records of each message, if there is a flow log."""
         self._pump.digest(flow.sampling > 0, flow.transactions)
 
     def _protect(self, place: int, listener: ListenerSetup) -> None:
-        """A listener has a place in the pump: give it what it asks for."""
+        """Set up a listener's place in the pump: TLS, SASL and protocol."""
         self._guard.protect(place, listener)
         self._relays.serve(place, listener)
         self._logins.serve(place, listener)
@@ -216,7 +216,7 @@ class Worker:
         self._ockam.speak(place, listener)
 
     def _look(self, now: int) -> None:
-        """Once in a while: which receivers have credit."""
+        """Once a second, check which receivers have credit and report counts to the core."""
         if now >= self._look_due:
             self._look_due = now + LOOK_NS
             self._pump.look(now)
@@ -237,12 +237,12 @@ class Worker:
 
 
 def place_arena(segments: segment.Segments, setup: Setup) -> None:
-    """Before a block of ours is touched: say where its memory is to come from."""
+    """Set NUMA node and huge pages of this worker's arena, before its first block is touched."""
     arena, name = segments.arenas[setup.index], f"arena-{setup.index}"
     node = placement.node_of(os.sched_getaffinity(0))
     if node is None:
         SERVER.info(
-            "%s: this worker's CPUs are on no single NUMA node, its memory is where it is touched", name
+            "%s: this worker's CPUs are on several NUMA nodes or none; the kernel places its memory", name
         )
     elif why := placement.prefer_node(arena, segments.address(name), node):
         SERVER.warning("%s: its memory may be on another NUMA node than node %d: %s", name, node, why)
@@ -251,7 +251,7 @@ def place_arena(segments: segment.Segments, setup: Setup) -> None:
 
 
 def configure_sasl(setup: Setup) -> None:
-    """Tell Cyrus SASL where its configuration is, unless nobody needs it."""
+    """Tell Cyrus SASL where its configuration is, unless no listener or connector needs it."""
     needed = [listener.sasl_mechanisms not in NO_CYRUS for listener in setup.listeners]
     if not any(needed) and not setup.connectors:
         return
@@ -261,11 +261,11 @@ def configure_sasl(setup: Setup) -> None:
 
 
 def run(setup: Setup, channel: Channel) -> None:
-    """Serve as worker ``setup.index``. Raises what cannot be served with; the caller reports it."""
+    """Serve as worker ``setup.index``; the caller reports exceptions."""
     Worker(setup, channel).serve()
 
 
 def warm_up() -> None:
-    """Load what a worker needs, long before there is one."""
+    """Load all code of a worker in a spare, before its role is known."""
     engine.load()
     import workers.loop.pump  # noqa: F401, PLC0415 - the engine must be loaded first

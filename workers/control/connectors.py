@@ -1,11 +1,11 @@
-"""A worker's connectors: the connections that it makes, and makes again.
+"""A worker's connectors: the connections that it opens and reopens.
 
     waiting --due--> looking up --addresses--> connecting --peer's OPEN--> open
        ^                 |                         |                        |
        +-----------------+-------- after a while --+------------------------+
 
-When it is tried again, and where, is retry.py's to say. Nothing here waits: names are looked up by threads
-(lookup.py), sockets are connected by the pump.
+retry.py says when and where the next attempt takes place. Nothing here blocks: threads look up names
+(lookup.py), the pump connects sockets.
 """
 
 import logging
@@ -31,13 +31,13 @@ MANAGER = logging.getLogger("CONN_MGR")
 CONNECTING: Final = "CONNECTING"
 SUCCESS: Final = "SUCCESS"
 FAILED: Final = "FAILED"
-UNVERIFIED: Final = "certificate verify failed"  # how OpenSSL says it
-LOOK_SECONDS: Final = 0.02  # while a name is looked up
+UNVERIFIED: Final = "certificate verify failed"  # OpenSSL's words
+LOOK_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
 REMOVED: Final = ("amqp:connection:forced", "the connector was removed or changed")
 
 
 class Dialler(Protocol):
-    """What is asked of workers.loop.pump.Dialler."""
+    """The part of workers.loop.pump.Dialler that connectors use."""
 
     def add_place(self, *terms: *Terms) -> int: ...
     def remove_place(self, place: int) -> None: ...
@@ -46,7 +46,7 @@ class Dialler(Protocol):
 
 
 class Owner(Protocol):
-    """What is asked of workers.control.handler.Handler."""
+    """The part of workers.control.handler.Handler that connectors use."""
 
     def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int: ...
     def hang_up(self, name: Name, error: AmqpError) -> None: ...
@@ -55,7 +55,7 @@ class Owner(Protocol):
 
 
 class Others(Protocol):
-    """Who makes connections that are not AMQP: workers.ockam.connections.Ockam."""
+    """The part of workers.ockam.connections.Ockam that connectors use: it makes framed connections."""
 
     def speak(self, place: int, one: ConnectorSetup) -> None: ...
     def dial(self, place: int, fd: int, setup: ConnectorSetup, host: str) -> Name | None: ...
@@ -63,7 +63,7 @@ class Others(Protocol):
 
 
 class Protection(Protocol):
-    """What is asked of workers.control.guard.Guard."""
+    """The part of workers.control.guard.Guard that connectors use."""
 
     def protect(self, number: int, terms: ConnectorSetup) -> None: ...
     def certificates_due(self, number: int) -> None: ...
@@ -81,11 +81,11 @@ class Connector:
         self.connection: Name | None = None
         self.number = 0
         self.state = ConnectorState(setup.name, CONNECTING, hosts=self.schedule.urls)
-        self.failures = Complaints()  # since it was connected last
+        self.failures = Complaints()  # since the last open connection
 
 
 class Connectors:
-    """All connectors of this worker. ``clock`` is monotonic, in seconds; ``others`` make what is not AMQP."""
+    """All connectors of this worker; ``clock`` returns monotonic seconds, ``others`` makes framed ones."""
 
     others: Others
 
@@ -106,7 +106,7 @@ class Connectors:
         self._stopped = False
 
     def change(self, wanted: Iterable[ConnectorSetup]) -> None:
-        """Make the connections of these from now on. One that has changed begins anew, but for its cost."""
+        """Replace the connectors. A changed connector reconnects, unless only its cost has changed."""
         setups = {one.number: one for one in wanted}
         for number, connector in list(self._connectors.items()):
             wanted_now = setups.get(number)
@@ -122,7 +122,7 @@ class Connectors:
             self._add(setup)
 
     def _keep(self, connector: Connector, setup: ConnectorSetup) -> None:
-        """A connection stays open while its cost changes."""
+        """Take over a connector whose cost may have changed; its connection stays open."""
         changed, connector.setup = connector.setup != setup, setup
         if changed and connector.connection is not None and setup.ockam is None:
             self._owner.connector_cost(connector.connection, setup)
@@ -145,16 +145,16 @@ class Connectors:
             self._owner.connector_state(connector.state)
 
     def stop(self) -> None:
-        """Make no connection any more; those there are stay until they are closed."""
+        """Open no more connections; open ones stay until they are closed."""
         self._stopped = True
 
     def tell(self) -> None:
-        """Say of all how they do: a new core does not know."""
+        """Tell a new core the states of all connectors."""
         for connector in self._connectors.values():
             self._owner.connector_state(connector.state)
 
     def wait(self, at_most: float) -> float:
-        """Seconds until `step` has something to do."""
+        """Return the seconds until `step` has something to do, at most ``at_most``."""
         if self._stopped:
             return at_most
         now = self._clock()
@@ -166,7 +166,7 @@ class Connectors:
         return at_most
 
     def step(self) -> None:
-        """Try whatever is due."""
+        """Start the attempts that are due, and connect where a lookup has ended."""
         if self._stopped:
             return
         now = self._clock()
@@ -184,7 +184,7 @@ class Connectors:
                     self._failed(connector, found.error)
 
     def _connect(self, connector: Connector) -> None:
-        """Begin a connection to the next address of the present host."""
+        """Start a connection to the next address of the current host."""
         setup, host = connector.setup, connector.schedule.host
         family, address = connector.addresses.pop(0)
         try:
@@ -215,7 +215,7 @@ class Connectors:
     # ---- what becomes of a connection ----
 
     def opened(self, number: int, name: Name, properties: Mapping[str, Any], text: str) -> None:
-        """The peer has opened the connection; ``text`` says what is known of it."""
+        """Note that the peer has opened a connection, which ``text`` describes."""
         connector = self._connectors.get(number)
         if connector is None or connector.connection != name:
             return
@@ -224,7 +224,7 @@ class Connectors:
         self._now(connector, SUCCESS, f"[C{connector.number}] Connection Opened: dir=out {text}")
 
     def ended(self, number: int, name: Name, opened: bool, error: AmqpError | None) -> None:
-        """The connection is gone, or has never been."""
+        """Note that a connection is lost, or that an attempt has failed."""
         connector = self._connectors.get(number)
         if connector is None or connector.connection != name:
             return
@@ -237,7 +237,7 @@ class Connectors:
         self._failed(connector, why + _advice(connector.setup, connector.schedule.host, why))
 
     def _unprotected(self, connector: Connector, why: str) -> None:
-        """Its TLS cannot be set up: in qdrouterd's words, for those that look for them."""
+        """Report that a connector's TLS cannot be set up, in the words of qdrouterd's log."""
         what, host = "CA" if ": caCertFile: " in why else "local", ":".join(_shown(connector.schedule.host))
         SERVER.error("SSL %s configuration failed for connector %s to %s", what, connector.setup.name, host)
         self._failed(connector, why)
@@ -248,7 +248,7 @@ class Connectors:
         now = self._clock()
         delay = connector.schedule.ended(now)
         number = f"[C{connector.number}] " if connector.number else ""
-        SERVER.info("%s%s", number, text)  # each time, in qdrouterd's words
+        SERVER.info("%s%s", number, text)  # each attempt, in the words of qdrouterd's log
         name, line = connector.setup.name, "connector %s: %s; next attempt in %g s"
         connector.failures.tell(now, SERVER, logging.WARNING, line, name, text, delay, key=text)
         self._now(connector, CONNECTING, number + text)
@@ -260,17 +260,17 @@ class Connectors:
 
 
 def _advice(setup: ConnectorSetup, host: str, why: str) -> str:
-    """What the engine does not say: it compares the host with the names of a certificate only."""
+    """Return advice that the engine's error lacks: it ignores IP addresses in certificates."""
     if setup.tls is None or not setup.tls.verify or UNVERIFIED not in why or not is_address(split(host)[0]):
         return ""
     return (
-        "; where the certificate must name an address, its names and its common name count, "
-        "not its addresses (iPAddress): give the connector a host name, or verifyHostname: no"
+        "; the AMQP engine compares an address only with a certificate's host names and common name, "
+        "not with its addresses (iPAddress): give the connector a host name, or verifyHostname: no"
     )
 
 
 def _password(setup: ConnectorSetup) -> str:
-    """What proves the user. Raises PasswordError: nobody goes anywhere without it."""
+    """Return the connector's password. Raises PasswordError."""
     try:
         return password_of(setup.sasl_password, of_key=False)
     except PasswordError as error:

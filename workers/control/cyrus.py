@@ -1,7 +1,8 @@
-"""Users of the router's own, as Cyrus SASL knows them: the library that the engine has loaded, called here.
+"""Logins of users whom Cyrus SASL knows, by calls to the library that the engine has loaded.
 
-What the library says of an unknown user would tell who exists: SCRAM ends at its first step, and at once.
-So an unknown user is asked what a known one would be, with the same work, and fails at the next step.
+The library's answer to an unknown user would reveal which users exist: SCRAM fails at its first step, without
+computing anything. This module asks an unknown user the same question as a known one, after as much work,
+and refuses the login at the next step.
 """
 
 import base64
@@ -16,23 +17,23 @@ from typing import Any, Final, NamedTuple
 OK: Final = 0
 CONTINUE: Final = 1
 NO_USER: Final = -20  # SASL_NOUSER
-WRONG: Final = frozenset({NO_USER, -13, -9, -14, -18, -19, -26, -28})  # and other words for a refused user
+WRONG: Final = frozenset({NO_USER, -13, -9, -14, -18, -19, -26, -28})  # all codes for a refused user
 MALFORMED: Final = frozenset({-5, -7, -3})  # SASL_BADPROT, SASL_BADPARAM, SASL_BUFOVER
 NO_MECHANISM: Final = -4
 AUTHENTICATED_USER: Final = 16  # SASL_AUTHUSER
 _EXTERNAL: Final = 102  # SASL_AUTH_EXTERNAL
 _CONFIGURATION: Final = 1  # SASL_PATH_TYPE_CONFIG
 
-ITERATIONS: Final = 4096  # of SCRAM, where no other number was seen
+ITERATIONS: Final = 4096  # SCRAM's iteration count before the first observed one (RFC 5802 section 5.1)
 _NONCE_BYTES: Final = 24
-_USUAL_SECONDS: Final = 0.004  # of a processor for SCRAM's first step, until it was seen
+_USUAL_SECONDS: Final = 0.004  # CPU time of SCRAM's first step before the first observed one
 _FIRST: Final = re.compile(rb"(?:[ny]|p=[^,]*),(?:a=[^,]*)?,n=([^,]+),r=([^,]*)(?:,.*)?", re.DOTALL)
 _CHALLENGE: Final = re.compile(rb"r=[^,]*,s=[^,]*,i=([0-9]{1,9})")
 _HASH: Final = re.compile(r"SCRAM-SHA-(1|224|256|384|512)(?:-PLUS)?")
 
 
 class Said(NamedTuple):
-    """What the library says: OK, CONTINUE with a question, or a refusal; ``user``: who wants to log in."""
+    """The library's answer: OK, CONTINUE with a question, or a refusal; ``user`` is who wants to log in."""
 
     code: int
     question: bytes = b""
@@ -41,14 +42,14 @@ class Said(NamedTuple):
 
 
 class CyrusError(Exception):
-    """The library cannot be used: why."""
+    """Cyrus SASL cannot be used; the text says why."""
 
 
 class Cyrus:
-    """The library, for all exchanges of a process. Raises CyrusError."""
+    """The library, shared by all exchanges of a process. Raises CyrusError."""
 
     def __init__(self, directory: str, name: str) -> None:
-        library: Any = ctypes.CDLL(None)  # the engine has loaded it for everybody
+        library: Any = ctypes.CDLL(None)  # the engine has loaded it with global symbols
         if not hasattr(library, "sasl_server_init"):
             raise CyrusError("the AMQP engine was built without Cyrus SASL")
         library.sasl_errstring.restype = ctypes.c_char_p
@@ -63,12 +64,12 @@ class Cyrus:
             raise CyrusError(f"Cyrus SASL cannot be used: {self.text(code)}")
 
     def text(self, code: int) -> str:
-        """The library's own words for a code."""
+        """Return the library's text for a code."""
         found: bytes | None = self.library.sasl_errstring(code, None, None)
         return (found or b"").decode("ascii", "replace") or str(code)
 
     def mechanisms(self) -> list[str]:
-        """All that its configuration and its plug-ins have."""
+        """Return the mechanisms that the configuration and the plug-ins offer."""
         exchange = Exchange(self)
         self.library.sasl_setprop(exchange.state, _EXTERNAL, b"somebody")
         listed = ctypes.c_char_p()
@@ -80,7 +81,7 @@ class Cyrus:
 
 
 class Exchange:
-    """One client's. Only one thread at a time may use it."""
+    """The SASL exchange of one client; only one thread at a time may use it."""
 
     def __init__(self, cyrus: Cyrus) -> None:
         self._cyrus = cyrus
@@ -90,23 +91,23 @@ class Exchange:
         self._user = ""
         begin = (b"amqp", None, None, None, None, None, 0, ctypes.byref(self.state))
         if code := cyrus.library.sasl_server_new(*begin):
-            raise CyrusError(f"Cyrus SASL begins no exchange: {cyrus.text(code)}")
+            raise CyrusError(f"Cyrus SASL cannot start an exchange: {cyrus.text(code)}")
 
     def start(self, mechanism: str, said: bytes) -> Said:
-        """The client's choice, and what it says with it."""
+        """Answer the client's sasl-init: its mechanism and initial response."""
         self._mechanism = mechanism.upper()
         if self._mechanism == "PLAIN":
             self._user = _shown(said.split(b"\0")[1]) if said.count(b"\0") == 2 else ""
         return self._called(self._cyrus.library.sasl_server_start, said, mechanism.encode())
 
     def step(self, said: bytes) -> Said:
-        """The client's answer to a question."""
+        """Answer the client's sasl-response."""
         if self._pretended:
             return Said(NO_USER, b"", self._user)
         return self._called(self._cyrus.library.sasl_server_step, said)
 
     def close(self) -> None:
-        """It is over."""
+        """Free the exchange."""
         self._cyrus.library.sasl_dispose(ctypes.byref(self.state))
 
     def _called(self, function: Any, said: bytes, *mechanism: bytes) -> Said:
@@ -127,7 +128,7 @@ class Exchange:
         return Said(code, b"", self._user or self._name(), self._cyrus.text(code))
 
     def _pretend(self, user: bytes, nonce: bytes, began: float) -> Said:
-        """The question that a user of that name would be asked, after the work that it would take."""
+        """Return the question that a known user of that name would get, after as much CPU time."""
         found = _HASH.fullmatch(self._mechanism)
         assert found is not None
         size = hashlib.new("sha" + found[1]).digest_size
@@ -140,7 +141,7 @@ class Exchange:
         return Said(CONTINUE, b"".join(asked), self._user)
 
     def _name(self) -> str:
-        """Who logs in."""
+        """Return the name of the user who logs in."""
         found = ctypes.c_char_p()
         if self._cyrus.library.sasl_getprop(self.state, AUTHENTICATED_USER, ctypes.byref(found)) == OK:
             return (found.value or b"").decode("utf-8", "replace")

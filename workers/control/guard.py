@@ -1,6 +1,6 @@
-"""What stands between a worker and its peers: TLS, the user a peer turns out to be, vhost policy, refusals.
+"""The guard of a worker's connections: TLS, the peer's user, vhost policy, and refusals.
 
-Every refusal is counted (shm/counters.h) and has one line in the log that names the peer.
+The guard counts each refusal (shm/counters.h) and logs one line that names the peer.
 """
 
 import logging
@@ -22,23 +22,23 @@ from workers.control.tls import CertificateError, Certificates, Engine, unknown_
 SERVER = logging.getLogger("SERVER")
 POLICY = logging.getLogger("POLICY")
 
-INTER_ROUTER: Final = "inter-router"  # its users are those of other routers, which have been judged there
+INTER_ROUTER: Final = "inter-router"  # messages there come from users whom other routers have judged
 EXTERNAL: Final = "EXTERNAL"  # the mechanism by which a certificate is the user
-STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms of those who are nobody in particular
+STRANGERS: Final = ("", "ANONYMOUS")  # mechanisms that authenticate nobody
 UNPROTECTED: Final = "amqp:connection:policy-error"  # the engine's: no TLS, or no SASL, where it is required
 ADMITTED: Final = COUNTERS["connections_admitted"].place
-NO_USERS: Final = ("", "anonymous")  # what an authentication service may say of somebody it does not know
+NO_USERS: Final = ("", "anonymous")  # an authentication service's names for an unknown client
 UNOPENED: Final = "connection of %s ended before it was opened"  # once a minute: a scan must not fill the log
 REFUSED: Final = "connection of %s refused: %s"
-LINE_SECONDS: Final = 1.0  # about those that were refused or broke off: on average
-LINE_BURST: Final = 50  # of them in a row
-LOGIN_SECONDS: Final = 0.5  # and about logins that failed
-TLS_FAILURE: Final = "SSL Failure"  # how the engine begins to describe one
-TLS_LEFT: Final = "unexpected eof"  # and its reason where the peer went without a word; who mistrusts says so
+LINE_SECONDS: Final = 1.0  # average interval of lines about refused or broken-off connections
+LINE_BURST: Final = 50  # such lines in a row
+LOGIN_SECONDS: Final = 0.5  # interval of lines about failed logins
+TLS_FAILURE: Final = "SSL Failure"  # the engine's description of a failed handshake begins so
+TLS_LEFT: Final = "unexpected eof"  # the peer left without an alert; one that mistrusts us sends one
 
 
 class Connections(Engine, Ends, Protocol):
-    """What is asked of workers.loop.pump.Security."""
+    """The part of workers.loop.pump.Security that the guard uses."""
 
     def require_encryption(self, number: int, required: bool) -> None: ...
     def protection(self, index: int) -> tuple[bool, bool, str, str, int]: ...
@@ -56,7 +56,7 @@ class Counters(Protocol):
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """A connection that may stay: who it is and how it is protected."""
+    """An accepted connection: its user, protection and rights; ``tls_strength`` is in bits."""
 
     user: str
     authenticated: bool
@@ -65,7 +65,7 @@ class Passed(msgspec.Struct, frozen=True):
     tls_cipher: str
     tls_strength: int
     admission: Admission | None
-    management: str = READ  # right to it
+    management: str = READ  # shm.contract.administering
 
 
 class Guard:
@@ -83,54 +83,55 @@ class Guard:
         self._rare = Complaints()
         self._bursts = Complaints(LINE_SECONDS, LINE_BURST)
         self._logins = Complaints(LOGIN_SECONDS)
-        self.denied: set[int] = set()  # connections whose refusal has been told and counted (logins.py)
-        self.told: dict[int, Rights] = {}  # by connection: what an authentication service has said
+        self.denied: set[int] = set()  # connections whose refusal is logged and counted already (logins.py)
+        self.told: dict[int, Rights] = {}  # by connection: the rights from an authentication service
 
     def set_policy(self, policy: PolicySetup) -> None:
-        """Another policy for connections that open from now on."""
+        """Replace the policy for connections that open from now on."""
         self._policy = Policy(policy)
         self._max_connections = policy.max_connections
 
     def full(self) -> bool:
-        """Whether the router has all the connections that it may have.
+        """Return whether the router has reached its maximum number of connections.
 
-        The core decides, and counts, a moment later; by this a peer hears of a refusal together with OPEN.
+        The core counts and decides a moment later; this early check puts the refusal next to the OPEN.
         """
         return self._core is not None and self._core.get(ADMITTED) >= self._max_connections
 
     def protect(self, number: int, terms: ListenerSetup | ConnectorSetup) -> None:
-        """A listening socket or connector, by the pump's number, as it is to be. Raises CertificateError.
+        """Set up the TLS of a listening socket or connector, by the pump's number. Raises CertificateError.
 
-        Where a protocol is asked for that nobody speaks, there is no TLS, and nobody gets in without, or out.
+        A profile with an unknown TLS version disables TLS; its listener then refuses all clients, its
+        connector does not connect.
         """
         shut = terms.tls is not None and bool(unknown_protocols(terms.tls.protocols))
         if isinstance(terms, ListenerSetup):
             self._engine.require_encryption(number, terms.require_encryption or shut)
         elif shut:
-            raise CertificateError("its sslProfile asks for protocols that are no versions of TLS")
+            raise CertificateError("its sslProfile names protocols that are no versions of TLS")
         self._certificates.set(number, None if shut else terms.tls)
 
     def certificates_due(self, number: int) -> None:
-        """A connection begins: use certificates that have changed since the last time."""
+        """Load changed certificates before a new connection uses them."""
         why = self._certificates.refresh(number)
         if why is None:
             return
         if why:
             self.count("certificates_failed")
-            SERVER.error("%s; new connections go on with the certificates of before", why)
+            SERVER.error("%s; new connections use the previous certificates", why)
         else:
             self.count("certificates_loaded")
-            SERVER.info("changed certificates are used for new connections")
+            SERVER.info("new connections use the changed certificates")
 
     def enter(
         self, index: int, listener: ListenerSetup, hostname: str, user: str, mechanism: str, peer: str
     ) -> Passed:
-        """A peer's OPEN has come and is not answered yet. Raises DeniedError; it has been counted.
+        """Judge a peer whose OPEN is not answered yet. Raises DeniedError, after counting the refusal.
 
-        ``mechanism`` is by which SASL knows the user. A certificate is who logs in by EXTERNAL only: one who
-        gave a password is the owner of that, whatever certificate the machine has.
+        ``mechanism`` is the SASL mechanism that has authenticated ``user``, ``peer`` is its address:port. The
+        certificate decides the user only with EXTERNAL; a password decides it regardless of a certificate.
         """
-        mechanism = mechanism.upper()  # the engine takes a peer's choice in any case
+        mechanism = mechanism.upper()  # the engine accepts a mechanism in upper or lower case
         if mechanism == EXTERNAL and listener.tls is not None and listener.service is None:
             user = self._certificates.user(self._engine.listener_of(index), index) or user
         proved = mechanism not in STRANGERS if listener.service is None else user not in NO_USERS
@@ -147,11 +148,9 @@ class Guard:
         return self._passed(index, user, grant, listener, peer, proved)
 
     def leave(self, index: int, connector: ConnectorSetup, user: str, peer: str) -> Passed:
-        """The peer of a connector has opened its connection. Raises DeniedError."""
+        """Judge the peer of a connector, which has opened its connection. Raises DeniedError."""
         grant = self._policy.grant_connector(connector.policy_vhost) if connector.policy_vhost else Grant()
-        proved = (
-            connector.tls is not None
-        )  # by its certificate; without one that is good there is no connection
+        proved = connector.tls is not None  # the engine requires a valid certificate
         return self._passed(index, user, grant, connector, peer, proved)
 
     def _passed(
@@ -172,12 +171,11 @@ class Guard:
         return Passed(user, *protection, admission=grant.admission, management=right)
 
     def peer(self, index: int) -> str:
-        """Who connected: address:port, also when it is gone."""
+        """Return the peer's address:port, also for a lost connection."""
         return self._engine.peer(index)
 
     def refused(self, index: int, peer: str, error: tuple[str, str] | None) -> bool:
-        """A connection ends before it was opened. True: it was refused and has been counted, or its peer left
-        as soon as TLS was there, and it has been logged."""
+        """Count and log a connection that ends before its OPEN; return False if the caller has to log it."""
         name, description = error or ("", "")
         if index in self.denied:
             self.denied.discard(index)
@@ -200,23 +198,23 @@ class Guard:
         return True
 
     def _agreed(self, index: int) -> bool:
-        """Whether a peer and we have a cipher in common, as far as TLS came."""
+        """Return whether TLS had agreed on a cipher."""
         _, _, _, cipher, _ = self._engine.protection(index)
         return bool(cipher)
 
     def unopened(self, peer: str, error: tuple[str, str] | None = None) -> None:
-        """A peer has gone, or has been sent away, without a word that made sense, or with an error."""
+        """Log a connection that ended before its OPEN, silently or with an error."""
         if error is None:
             self._rare.tell(time.monotonic(), SERVER, logging.INFO, UNOPENED, peer)
         else:
             self._bursts.tell(time.monotonic(), SERVER, logging.INFO, f"{UNOPENED}: %s: %s", peer, *error)
 
     def without_room(self, peer: str, link: str) -> None:
-        """A peer's link is refused: the worker's table of links is full."""
+        """Count and log a link refused because the worker's table of links is full."""
         self.count("refused_room")
-        text = "link %r of %s refused: this worker has all the links that it can have"
+        text = "link %r of %s refused: this worker has no room for another link"
         self._rare.tell(time.monotonic(), SERVER, logging.INFO, text, link, peer)
 
     def count(self, name: str) -> None:
-        """One more in the worker's statistics page."""
+        """Increment a counter of the worker's statistics page."""
         self._counters.add(COUNTERS[name].place)

@@ -1,7 +1,7 @@
-"""What a worker does that is not per message: connections, attaches, detaches - the pump's Python half.
+"""The Python half of a worker's pump: connections, attaches and detaches, but no messages.
 
-The pump calls a method here for each such event (pump.pyx); what the core must decide goes to it as a control
-action (shm/contract/payloads.py), and what it decided comes back through ``control``.
+The pump calls a method for each such event (pump.pyx). Questions go to the core as control actions
+(shm/contract/payloads.py), and the core's answers come back through ``control``.
 """
 
 import logging
@@ -67,7 +67,7 @@ TOO_MANY_SESSIONS = ("amqp:resource-limit-exceeded", "session disallowed by loca
 
 
 class Handler:
-    """Events of one worker's pump; ``pump`` and the others are set when they exist."""
+    """Handles the events of one worker's pump; Worker sets ``pump`` and the other attributes."""
 
     pump: Pump
     link_requests: LinkRequests
@@ -90,18 +90,18 @@ class Handler:
             OpenLink: self._open_link,
             RouteReach: lambda one: self.senders.reached(one),  # noqa: PLW0108  there are none yet
         }
-        self.numbers: dict[int, int] = {}  # by connection; unique in the router, for logs and qd.conn-id
-        self.wishes: dict[int, bool] = {}  # by connection: whether it is traced, where somebody has said so
+        self.numbers: dict[int, int] = {}  # by connection: its number in the router, for logs and qd.conn-id
+        self.wishes: dict[int, bool] = {}  # by connection: whether it is traced, if management has set it
         self.peers: dict[int, str] = {}
         self._complaints = Complaints(ACCEPT_TELL_SECONDS)
         self.passed: dict[int, Passed] = {}  # connections that the core knows
-        self.dialled_by: dict[int, ConnectorSetup] = {}  # connections that a connector has made
-        self.others: Callable[[Any], bool] = lambda _: False  # takes what is about connections of theirs
+        self.dialled_by: dict[int, ConnectorSetup] = {}  # the connector of each outgoing connection
+        self.others: Callable[[Any], bool] = lambda _: False  # takes messages about framed connections
 
     # ---- connections ----
 
     def dialled(self, name: Name, connector: ConnectorSetup, host: str) -> int:
-        """A connector begins a connection to a host: say OPEN. Returns the connection's number."""
+        """Send OPEN on a new connection of a connector; return the connection's number in the router."""
         index, _ = name
         number = self.number(index)
         self.peers[index] = host
@@ -111,15 +111,15 @@ class Handler:
         return number
 
     def hang_up(self, name: Name, error: AmqpError) -> None:
-        """A connector gives its connection up."""
+        """Close a connection of a connector."""
         self.pump.connection_close(*name, error)
 
     def connector_state(self, state: ConnectorState) -> None:
-        """Tell the core how a connector does."""
+        """Tell the core the state of a connector."""
         self.post(C_CONNECTOR, state)
 
     def connector_cost(self, name: Name, connector: ConnectorSetup) -> None:
-        """A connector's cost has changed: tell the core, if it knows the connection."""
+        """Tell the core the new cost of a connection, if it knows the connection."""
         index, generation = name
         self.dialled_by[index] = connector
         if index in self.passed:
@@ -127,7 +127,7 @@ class Handler:
             self.post(C_COST, cost, connection=index, connection_generation=generation)
 
     def connection_open(self, index: int, generation: int) -> None:
-        """The peer's OPEN has come: answer it, if it is no answer itself, and tell the core."""
+        """Judge a peer that has sent OPEN, answer unless it is an answer itself, and tell the core."""
         _, hostname, user, mechanism, _, _, config = self.pump.connection_info(index)
         connector = self.dialled_by.get(index)
         denied = ""
@@ -168,13 +168,13 @@ class Handler:
             self.connectors.opened(connector.number, name, opened.properties, described(opened))
 
     def number(self, index: int) -> int:
-        """Of a connection: unique in the router, in logs and as qd.conn-id. Its first use gives it one."""
+        """Return a connection's number in the router, for logs and qd.conn-id; the first call assigns it."""
         if index not in self.numbers:
             self.numbers[index] = self.pump.next_connection()
         return self.numbers[index]
 
     def trace(self, index: int, text: str, asked: bool) -> None:
-        """A frame of a traced connection has come or goes."""
+        """Log a frame of a traced connection."""
         line(self.number(index), text, asked)
 
     def _trace(self, message: Trace) -> None:
@@ -183,7 +183,7 @@ class Handler:
         self.tracing.wish(message.connection, message.generation, message.on)
 
     def connection_present(self, index: int, generation: int) -> None:
-        """Tell a new core of an open connection; one that was denied is on its way out and none of its."""
+        """Present an open connection to a new core, unless the connection was denied and is closing."""
         if index in self.passed:
             self._present(index, generation, self.passed[index], restored=True)
 
@@ -227,14 +227,14 @@ class Handler:
         return opened
 
     def connection_close(self, index: int, generation: int, error: AmqpError | None) -> None:
-        """The peer's CLOSE has come: follow."""
+        """Answer the peer's CLOSE."""
         if error is not None:
             who = self.number(index), self.peers.get(index, "?")
             SERVER.info("[C%d] connection of %s closed by its peer: %s: %s", *who, *error)
         self.pump.connection_close(index, generation)
 
     def connection_gone(self, index: int, generation: int, opened: bool, error: AmqpError | None) -> None:
-        """The socket is closed and every link has been reported lost."""
+        """Forget a connection whose socket is closed and whose links have been reported lost."""
         number = self.number(index)
         del self.numbers[index]
         self.wishes.pop(index, None)
@@ -256,17 +256,17 @@ class Handler:
             self.post(C_CONNECTION_CLOSED, closed, connection=index, connection_generation=generation)
 
     def certificates_due(self, number: int) -> None:
-        """Somebody connects to a listening socket with TLS."""
+        """Load changed certificates: a client connects to a listening socket with TLS."""
         self.guard.certificates_due(number)
 
     def session_denied(self, index: int, generation: int) -> None:
-        """A session beyond the limit has no channel for an answer: its connection is closed."""
+        """Close a connection whose peer began one session too many: no channel is left for an answer."""
         self._denied(self._vhost(index), "session")
         POLICY.info("session of %s denied: it has as many as its vhost allows", self.peers.get(index, "?"))
         self.pump.connection_close(index, generation, TOO_MANY_SESSIONS)
 
     def message_denied(self, index: int, generation: int) -> None:
-        """A message too large was rejected and its link closed; the connection follows (facts 7)."""
+        """Close a connection after the pump has rejected a message larger than the policy allows."""
         self._denied(self._vhost(index), "message")
         POLICY.info("message of %s denied: larger than the policy allows", self.peers.get(index, "?"))
         self.pump.connection_close(index, generation, TOO_LARGE)
@@ -276,23 +276,23 @@ class Handler:
         return passed.admission.vhost if passed and passed.admission else ""
 
     def _denied(self, vhost: str, what: str) -> None:
-        """Tell the core, which counts for all workers."""
+        """Tell the core of a denial, because it counts those of all workers."""
         if vhost:
             self.post(C_DENIED, Denied(vhost, what))
 
     def message_refused(self, index: int, why: str) -> None:
-        """A malformed message was rejected; the pump tells of each kind once a minute."""
+        """Log the rejection of a malformed message; the pump calls this once a minute for each kind."""
         SERVER.warning("message of %s rejected: %s", self.peers.get(index, "?"), why)
 
     def accept_failed(self, config: int) -> None:
-        """accept() failed for want of descriptors or memory; it is tried again ten times a second."""
+        """Log that accept() fails for lack of descriptors or memory; the pump retries ten times a second."""
         name = self.listeners[config].name or config
         self._complaints.tell(time.monotonic(), SERVER, logging.ERROR, NO_DESCRIPTORS, name)
 
     # ---- links ----
 
     def attach(self, message: Attach) -> None:
-        """A peer attaches: the core decides. Or, ``restored``: let in before, with its sender's credit."""
+        """Ask the core about a peer's attach, or present a ``restored`` link with its sender's credit."""
         if message.connection not in self.passed:
             self.pump.link_refuse(message.link, message.generation, *DENIED)
             return
@@ -301,7 +301,7 @@ class Handler:
     def link_lost(
         self, link: int, generation: int, error: AmqpError | None, closed: bool = True, lost: bool = False
     ) -> None:
-        """A link is gone; its deliveries have been answered for."""
+        """Tell the core that a link is gone, after its deliveries have been settled."""
         self.senders.gone(link, generation)
         message = Detach(link, generation, Error(*error) if error else None, bool(closed), bool(lost))
         self.post(C_DETACH, message, link=link, link_generation=generation)

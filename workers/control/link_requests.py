@@ -1,4 +1,4 @@
-"""Links that the core wants: between routers, and the ends of those that are routed through."""
+"""Link requests: the core's orders to open links between routers and in link-route pairs."""
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -8,7 +8,7 @@ from workers.control.neighbours import AmqpError, Dialler
 
 
 class Coupler(Protocol):
-    """What is asked of workers.loop.pump.Coupler."""
+    """The part of workers.loop.pump.Coupler that link requests use."""
 
     def taken(self, index: int, generation: int, name: str, outgoing: bool, session: int) -> bool: ...
     def open_link(self, wish: OpenLink) -> bool: ...
@@ -16,17 +16,17 @@ class Coupler(Protocol):
     def detach(self, index: int, generation: int, error: AmqpError | None = None) -> None: ...
 
 
-LOOK_SECONDS: Final = 0.02  # while a name is another link's
+LOOK_SECONDS: Final = 0.02  # interval of polls while another link has the name
 GONE: Final = ("amqp:connection:forced", "the connection of the link is gone")
 
 Key = tuple[int, int, str, bool]  # connection and its generation, name of the link, whether it is outgoing
 
 
 class LinkRequests:
-    """Links that the core wants, and the ends of those that are routed through, in one worker.
+    """The link requests of one worker; ``refuse`` is called with the number of one that cannot be fulfilled.
 
-    A peer that attaches, detaches and attaches again has its name at the broker, too: the next link of that
-    name waits until the broker has answered the detach of the one before. ``refuse``: one cannot be.
+    The links of a link-route pair have the same name. When a client attaches again after a detach, the new
+    link waits until the broker has answered the detach of the previous link with that name.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class LinkRequests:
         return min(at_most, LOOK_SECONDS) if self._waiting else at_most
 
     def step(self) -> None:
-        """Attach what waits no more: one of each name."""
+        """Attach the first waiting link of each name that has become free."""
         for key, wishes in list(self._waiting.items()):
             if self._coupler.taken(*key, wishes[0].session):
                 continue
@@ -53,11 +53,11 @@ class LinkRequests:
                 self._refuse(wish.request, GONE)
 
     def forget(self) -> None:
-        """The core that wanted them is dead."""
+        """Drop all requests of a dead core."""
         self._waiting.clear()
 
     def open_link(self, wish: OpenLink) -> bool:
-        """Attach to a peer: as another peer has attached here, if that is why. False: it cannot be."""
+        """Attach a link, with the far end's termini for a link-route pair; return False if that fails."""
         if wish.termini is not None:
             key = wish.connection, wish.generation, wish.name, wish.outgoing
             if key in self._waiting or self._coupler.taken(*key, wish.session):
@@ -67,9 +67,9 @@ class LinkRequests:
         return self._dialler.open_link(wish)
 
     def answer(self, message: Attached, termini: Termini) -> None:
-        """Answer an attach as the other end was answered."""
+        """Answer an attach as the other end of the link-route pair was answered."""
         self._coupler.answer(message.link, message.generation, termini)
 
     def detach(self, message: Detach, error: AmqpError | None) -> None:
-        """Detach an end, but not for good."""
+        """Detach an end of a link-route pair without closing the link."""
         self._coupler.detach(message.link, message.generation, error)

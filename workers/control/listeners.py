@@ -1,7 +1,7 @@
-"""A worker's listeners: from what the supervisor says to the pump's places, at the start and later.
+"""A worker's listeners: they turn the supervisor's configuration into the pump's listening sockets.
 
-One listener may have several sockets, and each has a place in the pump. A removed listener's place is used
-again when its last connection is gone, so connections always find the terms they were accepted on.
+One listener may have several sockets, each of which has a place in the pump. The pump reuses a removed
+listener's place only after its last connection is gone, so connections keep the terms of their acceptance.
 """
 
 import logging
@@ -16,16 +16,16 @@ from shm.contract.control import ConnectorSetup, ListenerSetup
 from workers.control.tls import CertificateError
 
 SERVER = logging.getLogger("SERVER")
-SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # what the engine may hold for a session that waits (facts 1)
-SESSION_WINDOW_BYTES_OF_ROUTERS = 128 * 1024 * 1024  # their links share sessions, by priority
+SESSION_WINDOW_BYTES = 8 * 1024 * 1024  # bytes that the engine may hold for a session (AMQP 1.0 part 2.5.6)
+SESSION_WINDOW_BYTES_OF_ROUTERS = 128 * 1024 * 1024  # routers' links share one session per priority
 
-CONNECT_SECONDS = 60  # until a peer has opened a connection of a connector without idle timeout
+CONNECT_SECONDS = 60  # timeout of a connector's attempt if it has no idle timeout
 
 Terms = tuple[int, int, int, int, int, int, int, bool, str]
 
 
 class Pump(Protocol):
-    """What is asked of workers.loop.pump.Pump."""
+    """The part of workers.loop.pump.Pump that listeners use."""
 
     def add_listener(self, fd: int, *terms: *Terms) -> int: ...
     def change_listener(self, place: int, *terms: *Terms) -> None: ...
@@ -33,8 +33,11 @@ class Pump(Protocol):
 
 
 class Listeners:
-    """All listeners of this worker. ``known`` is by number, and what connections look theirs up in;
-    ``protect`` gives a place in the pump what its listener asks for (workers.control.guard)."""
+    """All listeners of this worker.
+
+    ``known`` has all listeners by number, removed ones too, because their connections still need them.
+    ``protect`` sets up a place in the pump, for example its TLS; it may raise CertificateError.
+    """
 
     def __init__(
         self,
@@ -48,8 +51,10 @@ class Listeners:
         self._places: dict[int, list[int]] = {}
 
     def change(self, listeners: Sequence[ListenerSetup], descriptors: Sequence[int]) -> None:
-        """Serve these from now on. ``descriptors`` are the sockets of all of them, one after the other, and
-        ours to close; a listener that is there already keeps what it has."""
+        """Replace the listeners; known ones keep their sockets.
+
+        ``descriptors`` are the sockets of all listeners in order, which this call takes over or closes.
+        """
         given = iter(descriptors)
         wanted = [msgspec.structs.replace(one, fds=list(islice(given, len(one.fds)))) for one in listeners]
         for number in self._places.keys() - {one.number for one in wanted}:
@@ -65,7 +70,7 @@ class Listeners:
             os.close(left)
 
     def add(self, one: ListenerSetup) -> None:
-        """Listen. A pump that is full leaves the listener to the other workers. Raises CertificateError."""
+        """Serve a listener's sockets. A full pump leaves them to other workers. Raises CertificateError."""
         places = self._places[one.number] = []
         for fd in one.fds:
             try:
@@ -76,7 +81,7 @@ class Listeners:
                 os.close(fd)
 
     def _join(self, one: ListenerSetup) -> None:
-        """Listen on another one while running; one that cannot be protected stays closed."""
+        """Listen on a new listener's sockets while running, unless its certificates cannot be used."""
         try:
             self.add(one)
         except CertificateError as error:
@@ -96,7 +101,7 @@ class Listeners:
 
 
 def terms(one: ListenerSetup | ConnectorSetup) -> Terms:
-    """A listener, or a connector, as the pump knows it."""
+    """Return the pump's terms of a listener or connector; pump.pyx, `add_listener`, lists their units."""
     routers = one.role in ("inter-router", "edge")
     window = SESSION_WINDOW_BYTES_OF_ROUTERS if routers else SESSION_WINDOW_BYTES
     frames = max(2, window // one.max_frame_size)

@@ -1,12 +1,12 @@
-"""Clients that log in as users of the router's own: a thread asks Cyrus SASL, and the loop goes on.
+"""Logins with Cyrus SASL: a thread calls the library, so the worker's loop never blocks.
 
-    said --queued--> asked --question--> the client says more, or is gone
-                           --right-----> let in
-                           --wrong-----> told, counted --DELAY_SECONDS after it was said--> denied
+    said --queued--> asked --question--> the client answers, or leaves
+                           --right-----> admitted
+                           --wrong-----> logged, counted --DELAY_SECONDS after it was said--> denied
 
-One thread answers, at a lower priority than the loop. Addresses take turns, so who begins many logins keeps
-nobody from another address waiting. No login is begun from an address while PER_HOST from there wait for the
-thread, as after a restart, or FAILED_PER_HOST for their denial, also where the client does not wait for it.
+One thread answers, at a lower priority than the loop. It serves hosts in turn, so many logins from one host
+do not delay those from others. A host cannot begin a login while PER_HOST of its logins wait for the thread,
+as after a restart, or FAILED_PER_HOST wait for their denial, even if the client has left.
 """
 
 import ipaddress
@@ -39,21 +39,21 @@ from workers.control.neighbours import Name
 
 SERVER = logging.getLogger("SERVER")
 
-DELAY_SECONDS: Final = 1.0  # from a wrong password to the answer
+DELAY_SECONDS: Final = 1.0  # delay of the answer to a wrong password
 PER_HOST: Final = 128
 FAILED_PER_HOST: Final = 32
-MOST: Final = 1024  # logins of all addresses, of both kinds
-TELL_SECONDS: Final = 0.5  # between two lines about refused logins
-SHOWN: Final = 64  # characters of a user's name
+MOST: Final = 1024  # logins of all hosts that wait for the thread or their denial
+TELL_SECONDS: Final = 0.5  # interval of lines about refused logins
+SHOWN: Final = 64  # characters of a user's name in a line
 NICENESS: Final = 10
-NO_PASSWORD: Final = frozenset({"ANONYMOUS", "EXTERNAL"})  # the engine knows how, and it costs nothing
+NO_PASSWORD: Final = frozenset({"ANONYMOUS", "EXTERNAL"})  # mechanisms that the engine itself serves at once
 LAYERED: Final = frozenset({"GSSAPI", "GS2-KRB5", "GS2-IAKERB", "DIGEST-MD5", "SRP", "SECURID", "NTLM"})
 
 FAILED: Final = -1  # SASL_FAIL
 
 
 class Relayer(Protocol):
-    """What is asked of workers.loop.pump.Relayer."""
+    """The part of workers.loop.pump.Relayer that logins use."""
 
     def offer(self, place: int, mechanisms: str) -> None: ...
     def wake_by(self, fd: int) -> None: ...
@@ -64,7 +64,7 @@ class Relayer(Protocol):
 
 
 class Protection(Protocol):
-    """What is asked of the guard. ``denied``: connections whose refusal was told and counted."""
+    """The part of the guard that logins use; ``denied`` has connections with a logged refusal."""
 
     denied: set[int]
 
@@ -73,17 +73,17 @@ class Protection(Protocol):
 
 
 class Login:
-    """One client's. The thread has ``exchange``, the loop the rest."""
+    """One client's login; the thread uses ``exchange``, the loop the other attributes."""
 
     def __init__(self, client: Name, peer: str, mechanism: str) -> None:
         self.client, self.peer, self.mechanism = client, peer, mechanism
         self.host = _network(peer)
-        self.gone = False  # the client, or it is decided
+        self.gone = False  # the client has left, or its login is decided
         self.exchange: Exchange | None = None
 
 
 class Asked:
-    """What a client has said, and the answer to it. ``said`` None: its exchange is over."""
+    """A client's SASL octets and the answer to them; without ``said`` the client's exchange is over."""
 
     def __init__(self, login: Login, said: bytes | None, since: float) -> None:
         self.login, self.said, self.since = login, said, since
@@ -91,54 +91,54 @@ class Asked:
 
 
 class Queue:
-    """What is to be asked, by address, and what is answered. It outlives a thread."""
+    """The questions for the thread, by host, and its answers; a queue outlives its thread."""
 
     def __init__(self) -> None:
         self._more = threading.Condition()
         self._by_host: OrderedDict[str, deque[Asked]] = OrderedDict()
         self.answered: deque[Asked] = deque()
-        self.taken: Asked | None = None  # and not answered
+        self.taken: Asked | None = None  # taken by the thread and not answered yet
 
     def put(self, asked: Asked) -> None:
-        """Answer this when it is its turn."""
+        """Queue a question of the client's host."""
         with self._more:
             self._by_host.setdefault(asked.login.host, deque()).append(asked)
             self._more.notify()
 
     def take(self) -> Asked:
-        """The first of whichever address has not had its turn for longest, as soon as there is one."""
+        """Wait for a question, and return the first one of the host whose last turn is longest ago."""
         with self._more:
             while not self._by_host:
                 self._more.wait()
             host, waiting = self._by_host.popitem(last=False)
             asked = waiting.popleft()
             if waiting:
-                self._by_host[host] = waiting  # behind the others
+                self._by_host[host] = waiting  # at the end
             self.taken = asked
             return asked
 
     def answer(self) -> None:
-        """What was taken has its answer; nobody waits for one where the exchange was over."""
+        """Move the taken question to the answered ones, unless its exchange is over."""
         asked, self.taken = self.taken, None
         if asked is not None and asked.said is not None:
             self.answered.append(asked)
 
 
 class LoginThread:
-    """Asks Cyrus SASL about one client after the other, and rings ``bell`` when it has an answer."""
+    """Asks Cyrus SASL about one client after the other, and writes to the eventfd ``bell`` each time."""
 
     def __init__(self, cyrus: Cyrus, queue: Queue, bell: int) -> None:
         self._cyrus, self._queue, self._bell = cyrus, queue, bell
 
     def run(self) -> None:
-        """A thread's work, until the process ends."""
+        """Answer questions until the process ends."""
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         while True:
             asked = self._queue.take()
             try:
                 self._answer(asked)
-            except Exception as error:  # whatever it is: this client is refused, others go on
+            except Exception as error:  # any failure refuses only this client
                 asked.answer = Said(FAILED, why=f"{type(error).__name__}: {error}")
                 if not isinstance(error, CyrusError):
                     failures.tell("asking Cyrus SASL about a client", error, "that client is refused")
@@ -159,7 +159,7 @@ class LoginThread:
 
 
 class Logins:
-    """All clients of one worker that log in. ``relayer`` is set before the first."""
+    """The logins of all clients of one worker; Worker sets ``relayer`` before the first one."""
 
     def __init__(
         self,
@@ -180,14 +180,14 @@ class Logins:
         self._thread: threading.Thread | None = None
         self._logins: dict[Name, Login] = {}
         self._undecided: Counter[str] = Counter()  # logins that wait for the thread, by host
-        self._failed: Counter[str] = Counter()  # and those that wait for their denial
-        self._denials: deque[Asked] = deque()  # the oldest first
+        self._failed: Counter[str] = Counter()  # logins that wait for their denial, by host
+        self._denials: deque[Asked] = deque()  # oldest first
         self._complaints = Complaints(TELL_SECONDS)
 
     # ---- listeners ----
 
     def serve(self, place: int, listener: ListenerSetup) -> None:
-        """A listener's place in the pump: by which mechanisms its clients may log in."""
+        """Offer a listener's SASL mechanisms to the clients of its place in the pump."""
         wanted = listener.sasl_mechanisms.upper().split()
         layered = LAYERED.intersection(wanted)
         if listener.service is not None or layered or (wanted and NO_PASSWORD.issuperset(wanted)):
@@ -197,7 +197,7 @@ class Logins:
         self.relayer.offer(place, " ".join(one for one in known if not wanted or one in wanted))
 
     def _known(self) -> list[str]:
-        """The mechanisms of Cyrus SASL; none: the engine tells the clients so."""
+        """Return the mechanisms of Cyrus SASL; empty if it cannot be used."""
         if self._cyrus is None:
             try:
                 self._cyrus = self._library(*self._names)
@@ -212,7 +212,7 @@ class Logins:
     # ---- clients ----
 
     def said(self, client: Name, mechanism: str, said: bytes) -> None:
-        """A client logs in, or has answered a question."""
+        """Queue a client's sasl-init or sasl-response, or refuse it if too many logins wait."""
         login = self._logins.get(client)
         if login is None:
             login = Login(client, self._guard.peer(client[0]), mechanism)
@@ -228,7 +228,7 @@ class Logins:
         self._ask(Asked(login, said, self._clock()))
 
     def _crowded(self, host: str) -> str:
-        """Why nobody else from there may log in for now; empty: somebody may."""
+        """Return why a host may not begin a login now; empty if it may."""
         if self._failed[host] >= FAILED_PER_HOST:
             return f"{FAILED_PER_HOST} logins of its address have failed within {DELAY_SECONDS:g} s"
         if self._undecided[host] >= PER_HOST:
@@ -238,7 +238,7 @@ class Logins:
         return ""
 
     def left(self, client: Name) -> None:
-        """A client is gone."""
+        """End the login of a client that has left."""
         if login := self._logins.get(client):
             self._over(login)
 
@@ -259,13 +259,13 @@ class Logins:
     # ---- answers ----
 
     def wait(self, at_most: float) -> float:
-        """Seconds until `step` has something to do."""
+        """Return the seconds until `step` has something to do, at most ``at_most``."""
         if not self._denials:
             return at_most
         return max(0.0, min(at_most, self._denials[0].since + DELAY_SECONDS - self._clock()))
 
     def step(self) -> None:
-        """Tell clients what the thread has found out, and deny those whose time has come."""
+        """Pass the thread's answers to the clients, and deny those whose delay has passed."""
         if self._thread is None:
             return
         if not self._thread.is_alive():
@@ -299,14 +299,14 @@ class Logins:
             self.relayer.admit(*login.client, answer.user)
 
     def _told(self, asked: Asked) -> None:
-        """Who knows a user's name learns as much from the log of an unknown one as of a wrong password."""
+        """Log and count a failed login; the line does not reveal whether the user exists."""
         login, answer = asked.login, asked.answer
         if answer.code in WRONG:
             why = "the user or the password is wrong"
         elif answer.code in MALFORMED or answer.code == NO_MECHANISM:
-            why = "what the client says makes no sense"
+            why = "the client's SASL data is malformed"
         else:
-            why = f"Cyrus SASL cannot tell: {answer.why}"
+            why = f"Cyrus SASL failed: {answer.why}"
         user = printable(repr(answer.user), SHOWN) if answer.user else "nobody"
         self._guard.count("refused_authentication")
         if not login.gone:
@@ -329,7 +329,7 @@ def _less(counter: Counter[str], host: str) -> None:
 
 
 def _network(peer: str) -> str:
-    """Whose logins are counted together: those of an IPv4 address, or of an IPv6 network (/64)."""
+    """Return the host that a peer's logins count for: its IPv4 address or its IPv6 /64 network."""
     host = host_of(peer)
     address = address_of(host)
     if isinstance(address, ipaddress.IPv6Address):

@@ -1,4 +1,4 @@
-"""Where a host is, found out beside the worker's loop, which goes on meanwhile; and connecting to it."""
+"""Host name lookups that do not block the worker's loop, and the start of connections."""
 
 import ipaddress
 import socket
@@ -13,10 +13,9 @@ _FAMILIES: Final = {"": socket.AF_UNSPEC, "IPv4": socket.AF_INET, "IPv6": socket
 
 
 class Lookup:
-    """The addresses of one host. ``done`` when ``addresses`` or, if there are none, ``error`` is known.
+    """The lookup of one host; once it is ``done`` it has ``addresses`` or, if there are none, an ``error``.
 
-    A name is asked for in a thread of its own, which may take as long as the name service does; for an
-    address nobody has to be asked.
+    A thread of its own looks up a name and may take as long as the name service. An IP address needs none.
     """
 
     def __init__(self, host: str, port: str, family: str = "") -> None:
@@ -29,7 +28,7 @@ class Lookup:
             self.done, self.error = False, ""
             try:
                 start_thread("lookup", self._find)
-            except RuntimeError as error:  # the system gives no more threads
+            except RuntimeError as error:  # the process cannot have more threads
                 self.done, self.error = True, f"host {host} cannot be looked up: {error}"
 
     def _find(self, flags: int = 0) -> None:
@@ -37,7 +36,7 @@ class Lookup:
         try:
             found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=flags)
             self.addresses = [(entry[0], entry[4]) for entry in found]
-        except Exception as error:  # whoever waits has to hear of it
+        except Exception as error:  # the caller waits for a result
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
             self.error = f"host {host} is not known: {why}"
             if not isinstance(error, OSError | ValueError):
@@ -46,7 +45,7 @@ class Lookup:
 
 
 def is_address(host: str) -> bool:
-    """Whether that is an IP address, and no name."""
+    """Return whether a host is an IP address and not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -55,7 +54,7 @@ def is_address(host: str) -> bool:
 
 
 def begin(family: socket.AddressFamily, address: Any) -> int:
-    """A socket that is being connected. Raises OSError where that fails at once."""
+    """Return the descriptor of a socket that is connecting. Raises OSError if that fails at once."""
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         with suppress(BlockingIOError):

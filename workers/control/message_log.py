@@ -1,7 +1,8 @@
-"""Messages as log lines: `[C17] Received Message{user-id=b"joe", subject="news"} on link 'a'`.
+"""The message log: lines like `[C17] Received Message{user-id=b"joe", subject="news"} on link 'a'`.
 
-Module MESSAGE, level info. A listener or connector with messageLoggingComponents says which parts. Of one
-message no more is told than its first 4 KiB have (message_log.h), and of each text a part.
+The lines have module MESSAGE and level info. The attribute messageLoggingComponents of listeners and
+connectors selects the parts. A line shows only what stands in a message's first 4 KiB (message_log.c), and at
+most 256 characters of each text.
 """
 
 import json
@@ -22,12 +23,12 @@ PROPERTIES: Final = (
 APPLICATION: Final = "app-properties"
 COMPONENTS: Final = (*PROPERTIES, APPLICATION)
 LONGEST: Final = 256  # characters of a text
-_PROPERTIES_SECTION: Final = 0x73  # AMQP 3.2.4
-_APPLICATION_SECTION: Final = 0x74  # AMQP 3.2.5
+_PROPERTIES_SECTION: Final = 0x73  # AMQP 1.0 part 3.2.4
+_APPLICATION_SECTION: Final = 0x74  # AMQP 1.0 part 3.2.5
 
 
 def components(text: str) -> list[str]:
-    """The parts that an attribute names: `all`, `none`, or names and commas. Raises ValueError."""
+    """Return the parts that messageLoggingComponents names: all, none, or a list. Raises ValueError."""
     words = [word.strip() for word in text.split(",")]
     if words == ["all"]:
         return list(COMPONENTS)
@@ -40,13 +41,13 @@ def components(text: str) -> list[str]:
 
 
 class Switch(Protocol):
-    """What is asked of workers.loop.pump.Trace."""
+    """The part of workers.loop.pump.Trace that the message log uses."""
 
     def messages(self, index: int, generation: int, wanted: bool) -> None: ...
 
 
 class MessageLog:
-    """Which parts of whose messages are logged; ``number`` gives the number of a connection."""
+    """Logs messages of the connections that want it; ``number`` returns a connection's number."""
 
     def __init__(self, switch: Switch, number: Callable[[int], int]) -> None:
         self._switch = switch
@@ -54,12 +55,12 @@ class MessageLog:
         self._parts: dict[int, list[str]] = {}  # by connection
 
     def opened(self, index: int, generation: int, parts: list[str]) -> None:
-        """A connection has been opened, and these parts of its messages are wanted."""
+        """Log these parts of the messages of a new connection."""
         self._parts[index] = parts
         self._switch.messages(index, generation, bool(parts))
 
     def seen(self, index: int, link: str, sent: bool, beginning: bytes) -> None:
-        """A message has come, or begins to be sent."""
+        """Log a received or sent message from its first bytes."""
         if not MESSAGE.isEnabledFor(logging.INFO):
             return
         verb = "Sent" if sent else "Received"
@@ -68,7 +69,7 @@ class MessageLog:
 
 
 def described(beginning: bytes, parts: Collection[str]) -> str:
-    """The parts of a message that it has, as `name=value`, from its first bytes."""
+    """Return those of the parts that a message's first bytes contain, as `name=value`."""
     found: dict[str, Any] = {}
     try:
         for section, value, _ in (sections := list(_sections(beginning))):
@@ -77,15 +78,15 @@ def described(beginning: bytes, parts: Collection[str]) -> str:
             elif section == _APPLICATION_SECTION:
                 found[APPLICATION] = value
         text = ", ".join(f"{name}={_text(found[name])}" for name in COMPONENTS if name in {*found} & {*parts})
-        del sections  # until here: values may be views of what is decoded there
-    except RecursionError:  # lists in lists in lists: somebody is trying
+        del sections  # not earlier: values may be views of the decoded data
+    except RecursionError:  # a hostile message nests lists very deep
         return "…"
     return text
 
 
 def _sections(rest: bytes) -> Iterator[tuple[int, Any, Any]]:
-    """Those in front of the body that are there as a whole: their descriptors' codes and values."""
-    from proton import Data, Described, ProtonException  # noqa: PLC0415  where nothing is logged it is not needed
+    """Yield code, value and decoder of each complete section before the body."""
+    from proton import Data, Described, ProtonException  # noqa: PLC0415  only the message log needs it
 
     while rest:
         data = Data()
@@ -128,7 +129,7 @@ def _quoted(text: str) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    """A timestamp, in UTC; as a number if it is none that a calendar has."""
+    """Return a timestamp in milliseconds as UTC text, or as a number if no calendar has that date."""
     try:
         date = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):

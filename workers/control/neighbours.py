@@ -1,4 +1,4 @@
-"""What a worker's handler asks of, or tells, the objects around it."""
+"""The interfaces between a worker's handler and the objects around it."""
 
 from typing import Any, Protocol
 
@@ -9,20 +9,20 @@ Name = tuple[int, int]  # index and generation of a connection
 
 
 class Described(Protocol):
-    """A pump that tells what a connection's OPEN said: container, hostname, user, …, and its place."""
+    """A pump that returns the content of a connection's OPEN (pump.pyx, `connection_info`)."""
 
     def connection_info(self, index: int) -> tuple[str, str, str, str, dict[str, Any], list[str], int]: ...
 
 
 class Ends(Protocol):
-    """What is known of the other ends of connections."""
+    """The part of workers.loop.pump.Security that knows the peers of connections."""
 
     def peer(self, index: int) -> str: ...
     def listener_of(self, index: int) -> int: ...
 
 
 class Pump(Described, Protocol):
-    """What the handler asks of workers.loop.pump.Pump."""
+    """The part of workers.loop.pump.Pump that the handler uses."""
 
     def next_connection(self) -> int: ...
     def connection_open(
@@ -48,13 +48,13 @@ class Pump(Described, Protocol):
 
 
 class Dialler(Protocol):
-    """What the handler asks of workers.loop.pump.Dialler."""
+    """The part of workers.loop.pump.Dialler that the handler uses."""
 
     def open_link(self, wish: OpenLink) -> bool: ...
 
 
 class Connectors(Protocol):
-    """What the handler tells workers.control.connectors.Connectors."""
+    """The part of workers.control.connectors.Connectors that the handler uses."""
 
     def opened(self, number: int, name: Name, properties: dict[str, Any], text: str) -> None: ...
     def ended(self, number: int, name: Name, opened: bool, error: AmqpError | None) -> None: ...

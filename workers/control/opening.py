@@ -1,4 +1,4 @@
-"""What is said in OPEN, and what follows from what the peer says there (facts 1): pure functions."""
+"""The router's OPEN, and what follows from the peer's OPEN (AMQP 1.0 part 2.7.1): pure functions."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,7 +10,7 @@ from shm.contract.payloads import ConnectionOpened
 from workers.control.guard import Passed
 
 PRODUCT: Final = "routerd"
-# Senders without a target address are served, and messages of any length arrive on links of their own kind.
+# The router accepts senders without a target address, and streams over links with this capability.
 CAPABILITIES: Final = ["ANONYMOUS-RELAY", "qd.streaming-links"]
 ANNOTATIONS_VERSION: Final = 1  # of the router-annotations section
 NO_DESCRIPTORS: Final = (
@@ -28,8 +28,11 @@ Terms = ListenerSetup | ConnectorSetup
 
 
 class Form(msgspec.Struct, frozen=True):
-    """How messages of a connection carry router annotations. ``strip_in``: what comes is ignored and removed;
-    ``strip_out``: nothing is written, and what there is removed."""
+    """The form in which messages of a connection carry router annotations.
+
+    With ``strip_in`` the router ignores and removes those of received messages; with ``strip_out`` it sends
+    messages without any.
+    """
 
     form: int = NONE
     strip_in: bool = True
@@ -37,7 +40,7 @@ class Form(msgspec.Struct, frozen=True):
 
 
 def form_of(terms: Terms, properties: Mapping[str, Any]) -> Form:
-    """The form for a connection whose peer says ``properties``."""
+    """Return the form of router annotations for a connection, given the ``properties`` of the peer's OPEN."""
     routers = terms.role in OF_ROUTERS
     forced = _FORMS.get(terms.annotations)
     strip = "no" if routers else terms.strip_annotations
@@ -53,7 +56,7 @@ def form_of(terms: Terms, properties: Mapping[str, Any]) -> Form:
 
 
 def open_properties(terms: Terms, version: str, number: int) -> dict[str, Any]:
-    """The properties of our OPEN on connection ``number``."""
+    """Return the properties of the router's OPEN on connection ``number``."""
     properties: dict[str, Any] = {"product": PRODUCT, "version": version, "qd.conn-id": number}
     if terms.role == "inter-router" and terms.cost > 1:
         properties["qd.inter-router-cost"] = terms.cost
@@ -67,7 +70,7 @@ def open_properties(terms: Terms, version: str, number: int) -> dict[str, Any]:
 
 
 def described(opened: ConnectionOpened) -> str:
-    """A connection as a connector's message has it."""
+    """Return the description of a connection for its connector's state, in qpid-dispatch's words."""
     said = {"host": opened.host, "container_id": opened.container, "auth": opened.sasl or "no"}
     if opened.user:
         said["user"] = opened.user
@@ -80,7 +83,7 @@ def _whole(value: object) -> int:
 
 
 def tenant_of(terms: Terms, hostname: str, passed: Passed) -> str:
-    """The vhost by which a client of a multi-tenant listener shares its addresses; empty for others."""
+    """Return the tenant of a client of a multi-tenant listener, which is its vhost; empty for others."""
     if isinstance(terms, ConnectorSetup) or not terms.multi_tenant:
         return ""
     vhost = passed.admission.vhost if passed.admission else ""

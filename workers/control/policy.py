@@ -1,7 +1,7 @@
-"""Vhost policy, a worker's part: which vhost and user group a connection belongs to, and what they grant it.
+"""A worker's part of vhost policy: the vhost and user group of a connection, and their grants.
 
-A function of the configuration and of what is known when the peer's OPEN has come (facts 15). What is counted
-over all workers - connections and links - and addresses are the core's part; it gets them as an Admission.
+The result depends only on the configuration and the peer's OPEN (docs/security.md, Vhost policy). The core
+enforces addresses and the limits that count over all workers; it gets them as an Admission.
 """
 
 import ipaddress
@@ -23,7 +23,7 @@ Range = tuple[int, int, int]  # version, first, last
 
 
 class DeniedError(Exception):
-    """A connection that the policy does not allow: why, and which vhost it was for, if there is one."""
+    """The policy denies a connection; the text says why, ``vhost`` is its vhost or empty."""
 
     def __init__(self, why: str, vhost: str = "") -> None:
         super().__init__(why)
@@ -31,18 +31,21 @@ class DeniedError(Exception):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What a connection may do; 0: no limit. ``admission`` None: no vhost policy."""
+    """The rights and limits of a connection; 0 means no limit, no ``admission`` means no vhost policy.
+
+    ``max_message_size``, ``max_frame_size`` and ``max_session_window`` are in bytes.
+    """
 
     admission: Admission | None = None
     max_message_size: int = 0
     max_frame_size: int = 0
     max_sessions: int = 0
     max_session_window: int = 0
-    user_id: str | None = None  # the one user-id that messages may carry
+    user_id: str | None = None  # the only user-id that messages may have; None: any
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """What an authentication service lets a client receive from and send to; names as in GroupSetup."""
+    """The names, as in GroupSetup, that an authentication service lets a client receive from and send to."""
 
     sources: list[str]
     targets: list[str]
@@ -68,9 +71,10 @@ class Policy:
         }
 
     def grant(self, hostname: str, user: str, host: str, *, known: bool = True) -> Grant:
-        """For a peer at address ``host`` that asks for a vhost. Raises DeniedError.
+        """Return the grant for a peer at address ``host`` whose OPEN names ``hostname``. Raises DeniedError.
 
-        Who is not ``known`` belongs to a group by what strangers are called, but has nothing of its own.
+        An unauthenticated peer (not ``known``) belongs to the group of its user name, but ``${user}`` does
+        not stand for that name.
         """
         if not self._setup.enforce:
             return Grant(max_message_size=self._setup.max_message_size)
@@ -83,7 +87,7 @@ class Policy:
         return _granted(vhost, group, user, host, user if known else "")
 
     def grant_connector(self, hostname: str) -> Grant:
-        """For a connection that a connector with this policyVhost has made. Raises DeniedError."""
+        """Return the grant for a connection of a connector with this policyVhost. Raises DeniedError."""
         if not self._setup.enforce:
             return Grant(max_message_size=self._setup.max_message_size)
         vhost = self._vhosts.get(hostname)
@@ -93,7 +97,7 @@ class Policy:
                 f"policyVhost {hostname} has no group {CONNECTOR_GROUP} for connectors", hostname
             )
         granted = _granted(vhost, group, CONNECTOR_GROUP, "", CONNECTOR_GROUP)
-        return msgspec.structs.replace(granted, user_id=None)  # messages there come from many users
+        return msgspec.structs.replace(granted, user_id=None)  # messages from a connector have many users
 
     def _vhost(self, hostname: str) -> VhostSetup:
         found = self._vhosts.get(hostname)
@@ -120,8 +124,7 @@ class Policy:
 
 
 def told(grant: Grant, rights: Rights, user: str, host: str) -> Grant:
-    """A grant with a service's word on addresses in place of the vhost's; without vhost policy it is all
-    there is."""
+    """Return a grant in which an authentication service's addresses replace those of the vhost."""
     before = grant.admission or Admission(
         vhost="",
         group="",
@@ -156,7 +159,7 @@ def told(grant: Grant, rights: Rights, user: str, host: str) -> Grant:
 
 
 def _granted(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner: str) -> Grant:
-    """``owner``: whose name stands for ``${user}``; empty: nobody's."""
+    """Return a group's grant; ``owner`` replaces ``${user}`` if it is not empty."""
     return Grant(
         admission=_admission(vhost, group, user, host, owner),
         max_message_size=group.max_message_size,
@@ -193,8 +196,10 @@ def _admission(vhost: VhostSetup, group: GroupSetup, user: str, host: str, owner
 
 
 def personal(names: Iterable[str], user: str) -> list[str]:
-    """Names with the leftmost ``${user}`` replaced. One with a user whose name would act as a wildcard grants
-    nothing."""
+    """Return the names with the leftmost ``${user}`` replaced, without those that need an unusable user name.
+
+    An empty name, and one that would act as a wildcard, is unusable.
+    """
     wild = any(character in user for character in _WILD)
     return [name.replace(USER, user, 1) for name in names if USER not in name or (user and not wild)]
 
@@ -216,7 +221,7 @@ def _within(host: str, ranges: list[Range] | None) -> bool:
 
 
 def best_pattern(hostname: str, patterns: Iterable[str]) -> str | None:
-    """The pattern that fits a host name best, token by token: itself before ``*`` before ``#``."""
+    """Return the best pattern for a host name; literal tokens rank before ``*``, and ``*`` before ``#``."""
     tokens = hostname.split(".")
     fitting = [pattern for pattern in patterns if _fits(tokens, pattern.split("."))]
     return min(fitting, key=lambda pattern: [_rank(token) for token in pattern.split(".")], default=None)
@@ -227,7 +232,7 @@ def _rank(token: str) -> int:
 
 
 def _fits(tokens: list[str], pattern: list[str]) -> bool:
-    """Whether the tokens are those of a pattern: the set of places in it that can have been reached."""
+    """Return whether a pattern matches the tokens; ``places`` are the pattern's positions reached so far."""
     places = _skip({0}, pattern)
     for token in tokens:
         reached = {at for at in places if at < len(pattern) and pattern[at] == "#"}
@@ -237,7 +242,7 @@ def _fits(tokens: list[str], pattern: list[str]) -> bool:
 
 
 def _skip(places: set[int], pattern: list[str]) -> set[int]:
-    """With what is reached because ``#`` may stand for nothing."""
+    """Return the places together with those reached because ``#`` may match no token."""
     for at in sorted(places):
         while at < len(pattern) and pattern[at] == "#":
             at += 1  # noqa: PLW2901 - walks on from each place

@@ -1,12 +1,12 @@
-"""Clients that an authentication service judges: who asks it, and what its word means (relay.h).
+"""Clients that an authentication service authenticates (docs/security.md, Authentication service).
 
     wanted --name looked up--> connecting --mechanisms, …, the service's OPEN--> let in
        |             |              |                                    |
        +-------------+--------------+-- anything else, or SERVICE_SECONDS +--> refused
 
-Each client has a connection to the service of its own, for as long as its exchange takes. Nothing here waits:
-names are looked up by threads, and the engine passes on what both sides say. Whoever is not let in by the
-service's own word is refused.
+Each client has its own connection to the service during its SASL exchange. Nothing here blocks: threads look
+up names, and the pump relays SASL frames in both directions. The router refuses every client that the service
+does not explicitly accept.
 """
 
 import logging
@@ -25,17 +25,17 @@ from workers.control.tls import CertificateError
 
 LOGGER = logging.getLogger("AUTHSERVICE")
 
-SERVICE_SECONDS: Final = 10  # for all that a service has to say about one client
-LOOK_SECONDS: Final = 0.02  # while a name is looked up
-OPEN_BYTES: Final = 65536  # of the OPEN with a client's permissions
+SERVICE_SECONDS: Final = 10  # timeout of one client's exchange
+LOOK_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
+OPEN_BYTES: Final = 65536  # size limit of the service's OPEN, which has a client's permissions
 CAPABILITY: Final = "ADDRESS-AUTHZ"
 IDENTITY: Final = "authenticated-identity"
 PERMISSIONS: Final = "address-authz"
-UNUSABLE: Final = "its sslProfile is of no use, or it was removed"
+UNUSABLE: Final = "its sslProfile cannot be used, or it was removed"
 
 
 class Relayer(Protocol):
-    """What is asked of workers.loop.pump.Relayer."""
+    """The part of workers.loop.pump.Relayer that relays use."""
 
     def relay(self, place: int, on: bool) -> None: ...
     def waiting(self, index: int, generation: int) -> bool: ...
@@ -54,7 +54,7 @@ class Relayer(Protocol):
 
 
 class Dialler(Protocol):
-    """What is asked of workers.loop.pump.Dialler."""
+    """The part of workers.loop.pump.Dialler that relays use."""
 
     def add_place(self, *terms: *Terms) -> int: ...
     def remove_place(self, place: int) -> None: ...
@@ -62,7 +62,7 @@ class Dialler(Protocol):
 
 
 class Protection(Protocol):
-    """What is asked of workers.control.guard.Guard. ``told``: rights of clients by connection."""
+    """The part of workers.control.guard.Guard that relays use; ``told`` has clients' rights by connection."""
 
     told: dict[int, Rights]
 
@@ -73,25 +73,25 @@ class Protection(Protocol):
 
 
 class Logins(Protocol):
-    """What is asked of the logins: they are told of clients that log in as users of the router."""
+    """The part of workers.control.logins.Logins to which relays pass events of clients."""
 
     def said(self, client: Name, mechanism: str, said: bytes) -> None: ...
     def left(self, client: Name) -> None: ...
 
 
 class WordError(ValueError):
-    """What a service says of a client makes no sense."""
+    """An authentication service describes a client in a malformed way."""
 
 
 class _Service:
-    """A listener's service, and the place in the pump that connections to it have."""
+    """A listener's authentication service, and the place in the pump of connections to it."""
 
     def __init__(self, setup: ServiceSetup, place: int | None, terms: ConnectorSetup) -> None:
         self.setup, self.place, self.terms = setup, place, terms
 
 
 class _Exchange:
-    """One client's."""
+    """The SASL exchange between one client and a service."""
 
     def __init__(self, client: Name, peer: str, service: _Service, lookup: Lookup, now: float) -> None:
         self.client, self.peer, self.service, self.began = client, peer, service, now
@@ -101,8 +101,10 @@ class _Exchange:
 
 
 class Relays:
-    """All clients of one worker that services judge. ``identity`` is the router's name and version;
-    ``numbers`` are those of traced connections (workers.control.handler)."""
+    """All exchanges of one worker's clients with authentication services.
+
+    ``identity`` is the router's id and version; ``numbers`` are connections' numbers (handler.py).
+    """
 
     def __init__(
         self,
@@ -122,13 +124,13 @@ class Relays:
         self._clock = clock
         self._look_up = look_up
         self._services: dict[int, _Service] = {}  # by listener
-        self._waiting: list[_Exchange] = []  # whose lookup is not done
+        self._waiting: list[_Exchange] = []  # those whose lookup is not done
         self._by_name: dict[Name, _Exchange] = {}
 
     # ---- services ----
 
     def change(self, listeners: Iterable[ListenerSetup]) -> None:
-        """These listeners' services judge clients from now on; exchanges under way go on."""
+        """Replace the services by those of these listeners; exchanges under way continue."""
         wanted = {one.number: one for one in listeners if one.service is not None}
         for number, service in list(self._services.items()):
             if number in wanted and _as_connector(wanted[number]) == service.terms:
@@ -149,18 +151,18 @@ class Relays:
             service.place = self._dialler.add_place(*terms(connector))
             self._guard.protect(service.place, connector)
         except (ValueError, CertificateError) as error:
-            LOGGER.error("%s lets nobody in: %s", _named(service.setup), error)
+            LOGGER.error("%s cannot be used, so it accepts nobody: %s", _named(service.setup), error)
 
     def serve(self, place: int, listener: ListenerSetup) -> None:
-        """A listener's place in the pump: whether a service judges its clients."""
+        """Tell the pump whether a service authenticates the clients of a listener's place."""
         self.relayer.relay(place, listener.service is not None)
 
     # ---- clients ----
 
     def wanted(self, client: Name, listener: int) -> None:
-        """A client speaks SASL, and its listener has a service."""
+        """Start the exchange of a client that speaks SASL on a listener with a service."""
         service = self._services.get(listener)
-        if service is None:  # its listener has another one since it came, or none
+        if service is None:  # the listener's service has been removed meanwhile
             self.relayer.refuse(*client, for_now=True)
             return
         lookup = self._look_up(service.setup.host, service.setup.port)
@@ -169,16 +171,16 @@ class Relays:
         self._dialler.end_round()
 
     def left(self, client: Name) -> None:
-        """A client is gone."""
+        """Forget a client that has left."""
         self._guard.told.pop(client[0], None)
         self.logins.left(client)
 
     def wait(self, at_most: float) -> float:
-        """Seconds until `step` has something to do."""
+        """Return the seconds until `step` has something to do, at most ``at_most``."""
         return min(at_most, LOOK_SECONDS) if self._waiting else at_most
 
     def step(self) -> None:
-        """Connect for those whose service has been looked up."""
+        """Connect to the service where its lookup has ended."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -195,7 +197,7 @@ class Relays:
                 self._fail(exchange, found.error)
 
     def _connect(self, exchange: _Exchange, why: str) -> None:
-        """Try the next address; ``why`` the one before has failed."""
+        """Connect to the service's next address; ``why`` tells the failure of the previous one."""
         service = exchange.service
         place = service.place
         if place is None:
@@ -230,7 +232,7 @@ class Relays:
     # ---- what the service says ----
 
     def opened(self, name: Name, properties: Mapping[str, Any], offered: list[str]) -> None:
-        """The service has let a client in, and says who it is and what it may do."""
+        """Admit a client that the service has accepted, with the user and rights from the service's OPEN."""
         exchange = self._by_name[name]
         self.relayer.hang_up(*name)
         try:
@@ -248,7 +250,10 @@ class Relays:
         LOGGER.info("%s has let %s in as %r", _named(exchange.service.setup), exchange.peer, user)
 
     def ended(self, name: Name, decided: bool, faulty: bool, why: str, error: AmqpError | None) -> None:
-        """The connection to a service is gone. ``decided`` without ``why``: it has refused the client."""
+        """Refuse a client whose connection to the service ended.
+
+        The service itself has refused it if ``decided`` is true and ``why`` is empty.
+        """
         exchange = self._by_name.pop(name)
         self._numbers.pop(name[0], None)
         if exchange.over:
@@ -269,7 +274,7 @@ class Relays:
             self._fail(exchange, ": ".join(error) if error else "it has closed the connection")
 
     def _fail(self, exchange: _Exchange, why: str, *, for_now: bool = True) -> None:
-        """Nobody has decided about a client: it is refused."""
+        """Refuse a client about whom the service has not decided."""
         exchange.over = True
         self._guard.count("auth_service_failed")
         LOGGER.warning("%s: %s; %s is refused", _named(exchange.service.setup), why, exchange.peer)
@@ -277,7 +282,10 @@ class Relays:
 
 
 def identity(properties: Mapping[str, Any]) -> str:
-    """Whom a service says that a client is, in OPEN: a map with `sub`, or text; nobody without either."""
+    """Return the user in the properties of a service's OPEN: a map with `sub`, or a text. Raises WordError.
+
+    The text is empty if the service names no user.
+    """
     said = properties.get(IDENTITY)
     if isinstance(said, dict):
         said = said.get("sub")
@@ -289,7 +297,7 @@ def identity(properties: Mapping[str, Any]) -> str:
 
 
 def permissions(properties: Mapping[str, Any], offered: Iterable[str]) -> Rights | None:
-    """What a service says that a client may do, by address: `send`, `recv`. None: it says nothing of that."""
+    """Return a client's rights by address from a service's OPEN, None if there are none. Raises WordError."""
     said = properties.get(PERMISSIONS)
     if said is None and PERMISSIONS not in properties and CAPABILITY not in offered:
         return None
@@ -302,7 +310,7 @@ def permissions(properties: Mapping[str, Any], offered: Iterable[str]) -> Rights
 
 
 def _as_connector(listener: ListenerSetup) -> ConnectorSetup:
-    """What connections to a listener's service are like."""
+    """Return a connector for connections to a listener's service."""
     service = listener.service
     assert service is not None
     return ConnectorSetup(

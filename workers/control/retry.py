@@ -1,19 +1,19 @@
-"""When a connector tries which of its hosts: a function of what happened, with the time as an argument."""
+"""The schedule of a connector's attempts: which host it tries when. Callers pass the time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-AFTER_FAILURE: Final = 5.0  # seconds, after an attempt that opened nothing (facts 1)
-AFTER_LOSS: Final = 2.0  # after a connection that had been open
-TO_THE_NEXT: Final = 1.0  # to another host of several
+AFTER_FAILURE: Final = 5.0  # seconds after an attempt that failed before OPEN
+AFTER_LOSS: Final = 2.0  # seconds after the loss of an open connection
+TO_THE_NEXT: Final = 1.0  # seconds before an attempt with another host
 
 _PORTS: Final = {"amqp": "5672", "amqps": "5671"}
 
 
 class Schedule:
-    """The hosts of one connector, ``[SCHEME://]HOST:PORT``, and when to try the present one.
+    """The hosts of one connector, ``[SCHEME://]HOST:PORT``, and the time of the next attempt.
 
-    ``due`` is a time of the caller's clock; None while an attempt, or its connection, lasts.
+    ``due`` is a time of the caller's clock in seconds; None during an attempt or its connection.
     """
 
     def __init__(self, hosts: Sequence[str], now: float) -> None:
@@ -28,17 +28,20 @@ class Schedule:
 
     @property
     def urls(self) -> list[str]:
-        """All hosts in the order in which they will be tried, the present one first."""
+        """All hosts in the order of attempts, the current one first."""
         turned = self._hosts[self._place :] + self._hosts[: self._place]
         return [host if "://" in host else f"amqp://{host}" for host in turned]
 
     def begun(self) -> None:
-        """An attempt is going on."""
+        """Note that an attempt begins."""
         self.due = None
 
     def opened(self, others: Sequence[str] | None = None) -> None:
-        """The connection is open. ``others``, the peer's list if it sends one, replace all hosts but
-        the first and the present one."""
+        """Note that the connection is open.
+
+        ``others``, the peer's failover list if it sends one, replaces all hosts but the first and the current
+        one.
+        """
         self._open = True
         if others is not None:
             present, first = self.host, self._hosts[0]
@@ -47,7 +50,7 @@ class Schedule:
             self._place = next(i for i, host in enumerate(self._hosts) if bare(host) == bare(present))
 
     def ended(self, now: float) -> float:
-        """The attempt has failed, or the connection is gone. Returns the seconds until the next attempt."""
+        """Note that an attempt has failed or its connection is lost; return the seconds until the next."""
         delay = AFTER_LOSS if self._open else AFTER_FAILURE
         if len(self._hosts) > 1:
             self._place = (self._place + 1) % len(self._hosts)
@@ -58,19 +61,21 @@ class Schedule:
 
 
 def bare(host: str) -> str:
-    """HOST:PORT without a scheme."""
+    """Return HOST:PORT without the scheme."""
     return host.rpartition("://")[2]
 
 
 def split(host: str) -> tuple[str, str]:
-    """Name and port; an address of IPv6 without its brackets."""
+    """Return name and port; an IPv6 address loses its brackets."""
     name, _, port = bare(host).rpartition(":")
     return name.strip("[]"), port
 
 
 def failover_hosts(properties: Mapping[str, Any]) -> list[str] | None:
-    """The hosts of a peer's ``failover-server-list`` (facts 1); what makes no sense in it is left out. None:
-    it sends none."""
+    """Return the hosts of a peer's ``failover-server-list`` in OPEN, without malformed entries.
+
+    The result is None if the peer sends no list. qpid-dispatch defines the property.
+    """
     listed = properties.get("failover-server-list")
     if not isinstance(listed, list):
         return None

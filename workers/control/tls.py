@@ -1,7 +1,7 @@
-"""TLS of listeners and connectors: certificates that are loaded, noticed when they change, turned into users.
+"""TLS of listeners and connectors: loads certificates, notices their changes, derives users from them.
 
-The engine says of a certificate only that it could not be used. `explain` finds out why; it is used before
-the router starts and when a changed certificate is not usable.
+The engine only reports that it cannot use a certificate. `explain` finds the reason, before the router starts
+and when a changed certificate is unusable.
 """
 
 import logging
@@ -17,7 +17,7 @@ from shm.contract.security import TlsSetup
 
 SERVER = logging.getLogger("SERVER")
 
-# Letters of uidFormat: fields of the certificate's subject, digests of the certificate (engine.h).
+# The letters of uidFormat: fields of the certificate's subject, and digests of the certificate (engine.h).
 SUBJECT_FIELDS: Final = {"c": 0, "s": 1, "l": 2, "o": 3, "u": 4, "n": 5}
 DIGESTS: Final = {"1": 0, "2": 1, "5": 2}
 
@@ -27,7 +27,7 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class Engine(Protocol):
-    """What is asked of workers.loop.pump.Security."""
+    """The part of workers.loop.pump.Security that certificates need."""
 
     def secure_listener(self, number: int, tls: dict[str, str | bool] | None) -> str | None: ...
     def certificate_field(self, index: int, field: int) -> str | None: ...
@@ -35,22 +35,23 @@ class Engine(Protocol):
 
 
 class CertificateError(Exception):
-    """Certificates that cannot be used: which file and why."""
+    """A certificate, key or profile cannot be used; the text says which and why."""
 
 
 class PasswordError(ValueError):
-    """The password of a key cannot be found out; the text does not show it."""
+    """A configured password cannot be resolved; the text does not show it."""
 
 
 def unknown_protocols(text: str) -> list[str]:
-    """The words of a profile's protocols that name no version of TLS."""
+    """Return the words in a profile's protocols that name no version of TLS."""
     return [word for word in re.split(r"[\s,;]+", text) if word and word not in PROTOCOLS]
 
 
 def password_of(text: str, *, of_key: bool = True) -> str:
-    """The password that a configured one stands for; ``literal:`` is said of a key only, as in qdrouterd.
+    """Return the password that a configured text stands for. Raises PasswordError.
 
-    Raises PasswordError."""
+    As in qpid-dispatch, ``literal:`` is only valid for the password of a key.
+    """
     kind, colon, rest = text.partition(":")
     if not colon or kind not in ("env", "file", "pass", *(["literal"] if of_key else [])):
         return text
@@ -67,7 +68,7 @@ def password_of(text: str, *, of_key: bool = True) -> str:
 
 
 def explain(tls: TlsSetup) -> tuple[str, str] | None:
-    """The attribute at fault and what is wrong with it, or None if OpenSSL can use the profile."""
+    """Return a profile's faulty attribute and its fault; None if OpenSSL can use the profile."""
     for attribute, path in _files(tls):
         try:
             with open(path, "rb"):
@@ -82,7 +83,7 @@ def explain(tls: TlsSetup) -> tuple[str, str] | None:
 
 
 def _refused(tls: TlsSetup, password: str) -> tuple[str, str] | None:
-    import ssl  # noqa: PLC0415 - large, and needed only where certificates are in question
+    import ssl  # noqa: PLC0415 - large, and needed only for certificates
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     for attribute, path in (
@@ -150,7 +151,7 @@ def _cause(error: Exception) -> str:
 
 
 class Certificates:
-    """The TLS of one worker's listening sockets and connectors, by the pump's number of each."""
+    """The TLS of one worker's listening sockets and connectors, by the pump's numbers."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -159,8 +160,10 @@ class Certificates:
         self._names: dict[str, dict[str, str]] = {}
 
     def set(self, number: int, tls: TlsSetup | None) -> None:
-        """Secure a listening socket or connector, or make it plain. Raises CertificateError, and nothing has
-        changed then."""
+        """Set or remove the TLS of a listening socket or connector.
+
+        Raises CertificateError, and then leaves the previous TLS in place.
+        """
         if tls is None:
             self._tls.pop(number, None)
             self._engine.secure_listener(number, None)
@@ -178,7 +181,10 @@ class Certificates:
             raise CertificateError(why)
 
     def refresh(self, number: int) -> str | None:
-        """Take changed files into use. Returns why that failed, once for each change; "" if it was done."""
+        """Load changed files; return the reason if that fails, once per change, "" if it succeeds.
+
+        The result is None if no file has changed.
+        """
         tls = self._tls[number]
         stamp = _stamp(tls)
         if stamp == self._stamps[number]:
@@ -200,7 +206,7 @@ class Certificates:
         return f"sslProfile {tls.profile}: {attribute}: {why}"
 
     def user(self, number: int, index: int) -> str:
-        """The user name that uidFormat makes of a client's certificate; empty without either."""
+        """Return the user that uidFormat derives from a client's certificate; empty without either."""
         tls = self._tls.get(number)
         if tls is None or not is_uid_format(tls.uid_format):
             return ""
@@ -215,7 +221,7 @@ class Certificates:
 
 
 def is_uid_format(text: str) -> bool:
-    """Whether a uidFormat has known letters only; another one is as none (qdrouterd's rule)."""
+    """Return whether a uidFormat has only known letters; qpid-dispatch ignores any other one."""
     return bool(text) and set(text) <= SUBJECT_FIELDS.keys() | DIGESTS.keys()
 
 
@@ -236,7 +242,7 @@ def _for_engine(tls: TlsSetup, password: str) -> dict[str, str | bool]:
 
 
 def _stamp(tls: TlsSetup) -> Stamp:
-    """What changes when one of the files is replaced or written."""
+    """Return a value that changes whenever a file of the profile is replaced or written."""
     return tuple(_stat(path) for _, path in _files(tls))
 
 

@@ -1,6 +1,6 @@
-"""Protocol trace as log lines: `[C17]:FRAME: 0 <- @transfer(20) [...]`, module PROTOCOL, level trace.
+"""The protocol trace: lines like `[C17]:FRAME: 0 <- @transfer(20) [...]`, module PROTOCOL, level trace.
 
-Nothing a peer proves its identity with is shown.
+The lines hide all SASL data that proves an identity.
 """
 
 import logging
@@ -22,30 +22,30 @@ _SECRET: Final = re.compile(r'\b(initial-response|response|challenge|additional-
 
 
 class Frames(Protocol):
-    """What is asked of workers.loop.pump.Trace."""
+    """The part of workers.loop.pump.Trace that the protocol trace uses."""
 
     def all(self, tracing: bool) -> None: ...
     def one(self, index: int, generation: int, wish: bool | None) -> None: ...
 
 
 class Tracing:
-    """Which connections are traced: those whose ``wish`` says so, and all others while the log wants it."""
+    """Decides which connections are traced: by their own setting, or else by the log's level."""
 
     def __init__(self, frames: Frames, messages: MessageLog) -> None:
         self._frames = frames
         self.messages = messages
 
     def follow_log(self) -> None:
-        """The log may have changed."""
+        """Apply the log's current level to all connections without a setting of their own."""
         self._frames.all(PROTOCOL.isEnabledFor(TRACE))
 
     def wish(self, index: int, generation: int, on: bool) -> None:
-        """Trace this connection, or not, whatever the log's level says."""
+        """Trace a connection or do not, regardless of the log's level."""
         self._frames.one(index, generation, on)
 
 
 def line(number: int, text: str, asked: bool) -> None:
-    """Log a frame of connection ``number``; one that was asked for is logged whatever the level."""
+    """Log a frame of connection ``number``; one ``asked`` for is logged regardless of the level."""
     if _SASL in text:
         text = hidden(text)
     source, at, _, _ = PROTOCOL.findCaller(stacklevel=2)
@@ -55,10 +55,10 @@ def line(number: int, text: str, asked: bool) -> None:
 
 
 def quoted(octets: bytes) -> str:
-    """Octets as a frame's line shows them: text as it is, everything else by its number."""
+    """Return octets as a frame's line shows them: printable ASCII as text, all others in hexadecimal."""
     return '"' + "".join(_SHOWN[one] for one in octets) + '"'
 
 
 def hidden(text: str) -> str:
-    """A frame of SASL without what was said to prove an identity."""
+    """Return a SASL frame without the data that proves an identity."""
     return _SECRET.sub(r'\1="(hidden)"', text)
