@@ -251,7 +251,7 @@ class Downlinks(Edges):
         if address is None:
             return False
         info = self._forwarder.address_info(address.handle)
-        exchanged = info["elsewhere"] and not address.rule.fallback  # a fallback has an address of its own
+        exchanged = info["redirects"] and not address.rule.fallback  # a fallback has an address of its own
         return info["outgoing"] > edge.receivers[key] or bool(info["reached"] or exchanged)
 
     def _tell(self, edge: Edge) -> None:

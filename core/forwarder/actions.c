@@ -24,7 +24,7 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
         return true;
     }
     if (__builtin_expect(l->kind == LINK_ROUTED, 0)) {
-        deliver_coupled(c, l, r);
+        deliver_to_pair(c, l, r);
         return true;
     }
     if (__builtin_expect(l->keyed, 0)) {
@@ -33,10 +33,10 @@ static bool action_deliver(core_router *c, uint32_t w, const routerd_record *r)
     }
     if (__builtin_expect(r->state & (DELIVER_OF_LINK | DELIVER_OF_WORKER), 0)) return deliver_sourced(c, l, r);
     core_address *a = NULL;
-    core_past past = PAST_NONE;
-    enum core_route route = __builtin_expect(l->annotated, 0) ? route_annotated(c, l, r, &past, &a) : route_find(c, l, r->block, l->scope, &past, &a);
+    core_provenance provenance = PROVENANCE_NONE;
+    enum core_route route = __builtin_expect(l->annotated, 0) ? route_annotated(c, l, r, &provenance, &a) : route_find(c, l, r->block, l->scope, &provenance, &a);
     if (route == ROUTE_UNKNOWN) return false;
-    deliver_routed(c, l, r, route, a, &past);
+    deliver_routed(c, l, r, route, a, &provenance);
     return true;
 }
 
@@ -182,9 +182,9 @@ static void action_link(core_router *c, uint32_t w, const routerd_record *r)
     core_link *l = link_find(c, w, r->link, r->link_gen);
     if (!l) count_stale(c);
     else if (l->outgoing != (r->type != A_DRAINED) || (r->type == A_CREDIT && l->kind != LINK_ROUTED)) count_bad(c);
-    else if (r->type == A_CREDIT) couple_credit(c, l, r->credit);
-    else if (l->kind == LINK_ROUTED && l->outgoing) couple_drain(c, l);
-    else if (l->kind == LINK_ROUTED) couple_drained(c, l, r->credit);
+    else if (r->type == A_CREDIT) pair_credit(c, l, r->credit);
+    else if (l->kind == LINK_ROUTED && l->outgoing) pair_drain(c, l);
+    else if (l->kind == LINK_ROUTED) pair_drained(c, l, r->credit);
     else if (r->type == A_DRAIN) core_post_link(c, l, W_DRAINED);
     else credit_drained(c, l, r->credit);
 }

@@ -4,17 +4,17 @@
 
 #include "core/forwarder/api.h"
 
-#define PAST_BYTES 16384u              /* of ingress and trace that are looked at: the longest way there can be */
+#define PROVENANCE_BYTES 16384u              /* of ingress and trace that are looked at: the longest way there can be */
 #define DELAYED_1 1000000000ull        /* nanoseconds from arrival to settlement */
 #define DELAYED_10 10000000000ull
 
-#define PAST_MEMO 480u                 /* of these, how much a link remembers */
+#define PROVENANCE_MEMO 480u                 /* of these, how much a link remembers */
 
 typedef struct core_memo {
     uint32_t epoch, ingress_length, trace_length;
     int origin;
     core_mask trace;
-    uint8_t bytes[PAST_MEMO];
+    uint8_t bytes[PROVENANCE_MEMO];
 } core_memo;
 
 typedef struct {
@@ -28,9 +28,9 @@ typedef struct {
     const arena_content *content;      /* NULL: it says nothing of routers */
     uint32_t block;
     struct core_text *text;    /* what the next router is told of its address, whatever else there is; NULL: see transit_text() */
-} core_past;
+} core_provenance;
 
-#define PAST_NONE ((core_past) {.known = true})
+#define PROVENANCE_NONE ((core_provenance) {.known = true})
 
 typedef struct core_text {
     uint32_t block;            /* ROUTERD_NIL: not written */
@@ -100,11 +100,11 @@ PRIVATE void text_done(core_router *c, core_text *t);
 
 /* ---- link-route pairs: link_route_pair.c ---- */
 
-PRIVATE void deliver_coupled(core_router *c, core_link *l, const routerd_record *r);
-PRIVATE void couple_credit(core_router *c, const core_link *out, uint32_t credit);
-PRIVATE void couple_drain(core_router *c, const core_link *out);
-PRIVATE void couple_drained(core_router *c, core_link *in, uint32_t credit);
-PRIVATE void couple_part(core_link *l);
+PRIVATE void deliver_to_pair(core_router *c, core_link *l, const routerd_record *r);
+PRIVATE void pair_credit(core_router *c, const core_link *out, uint32_t credit);
+PRIVATE void pair_drain(core_router *c, const core_link *out);
+PRIVATE void pair_drained(core_router *c, core_link *in, uint32_t credit);
+PRIVATE void pair_part(core_link *l);
 
 /* ---- the table of routers: topology.c ---- */
 
@@ -126,8 +126,8 @@ PRIVATE uint32_t payload_write(core_router *c, const uint8_t *bytes, uint32_t si
 
 /* ---- where a message has been: provenance.c ---- */
 
-PRIVATE void past_read(core_router *c, core_link *l, core_past *past);
-PRIVATE void past_count(core_router *c, core_link *from, core_link *to, const core_past *past);
+PRIVATE void provenance_read(core_router *c, core_link *l, core_provenance *provenance);
+PRIVATE void provenance_count(core_router *c, core_link *from, core_link *to, const core_provenance *provenance);
 
 /* ---- treatments: choose.c ---- */
 
@@ -136,16 +136,16 @@ PRIVATE core_link *choose_one(core_address *a);
 
 /* ---- delivering: deliver.c ---- */
 
-PRIVATE enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_past *past, core_address **address);
-PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r, core_past *past, core_address **address);
+PRIVATE enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_provenance *provenance, core_address **address);
+PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r, core_provenance *provenance, core_address **address);
 PRIVATE core_in *deliver_in(core_router *c, core_link *l, const routerd_record *r);
 PRIVATE core_out *deliver_copy(core_router *c, core_in *in, core_link *to, uint8_t priority, uint32_t state, const core_text *text);
 PRIVATE uint8_t deliver_priority(const core_address *a, uint8_t priority);
 PRIVATE void deliver_nowhere(core_router *c, core_link *l, const routerd_record *r, enum core_route why, const core_address *a);
-PRIVATE void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past);
-PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past);
+PRIVATE void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance);
+PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance);
 PRIVATE void deliver_tail(core_router *c, core_link *l, core_in *in);
-PRIVATE void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past);
+PRIVATE void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_provenance *provenance);
 PRIVATE bool deliver_sourced(core_router *c, core_link *l, const routerd_record *r);
 
 /* ---- settling: settle.c ---- */
@@ -165,8 +165,8 @@ PRIVATE void in_sender_settled(core_router *c, core_in *in, core_outcome outcome
 PRIVATE core_link *transit_link(core_router *c, uint32_t hop, bool control, uint8_t priority);
 PRIVATE uint32_t transit_closest(const core_network *n, core_address *a);
 PRIVATE uint32_t transit_balanced(core_router *c, core_address *a, const core_link *here, int origin, uint8_t priority);
-PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a, const core_past *past);
+PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a, const core_provenance *provenance);
 PRIVATE core_address *transit_border(core_router *c, const core_link *from, uint32_t block, core_address *a);
-PRIVATE bool transit_text(core_router *c, const core_link *from, core_address *a, const core_past *past, core_text **text);
+PRIVATE bool transit_text(core_router *c, const core_link *from, core_address *a, const core_provenance *provenance, core_text **text);
 
 #endif

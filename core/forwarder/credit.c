@@ -13,12 +13,12 @@
 
 /* Receivers of its own, here or at other routers. */
 PRIVATE inline bool address_has_receiver(const core_address *a) { return a->out_count || a->reached; }
-GLUE bool address_has_way(const core_address *a) { return address_has_receiver(a) || a->elsewhere; }
+GLUE bool address_has_way(const core_address *a) { return address_has_receiver(a) || a->redirects; }
 
 /* For the messages of a link: what comes from a fallback destination does not go to one. */
 PRIVATE inline bool address_leads(const core_address *a, const core_link *l)
 {
-    return address_has_receiver(a) || (a->elsewhere && (!l->fallback || a->exchange));
+    return address_has_receiver(a) || (a->redirects && (!l->fallback || a->exchange));
 }
 
 static inline bool credit_wanted(const core_link *l) { return !l->address || address_leads(l->address, l) || l->kind == LINK_EDGE; }

@@ -31,39 +31,39 @@ static enum core_route route_lookup(core_router *c, const core_link *l, uint32_t
 /* Whether a message without a way may leave an edge router for wherever others know one. */
 static inline bool route_exit(const core_router *c, const core_link *from) { return c->exit && c->exit->out_count && !from->address && !from->edge; }
 
-PRIVATE inline enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_past *past, core_address **address)
+PRIVATE inline enum core_route route_find(core_router *c, const core_link *l, uint32_t block, uint32_t scope, const core_provenance *provenance, core_address **address)
 {
     core_address *a = *address = l->address;
-    if (!a || past->overridden) {
+    if (!a || provenance->overridden) {
         enum core_route route = route_lookup(c, l, block, scope, address);
         if (route != ROUTE_FOUND) return route;
         a = *address;
     }
     if (a->treatment >= T_UNAVAILABLE) {
         if (a->treatment == T_UNAVAILABLE) return ROUTE_UNAVAILABLE;
-        if (!past->control) return ROUTE_NOWHERE;
+        if (!provenance->control) return ROUTE_NOWHERE;
     }
     return address_leads(a, l) || route_exit(c, l) ? ROUTE_FOUND : ROUTE_NOWHERE;
 }
 
 /* Of a message that may say where it goes and where it has been. */
-PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r, core_past *past, core_address **address)
+PRIVATE enum core_route route_annotated(core_router *c, const core_link *l, const routerd_record *r, core_provenance *provenance, core_address **address)
 {
     const arena_content *content = arena_content_of(&c->arena[l->worker], r->block);
     uint32_t scope = l->scope;
-    past->control = l->kind == LINK_CONTROL;
-    past->known = true;
+    provenance->control = l->kind == LINK_CONTROL;
+    provenance->known = true;
     if (content->annotations != ANNOTATIONS_NONE) {
         if (link_trunk(l) && content->trace_count > c->network.radius + 1) return ROUTE_NOWHERE;
-        past->known = false;
-        past->content = content;
-        past->block = r->block;
-        past->overridden = !l->address && content->routed & ROUTED_OVERRIDE;    /* who has named a target is held to it */
-        past->streaming = content->routed & ROUTED_STREAM;
+        provenance->known = false;
+        provenance->content = content;
+        provenance->block = r->block;
+        provenance->overridden = !l->address && content->routed & ROUTED_OVERRIDE;    /* who has named a target is held to it */
+        provenance->streaming = content->routed & ROUTED_STREAM;
         if (!scope && content->phase && content->phase < 10) scope = ALIAS_PHASES + content->phase;
     }
-    enum core_route route = route_find(c, l, r->block, scope, past, address);
-    if (past->control && c->network.abroad && route == ROUTE_FOUND) *address = transit_border(c, l, r->block, *address);
+    enum core_route route = route_find(c, l, r->block, scope, provenance, address);
+    if (provenance->control && c->network.abroad && route == ROUTE_FOUND) *address = transit_border(c, l, r->block, *address);
     return route;
 }
 
@@ -139,11 +139,11 @@ __attribute__((always_inline)) PRIVATE inline core_out *deliver_copy(core_router
 /* To an edge router, or from there to its interior router.  Some of these links say nothing of where a message goes, nor do
  * those for streams. */
 __attribute__((noinline)) static core_out *deliver_between(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state,
-                                                           const core_past *past)
+                                                           const core_provenance *provenance)
 {
     bool aside = to->streams && state & SEND_STREAM;
     core_text *text = NULL;
-    if ((to->through || aside) && !transit_text(c, in->link, a, past, &text)) return NULL;
+    if ((to->through || aside) && !transit_text(c, in->link, a, provenance, &text)) return NULL;
     core_link *stream = aside ? stream_link(c, to->streams) : NULL;
     core_out *out = deliver_copy(c, in, stream ? stream : to, priority, state, text);
     if (!out) {
@@ -155,11 +155,11 @@ __attribute__((noinline)) static core_out *deliver_between(core_router *c, core_
     return out;
 }
 
-static inline core_out *deliver_here(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state, const core_past *past)
+static inline core_out *deliver_here(core_router *c, core_in *in, core_address *a, core_link *to, uint8_t priority, uint32_t state, const core_provenance *provenance)
 {
-    if (__builtin_expect(to->kind == LINK_EDGE, 0)) return deliver_between(c, in, a, to, priority, state, past);
+    if (__builtin_expect(to->kind == LINK_EDGE, 0)) return deliver_between(c, in, a, to, priority, state, provenance);
     core_out *out = deliver_copy(c, in, to, priority, state, NULL);
-    if (__builtin_expect(link_trunk(in->link), 0) && out) past_count(c, in->link, to, past);
+    if (__builtin_expect(link_trunk(in->link), 0) && out) provenance_count(c, in->link, to, provenance);
     return out;
 }
 
@@ -170,18 +170,18 @@ static inline uint32_t edge_shut(const core_link *from, uint32_t state) { return
 static inline core_link *choose_here(uint32_t shut, core_address *a) { return shut ? choose_without(a, shut) : choose_one(a); }
 
 /* A message that came from an edge router, or leaves one for wherever others know a way. */
-static void deliver_edge(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, const core_past *past)
+static void deliver_edge(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, const core_provenance *provenance)
 {
     core_link *to = a->out_count ? choose_here(edge_shut(in->link, state), a) : c->exit && c->exit->out_count ? choose_one(c->exit) : NULL;
-    if (to) deliver_here(c, in, a, to, priority, state, past);
+    if (to) deliver_here(c, in, a, to, priority, state, provenance);
 }
 
-static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32_t hop, uint8_t priority, uint32_t state, const core_past *past)
+static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32_t hop, uint8_t priority, uint32_t state, const core_provenance *provenance)
 {
     core_text *text;
-    core_link *to = transit_link(c, hop, past->control, priority), *stream = NULL;
-    if (!to || !transit_text(c, in->link, a, past, &text)) return;
-    if (state & SEND_STREAM && !past->control && (stream = stream_link(c, network_hop(&c->network, hop)->streams))) to = stream;
+    core_link *to = transit_link(c, hop, provenance->control, priority), *stream = NULL;
+    if (!to || !transit_text(c, in->link, a, provenance, &text)) return;
+    if (state & SEND_STREAM && !provenance->control && (stream = stream_link(c, network_hop(&c->network, hop)->streams))) to = stream;
     core_out *out = deliver_copy(c, in, to, priority, state, text);
     if (!out) {
         if (text) text_done(c, text);
@@ -196,40 +196,40 @@ static void deliver_transit(core_router *c, core_in *in, core_address *a, uint32
     c->network.transit++;
 }
 
-static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+static void deliver_multicast(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
 {
     in->flags |= IN_MULTICAST;
     uint32_t shut = edge_shut(in->link, state);
-    bool left = past->own || a == c->exit || state & SEND_AFRESH;  /* an edge router's senders without a target reach others, too, but once */
+    bool left = provenance->own || a == c->exit || state & SEND_AFRESH;  /* an edge router's senders without a target reach others, too, but once */
     for (uint32_t i = 0; i < a->out_count; i++) {
         core_link *to = a->out[i];
-        if ((past->own && to->worker == c->workers) || (to->edge && to->edge == shut)) continue;
+        if ((provenance->own && to->worker == c->workers) || (to->edge && to->edge == shut)) continue;
         left |= to->edge != 0;
-        deliver_here(c, in, a, to, priority, state, past);
+        deliver_here(c, in, a, to, priority, state, provenance);
     }
-    if (!left && route_exit(c, in->link)) deliver_here(c, in, a, choose_one(c->exit), priority, state, past);
+    if (!left && route_exit(c, in->link)) deliver_here(c, in, a, choose_one(c->exit), priority, state, provenance);
     if (a->reached) {
-        past_read(c, in->link, past);
-        core_mask hops = transit_multicast(&c->network, in->link, a, past);
+        provenance_read(c, in->link, provenance);
+        core_mask hops = transit_multicast(&c->network, in->link, a, provenance);
         for (uint32_t hop = mask_next(&hops, 0); hop < NODES; hop = mask_next(&hops, hop + 1))
-            deliver_transit(c, in, a, hop, priority, state, past);
+            deliver_transit(c, in, a, hop, priority, state, provenance);
     }
     in->open = in->copy_count;
 }
 
 /* Closest and balanced, where other routers have receivers, too. */
-static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+static void deliver_near_or_far(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
 {
     core_link *here = a->out_count ? choose_here(edge_shut(in->link, state), a) : NULL;
     uint32_t hop = 0;
     if (a->treatment == T_CLOSEST) {
         if (!here) hop = transit_closest(&c->network, a);
     } else {
-        past_read(c, in->link, past);
-        hop = transit_balanced(c, a, here, past->origin, priority);
+        provenance_read(c, in->link, provenance);
+        hop = transit_balanced(c, a, here, provenance->origin, priority);
     }
-    if (hop) deliver_transit(c, in, a, hop, priority, state, past);
-    else if (here) deliver_here(c, in, a, here, priority, state, past);
+    if (hop) deliver_transit(c, in, a, hop, priority, state, provenance);
+    else if (here) deliver_here(c, in, a, here, priority, state, provenance);
 }
 
 /* The constant payload that says why a message is rejected. */
@@ -280,23 +280,23 @@ static void deliver_failed(core_router *c, core_link *l, core_in *in)
 }
 
 /* To the receivers of an address. */
-PRIVATE inline void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+PRIVATE inline void deliver_receivers(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
 {
     uint32_t before = in->copy_count;
-    if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, past);
-    else if (__builtin_expect(a->reached, 0)) deliver_near_or_far(c, in, a, priority, state, past);
-    else if (__builtin_expect(in->link->edge || !a->out_count, 0)) deliver_edge(c, in, a, priority, state, past);
-    else deliver_here(c, in, a, choose_one(a), priority, state, past);
+    if (a->treatment >= T_MULTICAST) deliver_multicast(c, in, a, priority, state, provenance);
+    else if (__builtin_expect(a->reached, 0)) deliver_near_or_far(c, in, a, priority, state, provenance);
+    else if (__builtin_expect(in->link->edge || !a->out_count, 0)) deliver_edge(c, in, a, priority, state, provenance);
+    else deliver_here(c, in, a, choose_one(a), priority, state, provenance);
     a->deliveries += in->copy_count - before;
 }
 
 /* Nobody has it: the fallback destination is for such messages.  A receiver here that is too far behind is somebody. */
-static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
 {
     core_address *to = a->fallback;
     if (!to || a->out_count) return;
     uint32_t before = in->copy_count;
-    deliver_receivers(c, in, to, deliver_priority(to, priority), (state & ~(uint32_t) SEND_PHASE) | to->phase, past);
+    deliver_receivers(c, in, to, deliver_priority(to, priority), (state & ~(uint32_t) SEND_PHASE) | to->phase, provenance);
     if (in->copy_count == before) return;
     if (in->flags & IN_MULTICAST) in->open = in->copy_count;
     a->redirected++;
@@ -304,16 +304,16 @@ static void deliver_fallback(core_router *c, core_in *in, core_address *a, uint8
 }
 
 /* To an address, and wherever its messages go from there. */
-PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_past *past)
+PRIVATE void deliver_address(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state, core_provenance *provenance)
 {
     uint32_t before = in->copy_count;
     if (a->routes) {
         deliver_by_table(c, in, a, priority);
         return;
     }
-    if (address_has_receiver(a)) deliver_receivers(c, in, a, priority, state, past);
+    if (address_has_receiver(a)) deliver_receivers(c, in, a, priority, state, provenance);
     if (a->exchange) deliver_exchange(c, in, a, priority, state);
-    if (in->copy_count == before) deliver_fallback(c, in, a, priority, state, past);
+    if (in->copy_count == before) deliver_fallback(c, in, a, priority, state, provenance);
 }
 
 /* The copies have been made, if there was anybody to have one. */
@@ -334,7 +334,7 @@ PRIVATE inline void deliver_tail(core_router *c, core_link *l, core_in *in)
 }
 
 /* A message whose way is known: `a` where the route is ROUTE_FOUND. */
-PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_past *past)
+PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_record *r, enum core_route route, core_address *a, core_provenance *provenance)
 {
     stats_add(c->stats, N_RECEIVED, 1);
     if ((r->flags & F_SETTLED) && l->kind != LINK_CONTROL && l->worker != c->workers)        /* what routers say is no traffic */
@@ -343,7 +343,7 @@ PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_r
         deliver_nowhere(c, l, r, route, a);
         return;
     }
-    if (__builtin_expect(a->elsewhere, 0) && a->routes) {
+    if (__builtin_expect(a->redirects, 0) && a->routes) {
         deliver_to_table(c, l, r, a);
         return;
     }
@@ -356,18 +356,18 @@ PRIVATE inline void deliver_routed(core_router *c, core_link *l, const routerd_r
         c->from_containers++;
     }
     uint32_t state = a->phase;
-    if (!(in->flags & IN_COMPLETE) || past->streaming) state |= SEND_STREAM;
-    if (__builtin_expect(!a->elsewhere || (l->fallback && !a->exchange), 1)) deliver_receivers(c, in, a, priority, state, past);
-    else deliver_address(c, in, a, priority, state, past);
+    if (!(in->flags & IN_COMPLETE) || provenance->streaming) state |= SEND_STREAM;
+    if (__builtin_expect(!a->redirects || (l->fallback && !a->exchange), 1)) deliver_receivers(c, in, a, priority, state, provenance);
+    else deliver_address(c, in, a, priority, state, provenance);
     deliver_tail(c, l, in);
 }
 
 /* One more than its link's sender has sent: it leaves the link as soon as it is on its way, and no credit comes back for it. */
-static void deliver_more(core_router *c, core_link *l, const routerd_record *r, core_address *a, core_past *past)
+static void deliver_more(core_router *c, core_link *l, const routerd_record *r, core_address *a, core_provenance *provenance)
 {
     core_in *in = deliver_in(c, l, r);
     l->granted++;
-    deliver_address(c, in, a, deliver_priority(a, r->priority), a->phase, past);
+    deliver_address(c, in, a, deliver_priority(a, r->priority), a->phase, provenance);
     link_drop_in(in);
     if (in->copies) stats_add(c->stats, N_FORWARDED, in->copy_count);
     else in_settle(c, in, &OUTCOME_RELEASED);
@@ -377,12 +377,12 @@ static void deliver_more(core_router *c, core_link *l, const routerd_record *r, 
 PRIVATE bool deliver_sourced(core_router *c, core_link *l, const routerd_record *r)
 {
     core_address *a = NULL;
-    core_past past = PAST_NONE;
-    past.overridden = true;
-    enum core_route route = route_find(c, l, r->block, r->state & DELIVER_OF_WORKER ? 0 : l->scope, &past, &a);
+    core_provenance provenance = PROVENANCE_NONE;
+    provenance.overridden = true;
+    enum core_route route = route_find(c, l, r->block, r->state & DELIVER_OF_WORKER ? 0 : l->scope, &provenance, &a);
     if (route == ROUTE_UNKNOWN) return false;
-    if (!(r->state & DELIVER_COPY)) deliver_routed(c, l, r, route, a, &past);
-    else if (route == ROUTE_FOUND) deliver_more(c, l, r, a, &past);
+    if (!(r->state & DELIVER_COPY)) deliver_routed(c, l, r, route, a, &provenance);
+    else if (route == ROUTE_FOUND) deliver_more(c, l, r, a, &provenance);
     else core_release(c, l->worker, r->block, NULL, 0);
     return true;
 }

@@ -221,7 +221,7 @@ cdef class Forwarder:
         cdef uint32_t i, own = sum([a.out[i].worker == self.core.workers for i in range(a.out_count)])
         return {"treatment": a.treatment, "priority": a.priority, "outgoing": a.out_count, "own": own, "incoming": a.in_count,
                 "deliveries": a.deliveries, "ingress": a.ingress, "to_core": a.to_core, "from_core": a.from_core,
-                "transit": a.transit, "reached": int(a.reached), "elsewhere": int(a.elsewhere), "redirected": a.redirected,
+                "transit": a.transit, "reached": int(a.reached), "redirects": int(a.redirects), "redirected": a.redirected,
                 "to_containers": a.to_containers, "from_containers": a.from_containers}
 
     def set_exit(self, uint64_t handle) -> None:

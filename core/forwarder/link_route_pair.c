@@ -1,4 +1,4 @@
-/* Links that are routed through: two links coupled, without an address.
+/* Links that are routed through: two links that are a pair, without an address.
  *
  *   a delivery on the incoming one    goes to the outgoing one, as it is
  *   credit of the outgoing one        goes to the incoming one's sender, neither more nor less; so does a drain
@@ -9,19 +9,19 @@
  */
 #include "core/forwarder/planes.h"
 
-PRIVATE inline void deliver_coupled(core_router *c, core_link *l, const routerd_record *r)
+PRIVATE inline void deliver_to_pair(core_router *c, core_link *l, const routerd_record *r)
 {
     core_in *in = deliver_in(c, l, r);
     if (__builtin_expect(c->flow != NULL, 0)) flow_note(c, l, in, NULL, deliver_priority(NULL, r->priority), r);
     stats_add(c->stats, N_RECEIVED, 1);
     stats_add(c->stats, N_PRESETTLED, (r->flags & F_SETTLED) != 0);
-    if (!l->coupled) {
+    if (!l->pair) {
         if (__builtin_expect(c->flow != NULL, 0)) flow_drop(c, in, NULL, FLOW_UNDELIVERABLE, ROUTERD_NIL);
         in_settle(c, in, &OUTCOME_RELEASED);
         return;
     }
-    c->network.transit += l->coupled->far;
-    deliver_copy(c, in, l->coupled, deliver_priority(NULL, r->priority), 0, NULL);
+    c->network.transit += l->pair->far;
+    deliver_copy(c, in, l->pair, deliver_priority(NULL, r->priority), 0, NULL);
     stats_add(c->stats, N_FORWARDED, 1);
     if ((in->flags & IN_COMPLETE) || !in->peer) return;
     routerd_record *s = core_post_link(c, l, W_ACCEPTED);
@@ -30,29 +30,29 @@ PRIVATE inline void deliver_coupled(core_router *c, core_link *l, const routerd_
 }
 
 /* The receiver of an outgoing end gives credit, or wants it used up; 0: it takes back that it wanted that. */
-PRIVATE inline void couple_credit(core_router *c, const core_link *out, uint32_t credit)
+PRIVATE inline void pair_credit(core_router *c, const core_link *out, uint32_t credit)
 {
-    core_link *in = out->coupled;
+    core_link *in = out->pair;
     if (!in) return;
     in->granted += credit;
     core_post_link(c, in, W_FLOW)->credit = credit;
 }
 
-PRIVATE void couple_drain(core_router *c, const core_link *out)
+PRIVATE void pair_drain(core_router *c, const core_link *out)
 {
-    if (out->coupled) core_post_link(c, out->coupled, W_DRAIN);
+    if (out->pair) core_post_link(c, out->pair, W_DRAIN);
 }
 
-PRIVATE void couple_drained(core_router *c, core_link *in, uint32_t credit)
+PRIVATE void pair_drained(core_router *c, core_link *in, uint32_t credit)
 {
     in->granted -= credit;
-    if (in->coupled) core_post_link(c, in->coupled, W_DRAINED)->credit = credit;
+    if (in->pair) core_post_link(c, in->pair, W_DRAINED)->credit = credit;
 }
 
 /* The other end goes on alone. */
-PRIVATE void couple_part(core_link *l)
+PRIVATE void pair_part(core_link *l)
 {
-    if (!l->coupled) return;
-    l->coupled->coupled = NULL;
-    l->coupled = NULL;
+    if (!l->pair) return;
+    l->pair->pair = NULL;
+    l->pair = NULL;
 }

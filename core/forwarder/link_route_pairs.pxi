@@ -1,7 +1,7 @@
 """Links that are routed through (link_route_pair.c). Part of forward.pyx."""
 
 
-cdef class Couples:
+cdef class LinkRoutePairs:
     """The ends of such links in a forwarder's tables."""
 
     cdef Forwarder forwarder
@@ -10,11 +10,11 @@ cdef class Couples:
         self.forwarder = forwarder
 
     def add(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, bint far=False) -> bool:
-        """An end, not coupled yet; ``far``: at another router. False: its index is taken or absurd."""
+        """An end, without its other one yet; ``far``: at another router. False: its index is taken or absurd."""
         self.forwarder.worker_known(worker)
         return link_add_routed(self.forwarder.core, worker, link, generation, outgoing, far) is not NULL
 
-    def couple(self, uint32_t worker, uint32_t link, uint32_t generation, uint32_t far_worker, uint32_t far_link, uint32_t far_generation) -> bool:
+    def pair(self, uint32_t worker, uint32_t link, uint32_t generation, uint32_t far_worker, uint32_t far_link, uint32_t far_generation) -> bool:
         """What comes on the one goes out on the other. False: they are not two free ends of both directions."""
         self.forwarder.worker_known(worker)
         self.forwarder.worker_known(far_worker)
@@ -22,8 +22,8 @@ cdef class Couples:
         cdef core_link *far = link_find(self.forwarder.core, far_worker, far_link, far_generation)
         if near is NULL or far is NULL or near.kind != LINK_ROUTED or far.kind != LINK_ROUTED or near.outgoing == far.outgoing:
             return False
-        if near.coupled is not NULL or far.coupled is not NULL:
+        if near.pair is not NULL or far.pair is not NULL:
             return False
-        near.coupled = far
-        far.coupled = near
+        near.pair = far
+        far.pair = near
         return True

@@ -54,10 +54,10 @@ GLUE uint32_t local_send(core_router *c, core_link *from, core_address *to, cons
                         .length = size, .time = c->now};
     to->from_core++;
     c->from_core++;
-    core_past past = PAST_NONE;
-    past.control = control;
-    past.own = control;
-    deliver_routed(c, from, &r, ROUTE_FOUND, to, &past);
+    core_provenance provenance = PROVENANCE_NONE;
+    provenance.control = control;
+    provenance.own = control;
+    deliver_routed(c, from, &r, ROUTE_FOUND, to, &provenance);
     return block;
 }
 

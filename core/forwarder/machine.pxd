@@ -118,7 +118,7 @@ cdef extern from "core/forwarder/api.h" nogil:
     ctypedef struct core_address:
         uint8_t treatment, phase
         int8_t priority
-        bint unlisted, reached, elsewhere
+        bint unlisted, reached, redirects
         core_exchange *exchange
         core_routes *routes
         uint64_t redirected, to_containers, from_containers
@@ -153,7 +153,7 @@ cdef extern from "core/forwarder/api.h" nogil:
         bint outgoing, draining, annotated, bounded, leaving, through, container, keyed
         core_link *next
         core_address *address
-        core_link *coupled
+        core_link *pair
         uint8_t worker, kind
         core_text *text
         uint32_t scope, count, withheld, capacity, edge

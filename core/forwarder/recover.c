@@ -169,7 +169,7 @@ GLUE void link_remove(core_router *c, core_link *l, bool failed)
 {
     core_address *a = l->address;
     l->leaving = true;
-    couple_part(l);
+    pair_part(l);
     if (link_trunk(l)) neighbour_drop_link(c, l);
     if (l->outgoing) {
         if (a) {

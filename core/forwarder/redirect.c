@@ -1,17 +1,17 @@
 /* Where messages of an address go besides its own receivers: through its exchange to others, or to its fallback. */
 #include "core/forwarder/planes.h"
 
-static void address_elsewhere(core_router *c, core_address *a)
+static void address_set_redirects(core_router *c, core_address *a)
 {
-    bool was = a->elsewhere;
-    a->elsewhere = a->exchange || (a->routes && routes_open(a->routes)) || (a->fallback && address_has_receiver(a->fallback));
-    if (!was && a->elsewhere) credit_grant_all(c, a);
+    bool was = a->redirects;
+    a->redirects = a->exchange || (a->routes && routes_open(a->routes)) || (a->fallback && address_has_receiver(a->fallback));
+    if (!was && a->redirects) credit_grant_all(c, a);
 }
 
 /* An address has its first receiver, or has lost its last: whose fallback it is leads somewhere, or nowhere. */
 PRIVATE void address_way_changed(core_router *c, core_address *a)
 {
-    if (a->fallback_for) address_elsewhere(c, a->fallback_for);
+    if (a->fallback_for) address_set_redirects(c, a->fallback_for);
 }
 
 /* NULL: it has none any more.  Each fallback is that of one address. */
@@ -20,7 +20,7 @@ GLUE void address_set_fallback(core_router *c, core_address *a, core_address *fa
     if (a->fallback) a->fallback->fallback_for = NULL;
     a->fallback = fallback;
     if (fallback) fallback->fallback_for = a;
-    address_elsewhere(c, a);
+    address_set_redirects(c, a);
 }
 
 /* NULL: there is none any more.  What it replaces is freed; messages on their way do not need it. */
@@ -31,14 +31,14 @@ GLUE void address_set_exchange(core_router *c, core_address *a, core_exchange *x
     if (!x && old) a->holds--;
     a->exchange = x;
     if (old) exchange_free(c, old);
-    address_elsewhere(c, a);
+    address_set_redirects(c, a);
 }
 
 /* NULL: it is no route table's any more.  What it replaces is the caller's. */
 GLUE void address_set_routes(core_router *c, core_address *a, core_routes *p)
 {
     a->routes = p;
-    address_elsewhere(c, a);
+    address_set_redirects(c, a);
 }
 
 /* Copies for a hop; as if the message had come in here. */
@@ -46,9 +46,9 @@ static void exchange_send(core_router *c, core_in *in, core_hop *hop, uint8_t pr
 {
     core_address *a = hop->address;
     if (!a || a->treatment >= T_UNAVAILABLE) return;
-    core_past past = PAST_NONE;
-    past.text = hop->text;
-    deliver_address(c, in, a, deliver_priority(a, priority), (state & ~(uint32_t) SEND_PHASE) | a->phase | SEND_AFRESH, &past);
+    core_provenance provenance = PROVENANCE_NONE;
+    provenance.text = hop->text;
+    deliver_address(c, in, a, deliver_priority(a, priority), (state & ~(uint32_t) SEND_PHASE) | a->phase | SEND_AFRESH, &provenance);
 }
 
 PRIVATE void deliver_exchange(core_router *c, core_in *in, core_address *a, uint8_t priority, uint32_t state)
@@ -58,8 +58,8 @@ PRIVATE void deliver_exchange(core_router *c, core_in *in, core_address *a, uint
     x->busy = true;
     x->received++;
     in->flags |= IN_MULTICAST;
-    uint32_t before = in->copy_count, length = exchange_subject(&c->arena[in->arena], in->block, c->past);
-    if (exchange_match(x, c->past, length))
+    uint32_t before = in->copy_count, length = exchange_subject(&c->arena[in->arena], in->block, c->buffer);
+    if (exchange_match(x, c->buffer, length))
         for (uint32_t i = 0; i < x->hop_count; i++)
             if (x->hop[i].mark == x->message) exchange_send(c, in, &x->hop[i], priority, state);
     if (in->copy_count == before && x->alternate != EXCHANGE_NONE) {

@@ -49,7 +49,7 @@ typedef struct core_address {
     int8_t priority;           /* -1: the message's own */
     uint8_t phase;
     bool reached;              /* one of `remotes` is within reach */
-    bool elsewhere;            /* its messages can go to other addresses: an exchange's, a route table's, or a fallback that leads somewhere */
+    bool redirects;            /* its messages can go to other addresses: an exchange's, a route table's, or a fallback that leads somewhere */
     struct core_link **out;    /* outgoing links in order of attachment */
     uint32_t out_count, out_room;
     uint32_t rotate;           /* where the next choice starts */
@@ -166,7 +166,7 @@ typedef struct core_link {
     bool fallback;             /* incoming, from a fallback destination: its messages are not for another */
     uint32_t capacity;
     bool far;                  /* routed: at another router */
-    struct core_link *coupled; /* routed: the other end; NULL: it is gone */
+    struct core_link *pair; /* routed: the other end; NULL: it is gone */
     core_address *address;     /* NULL: anonymous (incoming only) */
     uint32_t scope;            /* anonymous: whose rights its messages' addresses are looked up with; 0: all is allowed */
     struct core_link *next, *prev;         /* incoming: in the address's list */
@@ -269,7 +269,7 @@ typedef struct core_router {
     uint64_t redirected;                   /* messages that a fallback took */
     uint64_t to_containers, from_containers;
     core_network network;
-    uint8_t past[16384];       /* past.h: where a message has been */
+    uint8_t buffer[16384];     /* what of a message is looked at, copied: its provenance, subject or key */
 } core_router;
 
 static inline bool core_constant(const core_router *c, uint32_t block)

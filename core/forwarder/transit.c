@@ -86,15 +86,15 @@ static inline bool transit_crosses(const core_network *n, const core_link *from,
 }
 
 /* Multicast: the next hops. */
-PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a, const core_past *past)
+PRIVATE core_mask transit_multicast(const core_network *n, const core_link *from, const core_address *a, const core_provenance *provenance)
 {
     bool stays = n->abroad && a->treatment == T_CONTROL && from->kind == LINK_CONTROL;
     core_mask within = mask_both(a->remotes, n->reachable), hops = {{0, 0}};
     for (uint32_t bit = mask_next(&within, 0); bit < NODES; bit = mask_next(&within, bit + 1))
-        if (a->treatment == T_FLOOD || transit_valid(n, bit, past->origin)) mask_set(&hops, (uint32_t) n->node[bit].next_hop);
+        if (a->treatment == T_FLOOD || transit_valid(n, bit, provenance->origin)) mask_set(&hops, (uint32_t) n->node[bit].next_hop);
     for (uint32_t hop = stays ? mask_next(&hops, 0) : NODES; hop < NODES; hop = mask_next(&hops, hop + 1))
         if (transit_crosses(n, from, hop)) mask_clear(&hops, hop);
-    return mask_without(hops, past->trace);
+    return mask_without(hops, provenance->trace);
 }
 
 /* What a router says of addresses to one beyond the border is for the protocol here, which answers on its behalf. */
@@ -112,8 +112,8 @@ PRIVATE core_address *transit_border(core_router *c, const core_link *from, uint
 
 /* What a message's next router is told of its address: a sender with a target need not write it into its messages, and what
  * a tenant writes is not the whole of it.  False: it must be told and there is no room for it. */
-PRIVATE inline bool transit_text(core_router *c, const core_link *from, core_address *a, const core_past *past, core_text **text)
+PRIVATE inline bool transit_text(core_router *c, const core_link *from, core_address *a, const core_provenance *provenance, core_text **text)
 {
-    *text = past->text ? past->text : (!from->address && !from->scope) || past->overridden ? NULL : from->text ? from->text : a->text;
+    *text = provenance->text ? provenance->text : (!from->address && !from->scope) || provenance->overridden ? NULL : from->text ? from->text : a->text;
     return !*text || text_use(c, *text);
 }

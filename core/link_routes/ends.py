@@ -1,7 +1,7 @@
 """Links that are routed through: an attach goes on to a broker, or to the next router, which answers it.
 
     first end attached    ask for the far end (OpenLink)
-    far end answered      couple both in the forwarder; answer the first one as the far one was
+    far end answered      pair both in the forwarder; answer the first one as the far one was
     far end refused       refuse the first one as the far one was
     either end gone       detach the other one: as its peer has said, or because the way to it is lost
 
@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from core.forwarder.forward import Couples, Forwarder
+from core.forwarder.forward import Forwarder, LinkRoutePairs
 from core.link_routes.routes import COORDINATOR, Host, Route, Routes
 from core.link_routes.termini import address_of, changed, inward, node_address, outward, placed, unplaced
 from core.links.link import Link
@@ -84,7 +84,7 @@ class Ends(Plane):
         resumable: bool,
     ) -> None:
         self._forwarder = forwarder
-        self._couples = Couples(forwarder)
+        self._pairs = LinkRoutePairs(forwarder)
         self.routes = routes
         self._refusals = refusals
         self._find = refusals.find
@@ -194,17 +194,17 @@ class Ends(Plane):
         return attach.request in self._pending
 
     def answered(self, worker: int, attach: Attach, enter: Entry) -> None:
-        """A far end is open: couple it with the first one."""
+        """A far end is open: pair it with the first one."""
         pending = self._pending.pop(attach.request)
         near, far = pending.name, (worker, attach.link, attach.generation)
         if pending.cancelled or attach.termini is None:
             self._detach(far, Detach(attach.link, attach.generation))
             return
-        added = self._couples.add(*far, attach.outgoing, self._at_router(*pending.far))
-        added = added and self._couples.add(
+        added = self._pairs.add(*far, attach.outgoing, self._at_router(*pending.far))
+        added = added and self._pairs.add(
             *near, pending.attach.outgoing, self._at_router(pending.worker, pending.attach.connection)
         )
-        if not added or not self._couples.couple(*near, *far):
+        if not added or not self._pairs.pair(*near, *far):
             self._forwarder.remove_link(*far)
             self._forwarder.bad()
             self._detach(far, Detach(attach.link, attach.generation, NO_ROOM))

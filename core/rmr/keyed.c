@@ -66,16 +66,16 @@ static enum scan_result keyed_scan(core_router *c, const arena_content *content,
 {
     scan_found found;
     uint32_t length;
-    scan_message(c->past, 0, false, &found);
+    scan_message(c->buffer, 0, false, &found);
     found.body = content->body - from;
     if (content->message_annotations == from) {
-        if (!size || scan_descriptor(c->past, c->past + size, &length) != SECTION_MESSAGE_ANNOTATIONS) return SCAN_BAD;
-        size_t n = amqp_size(c->past + length, c->past + size, 0);
+        if (!size || scan_descriptor(c->buffer, c->buffer + size, &length) != SECTION_MESSAGE_ANNOTATIONS) return SCAN_BAD;
+        size_t n = amqp_size(c->buffer + length, c->buffer + size, 0);
         if (!n || n > size - length) return all ? SCAN_BAD : SCAN_MORE;
         found.message_annotations = 0;
     }
-    enum scan_result result = rmr_key_there(c->past, size, all, &found);
-    return result == SCAN_DONE ? rmr_key_scan(c->past, size, &found, key) : result;
+    enum scan_result result = rmr_key_there(c->buffer, size, all, &found);
+    return result == SCAN_DONE ? rmr_key_scan(c->buffer, size, &found, key) : result;
 }
 
 /* The key of a message that its worker has told none of.  Its bytes are copied before they are looked at: a worker may be writing them. */
@@ -89,9 +89,9 @@ static void keyed_read(core_router *c, keyed_message *m)
     m->found = KEY_NONE;
     rmr_key_none(&key);
     if (from >= length) return;
-    for (uint32_t most = KEYED_LOOK; result == SCAN_MORE && most <= PAST_BYTES; most *= PAST_BYTES / KEYED_LOOK) {
+    for (uint32_t most = KEYED_LOOK; result == SCAN_MORE && most <= PROVENANCE_BYTES; most *= PROVENANCE_BYTES / KEYED_LOOK) {
         uint32_t size = length - from < most ? (uint32_t) (length - from) : most;
-        if (!content_copy(m->arena, m->block, from, c->past, size, CONTENT_HOPS)) return;
+        if (!content_copy(m->arena, m->block, from, c->buffer, size, CONTENT_HOPS)) return;
         result = keyed_scan(c, content, from, size, size < most && m->complete, &key);
     }
     if (result == SCAN_MORE || !(key.found & RMR_KEY_MT)) return;
@@ -142,10 +142,10 @@ static route_endpoint *keyed_member(const core_routes *p, const uint32_t *member
 static void keyed_send(core_router *c, core_in *in, route_endpoint *e, const keyed_message *m)
 {
     core_address *a = e->address;
-    core_past past = PAST_NONE;
+    core_provenance provenance = PROVENANCE_NONE;
     uint32_t before = in->copy_count;
-    past.text = a->text;
-    deliver_receivers(c, in, a, deliver_priority(a, m->priority), (m->complete ? 0 : SEND_STREAM) | a->phase | SEND_AFRESH, &past);
+    provenance.text = a->text;
+    deliver_receivers(c, in, a, deliver_priority(a, m->priority), (m->complete ? 0 : SEND_STREAM) | a->phase | SEND_AFRESH, &provenance);
     if (in->copy_count != before) e->sent++;
     else e->missed++;
 }

@@ -7,7 +7,7 @@ import pytest
 
 from bench import contract as n
 from core.addresses.addresses import TREATMENTS
-from core.forwarder.forward import NOTHING, UNKNOWN, Couples, Forwarder
+from core.forwarder.forward import NOTHING, UNKNOWN, Forwarder, LinkRoutePairs
 
 ARENA = 256 * 1024
 SENDER, RECEIVER = 0, 1  # workers, and arenas; the core's arena is number 2
@@ -285,10 +285,10 @@ def test_receiver_settles_second() -> None:
 def test_routed_messages_to_another_router_are_transit(far: bool) -> None:
     """And those to a broker of this one are not."""
     bed = Bed()
-    couples = Couples(bed.forwarder)
-    assert couples.add(SENDER, 5, 1, False)
-    assert couples.add(RECEIVER, 5, 1, True, far)
-    assert couples.couple(SENDER, 5, 1, RECEIVER, 5, 1)
+    pairs = LinkRoutePairs(bed.forwarder)
+    assert pairs.add(SENDER, 5, 1, False)
+    assert pairs.add(RECEIVER, 5, 1, True, far)
+    assert pairs.pair(SENDER, 5, 1, RECEIVER, 5, 1)
     bed.deliver(link=5)
     assert bed.sent()["link"] == 5
     assert bed.forwarder.counts()["to_routers"] == far
