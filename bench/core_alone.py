@@ -22,6 +22,8 @@ import msgspec
 from bench import contract
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import Forwarder, Routes, RouteTable, Telemetry
+from core.forwarder.link_terms import LinkTerms
+from core.rmr.compiled import TableColumns
 
 WORKERS: Final = 2
 BATCH: Final = 4096  # half a ring: a batch never wraps
@@ -133,8 +135,8 @@ class Bed:
         for pair in range(0 if s.routes else s.pairs):
             address = self.forwarder.add_address(TREATMENTS.index(s.treatment))
             for copy in range(s.copies):
-                self.forwarder.add_link(RECEIVER, pair * s.copies + copy, 1, True, address, 250)
-            self.forwarder.add_link(SENDER, pair, 1, False, 0 if s.anonymous else address, 250)
+                self.forwarder.add_link(RECEIVER, pair * s.copies + copy, 1, LinkTerms(True, address, 250))
+            self.forwarder.add_link(SENDER, pair, 1, LinkTerms(False, 0 if s.anonymous else address, 250))
             self.forwarder.add_alias(f"queue.{pair}".encode(), address)
         self.forwarder.step(0)
         self.work[SENDER].take()
@@ -145,18 +147,20 @@ class Bed:
         self.routes = Routes(self.forwarder, table)
         self.routes.open()
         rows = array("i", range(entries))
-        columns = (
-            rows,
-            array("i", [-1]) * entries,
-            array("I", [0]) * entries,
-            array("I", [0]),
-            array("I", [1, 1, 0]),
+        columns = TableColumns(
+            types=rows,
+            subscriptions=array("i", [-1]) * entries,
+            targets=array("I", [0]) * entries,
+            places=array("I", [0]),
+            words=array("I", [1, 1, 0]),
+            sender_rows=array("I"),
+            sender_starts=array("I", [0]),
         )
-        native = RouteTable(self.routes.seed, *columns, array("I"), array("I", [0]), [], [b"app:1"])
+        native = RouteTable(self.routes.seed, columns, [], [b"app:1"])
         self.routes.use_table(native, array("I"))
         self.routes.bind(0, -1, endpoint)
-        self.forwarder.add_link(RECEIVER, 0, 1, True, endpoint, 250)
-        self.forwarder.add_link(SENDER, 0, 1, False, table, 250, keyed=True)
+        self.forwarder.add_link(RECEIVER, 0, 1, LinkTerms(True, endpoint, 250))
+        self.forwarder.add_link(SENDER, 0, 1, LinkTerms(False, table, 250, keyed=True))
 
     def _deliveries(self, segment: mmap.mmap) -> "array[int]":
         s = self.scenario

@@ -150,17 +150,26 @@ def run(
 @click.option("--output", required=True, metavar="DIR", help="Where the sums go; of one stream only.")
 @click.option("--once", is_flag=True, help="Take what is there and end.")
 @click.option(
-    "--every", default=5.0, show_default=True, type=click.FloatRange(0.1), help="Seconds; of a batch."
+    "--every",
+    "every_s",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(0.1),
+    help="Seconds; of a batch.",
 )
 @click.option("--files", default=500, show_default=True, type=click.IntRange(1), help="In a batch, at most.")
 @click.option(
-    "--delay", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds; of records."
+    "--delay",
+    "delay_s",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Seconds; of records.",
 )
 @_on_spark
 @_plainly
 def stream(
-    source: str, output: str, once: bool, every: float, files: int, delay: float, master: str | None,
-    memory: str, conf: tuple[str, ...],
+    source: str, output: str, master: str | None, memory: str, conf: tuple[str, ...], **pace: Any,
 ) -> None:  # fmt: skip
     """Keep the traffic matrix of a growing log, until interrupted; goes on where it was stopped or killed."""
     from pipeline import stream as job  # noqa: PLC0415  pyspark is optional
@@ -173,7 +182,7 @@ def stream(
     with claimed(output, STREAM, source) as place:
         prepare(place)  # as here
         with session(master, settings) as spark, suppress(KeyboardInterrupt):
-            job.run(spark, source, place, job.Pace(once, every, files, delay), click.echo)
+            job.run(spark, source, place, job.Pace(**pace), click.echo)
             return
     click.echo(f"{output}: stopped; the next start goes on from here")
 

@@ -48,16 +48,14 @@ cdef class Telemetry:
         """As often as it was asked for: a text need not stay."""
         flow_pin(self.flow, name, -1)
 
-    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, uint32_t connection, uint64_t number,
-                 uint32_t container, uint8_t kind, uint32_t address=0) -> int:
-        """Its number, which its deliveries are recorded with. ``kind``: index into shm.flow.LINK_KINDS; ``address``: name of
-        where it leads if it has no address."""
+    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, given not None) -> int:
+        """Its number, which its deliveries are recorded with; ``given``: a LinkNames."""
         self.forwarder.place_known(worker)
         cdef core_link *l = link_find(self.forwarder.core, worker, link, generation)
-        if l is NULL or kind > FLOW_LOCAL:
+        if l is NULL or given.kind > FLOW_LOCAL:
             return 0
-        l.flow = flow_link(self.flow, connection, number, container, kind)
-        l.flow_address = address
+        l.flow = flow_link(self.flow, given.connection, given.number, given.container, given.kind)
+        l.flow_address = given.address
         return l.flow
 
     def drop_link(self, uint32_t number) -> None:

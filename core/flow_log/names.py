@@ -25,6 +25,16 @@ _KINDS: Final = {
 }
 
 
+class LinkNames(msgspec.Struct, frozen=True):
+    """What deliveries on a link are recorded with. ``container`` and ``address`` are names."""
+
+    connection: int  # its number in the router
+    number: int  # the link's
+    container: int
+    kind: int  # index into shm.contract.flow.LINK_KINDS
+    address: int = 0  # where the link leads if it has no address
+
+
 class FlowLog(Plane):
     """``links`` are all that there are. ``memory`` is the segment that the recorder reads."""
 
@@ -76,11 +86,13 @@ class FlowLog(Plane):
             link.worker,
             link.link,
             link.generation,
-            connection.number if connection else 0,
-            link.identity,
-            names[0],
-            _KINDS.get(connection.role, 0) if connection else 0,
-            names[1],
+            LinkNames(
+                connection=connection.number if connection else 0,
+                number=link.identity,
+                container=names[0],
+                kind=_KINDS.get(connection.role, 0) if connection else 0,
+                address=names[1],
+            ),
         )
         self._links[link.identity] = number, names
 

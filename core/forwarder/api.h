@@ -84,7 +84,7 @@ GLUE void text_disown(core_router *c, core_text *t);
 GLUE void address_free(core_router *c, core_address *a);
 GLUE core_link *link_place(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, uint32_t capacity);
 GLUE void link_credit(core_router *c, core_link *l, int64_t granted);
-GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a, uint32_t capacity, bool settles, int64_t granted, uint32_t edge, bool fallback);
+GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link_terms *t);
 GLUE bool link_move(core_router *c, core_link *l, core_address *a);
 GLUE void link_remove(core_router *c, core_link *l, bool failed);
 GLUE core_link *link_add_routed(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, bool far);

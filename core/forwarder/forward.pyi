@@ -4,6 +4,10 @@ from typing import Final
 from _typeshed import WriteableBuffer
 from typing_extensions import Buffer, disjoint_base
 
+from core.flow_log.names import LinkNames
+from core.forwarder.link_terms import LinkTerms
+from core.rmr.compiled import TableColumns
+
 NOTHING: Final[int]
 CONTROL: Final[int]
 UNKNOWN: Final[int]
@@ -25,6 +29,7 @@ class Forwarder:
         rings: WriteableBuffer,
         arenas: Sequence[WriteableBuffer],
         doorbells: Sequence[int],
+        *,
         semaphore: str | None = None,
         seed: int = 0,
         active: int = 0,
@@ -46,25 +51,7 @@ class Forwarder:
     def address_used(self, handle: int) -> bool: ...
     def address_info(self, handle: int) -> dict[str, int]: ...
     def set_exit(self, handle: int) -> None: ...
-    def add_link(
-        self,
-        worker: int,
-        link: int,
-        generation: int,
-        outgoing: bool,
-        address: int,
-        capacity: int,
-        settles: bool = False,
-        granted: int = 0,
-        scope: int = 0,
-        annotated: bool = False,
-        text: bytes | None = None,
-        edge: int = 0,
-        through: bool = False,
-        fallback: bool = False,
-        container: bool = False,
-        keyed: bool = False,
-    ) -> bool: ...
+    def add_link(self, worker: int, link: int, generation: int, terms: LinkTerms) -> bool: ...
     def move_link(self, worker: int, link: int, generation: int, address: int) -> bool: ...
     def remove_link(self, worker: int, link: int, generation: int, failed: bool = False) -> bool: ...
     def link_last(self, worker: int, link: int, generation: int) -> int: ...
@@ -132,12 +119,10 @@ class Nodes:
         worker: int,
         link: int,
         generation: int,
-        outgoing: bool,
         place: int,
         kind: int,
         priority: int,
-        capacity: int,
-        granted: int = 0,
+        terms: LinkTerms,
     ) -> bool: ...
     def tell(self, link: int, place: int, content: bytes) -> int | None: ...
 
@@ -174,17 +159,7 @@ class Column:
 @disjoint_base
 class RouteTable:
     def __new__(
-        cls,
-        seed: int,
-        types: Buffer,
-        subscriptions: Buffer,
-        targets: Buffer,
-        places: Buffer,
-        words: Buffer,
-        sender_rows: Buffer,
-        sender_starts: Buffer,
-        senders: list[bytes],
-        names: list[bytes],
+        cls, seed: int, columns: TableColumns, senders: list[bytes], names: list[bytes]
     ) -> RouteTable: ...
     @property
     def entries(self) -> int: ...
@@ -223,16 +198,6 @@ class Telemetry:
     def publish(self) -> None: ...
     def name(self, text: bytes) -> int: ...
     def forget(self, name: int) -> None: ...
-    def add_link(
-        self,
-        worker: int,
-        link: int,
-        generation: int,
-        connection: int,
-        number: int,
-        container: int,
-        kind: int,
-        address: int = 0,
-    ) -> int: ...
+    def add_link(self, worker: int, link: int, generation: int, given: LinkNames) -> int: ...
     def drop_link(self, number: int) -> None: ...
     def name_address(self, handle: int, name: int) -> None: ...

@@ -33,7 +33,7 @@ cdef class Forwarder:
     cdef int holds
     cdef uint32_t own_reserve      # large blocks of the core's arena that its own messages leave free
 
-    def __cinit__(self, uint32_t workers, control, rings, arenas, doorbells, semaphore=None, uint64_t seed=0, uint32_t active=0):
+    def __cinit__(self, uint32_t workers, control, rings, arenas, doorbells, *, semaphore=None, uint64_t seed=0, uint32_t active=0):
         if not 1 <= workers <= ROUTERD_MAX_WORKERS or len(arenas) != workers + 1 or len(doorbells) != workers:
             raise ValueError(f"{workers} workers need as many doorbells and one arena more, 1 to {ROUTERD_MAX_WORKERS}")
         self.core = <core_router *> calloc(1, sizeof(core_router))
@@ -230,27 +230,20 @@ cdef class Forwarder:
 
     # ---- links ----
 
-    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, uint64_t address,
-                 uint32_t capacity, bint settles=False, int64_t granted=0, uint32_t scope=0, bint annotated=False, text=None,
-                 uint32_t edge=0, bint through=False, bint fallback=False, bint container=False, bint keyed=False) -> bool:
-        """A link of a worker, or of the core itself (``worker`` is the number of workers); ``address`` 0: anonymous, with the
-        rights of ``scope``; ``granted``: credit its sender has already; ``annotated``: its messages may say where they go
-        and have been; ``text``: what other routers are told of its address; ``edge``: of which edge router's connection;
-        ``through``: its peer asks messages where they go; ``fallback``: its messages come from a fallback destination and go to
-        none; ``container``: a broker's; ``keyed``: its worker tells keys for a route table. False: its index is taken or absurd."""
+    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, terms not None) -> bool:
+        """A link of a worker, or of the core itself (``worker`` is the number of workers), on LinkTerms. False: its index is taken or
+        absurd."""
         self.place_known(worker)
-        cdef core_address *a = NULL
-        if address:
-            a = self.address(address)
-        cdef core_link *l = link_add(self.core, worker, link, generation, outgoing, a, capacity, settles, granted, edge, fallback)
-        if l is not NULL:
-            l.scope = scope
-            l.annotated = annotated
-            l.keyed = keyed and a is not NULL and a.routes is not NULL and not outgoing
-            l.through = through
-            l.container = container
-            if text is not None:
-                l.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
+        cdef core_link_terms t
+        cdef uint64_t address = terms.address
+        cdef bytes text = terms.text
+        t.address = self.address(address) if address else NULL
+        t.outgoing, t.capacity, t.granted, t.settles = terms.outgoing, terms.capacity, terms.granted, terms.settles
+        t.scope, t.edge, t.annotated, t.through = terms.scope, terms.edge, terms.annotated, terms.through
+        t.fallback, t.container, t.keyed = terms.fallback, terms.container, terms.keyed
+        cdef core_link *l = link_add(self.core, worker, link, generation, &t)
+        if l is not NULL and text is not None:
+            l.text = text_new(<const uint8_t *> PyBytes_AS_STRING(text), <uint32_t> PyBytes_GET_SIZE(text))
         return l is not NULL
 
     def remove_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint failed=False) -> bool:

@@ -149,6 +149,11 @@ cdef extern from "core/forwarder/api.h" nogil:
     ctypedef struct core_link_counts:
         uint64_t outcome[4]
         uint64_t presettled, dropped, delayed_1, delayed_10, last
+    ctypedef struct core_link_terms:
+        core_address *address
+        int64_t granted
+        uint32_t capacity, scope, edge
+        bint outgoing, settles, annotated, through, fallback, container, keyed
     ctypedef struct core_link:
         bint outgoing, draining, annotated, bounded, leaving, through, container, keyed
         core_link *next
@@ -225,7 +230,7 @@ cdef extern from "core/forwarder/api.h" nogil:
     bint alias_insert(core_router *, uint32_t, const uint8_t *, uint32_t, core_address *, bint, core_address **)
     uint32_t content_to(const arena_view *, uint32_t, uint8_t *)
     core_link *link_find(const core_router *, uint32_t, uint32_t, uint32_t)
-    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, bint, core_address *, uint32_t, bint, int64_t, uint32_t, bint)
+    core_link *link_add(core_router *, uint32_t, uint32_t, uint32_t, const core_link_terms *)
     bint link_move(core_router *, core_link *, core_address *)
     void link_remove(core_router *, core_link *, bint)
     bint core_post_control(core_router *, uint32_t, uint32_t, const uint8_t *, uint32_t)

@@ -112,22 +112,22 @@ cdef class Nodes:
         self.place_taken(place)
         neighbour_give(self.forwarder.core, <uint32_t> place)
 
-    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, bint outgoing, int place, uint8_t kind,
-                 uint32_t priority, uint32_t capacity, int64_t granted=0) -> bool:
-        """A link of a neighbour's connection; ``kind``: CONTROL_LINK, DATA_LINK or STREAM_LINK; ``granted``: credit its
-        sender has already. False: its index is taken or absurd."""
+    def add_link(self, uint32_t worker, uint32_t link, uint32_t generation, int place, uint8_t kind, uint32_t priority, terms not None) -> bool:
+        """A link of a neighbour's connection, on LinkTerms, which have no address; ``kind``: CONTROL_LINK, DATA_LINK or STREAM_LINK.
+        False: its index is taken or absurd."""
+        cdef int64_t granted = terms.granted
         self.place_taken(place)
         self.forwarder.worker_known(worker)
         if not LINK_CONTROL <= kind <= LINK_STREAM or priority >= ROUTERD_PRIORITIES:
             raise ValueError(f"no kind {kind} of link between routers, or no priority {priority}")
         cdef core_router *c = self.forwarder.core
-        cdef core_link *l = link_place(c, worker, link, generation, outgoing, capacity)
+        cdef core_link *l = link_place(c, worker, link, generation, terms.outgoing, terms.capacity)
         if l is NULL:
             return False
         l.kind = kind
         l.annotated = True
         neighbour_add_link(c, l, <uint32_t> place, priority)
-        if not outgoing:
+        if not l.outgoing:
             link_credit(c, l, granted)
         return True
 

@@ -82,17 +82,23 @@ GLUE void link_credit(core_router *c, core_link *l, int64_t granted)
     credit_grant(c, l);
 }
 
-/* `edge`: of which edge router's connection, 0: of none.  NULL: the index is taken or beyond all bounds, or memory is used up. */
-GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, bool outgoing, core_address *a,
-                           uint32_t capacity, bool settles, int64_t granted, uint32_t edge, bool fallback)
+/* NULL: the index is taken or beyond all bounds, or memory is used up. */
+GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t generation, const core_link_terms *t)
 {
-    core_link *l = outgoing && !a ? NULL : link_place(c, w, link, generation, outgoing, capacity);
+    core_address *a = t->address;
+    bool outgoing = t->outgoing;
+    core_link *l = outgoing && !a ? NULL : link_place(c, w, link, generation, outgoing, t->capacity);
     if (!l) return NULL;
-    l->settles = settles;
-    l->fallback = fallback;
+    l->settles = t->settles;
+    l->fallback = t->fallback;
+    l->scope = t->scope;
+    l->annotated = t->annotated;
+    l->through = t->through;
+    l->container = t->container;
+    l->keyed = t->keyed && a && a->routes && !outgoing;
     l->address = a;
-    l->edge = edge;
-    if (edge) l->kind = LINK_EDGE;
+    l->edge = t->edge;
+    if (t->edge) l->kind = LINK_EDGE;
     if (outgoing && !address_add_out(a, l)) {
         link_unplace(c, l);
         return NULL;
@@ -110,7 +116,7 @@ GLUE core_link *link_add(core_router *c, uint32_t w, uint32_t link, uint32_t gen
         a->in_links = l;
         a->in_count++;
     }
-    link_credit(c, l, granted);
+    link_credit(c, l, t->granted);
     return l;
 }
 

@@ -209,6 +209,13 @@ typedef struct {
     uint32_t link_room;
 } core_worker;
 
+typedef struct {               /* of a link that begins, as LinkTerms in link_terms.py */
+    core_address *address;
+    int64_t granted;
+    uint32_t capacity, scope, edge;
+    bool outgoing, settles, annotated, through, fallback, container, keyed;
+} core_link_terms;
+
 typedef struct core_alias {    /* an address as senders spell it */
     uint64_t hash;
     core_address *address;     /* NULL: this scope has no right to it */

@@ -12,6 +12,7 @@ import msgspec
 
 from core.addresses.names import Names
 from core.forwarder.forward import CONTROL_LINK, DATA_LINK, ROUTED_LINK, STREAM_LINK, Forwarder, Nodes
+from core.forwarder.link_terms import LinkTerms
 from core.links.streams import Streams
 from shm.contract.complaints import Complaints
 from shm.contract.payloads import (
@@ -269,12 +270,10 @@ class InterRouters:
             inter_router.worker,
             attach.link,
             attach.generation,
-            attach.outgoing,
             inter_router.place,
             kind,
             priority,
-            capacity,
-            granted,
+            LinkTerms(attach.outgoing, capacity=capacity, granted=granted),
         ):
             return None
         if kind == CONTROL_LINK:

@@ -11,6 +11,7 @@ from core.addresses.names import Names
 from core.addresses.phases import requested_phase
 from core.edge.place import Place
 from core.forwarder.forward import ROUTED_LINK, STREAM_LINK, Forwarder
+from core.forwarder.link_terms import LinkTerms
 from core.interior.inter_router import FORBIDDEN, ROLE, TYPES, kind_of
 from core.interior.network_adapter import NetworkAdapter
 from core.link_routes.ends import LOST, NO_ROUTE, Ends
@@ -43,6 +44,16 @@ SETTLED: Final = 1  # snd-settle-mode (AMQP 1.0 part 2.8.2)
 Key = tuple[int, int]  # worker, index of the link or connection in it
 
 
+class _Lead(msgspec.Struct, frozen=True):
+    """Where an accepted link leads; ``place`` is that of a link to or from an edge router."""
+
+    address: Address | None
+    terminus: Terminus
+    fallback: bool = False
+    edge: int = 0
+    place: Place | None = None
+
+
 class Links:
     """All attached links, in step with the forwarder's table. ``planes`` see each link.
 
@@ -56,6 +67,7 @@ class Links:
         addresses: Addresses,
         me: Identity,
         names: Names,
+        *,
         admissions: Admissions,
         auto_links: AutoLinks,
         streams: Streams,
@@ -167,7 +179,7 @@ class Links:
             self._refuse(worker, attach, error)
             self._addresses.forget_idle(address)
             return
-        self._accept(worker, attach, address, terminus, guarded, connection, phase.fallback, edge)
+        self._accept(worker, attach, _Lead(address, terminus, phase.fallback, edge), guarded, connection)
 
     def _special(self, worker: int, attach: Attach, connection: ConnectionOpened | None, edge: int) -> bool:
         """Enter a link that no client began: between routers, of an edge router or a link route's far end."""
@@ -203,7 +215,8 @@ class Links:
         if isinstance(place, Error):
             self._refuse(worker, attach, place)
             return
-        self._accept(worker, attach, place.address, Terminus(None), guarded, None, False, edge, place)
+        lead = _Lead(place.address, Terminus(None), edge=edge, place=place)
+        self._accept(worker, attach, lead, guarded, None)
 
     def _routed(self, worker: int, attach: Attach, connection: ConnectionOpened) -> bool:
         """Whether an attach goes on to a broker, whose answer is then passed back."""
@@ -232,7 +245,8 @@ class Links:
             return
         setup = leg.auto.setup
         address = self._addresses.terminus(setup.address, outgoing=attach.outgoing, phase=leg.auto.phase)
-        if self._accept(worker, attach, address, Terminus(setup.address), None, connection, setup.fallback):
+        lead = _Lead(address, Terminus(setup.address), setup.fallback)
+        if self._accept(worker, attach, lead, None, connection):
             link = self._links[worker, attach.link]
             self._auto_links.answered(leg, attach, link.identity)
 
@@ -257,14 +271,11 @@ class Links:
         self,
         worker: int,
         attach: Attach,
-        address: Address | None,
-        terminus: Terminus,
+        lead: _Lead,
         guarded: Guarded | None,
         connection: ConnectionOpened | None,
-        fallback: bool,
-        edge: int = 0,
-        place: Place | None = None,
     ) -> bool:
+        address, terminus, place = lead.address, lead.terminus, lead.place
         # a link that this router began gets no answer, so its worker looks for no keys
         keyed = address is not None and address.key in self._addresses.tables and not attach.ours
         capacity, told = granted_credit(attach, address, MAX_CAPACITY if place is None else place.capacity)
@@ -273,30 +284,27 @@ class Links:
             generated = terminus.text if terminus.generated else None
             answer = Attached(attach.link, attach.generation, generated, keyed=keyed, capacity=told)
             self._post(worker, C_ATTACHED, answer)
-        settles = attach.outgoing and attach.snd_settle_mode == SETTLED
-        handle = place.handle if place is not None else 0 if address is None else address.handle
-        tenant = connection.tenant if connection and not attach.ours else ""
         scope = 0
+        tenant = connection.tenant if connection and not attach.ours else ""
         if address is None and (guarded is not None or tenant):
             scope = self._admissions.scopes.enter(guarded.rights.targets if guarded else None, tenant)
-        if not self._forwarder.add_link(
-            worker,
-            attach.link,
-            attach.generation,
+        handle = 0 if address is None else address.handle
+        terms = LinkTerms(
             attach.outgoing,
-            handle,
+            handle if place is None else place.handle,
             capacity,
-            settles,
-            granted_to(attach, capacity),
-            scope,
-            place is not None or (connection is not None and connection.annotations != 0),
-            told_text(attach, address, terminus),
-            edge,
-            place is not None and place.through,
-            fallback,
-            connection is not None and connection.role == CONTAINER_ROLE,
-            keyed,
-        ):
+            granted=granted_to(attach, capacity),
+            settles=attach.outgoing and attach.snd_settle_mode == SETTLED,
+            scope=scope,
+            annotated=place is not None or (connection is not None and connection.annotations != 0),
+            text=told_text(attach, address, terminus),
+            edge=lead.edge,
+            through=place is not None and place.through,
+            fallback=lead.fallback,
+            container=connection is not None and connection.role == CONTAINER_ROLE,
+            keyed=keyed,
+        )
+        if not self._forwarder.add_link(worker, attach.link, attach.generation, terms):
             if scope:
                 self._admissions.scopes.leave(scope)
             self._forwarder.bad()
@@ -304,7 +312,7 @@ class Links:
             if address is not None:
                 self._addresses.forget_idle(address)
             return False
-        self._enter(worker, attach, address, guarded=guarded, scope=scope, edge=edge)
+        self._enter(worker, attach, address, guarded=guarded, scope=scope, edge=lead.edge)
         return True
 
     def _enter(
@@ -330,13 +338,13 @@ class Links:
             attach.name,
             attach.outgoing,
             address,
-            self._identity,
-            guarded,
-            scope,
-            kind,
-            priority,
-            edge,
-            attach.ours,
+            identity=self._identity,
+            guarded=guarded,
+            scope=scope,
+            kind=kind,
+            priority=priority,
+            edge=edge,
+            ours=attach.ours,
         )
         how = "restored" if attach.restored else "attached", "from" if attach.outgoing else "to"
         what = TYPES[kind] if kind else "anonymous" if address is None else address.key

@@ -10,8 +10,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from core.addresses.addresses import Address, Addresses
 from core.forwarder.forward import Agents, Forwarder, Nodes
+from core.forwarder.link_terms import LinkTerms
 from shm import native as n
 from shm.contract.complaints import Complaints
 
@@ -35,34 +38,22 @@ Source = tuple[int, int, int] | None  # worker, index and generation of a link; 
 Contain = Callable[[Callable[[], None], Source], bool]
 Receive = Callable[[bytes], None]
 Hear = Callable[[bytes, int], None]  # content, and the place of the sending router or -1
+_Work = tuple[int, int, int, int, int, int, int, int, Source]  # as Forwarder.own_work says
 
 
-class _Incoming:
+class _Incoming(msgspec.Struct):
     """A message on its way to a subscriber."""
 
-    __slots__ = ("limit", "parts", "place", "reader", "receive", "settled", "size", "skip", "source", "text")
-
-    def __init__(
-        self,
-        receive: Hear,
-        reader: n.ChainReader,
-        settled: bool,
-        source: Source,
-        place: int,
-        skip: int,
-        limit: int,
-        text: bytes,
-    ) -> None:
-        self.limit = limit
-        self.receive = receive
-        self.source = source  # the link on which it arrived
-        self.text = text  # the text of its `to`
-        self.reader = reader
-        self.settled = settled
-        self.place = place
-        self.skip = skip  # octets in front that only routers read
-        self.parts: list[bytes] = []
-        self.size = 0
+    receive: Hear
+    reader: n.ChainReader
+    settled: bool
+    source: Source  # the link on which it arrived
+    place: int
+    skip: int  # octets in front that only routers read
+    limit: int
+    text: bytes  # the text of its `to`
+    parts: list[bytes] = []
+    size: int = 0
 
     def give(self) -> None:
         """Pass the message to its subscriber."""
@@ -136,7 +127,8 @@ class Local:
     def _add_link(self, outgoing: bool, address: int) -> int:
         new = len(self._receivers) + (self._sender is not None)
         link = self._unused.pop() if self._unused else new
-        if not self._forwarder.add_link(self._place, link, GENERATION, outgoing, address, LINK_CAPACITY):
+        terms = LinkTerms(outgoing, address, LINK_CAPACITY)
+        if not self._forwarder.add_link(self._place, link, GENERATION, terms):
             raise MemoryError("the table of the core's own links is full")
         return link
 
@@ -232,22 +224,12 @@ class Local:
             record = self._forwarder.own_work()
             if record is None:
                 break
-            self._record(*record)
+            self._record(record)
         if self._waiting:
             self._retry()
 
-    def _record(
-        self,
-        kind: int,
-        flags: int,
-        link: int,
-        delivery: int,
-        arena: int,
-        block: int,
-        place: int,
-        skip: int,
-        source: tuple[int, int, int] | None,
-    ) -> None:
+    def _record(self, record: _Work) -> None:
+        kind, flags, link, delivery, arena, block, place, skip, source = record
         if kind == n.W_RELEASE:
             self._lent.pop(block, None)
         elif kind == n.W_SEND and (receive := self._receivers.get(link)) is None:
@@ -257,7 +239,9 @@ class Local:
             text = self._agents.called(arena, block)
             settled = bool(flags & n.F_SETTLED)
             limit = self._limits.get(link, MESSAGE_LIMIT)
-            incoming = _Incoming(receive, reader, settled, source, place, skip, limit, text)
+            incoming = _Incoming(
+                receive, reader, settled, source=source, place=place, skip=skip, limit=limit, text=text
+            )
             self._incoming[delivery] = incoming
             self._read(delivery, incoming, bool(flags & n.F_COMPLETE))
         elif (known := self._incoming.get(delivery)) is None:

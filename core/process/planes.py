@@ -38,8 +38,9 @@ def build(core: "Core") -> Links:
     refusals = Refusals(forwarder, core.connections.find)
     ends = Ends(forwarder, routes, refusals, network_adapter, core.setup.resumable_link_routes)
     links = Links(
-        forwarder, addresses, core.me, names, core.admissions, auto_links, streams, refusals, planes,
-        network_adapter, edges, ends,
+        forwarder, addresses, core.me, names, admissions=core.admissions, auto_links=auto_links,
+        streams=streams, refusals=refusals, planes=planes, network_adapter=network_adapter, edges=edges,
+        ends=ends,
     )  # fmt: skip
     planes.append(Connectors())
     planes += [routes, ends]

@@ -80,9 +80,9 @@ class Core:
             memory.rings,
             memory.arenas,
             setup.doorbells,
-            semaphore,
-            self.names.hash_seed(),
-            setup.workers,
+            semaphore=semaphore,
+            seed=self.names.hash_seed(),
+            active=setup.workers,
         )
         self.admissions = Admissions(setup.policy.max_connections, self.me)
         self.addresses = Addresses(

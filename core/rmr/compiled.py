@@ -13,6 +13,23 @@ SLACK: Final = 2  # a table that updates have made so many times as long as what
 LEAST_ROWS: Final = 1024  # a shorter one never is
 
 
+class TableColumns(NamedTuple):
+    """A route table in numbers of four octets; the first three columns are of the same length.
+
+    ``places`` says where in ``words`` a target begins, ``words`` as table.c has them. ``sender_rows`` are the
+    rows for certain senders, ascending. ``sender_starts`` says where in the list of senders theirs begin, and
+    has one more.
+    """
+
+    types: "array[int]"
+    subscriptions: "array[int]"
+    targets: "array[int]"
+    places: "array[int]"
+    words: "array[int]"
+    sender_rows: "array[int]"
+    sender_starts: "array[int]"
+
+
 class CompiledTable(NamedTuple):
     """A table, and the number of each endpoint in it."""
 
@@ -45,8 +62,16 @@ def compile_table(table: Table, seed: int) -> CompiledTable:
             known = lists[names] = encoded(sorted(set(names)))
         senders += known
         starts.append(len(senders))
-    columns = table.types, table.subscriptions, table.targets, table.groups.places, table.groups.words
-    native = RouteTable(seed, *columns, array("I", rows), starts, senders, encoded(endpoints))
+    columns = TableColumns(
+        types=table.types,
+        subscriptions=table.subscriptions,
+        targets=table.targets,
+        places=table.groups.places,
+        words=table.groups.words,
+        sender_rows=array("I", rows),
+        sender_starts=starts,
+    )
+    native = RouteTable(seed, columns, senders, encoded(endpoints))
     return CompiledTable(table, native, endpoints)
 
 

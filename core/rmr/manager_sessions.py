@@ -112,6 +112,7 @@ class ManagerSessions(Plane):
         links: Links,
         tables: RouteTables,
         dialling: Dialling,
+        *,
         seed: bytes,
         router_id: str,
         snapshot_store: Callable[[str], str] = lambda _: "",

@@ -25,6 +25,7 @@ def planes(core: "Core", links: "Links") -> list[Plane]:
     dialling = Dialling(forwarder, tables, core.connections.find, range(setup.workers))
     openings = Openings(tables, dialling)
     sessions = ManagerSessions(
-        forwarder, core.local, links, tables, dialling, core.seed, setup.router_id, core.snapshot_store
-    )
+        forwarder, core.local, links, tables, dialling,
+        seed=core.seed, router_id=setup.router_id, snapshot_store=core.snapshot_store,
+    )  # fmt: skip
     return [tables, dialling, sessions, openings, Counted(tables), UnroutableLog(tables)]

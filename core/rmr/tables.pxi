@@ -50,9 +50,7 @@ cdef bytes fill_endpoints(route_endpoints *to, uint64_t seed, list names):
 cdef class RouteTable:
     """A route table for the forwarder, built in any thread; the interpreter lock is released meanwhile.
 
-    ``types``, ``subscriptions`` and ``targets`` are columns of the same length; ``places`` says where in ``words`` a target
-    begins, ``words`` as table.c has them. ``sender_rows`` are the rows for certain senders, ascending, and
-    ``sender_starts`` where in ``senders`` theirs begin, one more than rows. ``names`` are those of endpoints.
+    ``given`` are TableColumns, ``names`` those of endpoints.
     """
 
     cdef route_table *table
@@ -60,9 +58,9 @@ cdef class RouteTable:
     cdef list held
     cdef route_busiest most
 
-    def __cinit__(self, uint64_t seed, types, subscriptions, targets, places, words, sender_rows, sender_starts, list senders not None,
-                  list names not None):
-        columns = [Column(one, 4) for one in (types, subscriptions, targets, places, words, sender_rows, sender_starts)]
+    def __cinit__(self, uint64_t seed, given not None, list senders not None, list names not None):
+        columns = [Column(one, 4) for one in (given.types, given.subscriptions, given.targets, given.places, given.words,
+                                              given.sender_rows, given.sender_starts)]
         cdef route_columns c
         cdef uint32_t i, endpoints = <uint32_t> len(names)
         if not (<Column> columns[0]).count() == (<Column> columns[1]).count() == (<Column> columns[2]).count():

@@ -130,7 +130,7 @@ def _assemble(
     children = Children(blueprint, memory, pinning, launch)
     stack.callback(children.end)  # whatever happens: no child outlives this
     return Supervisor(
-        config, blueprint, children, memory, manager, listening, signals, announce,
+        config, blueprint, children, memory, manager, listening=listening, signals=signals, announce=announce,
         identities=identities, passed=passed,
     )  # fmt: skip
 
@@ -177,6 +177,7 @@ class Supervisor:
         children: Children,
         memory: SharedMemory,
         manager: Manager,
+        *,
         listening: list[Listening],
         signals: Signals,
         announce: Callable[[str], None] = say,

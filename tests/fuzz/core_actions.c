@@ -207,12 +207,16 @@ static void control_plane(core_router *c, core_address **addresses, core_address
     core_address *a = below(4) || outgoing ? addresses[below(4)] : NULL;
     core_link *known = link_find(c, w, link, 1);
     if (!known && !below(12)) {
-        core_link *keyed = link_add(c, w, link, 1, false, table, 1 + below(20), false, 0, 0, false);
-        if (keyed) keyed->keyed = link % 4;     /* else the core looks for the key of what comes */
+        /* not keyed: the core looks for the key of what comes */
+        link_add(c, w, link, 1, &(core_link_terms) { .address = table, .capacity = 1 + below(20), .keyed = link % 4 });
         return;
     }
     if (!known && !below(3)) inter_router(c, w, link, outgoing);
-    else if (!known) link_add(c, w, link, 1, outgoing, a, 1 + below(20), below(4) == 0, below(4) ? 0 : (int64_t) below(40) - 10, below(4) ? 0 : 1 + below(3), below(8) == 0);
+    else if (!known) {
+        core_link_terms t = { .outgoing = outgoing, .address = a, .capacity = 1 + below(20), .settles = below(4) == 0,
+                              .granted = below(4) ? 0 : (int64_t) below(40) - 10, .edge = below(4) ? 0 : 1 + below(3), .fallback = below(8) == 0 };
+        link_add(c, w, link, 1, &t);
+    }
     else if (!below(10)) link_remove(c, known, below(2));
     if (below(2000)) return;
     uint32_t handled = 0;

@@ -10,6 +10,7 @@ from bench import contract as n
 from core.addresses.addresses import TREATMENTS
 from core.addresses.keys import SEPARATORS, compile_keys
 from core.forwarder.forward import NOTHING, Exchanges, Forwarder
+from core.forwarder.link_terms import LinkTerms
 
 ARENA = 128 * 1024
 HEADER, PROPERTIES = 16, 32  # of a block; in it, where the content header says where properties begin
@@ -52,14 +53,14 @@ class Bed:
         self.stats = n.StatsPage(control, n.stats_offset(1))
         self.address = self.forwarder.add_address(TREATMENTS.index("balanced"))
         self.hops: list[int] = []
-        self.forwarder.add_link(0, 0, 1, False, self.address, 250)
+        self.forwarder.add_link(0, 0, 1, LinkTerms(False, self.address, 250))
 
     def bind(self, keys: list[str | None], method: str, alternate: bool) -> None:
         """A binding for each key, each with an address of its own, and one more for the rest."""
         nodes, ends = compile_keys(keys, method)
         for _ in range(len(keys) + alternate):
             self.hops.append(self.forwarder.add_address(TREATMENTS.index("balanced")))
-            assert self.forwarder.add_link(0, len(self.hops), 1, True, self.hops[-1], 250)
+            assert self.forwarder.add_link(0, len(self.hops), 1, LinkTerms(True, self.hops[-1], 250))
         bindings = [(end, number, 0) for number, end in enumerate(ends)]
         hops = [(hop, b"told") for hop in self.hops]
         self.exchanges.put(

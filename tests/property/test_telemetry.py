@@ -3,6 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.flow_log.names import LinkNames
+from core.forwarder.link_terms import LinkTerms
 from shm import native as n
 from tests.support.beds import flow as flow_bed
 
@@ -85,9 +87,9 @@ def test_links_are_read_as_written(steps: list[str]) -> None:
     there: list[tuple[int, int]] = []
     for at, step in enumerate(steps):
         if step == "attach":
-            assert bed.forwarder.add_link(0, at, 1, True, address, 10)
+            assert bed.forwarder.add_link(0, at, 1, LinkTerms(True, address, 10))
             container = bed.telemetry.name(b"c%d" % (at % 3))
-            number = bed.telemetry.add_link(0, at, 1, at, at + 100, container, at % 5)
+            number = bed.telemetry.add_link(0, at, 1, LinkNames(at, at + 100, container, at % 5))
             assert number
             assert number not in written
             written[number] = (at, at + 100, container, at % 5)

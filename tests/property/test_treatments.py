@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from bench import contract as n
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import NOTHING, Forwarder
+from core.forwarder.link_terms import LinkTerms
 
 ARENA = 128 * 1024
 
@@ -27,7 +28,7 @@ class Bed:
         self.actions = n.Producer(rings, n.action_ring_offset(0))
         self.work = n.Consumer(rings, n.work_ring_offset(0))
         self.address = self.forwarder.add_address(TREATMENTS.index(treatment))
-        assert self.forwarder.add_link(0, 0, 1, False, self.address, 250)
+        assert self.forwarder.add_link(0, 0, 1, LinkTerms(False, self.address, 250))
         self.now = 0
         self.attached = 0
 
@@ -44,7 +45,7 @@ class Bed:
 
     def attach(self, capacity: int) -> int:
         self.attached += 1
-        assert self.forwarder.add_link(0, self.attached, 1, True, self.address, capacity)
+        assert self.forwarder.add_link(0, self.attached, 1, LinkTerms(True, self.address, capacity))
         return self.attached
 
     def send(self) -> list[dict[str, int]]:

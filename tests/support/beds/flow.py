@@ -3,7 +3,9 @@
 import mmap
 
 from bench import contract as n
+from core.flow_log.names import LinkNames
 from core.forwarder.forward import Forwarder, Telemetry
+from core.forwarder.link_terms import LinkTerms
 
 ARENA = 1 << 20
 
@@ -42,9 +44,9 @@ class Bed:
         self.address = address = self.forwarder.add_address(1)
         self.rename(b"news")
         for link, outgoing in ((0, False), (1, True)):
-            assert self.forwarder.add_link(0, link, 1, outgoing, address, 1000)
+            assert self.forwarder.add_link(0, link, 1, LinkTerms(outgoing, address, 1000))
             container = self.telemetry.name(b"receiver" if outgoing else b"sender")
-            self.telemetry.add_link(0, link, 1, 7 + link, 70 + link, container, 0)
+            self.telemetry.add_link(0, link, 1, LinkNames(7 + link, 70 + link, container, 0))
         self.turn()
 
     def rename(self, address: bytes) -> None:

@@ -63,6 +63,7 @@ class Hop:
         router: str = "0/A",
         to: bytes = b"",
         state: int = 0,
+        *,
         small: bool = False,
         step: int = 0,
     ) -> bytes:

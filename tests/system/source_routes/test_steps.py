@@ -194,14 +194,12 @@ def workers(net: Net, client: Client, sender: Any, texts: list[str]) -> Iterator
     until(lambda: found() == [RELEASED], f"the end of workers {texts}")
 
 
-@pytest.mark.parametrize(
-    ("case", "before", "source", "texts", "after"), STEPS, ids=[f"{c}-{b}-{a}" for c, b, _, _, a in STEPS]
-)
+@pytest.mark.parametrize("step", STEPS, ids=[f"{c}-{b}-{a}" for c, b, _, _, a in STEPS])
 def test_a_row_of_the_specification(
-    net: Net, cloud: Accepted, client: Client, sender: Any, case: str, before: int, source: str,
-    texts: list[str], after: int,
-) -> None:  # fmt: skip
+    net: Net, cloud: Accepted, client: Client, sender: Any, step: tuple[str, int, str, list[str], int]
+) -> None:
     """Both routes, and the payload octet for octet: a wrapped one is the BARE message of the example."""
+    case, before, source, texts, after = step
     given, expected = CASES[case][before], CASES[case][after]
     made = message(given["onward"], given["return"])
     made.body = bytes.fromhex(given["payload_hex"])

@@ -93,6 +93,11 @@ ALSO_KNOW = {
     "workers/transport/sockets.c workers/framed": "bytes go to the engine or to a framed connection",
 }
 LONGEST_FILE = 420
+MOST_PARAMETERS = 7
+FUNCTION = {
+    True: re.compile(r"^[A-Za-z_][\w \t*]*?\b(\w+)\(", re.MULTILINE),  # C
+    False: re.compile(r"^[ \t]*(?:async |cp?def [^\n(=]*?|def )\s*(?:def )?\*?(\w+)\(", re.MULTILINE),
+}
 LONGEST_SUFFIXES = (".py", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".c")
 
 # What must not stay in the tree, and what to do instead.
@@ -255,6 +260,41 @@ def test_amqp_is_spelled_in_one_place() -> None:
         for number, line in enumerate(file.read_text().splitlines(), 1)
         if AMQP_BY_HAND.search(line)
     ]
+    assert not wrong, "\n".join(wrong)
+
+
+def parameters(text: str) -> list[str]:
+    """Positional parameters of a list that begins at the front, after its bracket, without ``self``."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        if depth < 0:
+            break
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    names = [part.strip() for part in parts]
+    ends = [at for at, name in enumerate(names) if name == "*" or re.match(r"\*+\w", name)]
+    return [name for name in names[: min(ends, default=None)] if name not in ("", "/", "self", "cls", "void")]
+
+
+def functions(file: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """Line, name and positional parameters of every function in Python, Cython or C."""
+    text = re.sub(r"\"[^\"\n]*\"|'[^'\n]*'|#.*|/\*.*?\*/", "", file.read_text())
+    for head in FUNCTION[file.suffix in (".c", ".h")].finditer(text):
+        yield text.count("\n", 0, head.start()) + 1, head[1], parameters(text[head.end() :])
+
+
+def test_no_function_takes_more_than_seven_positional_parameters() -> None:
+    """What belongs together is a struct. Settings of a constructor are given by name."""
+    found = [
+        (place(file, line), name, len(given))
+        for file in sources(".py", ".pyi", ".pyx", ".pxi", ".c", ".h")
+        for line, name, given in functions(file)
+    ]
+    assert len(found) > 5000, "they are found"
+    wrong = [f"{where}: {name} takes {number}" for where, name, number in found if number > MOST_PARAMETERS]
     assert not wrong, "\n".join(wrong)
 
 

@@ -8,6 +8,7 @@ import pytest
 from bench import contract as n
 from core.addresses.addresses import TREATMENTS
 from core.forwarder.forward import NOTHING, UNKNOWN, Forwarder, LinkRoutePairs
+from core.forwarder.link_terms import LinkTerms
 
 ARENA = 256 * 1024
 SENDER, RECEIVER = 0, 1  # workers, and arenas; the core's arena is number 2
@@ -34,9 +35,9 @@ class Bed:
         self.details = n.ArenaOwner(self.memory[RECEIVER])
         self.stats = n.StatsPage(control, n.stats_offset(WORKERS))
         self.address = self.forwarder.add_address(TREATMENTS.index(treatment), priority)
-        self.forwarder.add_link(SENDER, 0, 1, False, self.address, 10)
-        self.forwarder.add_link(SENDER, 1, 1, False, 0, 10)
-        self.forwarder.add_link(RECEIVER, 0, 1, True, self.address, 10, settles)
+        self.forwarder.add_link(SENDER, 0, 1, LinkTerms(False, self.address, 10))
+        self.forwarder.add_link(SENDER, 1, 1, LinkTerms(False, 0, 10))
+        self.forwarder.add_link(RECEIVER, 0, 1, LinkTerms(True, self.address, 10, settles=settles))
         self.step()
 
     def step(self) -> int:
@@ -165,7 +166,7 @@ def test_sender_without_destination_is_drained_once() -> None:
     assert [r["credit"] for r in work if r["type"] == n.W_UPDATE] == [0, 0]
     assert len([r for r in work if r["type"] == n.W_DRAIN]) == 1
     bed.act(SENDER, type=n.A_DRAINED, link=0, link_gen=1, credit=8)
-    bed.forwarder.add_link(RECEIVER, 3, 1, True, bed.address, 10)
+    bed.forwarder.add_link(RECEIVER, 3, 1, LinkTerms(True, bed.address, 10))
     bed.forwarder.publish()
     assert [r["credit"] for r in bed.heard(SENDER, n.W_FLOW)] == [10]
 
@@ -244,7 +245,7 @@ def test_address_anywhere_in_a_chain(offset: int, found: bool) -> None:
 def test_streaming_is_paced_by_the_slowest() -> None:
     """The sender's worker hears how far every reader is, even ahead of us; aborts go to those who read."""
     bed = Bed("multicast")
-    bed.forwarder.add_link(RECEIVER, 1, 1, True, bed.address, 10)
+    bed.forwarder.add_link(RECEIVER, 1, 1, LinkTerms(True, bed.address, 10))
     bed.deliver(flags=0, length=5)
     (accepted,) = bed.heard(SENDER, n.W_ACCEPTED)
     assert accepted["delivery"] == INCOMING
@@ -367,7 +368,7 @@ def test_a_receiver_that_takes_nothing_holds_up_nobody(streaming: bool) -> None:
 def test_a_receiver_far_behind_gets_no_more_settled_messages(streaming: bool) -> None:
     """Beyond twice its capacity copies are dropped and counted; others get theirs; nothing piles up."""
     bed = Bed("multicast")
-    bed.forwarder.add_link(RECEIVER, 1, 1, True, bed.address, 10)
+    bed.forwarder.add_link(RECEIVER, 1, 1, LinkTerms(True, bed.address, 10))
     for _ in range(20):
         bed.deliver(flags=n.F_SETTLED | n.F_COMPLETE, peer=0)
     for r in bed.heard(RECEIVER, n.W_SEND):

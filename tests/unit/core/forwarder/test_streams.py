@@ -2,6 +2,7 @@
 
 from bench import contract as n
 from core.forwarder.forward import CONTROL_LINK, DATA_LINK, LOCAL, NOTHING, STREAM_LINK, Nodes, StreamLinks
+from core.forwarder.link_terms import LinkTerms
 from tests.unit.core.forwarder.test_forwarding import RECEIVER, SENDER, Bed
 
 FAR, PLACE = 1, 0  # the bit of the other router, and the place of the connection to it
@@ -35,7 +36,7 @@ class Border(Bed):
         return NOTHING
 
     def open(self, link: int, kind: int) -> None:
-        assert self.nodes.add_link(RECEIVER, link, 1, True, PLACE, kind, 0, 250)
+        assert self.nodes.add_link(RECEIVER, link, 1, PLACE, kind, 0, LinkTerms(True, capacity=250))
 
     def stream(self, peer: int) -> int:
         return self.deliver(b"begin", flags=0, peer=peer)
@@ -110,7 +111,7 @@ def test_without_such_links_a_stream_takes_the_way_of_all_messages() -> None:
     border = Border()
     border.nodes.set_neighbour(FAR, -1)
     other = border.nodes.take_neighbour(0)
-    assert border.nodes.add_link(RECEIVER, SECOND, 1, True, other, DATA_LINK, 4, 250)
+    assert border.nodes.add_link(RECEIVER, SECOND, 1, other, DATA_LINK, 4, LinkTerms(True, capacity=250))
     border.nodes.set_neighbour(FAR, other)
     border.stream(1 << 32 | 1)
     (sent,) = border.sends()

@@ -8,6 +8,7 @@ import pytest
 from bench import contract as n
 from core.addresses.addresses import Addresses, Identity, Rules
 from core.forwarder.forward import Forwarder
+from core.forwarder.link_terms import LinkTerms
 from core.links.admission import Admissions
 from core.links.connections import Connections
 from core.process.display import PERIOD_NS, Display, spelling
@@ -41,8 +42,8 @@ class Bed:
 
     def receive(self, number: int, text: str) -> None:
         handle = self.addresses.resolve(text).handle
-        assert self.forwarder.add_link(0, 2 * number + 1, 1, True, handle, 10)
-        assert self.forwarder.add_link(0, 2 * number + 2, 1, False, handle, 10)
+        assert self.forwarder.add_link(0, 2 * number + 1, 1, LinkTerms(True, handle, 10))
+        assert self.forwarder.add_link(0, 2 * number + 2, 1, LinkTerms(False, handle, 10))
 
     def send(self, number: int, count: int = 1) -> None:
         """Presettled messages to the address of that number, each done at once."""

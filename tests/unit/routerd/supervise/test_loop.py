@@ -30,8 +30,9 @@ def test_a_router_that_stops_as_its_last_worker_gets_ready_is_not_announced(
     )
     nothing: Any = None
     supervisor = Supervisor(
-        default_config(), nothing, children, memory, Manager({}, 1), listening, nothing, clock=lambda: 0.0
-    )
+        default_config(), nothing, children, memory, Manager({}, 1),
+        listening=listening, signals=nothing, clock=lambda: 0.0,
+    )  # fmt: skip
     assert supervisor.run() == 0
     assert "connect to" not in capsys.readouterr().out
 
