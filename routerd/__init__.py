@@ -1,1 +1,1 @@
-"""routerd: the supervisor that puts the processes of a router together."""
+"""The supervisor of a router, its commands, configuration, exporter and recorder."""

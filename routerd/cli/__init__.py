@@ -1,1 +1,1 @@
-"""The commands that look at a running router or change it."""
+"""Commands that show or change a running router, or examine its files."""

@@ -1,4 +1,4 @@
-"""What a person at the terminal is told when the router is up."""
+"""The text that an operator sees on the terminal when the router is up."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from routerd.supervise.pinning import ranges
 
 
 def banner(version: str, router_id: str, places: Sequence[Place], listening: Sequence[Listening]) -> str:
-    """Version and id, the processes with their CPUs, and where to connect."""
+    """Return the start-up text: version, router id, processes with their CPUs, and the URLs to connect to."""
     lines = [f"routerd {version}, router {router_id}", ""]
     for place in places:
         pid = place.child.pid if place.child else "-"

@@ -1,4 +1,4 @@
-"""The options of commands that ask a running router, and what they mean."""
+"""Options shared by the commands that query a running router."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -10,14 +10,14 @@ SECONDS = click.FloatRange(0.0, min_open=True)
 
 
 class _Bus(click.ParamType[str]):
-    """A URL of a router, as the engine reads them: scheme, user and port may be missing."""
+    """A router's URL in the form that Proton reads: scheme, user and port are optional."""
 
     name = "url"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """As it is, if it can be used."""
+        """Return `value` unchanged; fail with a usage error if Proton cannot use it."""
         try:
-            url = import_module("proton").Url(value)  # late: a check needs no engine
+            url = import_module("proton").Url(value)  # imported late: a check needs no Proton
             usable = url.scheme in (None, "amqp", "amqps") and (url.port or True)
         except ValueError:
             usable = False
@@ -29,31 +29,34 @@ class _Bus(click.ParamType[str]):
 
 
 def bus(**more: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The option that says where a router listens."""
+    """Return the option `--bus`, the URL where the router listens; `more` overrides its settings."""
     told = {"help": "Where the router listens; amqps:// with TLS."} | more
     return click.option("-b", "--bus", type=_Bus(), metavar="URL", **told)
 
 
 def examples(*lines: str) -> str:
-    """What a command's help ends with."""
+    """Return the examples at the end of a command's help."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which router is meant."""
+    """Add the options that name a router and how to connect and log in to it."""
     options = (
         bus(default="amqp://127.0.0.1:5672", show_default=True),
         click.option(
-            "-r", "--router", metavar="ID", help="Another router of the network than that at the URL."
+            "-r", "--router", metavar="ID",
+            help="Query this router of the network instead of the one at the URL.",
         ),
-        click.option("-d", "--edge-router", metavar="ID", help="An edge router of the network."),
+        click.option(
+            "-d", "--edge-router", metavar="ID", help="Query this edge router of the network instead.",
+        ),
         click.option(
             "-t", "--timeout", type=SECONDS, default=5.0, show_default=True, metavar="SECONDS",
             help="How long to wait for an answer.",
         ),
-        click.option("--ssl-trustfile", metavar="FILE", help="Certificates that are trusted, with amqps://."),
-        click.option("--ssl-certificate", metavar="FILE", help="Our certificate."),
-        click.option("--ssl-key", metavar="FILE", help="Its key."),
+        click.option("--ssl-trustfile", metavar="FILE", help="Certificates to trust, with amqps://."),
+        click.option("--ssl-certificate", metavar="FILE", help="The client's certificate."),
+        click.option("--ssl-key", metavar="FILE", help="The key of the client's certificate."),
         click.option("--sasl-mechanisms", metavar="NAMES", help="SASL mechanisms that may be used."),
         click.option("--sasl-username", metavar="NAME", help="The user to log in as."),
         click.option("--sasl-password-file", metavar="FILE", help="The user's password: its first line."),
@@ -64,7 +67,10 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def place_of(options: dict[str, Any]) -> Any:
-    """The router that these options mean; the client is loaded when it is needed."""
+    """Return the `Place` that the options name. The client, with Proton, is loaded only here.
+
+    Raises click.UsageError for options that contradict each other or are not UTF-8.
+    """
     if options["router"] and options["edge_router"]:
         raise click.UsageError("--router and --edge-router name two routers; give one of them")
     if options["ssl_key"] and not options["ssl_certificate"]:

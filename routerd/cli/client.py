@@ -1,4 +1,4 @@
-"""A client of the management protocol: what `routerd stat` and `routerd manage` speak with a router."""
+"""A client of AMQP management (Working Draft 9), used by `routerd stat` and `routerd manage`."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,12 +13,12 @@ from shm.contract.management import PREFIX
 
 __all__ = ["Client", "ClientError", "Place", "RefusedError", "long_type"]
 
-PAGE = 500  # entities asked for at once
+PAGE = 500  # entities per QUERY request
 NODE = {"type": "org.amqp.management", "name": "self"}
 
 
 class RefusedError(ClientError):
-    """The router answered, but not with success."""
+    """The router answered with a status other than 2xx."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"the router refuses ({status}): {text}")
@@ -26,7 +26,7 @@ class RefusedError(ClientError):
 
 
 class Client:
-    """A connection to a router's management agent. Everything raises ClientError."""
+    """A connection to a router's management agent. Every method raises ClientError when it fails."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -38,7 +38,7 @@ class Client:
             raise unreachable(place, error) from error
 
     def close(self) -> None:
-        """Nothing is left of it, also if the router, or its worker, has gone."""
+        """Close the connection; do nothing if the router or its worker is gone."""
         with suppress(ProtonException, OSError):
             self._connection.close()
 
@@ -51,7 +51,11 @@ class Client:
         self.close()
 
     def call(self, operation: str, body: Any = None, **properties: Any) -> Any:
-        """The body of the answer to a request."""
+        """Send one request and return the body of its answer.
+
+        `properties` become application properties; those that are None are left out. Raises RefusedError if
+        the router answers with a status other than 2xx.
+        """
         given = {name: value for name, value in properties.items() if value is not None}
         request = Message(properties={"operation": operation, **given}, body={} if body is None else body)
         try:
@@ -83,7 +87,10 @@ class Client:
     def query(
         self, entity_type: str | None, names: list[str] | None = None, limit: int | None = None
     ) -> Iterator[dict[str, Any]]:
-        """The entities of a type, a page at a time: attributes by name, those without a value left out."""
+        """Yield the entities of a type as attributes by name, without attributes that are None.
+
+        The entities are requested PAGE at a time; `limit` bounds their number.
+        """
         offset = 0
         while limit is None or offset < limit:
             count = PAGE if limit is None else min(PAGE, limit - offset)
@@ -104,7 +111,7 @@ class Client:
 
 
 def long_type(name: str | None) -> str | None:
-    """An entity type with its prefix, from a name as tools have it: link, address, or the type itself."""
+    """Return the full name of an entity type, such as `org.apache.qpid.dispatch.router.link` for `link`."""
     if not name or name.startswith(PREFIX) or name == NODE["type"]:
         return name
     if name in ("link", "node"):

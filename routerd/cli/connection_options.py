@@ -1,4 +1,4 @@
-"""How commands connect to a running router, and what to do where they cannot."""
+"""How commands connect to a running router, and the advice they give when they cannot."""
 
 import re
 from pathlib import Path
@@ -11,9 +11,9 @@ from proton.utils import BlockingConnection
 from shm.contract.security import MODERN_TLS
 
 _CONDITION = re.compile(r"""Condition\('([^']*)', ['"](.*)['"]\)""")
-_USER = re.compile(r"[^\s/@]+@")  # of a URL, and password
+_USER = re.compile(r"[^\s/@]+@")  # user and password in a URL
 
-# What the engine says of an attempt, in the order in which it is looked for; and what to do.
+# A part of Proton's error text and the advice that goes with it; the first that occurs in the text counts.
 ADVICE = (
     ("refused to all addresses", "is the router running? Start it, or give its address with --bus"),
     ("not known", "give the name or address of the router's host with --bus"),
@@ -35,43 +35,43 @@ ADVICE = (
 
 
 class ClientError(Exception):
-    """The request failed; the text says why and what to do."""
+    """A request failed; the text says why and what to do."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Which router to ask, and how to get there."""
+    """Names a router and says how to reach it and log in to it."""
 
     url: str = "amqp://127.0.0.1:5672"
-    router: str | None = None  # another one than that at the URL
-    timeout: float = 5.0
+    router: str | None = None  # a router other than the one at the URL
+    timeout: float = 5.0  # seconds
     trustfile: str | None = None
     certificate: str | None = None
     key: str | None = None
     mechanisms: str | None = None
-    edge: str | None = None  # an edge router
+    edge: str | None = None  # an edge router's id
     user: str | None = None
     password_file: str | None = None
 
     @property
     def address(self) -> str:
-        """Of the management agent."""
+        """The address of the management agent."""
         if self.edge:
             return f"_edge/{self.edge}/$management"
         return f"_topo/0/{self.router}/$management" if self.router else "$management"
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another router than that at the URL is asked."""
+        """Whether the router to query is not the one at the URL."""
         return bool(self.edge or self.router)
 
     @property
     def shown(self) -> str:
-        """The URL as errors may quote it: without a password."""
+        """The URL without user and password, fit for error texts."""
         return _USER.sub("", self.url)
 
 
 def connect(place: Place) -> BlockingConnection:
-    """A connection to the router. Raises ClientError."""
+    """Return an open connection to the router. Raises ClientError."""
     tls, password = _domain(place), _password(place)
     try:
         return BlockingConnection(
@@ -87,7 +87,7 @@ def connect(place: Place) -> BlockingConnection:
 
 
 def unreachable(place: Place, error: Exception) -> ClientError:
-    """What to say when the agent could not be reached."""
+    """Return the error that says why the agent cannot be reached and what to do."""
     if isinstance(error, Timeout):
         text = f"no answer within {place.timeout:g} s"
         advice = "is that the address of a router? Give it with --bus, or more time with --timeout"
@@ -98,18 +98,18 @@ def unreachable(place: Place, error: Exception) -> ClientError:
 
 
 def words(error: BaseException) -> str:
-    """What an error says, in one line, without the URL, which may have a password in it."""
+    """Return an error's text in one line, without the user and password of a URL in it."""
     text = " ".join(str(error).split()) or type(error).__name__
     found = _CONDITION.search(text)
     return f"{found[1]}: {found[2]}" if found else _USER.sub("", text)
 
 
 def _domain(place: Place) -> SSLDomain | None:
-    """TLS as a client. Raises ClientError where a file cannot be used."""
+    """Return the TLS settings of a client; None without certificates. Raises ClientError for a bad file."""
     if not (place.trustfile or place.certificate):
         return None
     domain = SSLDomain(SSLDomain.MODE_CLIENT)
-    pn_ssl_domain_set_protocols(domain._domain, MODERN_TLS)  # the library's class has no method for it
+    pn_ssl_domain_set_protocols(domain._domain, MODERN_TLS)  # SSLDomain has no method for this
     try:
         if place.certificate:
             _readable("--ssl-certificate", place.certificate)
@@ -128,14 +128,14 @@ def _domain(place: Place) -> SSLDomain | None:
 
 
 def _password(place: Place) -> str | None:
-    """The first line of the file with the password. Raises ClientError."""
+    """Return the first line of the password file. Raises ClientError."""
     if place.password_file is None:
         return None
     return _readable("--sasl-password-file", place.password_file).partition("\n")[0].rstrip("\r")
 
 
 def _readable(option: str, file: str) -> str:
-    """The text of a file. Raises ClientError."""
+    """Return the text of a file. Raises ClientError."""
     try:
         return Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError as error:

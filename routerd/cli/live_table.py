@@ -1,4 +1,4 @@
-"""`routerd table push`, `who` and `ask`: route tables of a running router, over its management agent."""
+"""`routerd table push`, `who` and `ask`: route tables of a running router, through its management agent."""
 
 import sys
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from core.rmr.table import ANY_SUBSCRIPTION
 from routerd.cli.cli_options import asks, examples, place_of
 from routerd.cli.client import Client, ClientError, long_type
 
-PIECE = 1 << 17  # characters of a table in one request: far below the longest that the agent takes
+PIECE = 1 << 17  # characters of a table per request: far below the agent's limit
 TYPE = long_type("routeTable")
 NAME = click.option("--table", "name", metavar="NAME", help="The route table, if there are several.")
 
 
 def _table(client: Client, name: str | None) -> str:
-    """The name of the table that is meant. Raises ClientError."""
+    """Return the name of the table that the user means. Raises ClientError."""
     names = _names(client, name)
     if name is not None or len(names) == 1:
         return name or names[0]
@@ -30,7 +30,7 @@ def _table(client: Client, name: str | None) -> str:
 
 
 def _names(client: Client, name: str | None) -> list[str]:
-    """Of all route tables. Raises ClientError if there is none, or none of the name given."""
+    """Return the names of all route tables. Raises ClientError if there is none, or none called `name`."""
     names = [str(row["name"]) for row in client.query("routeTable", ["name"])]
     if not names:
         raise ClientError("the router has no route table; add a routeTable entity to its configuration")
@@ -40,13 +40,13 @@ def _names(client: Client, name: str | None) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces, and whether each is the last."""
+    """Yield the pieces of a table's text, each with whether it is the last."""
     for at in range(0, max(1, len(text)), PIECE):
         yield text[at : at + PIECE], at + PIECE >= len(text)
 
 
 def _sent(text: str) -> str | bytes:
-    """As AMQP can hold it: what is not UTF-8 is binary."""
+    """Return the text as AMQP can carry it: as binary if it is not UTF-8."""
     return octets_of(text) if stray(text) else text
 
 
@@ -118,7 +118,7 @@ def _manager(row: dict[str, Any]) -> str:
 
 
 def _applications(rows: list[dict[str, Any]]) -> Shown:
-    """Those that this router is the Route Manager of."""
+    """Return the table of the applications whose Route Manager this router is."""
     shown = Shown(box=box.SIMPLE)
     for column in ("table", "application", "control port", "runs", "map", "state", "since", "reason"):
         shown.add_column(column, overflow="fold")

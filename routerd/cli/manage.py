@@ -1,4 +1,4 @@
-"""`routerd manage`: single requests to a router's management agent, answered as JSON."""
+"""`routerd manage`: sends single requests to a router's management agent and prints the answers as JSON."""
 
 import sys
 from typing import Any
@@ -26,7 +26,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 def mistake(ask: Ask) -> str | None:
-    """What is wrong with a request on its face, before anybody is asked; None: nothing."""
+    """Return what is wrong with a request, found without asking the router; None if nothing is."""
     if ask.operation in ("create", "update"):
         odd = next((one for one in ask.arguments if not one.partition("=")[0] or "=" not in one), None)
         return odd and f"{odd!r} is not understood; give attributes as name=value"
@@ -37,7 +37,7 @@ def mistake(ask: Ask) -> str | None:
 
 
 def run(place: Place, ask: Ask) -> int:
-    """Do it and print the answer; the exit status."""
+    """Send the request and print the answer. Return the exit status."""
     try:
         with Client(place) as client:
             answer = perform(client, ask)
@@ -55,7 +55,7 @@ def run(place: Place, ask: Ask) -> int:
 
 
 def perform(client: Client, ask: Ask) -> Any:
-    """The answer; None: there is none to show. Raises ClientError."""
+    """Return the answer, or None if there is nothing to print. Raises ClientError."""
     names = {"type": long_type(ask.type), "name": ask.name, "identity": ask.identity}
     match ask.operation:
         case "query":
@@ -71,7 +71,7 @@ def perform(client: Client, ask: Ask) -> Any:
 
 
 def unknown(client: Client, ask: Ask, answer: Any) -> list[str]:
-    """Names in a query that are no attributes, where the agent passes over them in silence."""
+    """Return the names in a query that are no attributes: the agent ignores them silently."""
     if ask.operation != "query" or not ask.type:
         return []
     empty = [name for name in ask.arguments if not any(name in row for row in answer)]
@@ -80,7 +80,7 @@ def unknown(client: Client, ask: Ask, answer: Any) -> list[str]:
 
 
 def attributes(arguments: tuple[str, ...]) -> dict[str, Any]:
-    """Attributes from `name=value`; a value that is JSON is what it says, everything else is text."""
+    """Return the attributes in `name=value` arguments: a value that is JSON is decoded, any other is text."""
     found: dict[str, Any] = {}
     for argument in arguments:
         name, _, text = argument.partition("=")
@@ -90,7 +90,7 @@ def attributes(arguments: tuple[str, ...]) -> dict[str, Any]:
             msgspec.DecodeError,
             UnicodeEncodeError,
             RecursionError,
-        ):  # the client says what AMQP cannot hold
+        ):  # the client reports text that AMQP cannot carry
             found[name] = text
     return found
 

@@ -1,7 +1,7 @@
-"""`routerd restart --rolling`: find the router that runs here, have its processes replaced, tell how it goes.
+"""`routerd restart --rolling`: finds a local router, has its processes replaced and reports each replacement.
 
-The request is SIGUSR1 to its supervisor; what becomes of it stands in the router's shared memory, so neither
-a listener nor a log is needed to follow it.
+The command sends SIGUSR1 to the supervisor and follows progress in the router's shared memory, so it needs
+neither a listener nor a log.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ from shm.observer import Page, SharedView
 from shm.segment import DIRECTORY, SegmentError
 
 LOOK_SECONDS = 0.1
-PATIENCE_SECONDS = 10.0  # without progress: say what is waited for; a worker drains for 3 s and starts in one
+PATIENCE_SECONDS = 10.0  # without progress until a line says who is late; a worker takes about 4 s
 OVER = (
     "All processes are new, but for the supervisor and, with http, the exporter: they are as old as before."
 )
@@ -31,7 +31,7 @@ _CONTROL = re.compile(r"routerd-(?P<id>.*)-(?P<pid>\d+)-control")
 
 
 class RestartError(Exception):
-    """There is nothing to restart, or it does not go on: why, and what to do."""
+    """There is no router to restart, or the restart does not go on; the text says why and what to do."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -42,18 +42,18 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def prefix(self) -> str:
-        """Of its segments."""
+        """The name that the router's shared memory segments begin with."""
         return f"/routerd-{self.id}-{self.pid}"
 
 
 def running() -> list[Found]:
-    """The routers whose supervisors live, as far as we may look."""
+    """Return the routers on this machine whose shared memory this user may open."""
     matches = filter(None, map(_CONTROL.fullmatch, sorted(os.listdir(DIRECTORY))))
     return [Found(one["id"], int(one["pid"])) for one in matches if _lives(DIRECTORY / one.string)]
 
 
 def _lives(control: Path) -> bool:
-    """Whether somebody holds the lock of a control segment: its supervisor does as long as it lives."""
+    """Whether a live supervisor holds the lock of a control segment."""
     try:
         with control.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -67,8 +67,10 @@ def _lives(control: Path) -> bool:
 def find(
     pid: int | None = None, pid_file: Path | None = None, unit: str | None = None, bus: str | None = None
 ) -> Found:
-    """The router meant: by its supervisor's process id, told, in a file, of a unit or asked for at a URL; or
-    the only one there is."""
+    """Return the router whose supervisor is named by process id, pid file, systemd unit or URL.
+
+    Without any of them, return the only router on this machine. Raises RestartError.
+    """
     if pid_file is not None:
         pid = _pid_in(pid_file)
     elif unit is not None:
@@ -134,7 +136,7 @@ def _asked(bus: str) -> int:
 
 
 class Follower:
-    """Sees one generation after the other come. ``clock`` is in seconds; nothing here blocks."""
+    """Watches a router's processes being replaced. `clock` returns seconds; no method blocks."""
 
     def __init__(self, pages: Callable[[], list[Page]], clock: Callable[[], float]) -> None:
         self._pages = pages
@@ -149,13 +151,16 @@ class Follower:
 
     @property
     def waiting(self) -> list[str]:
-        """Who has no successor yet; a worker that was removed meanwhile needs none. A recorder that has ended
-        is on no page, but another one follows."""
+        """The processes that have no successor yet.
+
+        A worker that was removed needs none. A recorder that ended has no statistics page, but a successor
+        follows.
+        """
         there = {page.process for page in self._all()} | {Role.RECORDER}
         return [process for process in self._before if process not in self._done and process in there]
 
     def step(self) -> Iterator[str]:
-        """A line for each process that has been replaced since; another one when nothing happens for long."""
+        """Yield a line for each process replaced since the last call, and one after a long wait."""
         for page in self._all():
             before = self._before.get(page.process)
             if before is None or page.process in self._done or not _serves(page, before):
@@ -170,13 +175,13 @@ class Follower:
 
 
 def _serves(page: Page, before: Page) -> bool:
-    """Whether a successor of an earlier process is at work."""
+    """Whether `page` is that of a successor that is ready."""
     accepts = page.process in (Role.CORE, Role.RECORDER) or bool(page.counters["accepting"])
     return page.generation > before.generation and bool(page.pid) and accepts
 
 
 def rolling(router: Found, timeout: float) -> int:
-    """Replace the processes of a router one at a time; the exit status: 1 if that is not over in time."""
+    """Replace a router's processes one at a time within `timeout` seconds. Return 0. Raises RestartError."""
     try:
         view = SharedView(router.prefix)
         follower = Follower(view.pages, time.monotonic)
@@ -207,7 +212,7 @@ def rolling(router: Found, timeout: float) -> int:
 
 
 def run(pid: int | None, pid_file: Path | None, unit: str | None, bus: str | None, timeout: float) -> int:
-    """Do it; the exit status."""
+    """Find the router and replace its processes. Return the exit status: 1 after an error."""
     try:
         return rolling(find(pid, pid_file, unit, bus), timeout)
     except RestartError as error:

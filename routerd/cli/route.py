@@ -93,7 +93,7 @@ def trace(onward: str, **options: Any) -> None:
     if len(way) < 2:
         text = "give at least a worker and a destination, such as D1=>B2"
         raise click.BadParameter(text, param_hint="ONWARD")
-    following = import_module("routerd.cli.route_trace")  # with the engine, which nothing else here needs
+    following = import_module("routerd.cli.route_trace")  # loads Proton, which nothing else here needs
     try:
         followed = following.follow(place_of_options(options), way)
     except following.ClientError as error:
@@ -142,7 +142,7 @@ def _places(files: Iterable[Path]) -> tuple[Place, ...]:
 
 
 def _reply(steps: list[Step], places: tuple[Place, ...]) -> list[tuple[str, list[Step]]]:
-    """The way of the reply of whoever got the message; nothing if nobody did."""
+    """Return the steps of the receiver's reply; nothing if no receiver got the message."""
     arrived = next((step.arrived for step in steps if step.arrived is not None and not step.copy), None)
     if arrived is None:
         return []

@@ -1,7 +1,7 @@
-"""`routerd route trace`: one live message, taken through the workers of a route and back to its sender.
+"""`routerd route trace`: sends one live message through the route workers of a route and back to its sender.
 
-The last address of the route, its destination, is replaced by one of the sender's own: workers on the way do
-what they do with every message, and whoever is at the destination is not disturbed.
+The trace replaces the destination, the last address of the route, by an address of its own. Route workers
+treat the message like any other, and the destination never sees it.
 """
 
 from typing import Any
@@ -19,18 +19,18 @@ ME = "trace"  # the sender's return route
 
 
 class Followed(Struct, frozen=True):
-    """What became of the message: the workers that it passed, and how it would arrive; or why not."""
+    """What happened to the message: the route workers it passed and how it arrived, or why it did not."""
 
     passed: list[str]
     returning: Route = ()
     state: State = State.NONE
     hops: int = 0
     refused: str = ""
-    lost: bool = False  # it was taken, and did not come within the time
+    lost: bool = False  # the router took it, and it did not come back in time
 
 
 def follow(place: Place, onward: Route) -> Followed:
-    """Send a message along a route of at least one worker and a destination. Raises ClientError."""
+    """Send a message along a route of at least one route worker and a destination. Raises ClientError."""
     connection = connect(place)
     try:
         return _followed(connection, onward, place.timeout)
@@ -52,7 +52,7 @@ def _followed(connection: BlockingConnection, onward: Route, timeout: float) -> 
         symbol(RETURN): [ME],
         symbol(META): {symbol("trace"): []},
     }
-    delivery: Any = sender.link.send(message)  # the outcome waits for us, as the receiver
+    delivery: Any = sender.link.send(message)  # its outcome depends on our receiver, so do not wait for it
     try:
         connection.wait(lambda: bool(delivery.settled or receiver.fetcher.has_message), timeout=timeout)
     except Timeout:
@@ -81,7 +81,7 @@ def _value(address: Address) -> Any:
 
 
 def told(followed: Followed, onward: Route) -> list[str]:
-    """The lines that say what became of it."""
+    """Return the lines that report what happened to the message."""
     if followed.refused:
         return [f"refused, {followed.refused}"]
     if followed.lost:

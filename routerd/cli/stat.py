@@ -1,4 +1,4 @@
-"""`routerd stat`: what a router tells of itself, as tables that fit a terminal, or as JSON."""
+"""`routerd stat`: shows a router's state as tables that fit a terminal, or as JSON."""
 
 import sys
 import time
@@ -16,15 +16,15 @@ from routerd.cli.client import Client, ClientError, Place, RefusedError
 from routerd.cli.views import VIEWS, Cell, View, router_rows
 from shm.contract.roles import Role
 
-SAMPLE_SECONDS = 0.5  # between two looks at the processes, for their CPU use
-BUSY_TURNS = 10  # of a loop while it is looked at: one that is stuck makes none
-RETRY_SECONDS = 0.5  # between attempts to connect again
+SAMPLE_SECONDS = 0.5  # between two samples of the processes' CPU time
+BUSY_TURNS = 10  # turns between two samples that show a process is awake, not stuck
+RETRY_SECONDS = 0.5  # between attempts to reconnect
 
 Rows = list[dict[str, Any]]
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What to show, and how."""
+    """Says which view to show, and how."""
 
     view: str = "router"
     json: bool = False
@@ -35,14 +35,14 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Frame(NamedTuple):
-    """A look while watching; ``trouble``: why the rows are those of an earlier one."""
+    """The rows of one refresh; ``trouble`` says why they are those of an earlier one."""
 
     rows: Rows
     trouble: str
 
 
 def run(place: Place, options: Options, console: Console | None = None) -> int:
-    """Show a view; the exit status."""
+    """Show a view. Return the exit status."""
     console = console or Console(highlight=False)
     view = VIEWS[options.view]
     try:
@@ -62,9 +62,11 @@ def run(place: Place, options: Options, console: Console | None = None) -> int:
 
 
 def frames(place: Place, view: View, options: Options) -> Iterator[Frame]:
-    """One look after the other. A connection that is lost is made again, as the worker that had it may have
-    been replaced; while that fails, the rows seen last come with the trouble. Raises ClientError only if the
-    first attempt fails, or the router refuses what it is asked.
+    """Yield the rows at each refresh.
+
+    A lost connection is opened again, as its worker may have been replaced; while that fails, the last rows
+    come with the trouble. Raises ClientError only if the first connection fails or the router refuses the
+    query.
     """
     client: Client | None = Client(place)
     rows: Rows = []
@@ -99,7 +101,7 @@ def _watch(looks: Iterator[Frame], view: View, options: Options, console: Consol
 
 
 def _look(client: Client, view: View, options: Options) -> Rows:
-    """The rows to show, sorted; the first so many of these."""
+    """Return the rows to show, sorted and limited."""
     ordered = options.sort is not None or options.reverse
     limit = None if ordered else options.limit
     began = time.monotonic()
@@ -117,10 +119,11 @@ def _look(client: Client, view: View, options: Options) -> Rows:
 
 
 def with_rates(before: Rows, after: Rows, seconds: float) -> Rows:
-    """The later of two looks at the processes, each with what it did in between.
+    """Return the later of two samples of the processes, with what each process did in between.
 
-    ``cpuPercent`` of a CPU was used; ``awake``: it had work all the time and slept never; ``stalling``: its
-    longest turn so far was one of these; ``queued`` of the core: the part of the fullest ring to it, percent.
+    ``cpuPercent`` is the percentage of one CPU that it used; ``awake`` says that it had work all the time and
+    never slept; ``stalling`` says that its longest turn so far fell between the samples; ``queued`` is, for
+    the core, how full its fullest ring is, in percent.
     """
     earlier = {(row["name"], row.get("pid")): row for row in before}
     queued = max((_waiting_for_core(row) for row in after), default=0)
@@ -146,14 +149,14 @@ def _waiting_for_core(row: dict[str, Any]) -> int:
 
 
 def _sort_key(value: Any) -> tuple[bool, str | float]:
-    """Numbers before words, each among themselves."""
+    """Sort numbers before words."""
     if isinstance(value, int | float):
         return False, float(value)
     return True, str(value)
 
 
 def show(console: Console, options: Options, rows: list[dict[str, Any]]) -> None:
-    """Write rows as a table or as JSON."""
+    """Print rows as a table or as JSON."""
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(rows, enc_hook=str), indent=2).decode(), flush=True)
     else:
@@ -173,7 +176,7 @@ def _table(view: View, rows: list[dict[str, Any]], width: int) -> Table | Text:
     cells = [cell for cell in view.cells if not cell.optional or any(cell.value(row) for row in rows)]
     texts = [[cell.text(row) for cell in cells] for row in rows]
     rooms = widths(cells, texts, width)
-    wide = sum(rooms) + 2 * len(cells) <= width  # room for two blanks between columns
+    wide = sum(rooms) + 2 * len(cells) <= width  # there is room for two blanks between columns
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, int(wide), 0, 0))
     for cell, room in zip(cells, rooms, strict=True):
         table.add_column(
@@ -189,9 +192,9 @@ def _table(view: View, rows: list[dict[str, Any]], width: int) -> Table | Text:
 
 
 def widths(cells: Sequence[Cell], texts: list[list[str]], width: int) -> list[int]:
-    """Characters for each column: what it needs, but those that may be cut off make the table fit."""
+    """Return the width of each column in characters: columns with `least` shrink until the table fits."""
     wanted = [max(len(cell.header), *(len(row[at]) for row in texts)) for at, cell in enumerate(cells)]
-    too_much = sum(wanted) + len(cells) - 1 - width  # a blank between them
+    too_much = sum(wanted) + len(cells) - 1 - width  # one blank between columns
     while too_much > 0:
         room = [have - cell.least if cell.least else 0 for have, cell in zip(wanted, cells, strict=True)]
         if max(room) <= 0:

@@ -1,4 +1,4 @@
-"""`routerd table`: route tables at the command line; in files, and (live_table) those of a running router."""
+"""`routerd table`: checks, shows and compares route tables in files, and queries those of a router."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ PIECE = 1 << 20
 
 
 class Read:
-    """What a file holds: its last good table, and who owns which managed entity after all of its maps."""
+    """The content of a file: its last good table, and the owners of managed entities after all its maps."""
 
     def __init__(self, path: Path, compatible: bool) -> None:
         self.path = path
@@ -54,11 +54,11 @@ class Read:
 
     @property
     def bad(self) -> bool:
-        """Whether something in it cannot be used."""
+        """Whether a part of the file cannot be used, or it holds nothing."""
         return any(isinstance(result, BadTableError) for result, _, _ in self.results) or not self.results
 
     def used(self) -> Table:
-        """The table. Raises ClickException: there is none, and why."""
+        """Return the table. Raises ClickException, which says why there is none."""
         for result, _, _ in self.results:
             if isinstance(result, BadTableError):
                 raise click.ClickException(f"{self.path}: {result.reason}; `routerd table check` says more")

@@ -1,4 +1,4 @@
-"""The views of `routerd stat`: which entity each asks for, and its columns; all fit 80 columns."""
+"""The views of `routerd stat`: the entity type that each shows, and its columns, which fit 80 columns."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,10 +13,10 @@ Row = dict[str, Any]
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One column: its header, the value (for sorting), how it is written (None: as it is).
+    """One column: its header, its value (by which rows sort) and how that is written (None: by ``str``).
 
-    ``least``: it may be cut off to so many characters, others never; ``optional``: left out where no row has
-    anything but 0 in it.
+    ``least`` is the width in characters to which the column may shrink; without it the column never shrinks.
+    An ``optional`` column is left out if all its values are 0 or missing.
     """
 
     header: str
@@ -27,7 +27,7 @@ class Cell(msgspec.Struct, frozen=True):
     optional: bool = False
 
     def text(self, row: Row) -> str:
-        """What is shown."""
+        """Return the cell's text for a row."""
         value = self.value(row)
         if value is None or value == "":
             return "-"
@@ -35,8 +35,10 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """One view. ``sampled``: looked at twice, for rates; ``single``: one entity, shown as pairs; ``note``: a
-    line below the table.
+    """One view of an entity type.
+
+    A ``sampled`` view queries twice, for rates; a ``single`` view shows one entity as pairs; ``note`` writes
+    the line below the table.
     """
 
     entity: str
@@ -47,7 +49,7 @@ class View(msgspec.Struct, frozen=True):
     note: Callable[[list[Row]], str] | None = None
 
     def cell(self, header: str) -> Cell:
-        """The column to sort by. Raises ClientError."""
+        """Return the column with a header, to sort by. Raises ClientError."""
         for cell in self.cells:
             if cell.header == header.lower():
                 return cell
@@ -71,7 +73,7 @@ def _number(header: str, name: str, optional: bool = False) -> Cell:
 
 
 def short_number(value: float) -> str:
-    """In at most five characters: 12345, 123k, 12.3M."""
+    """Return a number in at most five characters: 12345, 123k, 12.3M."""
     for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if value >= 100 * size or value >= size > 10**3:
             scaled = value / size
@@ -80,7 +82,7 @@ def short_number(value: float) -> str:
 
 
 def short_bytes(value: float) -> str:
-    """In binary units, at most six characters."""
+    """Return a size in octets with a binary unit, in at most six characters."""
     for unit, size in (("G", 2**30), ("M", 2**20), ("K", 2**10)):
         if value >= size:
             return f"{value / size:.1f}{unit}" if value < 100 * size else f"{value / size:.0f}{unit}"
@@ -88,7 +90,7 @@ def short_bytes(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As 5s, 3m05s, 2h03m, 4d02h, 120d."""
+    """Return a duration in the form 5s, 3m05s, 2h03m, 4d02h or 120d."""
     seconds = int(seconds)
     if seconds < 60:
         return f"{seconds}s"
@@ -101,7 +103,7 @@ def duration(seconds: float) -> str:
 
 
 def _last_change(rows: list[Row]) -> str:
-    """When a link between routers came or went, or a router, as any of them has seen it."""
+    """Return the line that says when a router or a link between routers last came or went."""
     last = max((row.get("lastTopoChange") or 0 for row in rows), default=0)
     if not last:
         return ""
@@ -116,7 +118,7 @@ def _class(key: str | None) -> str | None:
 
 
 def _address(key: str | None) -> str | None:
-    """The text of an address in its key: class and phase taken off."""
+    """Return the text of an address from its key, without class and phase."""
     if not key:
         return None
     return key[2:] if key[0] == "M" else f"{key[1:]} ({_class(key)})"
@@ -139,27 +141,27 @@ def _percent(row: Row, free: str, total: str) -> int | None:
 
 
 def _arena(row: Row) -> int | None:
-    """How much of the scarcer class of blocks is in use."""
+    """Return the use of the scarcer size of blocks in an arena, in percent."""
     used = [_percent(row, "smallBlocksFree", "smallBlocks"), _percent(row, "largeBlocksFree", "largeBlocks")]
     return max((part for part in used if part is not None), default=None)
 
 
 def _ring(row: Row) -> int | None:
-    """How full the fuller of a worker's two rings is."""
+    """Return the fill of the fuller of a worker's two rings, in percent."""
     if not row.get("ringSize"):
         return None
     waiting = max(int(row.get("actionsWaiting", 0)), int(row.get("workWaiting", 0)))
     return round(100 * waiting / int(row["ringSize"]))
 
 
-BUSY = 90  # percent of a CPU: it cannot do much more
-FULL = 90  # percent of an arena
-FILLING = 50  # percent of a ring: whoever reads it is behind
-STALL_NS = 100_000_000  # a turn in which everybody else waited that long
+BUSY = 90  # percent of a CPU, from which a process is a bottleneck
+FULL = 90  # percent of an arena, from which it counts as full
+FILLING = 50  # percent of a ring, from which its consumer is behind
+STALL_NS = 100_000_000  # the length of a turn that counts as a stall
 
 
 def remark(row: Row) -> str | None:
-    """What an operator should look at: first who holds up the others."""
+    """Return what an operator should look into, most urgent first; None if nothing."""
     if not row.get("pid"):
         return "down"
     if row.get("cpuPercent", 0) >= BUSY or _behind(row) >= FILLING:
@@ -175,7 +177,7 @@ def remark(row: Row) -> str | None:
 
 
 def _behind(row: Row) -> float:
-    """How full the ring is that this process has to empty, percent."""
+    """Return how full the ring that this process reads is, in percent."""
     if row.get("ringSize"):
         return 100 * float(row.get("workWaiting", 0)) / float(row["ringSize"])
     return float(row.get("queued", 0))
@@ -186,7 +188,7 @@ def _part(value: int) -> str:
 
 
 def _pinned(rows: list[Row]) -> str:
-    """How it came that the processes run where they do."""
+    """Return the line that says which settings pinned the processes to CPUs."""
     by = {row.get("pinnedBy") for row in rows}
     told = [
         f"{whose} by {attribute}"
@@ -322,7 +324,7 @@ VIEWS: dict[str, View] = {
 
 
 def router_rows(row: Row) -> list[tuple[str, str]]:
-    """The router's figures as pairs of what and how much."""
+    """Return the router's figures as pairs of label and text."""
     counts = (
         ("Connections", "connectionCount"),
         ("Links", "linkCount"),
