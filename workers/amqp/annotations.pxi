@@ -1,13 +1,13 @@
-"""Router annotations (annotations.h): how this router signs, and the forms of each connection."""
+"""Router annotations (annotations.h): this router's identity, and the form on each connection."""
 
 
 cdef class AnnotatingPump:
-    """The part of the pump that is about router annotations."""
+    """The part of the pump that handles router annotations."""
 
     cdef native_pump p
 
     def sign(self, str router, bint edge):
-        """How this router names itself on messages: ``area/id``. Edge routers do not (facts 3.1)."""
+        """Set this router's name in messages, ``area/id``; an edge router has none. Raises ValueError."""
         cdef bytes name = b"" if edge else router.encode()
         if len(name) > ANNOTATIONS_ID_MAX:
             raise ValueError(f"the router's id has {len(name)} octets with its area; at most {ANNOTATIONS_ID_MAX} can be said to others")
@@ -15,14 +15,14 @@ cdef class AnnotatingPump:
         self.p.identity.length = len(name)
 
     def digest(self, bint messages, bint transactions):
-        """What the flow log wants to know of each message from now on."""
+        """Set what the worker extracts from each message for the flow log."""
         self.p.digests = (DIGEST_MESSAGES if messages else 0) | (DIGEST_TRANSACTIONS if messages and transactions else 0)
 
     def connection_annotations(self, uint32_t index, uint8_t form, bint strip_in, bint strip_out):
-        """The form (content.h, enum content_annotations) that messages carry on a connection, from now on.
+        """Set the form (content.h, enum content_annotations) of router annotations on a connection.
 
-        ``strip_in``: what its peer says of routing is ignored; ``strip_out``: nothing is said to it. A peer that
-        speaks by message-annotations is heeded when it sends skrouterd's section, too (facts 3.2).
+        With ``strip_in`` the router ignores those of received messages; with ``strip_out`` it sends none. From a
+        peer that uses message-annotations, the router also accepts skupper-router's section.
         """
         cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
         c.heeded = 0 if strip_in else annotations_form_bit(form)

@@ -1,8 +1,8 @@
-"""Whole termini, for links that are routed through: between the engine and what the core is told. Part of pump.pyx."""
+"""Complete termini of link-route pairs, between the engine and the core's payloads. Included by pump.pyx."""
 
 
 cdef bytes encoded(pn_data_t *d):
-    """A value as AMQP encodes it; empty: there is none."""
+    """Return the AMQP encoding of a value; empty if there is none."""
     cdef ssize_t size
     cdef bytes out
     if d == NULL or not pn_data_size(d):
@@ -21,7 +21,7 @@ cdef decode(pn_data_t *d, bytes value):
 
 
 cdef terminus(pn_terminus_t *t):
-    """As the engine has it."""
+    """Return the engine's terminus as a payload."""
     cdef const char *address = pn_terminus_get_address(t)
     return Terminus(
         kind=pn_terminus_get_type(t), address=None if address == NULL else text(address), durability=pn_terminus_get_durability(t),
@@ -52,7 +52,7 @@ cdef put_terminus(pn_terminus_t *t, given):
 
 
 cdef termini(pn_link_t *engine):
-    """What the peer of a link has said in its attach."""
+    """Return the attach of a link's peer as a payload."""
     return Termini(
         source=terminus(pn_link_remote_source(engine)), target=terminus(pn_link_remote_target(engine)),
         properties=encoded(pn_link_remote_properties(engine)), max_message_size=pn_link_remote_max_message_size(engine),
@@ -70,7 +70,7 @@ cdef put_termini(pn_link_t *engine, given):
 
 
 cdef class Coupler:
-    """The ends of links that are routed through, in one pump."""
+    """The ends of link-route pairs in one pump."""
 
     cdef Pump pump
 
@@ -78,14 +78,19 @@ cdef class Coupler:
         self.pump = pump
 
     def taken(self, uint32_t index, uint32_t generation, str name, bint outgoing, uint32_t session) -> bool:
-        """Whether a link has to wait until the peer has let go of another one of its name. False, too: the connection is gone."""
+        """Return whether a link has to wait until the peer has detached another one of its name.
+
+        The result is False if the connection is gone.
+        """
         cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
         cdef bytes b = name.encode("utf-8", "surrogateescape")
         return c != NULL and dial_taken(c, session, b, outgoing)
 
     def open_link(self, wish):
-        """Attach to the peer of a connection as another peer has attached here (the OpenLink's termini); the answer comes to the handler
-        with its ``request``. False: the connection is gone, or there is no room."""
+        """Attach with an OpenLink's termini; return False if the connection is gone or there is no room.
+
+        The peer's answer goes to the handler with the same ``request``.
+        """
         cdef wlink *k = begin_link(self.pump, wish)
         if k == NULL:
             return False
@@ -96,7 +101,7 @@ cdef class Coupler:
         return True
 
     def answer(self, uint32_t index, uint32_t generation, given):
-        """Answer an attach with what the far peer has answered. False: it is gone."""
+        """Answer an attach with the far peer's answer; return False if the link is gone."""
         cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
         if k == NULL:
             return False
@@ -109,7 +114,7 @@ cdef class Coupler:
         return True
 
     def detach(self, uint32_t index, uint32_t generation, error=None):
-        """Detach an end, but not for good, because the other one is; the handler's link_lost is called for it."""
+        """Detach an end without closing it, after the other end; the pump calls the handler's link_lost."""
         cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
         cdef pn_link_t *engine
         if k == NULL:

@@ -1,4 +1,4 @@
-"""AMQP values of the engine as Python's, and the other way round. Part of pump.pyx."""
+"""Conversions between the engine's AMQP values and Python's. Included by pump.pyx."""
 
 from shm.contract.failures import failures
 
@@ -15,7 +15,7 @@ cdef pn_bytes_t view(bytes b):
 
 
 cdef tuple condition(pn_condition_t *c):
-    """(name, description) of an AMQP error, or None."""
+    """Return name and description of an AMQP error, or None."""
     if c == NULL or not pn_condition_is_set(c):
         return None
     return text(pn_condition_get_name(c)), text(pn_condition_get_description(c))
@@ -30,7 +30,7 @@ cdef void set_condition(pn_condition_t *c, str name, str description):
 
 
 cdef list symbols(pn_data_t *d):
-    """A symbol, or an array of them, as a list of str."""
+    """Return a symbol, or an array of symbols, as a list of str."""
     cdef list out = []
     cdef pn_bytes_t b
     if d == NULL:
@@ -51,7 +51,7 @@ cdef list symbols(pn_data_t *d):
 
 
 cdef object number_at(pn_data_t *d, int kind):
-    """The number that the data stands at; None for what has no place in JSON either."""
+    """Return the number at the data's position; None if JSON has no such value."""
     if kind == PN_INT:
         return pn_data_get_int(d)
     if kind == PN_UINT:
@@ -76,7 +76,7 @@ cdef object number_at(pn_data_t *d, int kind):
 
 
 cdef object value_at(pn_data_t *d, int depth):
-    """The value that the data stands at as JSON has it: symbols are text, what JSON lacks or nests too deep is None."""
+    """Return the JSON value at the data's position; symbols become str, unsupported or too deep values None."""
     cdef int kind = pn_data_type(d)
     cdef pn_bytes_t b
     if kind == PN_STRING or kind == PN_SYMBOL:
@@ -101,7 +101,7 @@ cdef list elements_of(pn_data_t *d, int depth):
 
 
 cdef dict entries_of(pn_data_t *d, int depth):
-    """Those whose key is a symbol or a string."""
+    """Return the entries of a map whose key is a symbol or a string."""
     cdef dict out = {}
     cdef object key
     pn_data_enter(d)
@@ -116,7 +116,7 @@ cdef dict entries_of(pn_data_t *d, int depth):
 
 
 cdef dict properties_of(pn_data_t *d):
-    """A properties map."""
+    """Return a properties map as a dict."""
     if d == NULL:
         return {}
     pn_data_rewind(d)
@@ -126,7 +126,7 @@ cdef dict properties_of(pn_data_t *d):
 
 
 cdef int put_symbols(pn_data_t *d, list names) except -1:
-    """An array of symbols."""
+    """Write an array of symbols."""
     cdef bytes b
     pn_data_put_array(d, False, PN_SYMBOL)
     pn_data_enter(d)
@@ -150,7 +150,7 @@ cdef int put_map(pn_data_t *d, dict entries, bint by_symbol) except -1:
 
 
 cdef int put_value(pn_data_t *d, object value) except -1:
-    """A value as JSON has it: whole numbers are AMQP's int where they fit, else its long; map keys are strings."""
+    """Write a JSON value; integers become AMQP int if they fit, else long, and map keys become strings."""
     cdef bytes b
     if value is None:
         pn_data_put_null(d)

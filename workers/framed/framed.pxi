@@ -1,13 +1,13 @@
-"""Connections without an engine (plain.h): what Python is told of them, and what it asks of all of them."""
+"""Framed connections: their events for Python, and the native functions that RMR and Ockam share."""
 
 
 cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *k, void *obj) except -1:
-    """Tell the protocol's handler. False: the event is like that of others."""
+    """Pass an event to the protocol's handler; return False if the pump handles it as for AMQP."""
     cdef frame_seen *seen
     cdef message_seen *message
     handler = pump.plain[c.plain.speaks.number]
     if event == EV_PLAIN_OPEN:
-        if not pump.p.away:   # otherwise it is told with the others: tell_all()
+        if not pump.p.away:   # otherwise tell_all() reports it with the others
             c.known = True
             handler.opened(index, c.slot.generation)
         return True
@@ -29,10 +29,11 @@ cdef bint plain_dispatch(Pump pump, int event, uint32_t index, wconn *c, wlink *
 
 
 cdef class PlainTransport:
-    """The native side of one pump's connections of one protocol. ``handler`` is told ``opened(index, generation)``, ``gone(index,
-    generation, opened, why)``, and of what a new core is to be told: ``present(index, generation)``, then ``link_present(link)``. What is to be
-    logged comes as ``frame(index, sent, length, head, payload, asked)``, of the payload its beginning, and as ``message(index, link, sent,
-    beginning)``."""
+    """The native side of one pump's connections of one protocol.
+
+    ``handler`` is a workers.framed.framed.PlainConnections, whose ``opened``, ``gone``, ``present``,
+    ``link_present``, ``frame`` and ``message`` the pump calls.
+    """
 
     cdef Pump pump
 
@@ -40,8 +41,7 @@ cdef class PlainTransport:
         self.pump = pump
 
     def dial(self, int place, int fd):
-        """A connection on a socket that is being connected, from now on the pump's. Returns its (index, generation); None: there is
-        no room."""
+        """Take over a connecting socket; return the connection's index and generation, or None if there is no room."""
         cdef wconn *c
         self.pump.listener(place)
         self.pump.p.now_ms = clock_ns() // 1000000
@@ -49,8 +49,11 @@ cdef class PlainTransport:
         return None if c == NULL else (pool_index(&self.pump.p.conns, c), c.slot.generation)
 
     def attach(self, uint32_t index, uint32_t number, int which):
-        """A link of an open connection: 0 to its table, 1 to anywhere, 2 from its endpoint's address, 3 from its own. Returns (index,
-        generation, capacity); None: there is no room."""
+        """Create a link of an open connection; return index, generation and capacity, or None if there is no room.
+
+        ``which`` is 0 for the link to the table, 1 for an anonymous one, 2 for the one from the endpoint's address,
+        and 3 for the one from the connection's own address.
+        """
         cdef wconn *c = <wconn *> pool_at(&self.pump.p.conns, index)
         cdef wlink *k = plain_link(&self.pump.p, c, which >= 2)
         if k == NULL:
@@ -63,7 +66,7 @@ cdef class PlainTransport:
         return pool_index(&self.pump.p.links, k), k.slot.generation, k.capacity
 
     def link_open(self, uint32_t index, uint32_t generation, bint keyed):
-        """The core has let a link in."""
+        """Open a link that the core has accepted."""
         cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
         if k != NULL:
             k.open, k.keyed = True, keyed
@@ -74,7 +77,7 @@ cdef class PlainTransport:
         close_connection(self.pump, <wconn *> pool_find2(&self.pump.p.conns, index, generation), None)
 
     def end_round(self):
-        """Let `Pump.run` come back after this turn."""
+        """Let `Pump.run` return after this turn."""
         self.pump.p.woken = True
 
 

@@ -1,8 +1,8 @@
-"""Connections without an engine (plain.h): what each has told the core of itself, and of its links.
+"""Framed connections, RMR's and Ockam's: what the core knows of each connection and its links.
 
     open --its links are attached--> served --lost--> gone
 
-A protocol says which links a connection has, and where they lead.
+The protocol decides which links a connection has and which addresses they have.
 """
 
 import logging
@@ -32,7 +32,7 @@ NAMES = ("data", "other", "endpoint", "back")
 
 
 class Transport(Protocol):
-    """What is asked of workers.loop.pump.PlainTransport."""
+    """The part of workers.loop.pump.PlainTransport that framed connections use."""
 
     def dial(self, place: int, fd: int) -> Name | None: ...
     def attach(self, index: int, number: int, which: int) -> tuple[int, int, int] | None: ...
@@ -42,7 +42,7 @@ class Transport(Protocol):
 
 
 class Owner(Protocol):
-    """What is asked of workers.control.handler.Handler."""
+    """The part of workers.control.handler.Handler that framed connections use."""
 
     peers: dict[int, str]
     numbers: dict[int, int]
@@ -53,7 +53,7 @@ class Owner(Protocol):
 
 
 class Peer(msgspec.Struct):
-    """A connection. ``addresses`` are those that its links lead to, by which of them it is."""
+    """A framed connection; ``addresses`` has its links' addresses by DATA, OTHER, OUT or BACK."""
 
     opened: ConnectionOpened
     addresses: dict[int, str | None]
@@ -69,7 +69,7 @@ class Peer(msgspec.Struct):
 
 
 class PlainConnections:
-    """All connections of one protocol, called ``role``, of this worker."""
+    """All connections of this worker that speak one protocol; ``role`` is its name."""
 
     role = ""
 
@@ -78,7 +78,7 @@ class PlainConnections:
         self._links: dict[tuple[int, int], int] = {}  # by index and generation of the link -> connection
 
     def serve(self, transport: Transport, security: Ends, owner: Owner) -> None:
-        """Whom this works with, once they are there."""
+        """Set the objects that this one works with."""
         self._transport = transport
         self._security = security
         self._owner = owner
@@ -86,11 +86,11 @@ class PlainConnections:
     # ---- connections ----
 
     def opened(self, index: int, generation: int) -> None:
-        """A connection is open."""
+        """Take a connection that is open."""
         raise NotImplementedError
 
     def ended(self, name: Name, opened: bool, why: str) -> None:
-        """A connection is lost, or was never there: who wanted it may try again."""
+        """Note that a connection is lost or an attempt has failed, so that it can be retried."""
 
     def begin(self, peer: Peer) -> None:
         """Tell the core of an open connection, and attach its links."""
@@ -121,21 +121,21 @@ class PlainConnections:
         return True
 
     def present(self, index: int, generation: int) -> None:
-        """Tell a new core of a connection."""
+        """Present a connection to a new core."""
         if index in self._peers:
             self._present(msgspec.structs.replace(self._peers[index].opened, restored=True))
         else:
             self.opened(index, generation)
 
     def link_present(self, link: int) -> None:
-        """Tell a new core of a link that an earlier one has let in."""
+        """Present a link to a new core; an earlier core has accepted it."""
         for peer in self._peers.values():
             if link in peer.links:
                 attach = msgspec.structs.replace(peer.links[link], restored=True)
                 self._owner.post(C_ATTACH, attach, link=link, link_generation=attach.generation)
 
     def gone(self, index: int, generation: int, opened: bool, why: str) -> None:
-        """A connection is lost, or was never there; its links have been reported lost."""
+        """Forget a connection that is lost or has failed; its links have been reported lost."""
         self._transport.end_round()
         self.ended((index, generation), opened, why)
         peer = self._peers.pop(index, None)
@@ -155,28 +155,28 @@ class PlainConnections:
     # ---- what the log wants ----
 
     def log_messages(self, peer: Peer, parts: list[str]) -> None:
-        """These parts of a connection's messages are to be logged."""
+        """Log these parts of a connection's messages, if there are any."""
         if parts:
             self._owner.tracing.messages.opened(peer.opened.connection, peer.opened.generation, parts)
 
     def message(self, index: int, link: int, sent: bool, beginning: bytes) -> None:
-        """A message has come, or is being sent."""
+        """Log a received or sent message from its first bytes."""
         peer = self._peers.get(index)
         if peer and link in peer.links:
             self._owner.tracing.messages.seen(index, peer.links[link].name, sent, beginning)
 
     def frame(self, index: int, sent: bool, length: int, head: bytes, payload: bytes, asked: bool) -> None:
-        """A frame of a traced connection has come or goes: of its payload only the beginning is there."""
+        """Log a frame of a traced connection; ``payload`` is only the beginning of the frame's payload."""
         line(self._owner.number(index), self.described(sent, length, head, payload), asked)
 
     def described(self, sent: bool, length: int, head: bytes, payload: bytes) -> str:
-        """A frame, for the trace."""
+        """Return the text of a frame for the trace."""
         return f"{self.role.upper()}: {'->' if sent else '<-'} ({length}) {quoted(head + payload)}"
 
     # ---- what the core wants ----
 
     def take(self, message: msgspec.Struct) -> bool:
-        """A control message of the core. False: it is about none of these connections."""
+        """Take a control message of the core; return False if it concerns none of these connections."""
         match message:
             case Attached() if (message.link, message.generation) in self._links:
                 self._attached(message)

@@ -1,8 +1,8 @@
-"""Connections and links that this side begins (dial.h), and what a new core is told."""
+"""Connections and links that the router initiates (dial.c), and the presentation to a new core."""
 
 
 cdef bint tell_all(Pump pump) except -1:
-    """Tell a new core of connections, then of links. False: blocks ran out, or as good as."""
+    """Present connections, then links, to a new core; return False if blocks run out."""
     cdef uint32_t i
     cdef wconn *c
     cdef wlink *k
@@ -11,7 +11,7 @@ cdef bint tell_all(Pump pump) except -1:
         if c.slot.next_free != SLOT_USED or c.known or not c.opened:
             continue
         if c.relay != NULL and c.dialled:
-            continue                  # to an authentication service: none of the core's
+            continue                  # the core does not know connections to authentication services
         if not blocks_left(&pump.p):
             return False
         c.known = True
@@ -29,15 +29,15 @@ cdef bint tell_all(Pump pump) except -1:
             continue
         pump.tell(k)
         away_told(&pump.p, k)
-    return blocks_left(&pump.p)       # for one who says that this was all
+    return blocks_left(&pump.p)       # the caller still has to post C_PRESENTED
 
 
 cdef enum:
-    CLOSE_WAIT_MS = 5000      # a peer that does not end a closed connection loses it
+    CLOSE_WAIT_MS = 5000      # time for the peer's answer to CLOSE
 
 
 cdef close_connection(Pump pump, wconn *c, error):
-    """Close a connection with an AMQP error (name, description), or None. NULL: it is gone."""
+    """Close a connection with an AMQP error (name, description) or None; no-op for NULL."""
     if c == NULL:
         return
     if c.plain != NULL:
@@ -54,8 +54,11 @@ cdef close_connection(Pump pump, wconn *c, error):
 
 
 cdef contained(Pump pump, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
-    """Tell the handler of an event. Where it fails at what a peer has done, that peer's connection ends, and no other. It fails itself
-    where what is lost, or what the core hears of that, would be wrong from then on: the whole worker is replaced then."""
+    """Pass an event to the handler; an exception ends only the connection of the peer that caused it.
+
+    An exception at the loss of a link or connection is raised, because the core's state would be wrong from
+    then on: the supervisor then replaces the worker.
+    """
     try:
         pump.dispatch(event, c, k, obj, r)
     except Exception as error:
@@ -70,7 +73,7 @@ cdef contained(Pump pump, int event, wconn *c, wlink *k, void *obj, const router
 
 
 cdef list untold(const native_pump *p):
-    """(order, index) of the links that the core does not know."""
+    """Return order and index of the links that the core does not know."""
     cdef const wlink *k
     out = []
     for i in range(p.links.high):
@@ -81,7 +84,7 @@ cdef list untold(const native_pump *p):
 
 
 cdef unask(native_pump *p):
-    """The core that asked for links is dead: those that no peer has answered yet are of no use."""
+    """Close the links that a dead core has requested and no peer has answered yet."""
     cdef wlink *k
     cdef pn_link_t *engine
     for i in range(p.links.high):
@@ -106,7 +109,7 @@ cdef set_terminus(pn_terminus_t *t, address, list capabilities):
 
 
 cdef wlink *begin_link(Pump pump, wish) except? NULL:
-    """A link that an OpenLink of the core wants, not said yet. NULL: the connection is gone, or there is no room."""
+    """Create the link of an OpenLink without attaching it; NULL if the connection is gone or there is no room."""
     cdef wconn *c = <wconn *> pool_find2(&pump.p.conns, wish.connection, wish.generation)
     cdef uint32_t request = wish.request
     cdef pn_session_t *s = NULL if c == NULL or request == 0 else dial_session(c, wish.session)
@@ -124,7 +127,7 @@ cdef wlink *begin_link(Pump pump, wish) except? NULL:
 
 
 cdef class Dialler:
-    """Begins connections and links of one pump."""
+    """Opens router-initiated connections and links of one pump."""
 
     cdef Pump pump
 
@@ -132,7 +135,7 @@ cdef class Dialler:
         self.pump = pump
 
     def add_place(self, *terms):
-        """Terms of a connector's connections, as those of a listener (Pump.add_listener). Returns its place."""
+        """Add a connector with the terms of `Pump.add_listener`; return its place. Raises ValueError."""
         cdef wlistener *l = dial_place(&self.pump.p)
         if l == NULL:
             raise ValueError(f"more than {MAX_LISTENERS} listening sockets and connectors")
@@ -141,12 +144,14 @@ cdef class Dialler:
         return l - self.pump.p.listeners
 
     def remove_place(self, int place):
-        """No connection is made any more; those there are keep their terms."""
+        """Remove a connector; its connections keep their terms."""
         self.pump.listener(place).dials = False
 
     def dial(self, int place, int fd, str hostname, str user, str password):
-        """A connection on a socket that is being connected, from now on the pump's. Returns its (index, generation), or None if there
-        is no room. Its OPEN is still to be said."""
+        """Take over a connecting socket; return the connection's index and generation, or None if there is no room.
+
+        The caller sends OPEN (`Pump.connection_open`).
+        """
         cdef bytes h = hostname.encode()
         cdef bytes u = user.encode()
         cdef bytes w = password.encode()
@@ -158,12 +163,14 @@ cdef class Dialler:
         return pool_index(&self.pump.p.conns, c), c.slot.generation
 
     def end_round(self):
-        """Let `Pump.run` come back after this turn."""
+        """Let `Pump.run` return after this turn."""
         self.pump.p.woken = True
 
     def open_link(self, wish):
-        """Attach the link that an OpenLink of the core wants; the peer's answer comes to the handler with its ``request``. False: the
-        connection is gone, or there is no room."""
+        """Attach the link of an OpenLink; return False if the connection is gone or there is no room.
+
+        The peer's answer goes to the handler with the same ``request``.
+        """
         cdef wlink *k = begin_link(self.pump, wish)
         if k == NULL:
             return False

@@ -1,8 +1,7 @@
-"""Loads the AMQP engine so that the pump finds its functions.
+"""The AMQP engine, loaded so that the pump finds its functions.
 
-The engine is the one inside python-qpid-proton. Its extension module exports every ``pn_*`` symbol; loading
-it with RTLD_GLOBAL before the pump makes them resolve at import. A missing one is an ImportError that names
-it.
+The engine is part of python-qpid-proton, whose extension module exports every ``pn_*`` symbol. The module has
+to be loaded with RTLD_GLOBAL before the pump. A missing symbol raises an ImportError that names it.
 """
 
 import os
@@ -10,7 +9,7 @@ import sys
 
 
 def load() -> None:
-    """Make the engine's symbols global to this process. Must run before ``workers.loop.pump`` is imported."""
+    """Make the engine's symbols global; to be called before ``workers.loop.pump`` is imported."""
     before = sys.getdlopenflags()
     sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
     try:
@@ -20,7 +19,7 @@ def load() -> None:
 
 
 def sasl_extended() -> bool:
-    """Whether the engine was built with Cyrus SASL: without it there are ANONYMOUS and EXTERNAL only."""
+    """Return whether the engine has Cyrus SASL; without it, it only has ANONYMOUS and EXTERNAL."""
     import cproton_ffi  # noqa: PLC0415 - asked for only where SASL is configured
 
     return bool(cproton_ffi.lib.pn_sasl_extended())

@@ -1,5 +1,4 @@
-"""Types of workers.loop.pump: what the Python half asks of it stands with who asks, as Protocols; what the
-names mean stands in pump.pyx."""
+"""The types of workers.loop.pump: Protocols in the modules that use it. pump.pyx documents the names."""
 
 from collections.abc import Callable
 from typing import Protocol

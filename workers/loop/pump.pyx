@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=False
-"""The worker's pump: what it does stands in the C11 headers (pump.h and those it names); this file is the glue.
+"""The Python side of a worker's pump, which is native (workers/state/pump.h).
 
-Import workers.engine and call load() first.
+workers.loop.engine.load() has to run before this module is imported.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
@@ -16,7 +16,7 @@ from workers.loop.machine cimport *
 
 cdef enum:
     PAYLOAD_LIMIT = 1 << 20
-    VALUE_DEPTH = 8           # of lists and maps in a peer's properties
+    VALUE_DEPTH = 8           # nesting of lists and maps in a peer's properties
 
 include "../amqp/values.pxi"
 include "../amqp/annotations.pxi"
@@ -26,7 +26,7 @@ cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const r
     cdef Pump pump = <Pump> self
     try:
         contained(pump, event, c, k, obj, r)
-    except BaseException as error:   # carried to the caller of run(): nothing may unwind through native frames
+    except BaseException as error:   # run() raises it: no exception may unwind native frames
         if pump.error is None:
             pump.error = error
         pump.p.woken = True
@@ -35,10 +35,9 @@ cdef void on_event(void *self, int event, wconn *c, wlink *k, void *obj, const r
 cdef class Pump(AnnotatingPump):
     """The native side of a worker.
 
-    ``handler`` is called for everything that is not per message: ``connection_open(connection, generation)``,
-    ``connection_close(…)``, ``connection_gone(connection, generation, opened, error, host)``, ``attach(…)``,
-    ``link_lost(connection, link, generation, error)``, ``control(kind, payload)`` and ``accept_failed(listener)``. ``segments`` is a
-    shm.segment.Segments and must outlive the pump.
+    The pump calls ``handler`` (workers.control.handler) for all events but messages. ``segments`` is a
+    shm.segment.Segments that outlives the pump, ``index`` is the worker's number, ``workers`` the number of
+    places. ``doorbell_fd`` and ``wake_fd`` wake the pump. ``busy_poll_us`` is in microseconds.
     """
 
     cdef object handler, relays, segments, error
@@ -55,7 +54,7 @@ cdef class Pump(AnnotatingPump):
         self.segments = segments
         self.control = <layout_control *> control
         self.handler = handler
-        self.plain = [None, None]           # by number of their protocol
+        self.plain = [None, None]           # by protocol number
         self.p.index = index
         self.p.workers = workers
         for i in range(workers + 1):
@@ -111,10 +110,10 @@ cdef class Pump(AnnotatingPump):
     # ---- set-up ----
 
     def add_listener(self, int fd, *terms):
-        """A listening socket shared with the other workers, from now on the pump's. Returns its place.
+        """Take over a listening socket, which all workers share, and return its place.
 
-        ``terms``: number (it comes back in connection_open), largest frame, highest channel, idle timeout and
-        handshake timeout (ms), link capacity, session window (frames), authenticate, SASL mechanisms.
+        ``terms`` are: number (connection_info returns it), maximum frame size (bytes), highest channel, idle
+        timeout and handshake timeout (ms), link capacity, session window (frames), authenticate, SASL mechanisms.
         """
         cdef wlistener *l = listener_new(&self.p)
         if l == NULL:
@@ -127,11 +126,11 @@ cdef class Pump(AnnotatingPump):
         return l - self.p.listeners
 
     def change_listener(self, int place, *terms):
-        """Other terms for new connections, and for new links and sessions of those there are."""
+        """Replace a place's terms, for new connections and for new links and sessions of existing ones."""
         listener_terms(self.listener(place), terms)
 
     def remove_listener(self, int place):
-        """Close the socket; its connections stay."""
+        """Close a listening socket; its connections stay."""
         listener_close(&self.p, self.listener(place))
 
     cdef wlistener *listener(self, int place) except NULL:
@@ -140,22 +139,22 @@ cdef class Pump(AnnotatingPump):
         return &self.p.listeners[place]
 
     def accept(self, bint accepting):
-        """Take new connections, or stop taking them."""
+        """Start or stop accepting connections."""
         if not accepting:
             listeners_arm(&self.p, False)
         self.p.accepting = accepting
         listeners_arm(&self.p, accepting)
         stats_set(self.p.stats, N_ACCEPTING, accepting)
-        pressure_check(&self.p)             # the free blocks are known from the start
+        pressure_check(&self.p)             # publishes the number of free blocks from the start
 
     def withhold_credit(self):
-        """Grant no more credit: senders come to rest (orderly stop)."""
+        """Grant no more credit, so that senders come to rest in an orderly stop."""
         self.p.withhold = True
 
     # ---- running ----
 
     def run(self, double seconds):
-        """Serve for at most ``seconds``, or until the control socket is readable. Raises what a handler raised."""
+        """Serve for at most ``seconds``, or until the control socket is readable. Raises a handler's exception."""
         cdef int64_t until = clock_ns() // 1000000 + <int64_t> (seconds * 1000)
         with nogil:
             pump_run(&self.p, until)
@@ -171,7 +170,7 @@ cdef class Pump(AnnotatingPump):
 
     @property
     def unsettled(self):
-        """Deliveries in and out that are not settled."""
+        """The number of unsettled deliveries, in and out."""
         return self.p.unsettled
 
     cdef dispatch(self, int event, wconn *c, wlink *k, void *obj, const routerd_record *r):
@@ -223,11 +222,11 @@ cdef class Pump(AnnotatingPump):
             self.handler.guard.without_room(self.handler.peers.get(pool_index(&self.p.conns, c), "?"), text(pn_link_name(engine)))
             self.refuse(engine, "amqp:resource-limit-exceeded", "this router has no room for another link")
             mark_dirty(&self.p, c)
-        elif c.known and not self.p.away:   # otherwise it is told with the others: present()
+        elif c.known and not self.p.away:   # otherwise present() reports it with the others
             self.tell(k)
 
     cdef refuse(self, pn_link_t *engine, str name, str description):
-        """AMQP 2.6.3: attach with a null terminus, then detach with the error."""
+        """Attach with a null terminus, then detach with an error (AMQP 1.0 part 2.6.3)."""
         pn_link_open(engine)
         set_condition(pn_link_condition(engine), name, description)
         pn_link_close(engine)
@@ -235,30 +234,33 @@ cdef class Pump(AnnotatingPump):
     # ---- a dead core, a new core ----
 
     def leave(self) -> None:
-        """The core is dead: end what was on its way through it, and keep the connections and links."""
+        """After the core's death, end all deliveries, and keep connections and links."""
         pump_leave(&self.p)
         unask(&self.p)
 
     def come_back(self) -> None:
-        """A new core is there, with empty rings and no block in use; ``present`` until that is True."""
+        """Attach to a new core with empty rings and free blocks; then call ``present`` until it returns True."""
         cdef uintptr_t rings = self.segments.address("rings")
         if self.p.away and not pump_return(&self.p, <routerd_ring *> (rings + layout_action_ring(self.p.index)),
                                            <routerd_ring *> (rings + layout_work_ring(self.p.index))):
             raise MemoryError("the worker cannot begin anew with the new core: no memory, or broken rings")
 
     def present(self) -> bool:
-        """Tell the new core of connections, then of links. False: blocks ran out, call again when the core has read some."""
+        """Present connections, then links, to the new core; return False to be called again when blocks ran out."""
         done = tell_all(self)
         publish_actions(&self.p)
         return done
 
     def go_on(self) -> None:
-        """The new core knows the links of all workers: messages flow."""
+        """Let messages flow, because the new core knows the links of all workers."""
         pump_present(&self.p)
 
     cdef tell(self, wlink *k):
-        """Ask the core for an attach; of a link that is open: say what it is. Of a link that we asked for, the terminus at the peer
-        counts, with the capabilities that we asked for, of others the one here."""
+        """Ask the core about an attach, or present an open link.
+
+        The terminus is that at the peer, with the requested capabilities, if the router has initiated the link,
+        and that at the router otherwise.
+        """
         cdef pn_link_t *engine = k.engine
         cdef pn_terminus_t *t = pn_link_remote_source(engine) if k.outgoing != k.ours else pn_link_remote_target(engine)
         cdef pn_terminus_t *wished = t if not k.ours else pn_link_target(engine) if k.outgoing else pn_link_source(engine)
@@ -278,21 +280,24 @@ cdef class Pump(AnnotatingPump):
     # ---- what the handler asks for ----
 
     def next_connection(self):
-        """A number for a connection, unique in the router."""
+        """Return a new connection number, unique in the router."""
         return layout_next_connection(self.control)
 
     def look(self, uint64_t now):
-        """See which receivers have credit at this time of CLOCK_MONOTONIC, nanoseconds; to be called now and then."""
+        """Check which receivers have credit at ``now``, nanoseconds of CLOCK_MONOTONIC; to be called periodically."""
         look_at_all(&self.p, now)
 
     def links_seen(self, bytes links not None, uint64_t now):
-        """What shm.payloads.Seen says of the links of a Look."""
+        """Return the ``links`` of shm.contract.payloads.Seen for those of a Look."""
         cdef bytes seen = bytes(len(links) // 8 * 16)
         look_links(&self.p, links, len(links) // 8, now, PyBytes_AS_STRING(seen))
         return seen
 
     def connection_info(self, uint32_t index):
-        """(container, hostname, user, SASL mechanism, properties, offered capabilities, number of its listener or connector)."""
+        """Return container, hostname, user, SASL mechanism, properties, offered capabilities, listener's number.
+
+        The number of an outgoing connection is its connector's.
+        """
         cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
         cdef pn_sasl_t *sasl = pn_sasl(c.transport)
         return (text(pn_connection_remote_container(c.engine)), text(pn_connection_remote_hostname(c.engine)),
@@ -300,7 +305,7 @@ cdef class Pump(AnnotatingPump):
                 symbols(pn_connection_remote_offered_capabilities(c.engine)), self.p.listeners[c.listener].config)
 
     def connection_open(self, uint32_t index, str container, list capabilities, dict properties):
-        """Say OPEN, or answer the peer's. Properties are as JSON has them; whole numbers are sent as AMQP int."""
+        """Send OPEN, or answer the peer's. Properties are JSON values; integers become AMQP int if they fit."""
         cdef wconn *c = <wconn *> pool_at(&self.p.conns, index)
         cdef bytes b = container.encode()
         pn_connection_set_container(c.engine, b)
@@ -311,11 +316,11 @@ cdef class Pump(AnnotatingPump):
         mark_dirty(&self.p, c)
 
     def connection_close(self, uint32_t index, uint32_t generation, error=None):
-        """Close a connection with an AMQP error (name, description), or without. A peer that does not follow loses it."""
+        """Close a connection with an AMQP error (name, description) or without; the peer has 5 s to answer."""
         close_connection(self, <wconn *> pool_find2(&self.p.conns, index, generation), error)
 
     def connection_generations(self):
-        """(index, generation) of every open connection."""
+        """Return index and generation of every connection."""
         cdef wconn *c
         out = []
         for i in range(MAX_CONNECTIONS):
@@ -327,7 +332,10 @@ cdef class Pump(AnnotatingPump):
         return out
 
     def link_open(self, uint32_t index, uint32_t generation, address, bint keyed=False, uint32_t capacity=0):
-        """Answer an attach: the termini as they came, ``address`` for a dynamic one; ``keyed``, ``capacity``: as Attached has them. False: it is gone."""
+        """Answer an attach with the same termini; return False if the link is gone.
+
+        ``address`` is that of a dynamic terminus; ``keyed`` and ``capacity`` are those of Attached.
+        """
         cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
         cdef bytes b
         cdef const char *target
@@ -335,7 +343,7 @@ cdef class Pump(AnnotatingPump):
             return False
         pn_terminus_copy(pn_link_source(k.engine), pn_link_remote_source(k.engine))
         pn_terminus_copy(pn_link_target(k.engine), pn_link_remote_target(k.engine))
-        if terminus_there(pn_link_source(k.engine)):   # between routers it has no address, and is not null
+        if terminus_there(pn_link_source(k.engine)):   # between routers a source has no address but is not null
             pn_terminus_set_type(pn_link_source(k.engine), PN_SOURCE)
         if address is not None:
             b = address.encode()
@@ -354,7 +362,7 @@ cdef class Pump(AnnotatingPump):
         return True
 
     def link_refuse(self, uint32_t index, uint32_t generation, str name, str description):
-        """Refuse an attach that was not answered yet."""
+        """Refuse an unanswered attach."""
         cdef wlink *k = <wlink *> pool_find2(&self.p.links, index, generation)
         cdef pn_link_t *engine
         if k == NULL:
@@ -379,7 +387,7 @@ cdef class Pump(AnnotatingPump):
 
     def post(self, int kind, bytes payload, uint32_t link=0xffffffff, uint32_t link_generation=0,
              uint32_t connection=0, uint32_t connection_generation=0):
-        """Post a control action to the core (record.h, A_CONTROL), if there is one."""
+        """Post a control action (record.h, A_CONTROL) to the core; no-op while the worker is detached."""
         if self.p.away:
             return
         cdef routerd_record *r = outbox_post(&self.p.actions)

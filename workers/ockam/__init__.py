@@ -1,1 +1,1 @@
-"""Ockam nodes: their frames, their connections."""
+"""Connections and frames of Ockam nodes."""

@@ -1,6 +1,6 @@
-"""Connections of Ockam nodes: each has an address in source routes, where messages leave and replies come.
+"""Connections of Ockam nodes, each of which has an address in source routes (docs/source-routes.md).
 
-Frames never come here: ockam.h and ockam_out.h have them.
+Only native code handles frames (ockam.c, out.c).
 """
 
 import logging
@@ -22,27 +22,27 @@ ROLE: Final = "ockam"
 
 
 class Transport(plain.Transport, Protocol):
-    """What is asked of workers.loop.pump.OckamTransport."""
+    """The part of workers.loop.pump.OckamTransport that Ockam connections use."""
 
     def speak(self, place: int, bare: bool, most: int, reach: list[tuple[int, bytes, bool]]) -> None: ...
     def greet(self, index: int, kind: int, name: bytes) -> None: ...
 
 
 class Senders(Protocol):
-    """What is asked of workers.source_routes.senders.Senders."""
+    """The part of workers.source_routes.senders.Senders that Ockam connections use."""
 
     def uplink(self, link: int, generation: int, name: str) -> None: ...
 
 
 class Connectors(Protocol):
-    """What is told to workers.control.connectors.Connectors."""
+    """The part of workers.control.connectors.Connectors that Ockam connections use."""
 
     def opened(self, number: int, name: Name, properties: dict[str, object], text: str) -> None: ...
     def ended(self, number: int, name: Name, opened: bool, error: AmqpError | None) -> None: ...
 
 
 class Ockam(PlainConnections):
-    """All Ockam connections of this worker. ``senders`` and ``connectors`` are set when they exist."""
+    """All Ockam connections of this worker; Worker sets ``senders`` and ``connectors``."""
 
     role = ROLE
     senders: Senders
@@ -55,25 +55,25 @@ class Ockam(PlainConnections):
         self._dialled: dict[Name, tuple[ConnectorSetup, str]] = {}  # and the host
 
     def speak(self, place: int, one: ListenerSetup | ConnectorSetup) -> None:
-        """A listener or connector has this place in the pump."""
+        """Serve the place of a listener or connector in the pump, if it speaks Ockam."""
         if one.ockam is None:
             return
         self._places[place] = one
         self._transport.speak(place, one.ockam.bare, one.ockam.most, one.ockam.reach)
 
     def dial(self, place: int, fd: int, setup: ConnectorSetup, host: str) -> Name | None:
-        """Begin a connection on a socket that is being connected. None: there is no room."""
+        """Start a connection on a connecting socket; return None if there is no room."""
         name = self._transport.dial(place, fd)
         if name is not None:
             self._dialled[name] = setup, host
         return name
 
     def number(self, name: Name) -> int:
-        """Of a connection that has begun."""
+        """Return a connection's number in the router."""
         return self._owner.number(name[0])
 
     def opened(self, index: int, generation: int) -> None:
-        """A connection is open: it gets its address, and its links are attached."""
+        """Tell the core of an open connection, give it its address, and attach its links."""
         one = self._places[self._security.listener_of(index)]
         dialled = self._dialled.get((index, generation))
         host = self._security.peer(index)
@@ -104,7 +104,7 @@ class Ockam(PlainConnections):
             self.connectors.opened(dialled[0].number, (index, generation), {}, text)
 
     def asked(self, index: int, link: int, generation: int) -> None:
-        """A message has come on a link: who sends there?"""
+        """Tell the pump who sends on a link, on which a message has come."""
         one = self._places[self._security.listener_of(index)]
         self.senders.uplink(link, generation, one.name)
 
@@ -115,7 +115,7 @@ class Ockam(PlainConnections):
 
 
 def _address(setup: OckamSetup, number: int, *, whole: bool) -> Stop:
-    """Of a connection: the connector's own, or one of its own below the listener's."""
+    """Return a connection's address: the connector's if ``whole``, or else one below the listener's."""
     address = setup.address
     if whole:
         return address

@@ -1,15 +1,18 @@
-"""Connections of Ockam nodes (ockam.h): what workers.ockam asks of the pump."""
+"""The native side of connections of Ockam nodes (ockam.c), for workers.ockam.connections."""
 
 
 cdef class OckamTransport(PlainTransport):
-    """Ockam connections of one pump. The handler is also asked who sends on a link: ``asked(connection, link, generation)``."""
+    """Ockam connections of one pump; the pump also calls the handler's ``asked(connection, link, generation)``."""
 
     def __init__(self, Pump pump, handler):
         pump.plain[ockam_protocol.number] = handler
 
     def speak(self, int place, bint bare, uint32_t most, list reach):
-        """Connections of a place speak Ockam's TCP transport, in the framing of before June 2024 (``bare``) or today's. ``reach``: type, octets and
-        whether they are a prefix, of the addresses that are no workers' and may be reached. Raises ValueError."""
+        """Set the terms of a place's connections. Raises ValueError.
+
+        ``bare`` selects the framing from before June 2024, ``most`` bounds a frame in octets. ``reach`` lists the
+        permitted addresses besides those of route workers: type, octets, and whether they are a prefix.
+        """
         cdef wlistener *l = self.pump.listener(place)
         cdef ockam_terms *terms
         cdef bytes packed = b"".join([bytes((kind, prefix)) + len(name).to_bytes(2, "little") + name for kind, name, prefix in reach])
@@ -24,7 +27,7 @@ cdef class OckamTransport(PlainTransport):
         l.plain = <plain_terms *> terms
 
     def greet(self, uint32_t index, int kind, bytes name):
-        """An open connection gets its address in routes, and says what each side says first."""
+        """Set the address of an open connection in routes, and send the transport's greeting."""
         cdef wconn *c = <wconn *> pool_at(&self.pump.p.conns, index)
         free(c.plain.name)
         c.plain.name = <uint8_t *> calloc(1, len(name) + 1)

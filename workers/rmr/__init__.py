@@ -1,1 +1,1 @@
-"""RMR applications: their frames, their connections."""
+"""Connections and frames of RMR applications."""

@@ -1,10 +1,10 @@
-"""Connections of RMR applications: which links each has, where they lead, and who is connected to.
+"""Connections of RMR applications: their links, the links' addresses, and connections to endpoints.
 
     accepted --------------------------------> open --lost--> gone
     waiting --due--> looking up --> connecting --^                \\
        ^----------------- after a while, while the core wants it --+
 
-Frames never come here: rmr.h and rmr_out.h have them.
+Only native code handles frames (rmr.c, out.c).
 """
 
 import hashlib
@@ -32,16 +32,17 @@ from workers.rmr.trace import described
 SERVER = logging.getLogger("SERVER")
 
 ROLE: Final = "rmr"
-CONTROL: Final = "$rm"  # where messages about tables go, behind the table's address
+CONTROL: Final = "$rm"  # follows the table's address in the address of messages about tables
 REPLIES: Final = {"transparent": 0, "proxied": 1, "sameConnection": 2}
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What connections of a place have in common: they speak RMR with the route table at ``address``.
+    """The terms of the RMR connections of one place in the pump.
 
-    ``control`` is where messages about tables go, ``back`` what addresses of connections begin with,
-    ``source`` the host:port that replies are to be sent to. ``key`` (16 octets) and ``nonce`` make and tell
-    tokens. ``reply`` is one of REPLIES. ``replies``: the place takes replies.
+    ``address`` is the route table's, ``control`` the address of messages about tables, ``back`` the prefix of
+    connections' addresses, ``source`` the host:port for replies. ``key`` (16 octets) and ``nonce`` create and
+    verify tokens. ``max_frame_size`` is in bytes, ``reply`` a value of REPLIES. A place with ``replies``
+    accepts replies.
     """
 
     address: str
@@ -56,14 +57,14 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Transport(plain.Transport, Protocol):
-    """What is asked of workers.loop.pump.RmrTransport."""
+    """The part of workers.loop.pump.RmrTransport that RMR connections use."""
 
     def add_place(self, capacity: int) -> int: ...
     def speak(self, place: int, terms: Terms) -> None: ...
 
 
 class Rmr(PlainConnections):
-    """All RMR connections of this worker. ``listeners`` are the router's by number, as they are now."""
+    """All RMR connections of this worker; ``listeners`` are the router's current ones by number."""
 
     role = ROLE
     _transport: Transport
@@ -87,14 +88,14 @@ class Rmr(PlainConnections):
         self._places: dict[
             int, tuple[str, int]
         ] = {}  # in the pump -> table, number of the listener; -1: none
-        self._dialled: dict[str, int] = {}  # table -> place of the connections that are made for it
-        self._ports: dict[int, int] = {}  # listener -> the port that it really has
+        self._dialled: dict[str, int] = {}  # table -> place of the connections to its endpoints
+        self._ports: dict[int, int] = {}  # listener -> its actual port
         self.endpoints = Endpoints(self._connect, self._hang_up, self._not_there, clock)
 
     # ---- listeners and tables ----
 
     def listen(self, place: int, one: ListenerSetup) -> None:
-        """A listener has this place in the pump. Raises ValueError."""
+        """Serve a listener's place in the pump. Raises ValueError."""
         self._places[place] = one.table, one.number
         if not one.table:
             return
@@ -106,7 +107,7 @@ class Rmr(PlainConnections):
                 self._speak(other)
 
     def change_tables(self, tables: Iterable[TableSetup]) -> None:
-        """The tables from now on."""
+        """Replace the route tables."""
         self._tables = {one.name: one for one in tables}
         for place, (table, _) in self._places.items():
             if table in self._tables:
@@ -136,7 +137,7 @@ class Rmr(PlainConnections):
         self._transport.speak(place, terms)
 
     def _advertised(self, one: ListenerSetup) -> str:
-        """What applications reach a listener by."""
+        """Return the host:port at which applications reach a listener."""
         if one.advertised.rpartition(":")[2].isdigit():
             return one.advertised
         return f"{one.advertised}:{self._ports.get(one.number, 0)}"
@@ -144,12 +145,12 @@ class Rmr(PlainConnections):
     # ---- connections ----
 
     def opened(self, index: int, generation: int) -> None:
-        """A connection is open: attach its links."""
+        """Tell the core of an open connection and attach its links."""
         name, number = self._places[self._security.listener_of(index)]
         table, listener = self._tables.get(name), self._listeners.get(number)
         endpoint = self.endpoints.opened((index, generation))
         if table is None:
-            SERVER.error("connection closed: there is no route table %s any more", name)
+            SERVER.error("connection closed: route table %s no longer exists", name)
             self._transport.close(index, generation)
             return
         host = self._security.peer(index)
@@ -175,7 +176,7 @@ class Rmr(PlainConnections):
         self.log_messages(peer, listener.logged_parts if listener else self._logged(name))
 
     def _logged(self, table: str) -> list[str]:
-        """What the first listener of a table says of messages: those to endpoints, too."""
+        """Return the logged parts of the table's first listener, which count for endpoints too."""
         return next((one.logged_parts for one in self._listeners.values() if one.table == table), [])
 
     def described(self, sent: bool, length: int, head: bytes, payload: bytes) -> str:
@@ -196,7 +197,7 @@ class Rmr(PlainConnections):
     # ---- connections that are made ----
 
     def _connect(self, endpoint: Endpoint, fd: int) -> Name | None:
-        """Begin a connection on a socket that is being connected. None: there is no room."""
+        """Start a connection on a connecting socket; return None if there is no room."""
         if endpoint.table not in self._dialled:
             try:
                 place = self._transport.add_place(self._capacity)
@@ -216,7 +217,9 @@ class Rmr(PlainConnections):
 
 
 def tokens(secret: bytes, address: str) -> tuple[int, bytes]:
-    """What tells tokens of this run of the router, for this table, from all others: a number that stands in
-    them, and a key that nobody else has."""
+    """Return nonce and key (16 octets) of the tokens of this run of the router for one table.
+
+    Tokens contain the nonce; only this router has the key.
+    """
     digest = hashlib.blake2b(address.encode("utf-8", "surrogateescape"), key=secret, digest_size=24).digest()
     return int.from_bytes(digest[:8], "little"), digest[8:]

@@ -1,4 +1,4 @@
-"""Endpoints of route tables that the core wants connections to: made, and made again, as long as it does."""
+"""Connections to endpoints of route tables, which a worker reopens as long as the core wants them."""
 
 import logging
 import os
@@ -13,15 +13,15 @@ from workers.control.neighbours import Name
 
 SERVER = logging.getLogger("SERVER")
 
-FIRST_SECONDS: Final = 1.0  # until the second attempt; then twice as long each time
+FIRST_SECONDS: Final = 1.0  # delay of the second attempt; it doubles each time
 LONGEST_SECONDS: Final = 30.0
-LOOK_SECONDS: Final = 0.02  # while a name is looked up
+LOOK_SECONDS: Final = 0.02  # interval of polls for the result of a lookup
 
 Connect = Callable[[Endpoint, int], Name | None]
 
 
 class _Wanted:
-    """One endpoint and its connection, if there is one."""
+    """A wanted endpoint and its connection, if there is one."""
 
     def __init__(self, wish: Endpoint, now: float) -> None:
         self.wish = wish
@@ -31,12 +31,12 @@ class _Wanted:
         self.addresses: list[Address] = []
         self.connection: Name | None = None
         self.open = False
-        self.failures = Complaints()  # since it was open last
-        self.reported = False  # to the core, that it was not to be had at once
+        self.failures = Complaints()  # since the last open connection
+        self.reported = False  # whether the core knows the outcome of the first attempt
 
     @property
     def address(self) -> str:
-        """In the route table."""
+        """The endpoint's address in the route table."""
         return self.wish.address
 
     @property
@@ -46,8 +46,11 @@ class _Wanted:
 
 
 class Endpoints:
-    """``connect`` begins a connection on a socket that is being connected, ``hang_up`` ends one;
-    ``failed`` is called once if an endpoint cannot be connected to at first."""
+    """All endpoints that the core wants connections to.
+
+    ``connect`` starts a connection on a connecting socket, ``hang_up`` ends one. ``failed`` is called once
+    for an endpoint whose first attempt fails. ``clock`` returns monotonic seconds.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class Endpoints:
         self._stopped = False
 
     def wish(self, wish: Endpoint) -> None:
-        """The core wants a connection, or does not any longer."""
+        """Take the core's order to keep a connection or to end it."""
         known = self._wanted.get(wish.address)
         if known is not None and (not wish.open or known.wish != wish):
             self._drop(self._wanted.pop(wish.address))
@@ -76,12 +79,12 @@ class Endpoints:
             self._wanted[wish.address] = _Wanted(wish, self._clock())
 
     def forget(self) -> None:
-        """The core that wanted them is dead; the next one asks anew."""
+        """Drop the orders of a dead core; the next core gives its own."""
         while self._wanted:
             self._drop(self._wanted.popitem()[1])
 
     def stop(self) -> None:
-        """Make no connection any more; those there are stay until they are closed."""
+        """Open no more connections; open ones stay until they are closed."""
         self._stopped = True
 
     def _drop(self, one: _Wanted) -> None:
@@ -89,7 +92,7 @@ class Endpoints:
             self._hang_up(one.connection)
 
     def wait(self, at_most: float) -> float:
-        """Seconds until `step` has something to do."""
+        """Return the seconds until `step` has something to do, at most ``at_most``."""
         now = self._clock()
         for one in () if self._stopped else self._wanted.values():
             if one.lookup is not None:
@@ -99,7 +102,7 @@ class Endpoints:
         return at_most
 
     def step(self) -> None:
-        """Try whatever is due."""
+        """Start the attempts that are due, and connect where a lookup has ended."""
         now = self._clock()
         for one in () if self._stopped else list(self._wanted.values()):
             if one.due is not None and now >= one.due:
@@ -128,7 +131,7 @@ class Endpoints:
         self._by_name[name] = one
 
     def opened(self, name: Name) -> _Wanted | None:
-        """A connection is there: whose it is. None: it was accepted."""
+        """Return the endpoint of an open connection; None if the connection was accepted."""
         one = self._by_name.get(name)
         if one is not None:
             one.reported = True
@@ -136,7 +139,7 @@ class Endpoints:
         return one
 
     def ended(self, name: Name, why: str) -> None:
-        """A connection is gone, or has never been."""
+        """Note that a connection is lost, or that an attempt has failed."""
         one = self._by_name.pop(name, None)
         if one is None:
             return

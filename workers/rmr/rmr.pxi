@@ -1,4 +1,4 @@
-"""Connections of RMR applications (rmr.h): what workers.rmr asks of the pump, and what it is told."""
+"""The native side of connections of RMR applications (rmr.c), for workers.rmr.connections."""
 
 cdef extern from "stdlib.h" nogil:
     void *calloc(size_t, size_t)
@@ -20,7 +20,7 @@ cdef class RmrTransport(PlainTransport):
         pump.plain[rmr_protocol.number] = handler
 
     def add_place(self, uint32_t capacity):
-        """Terms of connections that this side makes. Returns their place."""
+        """Add a place for outgoing connections and return it. Raises ValueError."""
         cdef wlistener *l = dial_place(&self.pump.p)
         if l == NULL:
             raise ValueError(f"more than {MAX_LISTENERS} listening sockets and connectors")
@@ -28,7 +28,7 @@ cdef class RmrTransport(PlainTransport):
         return l - self.pump.p.listeners
 
     def speak(self, int place, given):
-        """Connections of a place speak RMR, on terms that are a workers.rmr.connections.Terms. Raises ValueError."""
+        """Set the workers.rmr.connections.Terms of a place's connections. Raises ValueError."""
         cdef wlistener *l = self.pump.listener(place)
         cdef bytes b = given.source.encode()
         cdef bytes key = given.key

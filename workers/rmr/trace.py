@@ -1,4 +1,4 @@
-"""RMR frames as lines of the protocol trace (facts rmr 1):
+"""RMR frames as lines of the protocol trace; the offsets are those of the RMR library's message header.
 
 [C17]:RMR: <- @1000 [sub-id=10, source="app0:4560", meid="gnb1", call=1, request] (67) "the payload…"
 """
@@ -8,13 +8,13 @@ from typing import Final
 
 from workers.control.trace import quoted
 
-_TRANSPORT: Final = 50  # octets in front of the header
+_TRANSPORT: Final = 50  # octets before the header
 _HEADER: Final = 280  # octets of a header that ends with the sender's address
-_CALL: Final = 0x04  # flag: a blocking call waits for the answer
+_CALL: Final = 0x04  # flag: a blocking call waits for the reply
 
 
 def described(sent: bool, head: bytes, payload: bytes) -> str:
-    """A frame whose ``head``, everything in front of the payload, is in order; of that, its beginning."""
+    """Return the text of a frame; ``head`` is its valid part before the payload, ``payload`` a beginning."""
     header = head[_TRANSPORT:]
     (kind, length) = struct.unpack_from(">ii", header)
     (subscription,) = struct.unpack_from(">i", header, 212)

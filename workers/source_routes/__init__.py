@@ -1,1 +1,1 @@
-"""Messages of source routes, taken through the route workers of this router."""
+"""Source-routed messages and this router's route workers (docs/source-routes.md)."""

@@ -1,6 +1,6 @@
-"""Who sends on a link, for workers of source routes: what this router saw of it, never what a message says.
+"""The sources of messages for route workers: facts that the router knows of a link, never a message's claims.
 
-The pump asks once for each link and table (route_take.h), and keeps the answer.
+The pump asks once for each link and table (take.c), and keeps the answer.
 """
 
 import logging
@@ -20,18 +20,18 @@ from workers.source_routes.transform import Transform
 
 LOGGER = logging.getLogger("ROUTER")
 
-LOCAL_TYPE: Final = 0  # of an address that is a name in the router's own space
+LOCAL_TYPE: Final = 0  # the type of an address that is a name in the router
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """The other end of a connection. ``container`` is what it calls itself, which counts for routers only."""
+    """The peer of a connection; its own name ``container`` counts only if it is a router."""
 
     terms: Terms
     connector: bool
     user: str
     container: str
     tenant: str
-    policed: bool  # vhost policy says which addresses it may use
+    policed: bool  # vhost policy limits its addresses
 
     @property
     def inter_router(self) -> bool:
@@ -39,11 +39,11 @@ class Peer(msgspec.Struct, frozen=True):
 
     @property
     def foreign(self) -> bool:
-        """Another router, or whatever a connector leads to."""
+        """Whether the peer is another router or a connector's peer."""
         return self.inter_router or self.connector
 
     def names(self, target: str | None) -> list[str]:
-        """Every name that it has as a source."""
+        """Return all names of the peer as a source (docs/source-routes.md, Who may send where)."""
         if self.foreign:
             return [f"uplink:{self.terms.name}", *([f"uplink:{self.container}"] if self.inter_router else [])]
         known = [f"listener:{self.terms.name}"]
@@ -52,7 +52,7 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Connections(Protocol):
-    """What is asked of workers.control.handler.Handler."""
+    """The part of workers.control.handler.Handler that senders use."""
 
     listeners: dict[int, ListenerSetup]
     passed: dict[int, Passed]
@@ -64,7 +64,7 @@ class Connections(Protocol):
 
 
 def peer_of(connections: Connections, index: int) -> Peer | None:
-    """The other end of a connection; None: it was denied."""
+    """Return the peer of a connection; None if the connection was denied."""
     passed, connector = connections.passed.get(index), connections.dialled_by.get(index)
     if passed is None:
         return None
@@ -76,7 +76,7 @@ def peer_of(connections: Connections, index: int) -> Peer | None:
 
 
 class Engine(Protocol):
-    """What is asked of workers.loop.pump.Routes."""
+    """The part of workers.loop.pump.Routes that senders use."""
 
     def set(self, table: bytes | None) -> None: ...
     def sender(
@@ -94,7 +94,7 @@ class Engine(Protocol):
 
 
 class Senders:
-    """The workers of source routes of one process, and who sends to them."""
+    """The route workers of one worker process, and the senders of messages to them."""
 
     def __init__(self, engine: Engine, connections: Connections) -> None:
         self._engine = engine
@@ -103,11 +103,11 @@ class Senders:
         self._sources = Sources(())
         self._patterns: dict[int, re.Pattern[str]] = {}
         self._reach: dict[tuple[int, int], frozenset[str]] = {}
-        self._fed: dict[tuple[int, int], str] = {}  # where auto links lead to, and an edge router's
+        self._fed: dict[tuple[int, int], str] = {}  # targets of router-initiated links
         self._changes: dict[int, Transform] = {}
 
     def configure(self, setup: SourceRoutesSetup) -> None:
-        """These workers from now on."""
+        """Replace the route workers."""
         self.report()
         sources = Sources(setup.workers)
         self._engine.set(compiled(setup, sources) if setup.on else None)
@@ -116,7 +116,7 @@ class Senders:
         self._patterns = {i: re.compile(one.pattern) for i, one in enumerate(setup.workers) if one.pattern}
 
     def asked(self, connection: int, link: int, generation: int, ours: bool, target: str | None) -> None:
-        """A message has come on a link: who sends there? Nothing is said of a link that no worker serves."""
+        """Tell the pump who sends on a link, on which a message has come, if route workers may serve it."""
         peer = peer_of(self._connections, connection)
         if peer is None or peer.tenant:
             return
@@ -130,12 +130,12 @@ class Senders:
         self._engine.sender(link, generation, peer.inter_router, _address(target), names, peer.foreign, reach)
 
     def uplink(self, link: int, generation: int, name: str) -> None:
-        """Of a link on which messages come from another network, by a listener or connector of that name."""
+        """Tell the pump that a link brings messages from an uplink: a listener or connector of that name."""
         names = self._sources.numbers([f"uplink:{name}"])
         self._engine.sender(link, generation, False, None, names, True, None)
 
     def reached(self, message: RouteReach) -> None:
-        """The core says what an anonymous link under policy may reach, or where one of ours leads to."""
+        """Take the core's list of route workers that a link may send to, or the target of a router's link."""
         if message.target:
             self._fed[message.link, message.generation] = message.target
         else:
@@ -143,21 +143,21 @@ class Senders:
         self._engine.forget_sender(message.link, message.generation)
 
     def gone(self, link: int, generation: int) -> None:
-        """A link has ended."""
+        """Forget a link that has ended."""
         self._reach.pop((link, generation), None)
         self._fed.pop((link, generation), None)
 
     def scope(self, worker: int, name: bytes) -> bytes | None:
-        """The scope that a worker's pattern finds in an address."""
+        """Return the scope that a route worker's pattern finds in an address, or None."""
         match = self._patterns[worker].search(name.decode("utf-8", "replace"))
         return None if match is None or match[1] is None else match[1].encode()
 
     def change(self, worker: int, data: bytes) -> bytes | None:
-        """What a transform makes of the data of a message; None: it failed."""
+        """Return the result of a transform for a message's data; None if it fails."""
         return self._changes[worker](data)
 
     def report(self) -> None:
-        """Tell the core what was counted."""
+        """Tell the core the counts since the last report."""
         if counts := self._engine.counts():
             workers = self._setup.workers
             told = RouteCounts({workers[i].identity: count for i, count in counts.items()})
@@ -165,7 +165,7 @@ class Senders:
 
 
 def _address(target: str | None) -> tuple[int, bytes] | None:
-    """A target as routes have it: `64#name` is of type 64."""
+    """Return type and octets of a target's address; `64#name` has type 64."""
     if target is None:
         return None
     kind, mark, name = target.partition("#")

@@ -1,16 +1,16 @@
-"""Workers of source routes (route_take.h): their table, and who sends on a link."""
+"""Route workers (take.c): their table, and the senders on links."""
 
 from libc.stdlib cimport free, malloc
 
 
 cdef int scope_of(void *self, uint32_t worker, const route_stop *s, uint8_t *scope, uint32_t room) noexcept with gil:
-    """Python tells the scope of an address, where a pattern says what that is."""
+    """Find the scope of an address by a route worker's pattern, in Python; return its length or -1."""
     cdef Pump pump = <Pump> self
     cdef bytes found
     try:
         answer = pump.handler.senders.scope(worker, PyBytes_FromStringAndSize(<const char *> s.at, s.length))
     except Exception as error:
-        failures.tell(f"the scope of an address for worker {worker} of source routes", error, "there is none")
+        failures.tell(f"finding the scope of an address for route worker {worker}", error, "the address has none")
         return -1
     if answer is None or len(answer) > room:
         return -1
@@ -20,14 +20,14 @@ cdef int scope_of(void *self, uint32_t worker, const route_stop *s, uint8_t *sco
 
 
 cdef uint8_t *change_of(void *self, uint32_t worker, const uint8_t *data, size_t size, size_t *changed) noexcept with gil:
-    """Python changes the data of a message."""
+    """Apply a transform to the data of a message, in Python; return allocated memory, or NULL if it fails."""
     cdef Pump pump = <Pump> self
     cdef bytes made
     cdef uint8_t *memory
     try:
         answer = pump.handler.senders.change(worker, PyBytes_FromStringAndSize(<const char *> data, size))
     except Exception as error:
-        failures.tell(f"the transform of worker {worker} of source routes", error, "the message is refused")
+        failures.tell(f"the transform of route worker {worker}", error, "the message is refused")
         return NULL
     if answer is None:
         return NULL
@@ -40,7 +40,7 @@ cdef uint8_t *change_of(void *self, uint32_t worker, const uint8_t *data, size_t
 
 
 cdef class Routes:
-    """The workers of one pump, which must outlive this."""
+    """The route workers of one pump, which must outlive this object."""
 
     cdef Pump pump
     cdef route_engine engine
@@ -48,7 +48,7 @@ cdef class Routes:
     def __cinit__(self, Pump pump):
         self.pump = pump
         if not route_engine_open(&self.engine):
-            raise MemoryError("no memory for workers of source routes")
+            raise MemoryError("no memory for route workers")
         self.engine.self = <void *> pump
         self.engine.scope = scope_of
         self.engine.change = change_of
@@ -57,20 +57,27 @@ cdef class Routes:
         route_engine_close(&self.engine)
 
     def set(self, bytes table):
-        """The workers from now on, as workers.routes compiles them; None: there are none, and nothing is looked for."""
+        """Replace the route workers by a table of workers.source_routes.table; None disables source routes.
+
+        Raises ValueError.
+        """
         cdef route_table *t
         if table is None:
             self.pump.p.routes = NULL
             return
         t = route_table_load(<const uint8_t *> <const char *> table, len(table))
         if t == NULL:
-            raise ValueError("the table of workers makes no sense, or there is no memory for it")
+            raise ValueError("the table of route workers is malformed, or there is no memory for it")
         route_engine_set(&self.engine, t)
         self.pump.p.routes = &self.engine
 
     def sender(self, uint32_t index, uint32_t generation, bint inter_router, target, names, bint foreign, bytes reach):
-        """Who sends on an incoming link: ``target``, the type and octets of its address, or None: anonymous; ``names``: numbers of the
-        sources that it is; ``reach``: for each address of a worker 0 or 1, None: it may send to all."""
+        """Set the sender on an incoming link.
+
+        ``target`` is type and octets of the link's address, None for an anonymous link. ``names`` are the numbers
+        of the sources that the sender is. ``reach`` has a byte for each route worker's address, 1 if the sender
+        may send there; None permits all.
+        """
         cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
         cdef route_stop stop
         cdef const route_entry *entry
@@ -97,13 +104,16 @@ cdef class Routes:
                 memcpy(k.sender.reach, <const char *> reach, len(reach))
 
     def forget_sender(self, uint32_t index, uint32_t generation):
-        """Ask again who sends on a link."""
+        """Forget the sender on a link; the next message asks again."""
         cdef wlink *k = <wlink *> pool_find2(&self.pump.p.links, index, generation)
         if k != NULL:
             k.sender.epoch = 0
 
     def counts(self):
-        """What each worker has counted since the last time: in, out, and refused by reason; those that have counted nothing are left out."""
+        """Return the increments of each route worker since the last call: in, out, and refused by reason.
+
+        Route workers without increments are absent.
+        """
         cdef uint32_t i, j
         cdef route_worker *w
         found = {}
@@ -119,6 +129,6 @@ cdef class Routes:
 
 
 cdef target_of(pn_link_t *engine):
-    """The address of an incoming link's target as this side has it; None: it has none."""
+    """Return the router's address of an incoming link's target; None if it has none."""
     cdef const char *address = pn_terminus_get_address(pn_link_target(engine))
     return None if address == NULL or address[0] == 0 else text(address)

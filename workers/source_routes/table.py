@@ -1,4 +1,4 @@
-"""From workers of source routes to the bytes that the pump reads them from (route_table.h)."""
+"""The compiled table of route workers: the bytes from which the pump loads it (table.c)."""
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -17,22 +17,22 @@ T = TypeVar("T")
 
 
 class Sources:
-    """Numbers for the names of sources that some rule speaks of; nobody else needs one."""
+    """The numbers of all sources in the route workers' rules. Raises ValueError if there are too many."""
 
     def __init__(self, workers: Iterable[RouteWorkerSetup]) -> None:
         names = dict.fromkeys(name for worker in workers for name in _named(worker))
         self._numbers = {name: number for number, name in enumerate(names)}
         if len(names) > MOST_SOURCES:
             raise ValueError(
-                f"the workers' lists name {len(names)} different sources; {MOST_SOURCES} can be told apart"
+                f"the route workers name {len(names)} different sources; at most {MOST_SOURCES} are possible"
             )
 
     def number(self, name: str) -> int:
-        """-1: nobody asks for it."""
+        """Return a source's number; -1 if no rule names it."""
         return self._numbers.get(name, -1)
 
     def numbers(self, names: Iterable[str]) -> list[int]:
-        """Of those that somebody asks for."""
+        """Return the numbers of those sources that a rule names."""
         return [self._numbers[name] for name in names if name in self._numbers]
 
     def mask(self, names: Iterable[str]) -> bytes:
@@ -46,7 +46,7 @@ def _named(worker: RouteWorkerSetup) -> list[str]:
 
 
 def compiled(setup: SourceRoutesSetup, sources: Sources) -> bytes:
-    """The table."""
+    """Return the table's bytes."""
     limits = struct.pack(
         "<BBBBBHHHB",
         setup.hops,
@@ -65,7 +65,7 @@ def compiled(setup: SourceRoutesSetup, sources: Sources) -> bytes:
 
 
 def entries(setup: SourceRoutesSetup) -> list[Stop]:
-    """The workers' addresses in the order of the table."""
+    """Return the route workers' addresses in the order of the table."""
     return [stop for one in setup.workers for stop in (one.address, one.inner) if stop is not None]
 
 

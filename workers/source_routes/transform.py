@@ -1,7 +1,6 @@
-"""Transforms of source routes: functions of others, which a worker process runs on the data of messages.
+"""Transforms: users' Python functions that a worker calls with the data of source-routed messages.
 
-The only Python on a message's way: one that passes a transform costs what its function takes, and the worker
-process does nothing else meanwhile.
+A transform is the only Python in a message's path. Its worker does nothing else while the function runs.
 """
 
 import logging
@@ -15,7 +14,7 @@ LOGGER = logging.getLogger("ROUTER")
 
 
 class Transform:
-    """A function from bytes to bytes, as module:function."""
+    """A function from bytes to bytes, named as module:function."""
 
     def __init__(self, use: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._use = use
@@ -25,17 +24,17 @@ class Transform:
         module, _, name = use.partition(":")
         try:
             self._function = getattr(import_module(module), name)
-        except Exception as error:  # whatever the code of others does when it is loaded
+        except Exception as error:  # the user's module may raise anything
             LOGGER.error("transform %s cannot be used: %s: %s", use, type(error).__name__, error)
 
     def __call__(self, data: bytes) -> bytes | None:
-        """The data changed; None: it failed, which is told once in a while."""
+        """Return the function's result; None if it fails, which is logged once a minute."""
         try:
             changed = self._function(data) if self._function is not None else None
             if isinstance(changed, bytes):
                 return changed
             why = "it cannot be used" if self._function is None else f"it returned {type(changed).__name__}"
-        except Exception as error:  # whatever the code of others does
+        except Exception as error:  # the user's function may raise anything
             why = f"{type(error).__name__}: {error}"
         text = "transform %s failed on a message: %s"
         self._complaints.tell(self._clock(), LOGGER, logging.WARNING, text, self._use, why)

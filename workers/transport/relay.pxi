@@ -1,9 +1,8 @@
-"""SASL exchanges that an authentication service or a thread decides (relay.h): what workers.relays and workers.logins ask of the
-pump, and what they are told."""
+"""SASL exchanges that an authentication service or Cyrus SASL decides (relay.c), for workers.control."""
 
 
 cdef bint relay_dispatch(Pump pump, int event, uint32_t index, wconn *c) except -1:
-    """Tell of a client that needs the service, and of the connection to it. False: the event is like that of others."""
+    """Pass an event of a client or of a connection to a service; return False if the pump handles it as usual."""
     if event == EV_RELAY and c.relay.local:
         said = c.relay.client.start[:c.relay.client.size] if c.relay.client.start != NULL else b""
         pump.relays.logins.said((index, c.slot.generation), text(c.relay.mechanism), said)
@@ -29,8 +28,12 @@ cdef bint relay_dispatch(Pump pump, int event, uint32_t index, wconn *c) except 
 
 
 cdef class Relayer:
-    """The native side of one pump's SASL relays. ``handler`` is told ``wanted(client, listener)``, ``left(client)``, and of the connection
-    to a service ``opened(name, properties, offered capabilities)`` and ``ended(name, decided, by the client's fault, why, error)``."""
+    """The native side of one pump's SASL relays.
+
+    The pump calls the handler's ``wanted(client, listener)`` and ``left(client)``, and for the connection to a
+    service ``opened(name, properties, offered capabilities)`` and ``ended(name, decided, faulty, why, error)``.
+    ``faulty``: the client has violated the protocol.
+    """
 
     cdef Pump pump
 
@@ -39,7 +42,7 @@ cdef class Relayer:
         pump.relays = handler
 
     def relay(self, int place, bint on):
-        """Whether new clients of a listener's place are judged by a service."""
+        """Set whether a service authenticates new clients of a listener's place."""
         self.pump.listener(place).relays = on
 
     cdef relay *of(self, uint32_t index, uint32_t generation):
@@ -47,15 +50,17 @@ cdef class Relayer:
         return NULL if c == NULL else c.relay
 
     def offer(self, int place, str mechanisms):
-        """New clients of a listener's place log in by these, and ``said(client, mechanism, bytes)`` of the logins is told; none: the engine
-        sees to that."""
+        """Offer these mechanisms to new clients of a listener's place; the engine serves its own if there are none.
+
+        The pump calls the logins' ``said(client, mechanism, bytes)``.
+        """
         cdef bytes b = mechanisms.encode()
         if len(b) >= 256:
             raise ValueError("the list of SASL mechanisms is longer than 255 characters")
         strncpy(self.pump.listener(place).offered, b, 255)
 
     def wake_by(self, int fd):
-        """End a round when this descriptor can be read."""
+        """Let `Pump.run` return when this descriptor becomes readable."""
         cdef epoll_event e
         e.events = EPOLLIN
         e.data.u64 = <uint64_t> EPOLL_WAKE << 60
@@ -63,13 +68,15 @@ cdef class Relayer:
             raise OSError(f"epoll_ctl failed for descriptor {fd}")
 
     def waiting(self, uint32_t index, uint32_t generation):
-        """Whether a client is there that nothing has been decided for."""
+        """Return whether a client is there and its exchange is undecided."""
         cdef relay *r = self.of(index, generation)
         return r != NULL and r.state != RELAY_DECIDED
 
     def dial(self, int place, int fd, tuple client, service, str container, dict properties):
-        """A connection to the service (a ServiceSetup), for a client, on a socket that is being connected, from now on the pump's. Returns its name, or
-        None if the client is gone or there is no room."""
+        """Take over a socket that is connecting to a service (a ServiceSetup) for a client.
+
+        Returns the connection's index and generation, or None if the client is gone or there is no room.
+        """
         cdef relay *r = self.of(client[0], client[1])
         cdef bytes h = service.host.encode()
         cdef bytes realm_bytes = service.realm.encode()
@@ -85,30 +92,30 @@ cdef class Relayer:
         return pool_index(&self.pump.p.conns, c), c.slot.generation
 
     def admit(self, uint32_t index, uint32_t generation, str user):
-        """The service has let a client in, as this user."""
+        """Accept a client as this user."""
         cdef relay *r = self.of(index, generation)
         cdef bytes u = user.encode("utf-8", "replace")
         if r != NULL:
             relay_admit(r, u)
 
     def challenge(self, uint32_t index, uint32_t generation, bytes said):
-        """Ask a client that logs in."""
+        """Send a sasl-challenge to a client."""
         cdef relay *r = self.of(index, generation)
         if r != NULL:
             relay_question(r, said, len(said))
 
     def deny(self, uint32_t index, uint32_t generation):
-        """A client is not who it says."""
+        """Refuse a client whose credentials are wrong."""
         cdef relay *r = self.of(index, generation)
         if r != NULL:
             relay_refuse(r, PN_SASL_AUTH, NULL)
 
     def refuse(self, uint32_t index, uint32_t generation, bint for_now):
-        """No service can be asked about a client, for now or as things are."""
+        """Refuse a client for lack of a decision; it may try again if that is ``for_now``."""
         cdef relay *r = self.of(index, generation)
         if r != NULL:
             relay_refuse(r, PN_SASL_TEMP if for_now else PN_SASL_SYS, NULL)
 
     def hang_up(self, uint32_t index, uint32_t generation):
-        """End the connection to a service."""
+        """Close the connection to a service."""
         close_connection(self.pump, <wconn *> pool_find2(&self.pump.p.conns, index, generation), None)

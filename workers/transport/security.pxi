@@ -1,4 +1,4 @@
-"""Terms of listeners, TLS, SASL and limits of connections: what workers.listeners, tls and guard ask of the engine."""
+"""The engine's terms of listeners, TLS, SASL and connection limits, for workers.control's listeners, tls and guard."""
 
 cdef extern from "stdlib.h" nogil:
     void free(void *)
@@ -20,12 +20,12 @@ cdef int listener_terms(wlistener *l, tuple terms) except -1:
 
 
 def sasl_extended():
-    """Whether the engine was built with Cyrus SASL: without it there are ANONYMOUS and EXTERNAL only."""
+    """Return whether the engine has Cyrus SASL; without it, it only has ANONYMOUS and EXTERNAL."""
     return pn_sasl_extended()
 
 
 def sasl_configure(str directory, str name):
-    """Where Cyrus SASL finds its configuration: ``directory``/``name``.conf. Before the first connection."""
+    """Tell Cyrus SASL, before the first connection, that its configuration is ``directory``/``name``.conf."""
     cdef pn_transport_t *t = pn_transport()
     cdef bytes d = directory.encode()
     cdef bytes n = name.encode()
@@ -38,7 +38,7 @@ def sasl_configure(str directory, str name):
 
 
 cdef str set_up(pn_ssl_domain_t *domain, dict tls):
-    """The step that failed, or None."""
+    """Set up a TLS domain; return the attribute that the engine refuses, or None."""
     cdef bytes certificate = tls["certificate"].encode()
     cdef bytes key = tls["key"].encode()
     cdef bytes password = tls["password"].encode()
@@ -66,7 +66,7 @@ cdef str set_up(pn_ssl_domain_t *domain, dict tls):
 
 
 cdef class Security:
-    """The protection of one pump's connections. Indices are those that the pump names in its events."""
+    """The protection of one pump's connections; ``index`` is that of the pump's events."""
 
     cdef Pump pump
 
@@ -82,12 +82,14 @@ cdef class Security:
         return <wconn *> pool_at(&self.pump.p.conns, index)
 
     def require_encryption(self, uint32_t number, bint required):
-        """Whether nobody stays on the listener without encryption."""
+        """Set whether a listener refuses connections without encryption."""
         self.listener(number).encrypt = required
 
     def secure_listener(self, uint32_t number, tls):
-        """Use these certificates (or no TLS: None) for new connections of a listener or connector. Returns the attribute that the engine refuses, or
-        None; what was used before stays then."""
+        """Set the TLS of new connections of a listener or connector; None means no TLS.
+
+        Returns None, or the attribute that the engine refuses, and then leaves the previous TLS in place.
+        """
         cdef wlistener *l = self.listener(number)
         cdef pn_ssl_domain_t *domain
         if tls is None:
@@ -103,12 +105,12 @@ cdef class Security:
             pn_ssl_domain_free(domain)
             return failed
         if l.tls != NULL:
-            pn_ssl_domain_free(l.tls)      # connections that use it keep it
+            pn_ssl_domain_free(l.tls)      # its connections hold references
         l.tls = domain
         return None
 
     def protection(self, uint32_t index):
-        """(authenticated, encrypted, TLS protocol, cipher, strength in bits) of a connection."""
+        """Return a connection's protection: authenticated, encrypted, TLS protocol, cipher, strength in bits."""
         cdef wconn *c = self.connection(index)
         cdef char protocol[64]
         cdef char cipher[128]
@@ -123,7 +125,7 @@ cdef class Security:
                 text(protocol), text(cipher), strength)
 
     def certificate_field(self, uint32_t index, int field):
-        """A field of the subject of a client's certificate (engine.h, PN_SSL_CERT_SUBJECT_…), or None."""
+        """Return a subject field of a client's certificate (engine.h, PN_SSL_CERT_SUBJECT_…), or None."""
         cdef wconn *c = self.connection(index)
         cdef const char *value
         if not c.secured:
@@ -132,7 +134,7 @@ cdef class Security:
         return None if value == NULL else text(value)
 
     def certificate_digest(self, uint32_t index, int algorithm):
-        """The digest of a client's certificate in hexadecimal (engine.h, PN_SSL_SHA…), or None."""
+        """Return the hexadecimal digest of a client's certificate (engine.h, PN_SSL_SHA…), or None."""
         cdef wconn *c = self.connection(index)
         cdef char digest[CERTIFICATE_TEXT]
         if not c.secured:
@@ -142,23 +144,26 @@ cdef class Security:
         return text(digest)
 
     def peer(self, uint32_t index):
-        """address:port of who connected, also when it is gone; "-" if it has no such thing."""
+        """Return the peer's address:port, also for a lost connection; "-" if it has none."""
         cdef char name[64]
         security_peer(self.connection(index), name, 64)
         return text(name)
 
     def sasl_refused(self, uint32_t index):
-        """Whether a connection is ending because its SASL exchange failed."""
+        """Return whether a connection ends because its SASL exchange failed."""
         cdef wconn *c = self.connection(index)
         return pn_sasl_outcome(pn_sasl(c.transport)) > PN_SASL_OK
 
     def listener_of(self, uint32_t index):
-        """The number of the listening socket that a connection came in by."""
+        """Return a connection's place: that of its listening socket or connector."""
         return self.connection(index).listener
 
     def limit(self, uint32_t index, user, uint64_t max_message, uint32_t max_frame, uint32_t max_sessions, uint32_t window):
-        """Limits of a connection, before its OPEN is answered; 0: none beyond those of its listener. With ``user``,
-        messages may carry no other user-id."""
+        """Set a connection's limits before its OPEN is answered; 0 keeps those of its listener.
+
+        ``max_message``, ``max_frame`` and ``window`` are in bytes. With ``user``, messages may have no other
+        user-id.
+        """
         cdef wconn *c = self.connection(index)
         cdef bytes name
         c.max_message = max_message

@@ -1,8 +1,8 @@
-"""Protocol trace (trace.h): which connections' frames the handler is told of."""
+"""The protocol trace (trace.c): the connections whose frames the handler gets."""
 
 
 cdef class Trace:
-    """The trace of one pump's connections; each frame is a call of ``trace(connection, text, asked)`` of its handler."""
+    """The trace of one pump's connections; the pump calls the handler's ``trace(connection, text, asked)``."""
 
     cdef Pump pump
 
@@ -10,18 +10,18 @@ cdef class Trace:
         self.pump = pump
 
     def all(self, bint tracing):
-        """Trace every connection that was not told otherwise, or none of them any longer."""
+        """Trace all connections without a setting of their own, or none of them."""
         trace_all(&self.pump.p, tracing)
 
     def one(self, uint32_t index, uint32_t generation, wish):
-        """Trace a connection, or not, whatever the others do; None: as the others."""
+        """Set whether a connection is traced; None lets the setting of all decide."""
         cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
         if c != NULL:
             c.trace = TRACE_AS_LOGGED if wish is None else TRACE_ON if wish else TRACE_OFF
             trace_apply(&self.pump.p, c)
 
     def messages(self, uint32_t index, uint32_t generation, bint wanted):
-        """Tell of each message of a connection, or not: the handler's ``tracing.messages.seen``."""
+        """Set whether the pump calls the handler's ``tracing.messages.seen`` for a connection's messages."""
         cdef wconn *c = <wconn *> pool_find2(&self.pump.p.conns, index, generation)
         if c != NULL:
             c.messages_logged = wanted
