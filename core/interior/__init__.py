@@ -1,6 +1,6 @@
-"""What routers say to each other, and what they make of it: next hops, costs, valid origins, remote
-addresses.
+"""The router protocol of interior routers: next hops, costs, valid origins and remote addresses
+(docs/network.md).
 
-Imported in interior mode only. No sockets and no clock: messages come in as bytes, time as an argument, and
-what follows goes out through an `Port`.
+It is imported in interior mode only. It has no sockets and no clock: messages come in as bytes, time as an
+argument, and the results go out through a `Port`.
 """

@@ -1,6 +1,6 @@
-"""RA: the numbers of a router's newest link state and newest list of addresses, told to all routers.
+"""RA: a router announces the numbers of its newest link state and list of addresses to all routers.
 
-Sent at intervals, shorter ones while the network is in flux, and at once when a number changed.
+It is sent at intervals, at shorter ones while the network is in flux, and at once when a number has changed.
 """
 
 from typing import Final, Self
@@ -13,12 +13,12 @@ from core.interior.message import ALL_ROUTERS, AREA, Fields, encode, texts
 OPCODE: Final = "RA"
 VERSION: Final = 1
 FLUX_INTERVALS: Final = 2
-# A router far away may not know yet where to send it on: news is told once more when it should.
+# A distant router may not know yet where to forward the news, so it is repeated after this many seconds.
 ECHO: Final = 1.0
 
 
 class Advertisement(msgspec.Struct, frozen=True):
-    """What a router says about itself."""
+    """The sequence numbers that a router announces."""
 
     router: str
     instance: int
@@ -28,7 +28,7 @@ class Advertisement(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """From a body. Raises BadMessageError."""
+        """Decode a body. Raises BadMessageError."""
         return cls(
             fields.router(),
             fields.number("instance", 0),
@@ -38,7 +38,7 @@ class Advertisement(msgspec.Struct, frozen=True):
         )
 
     def encode(self, to: str = ALL_ROUTERS) -> bytes:
-        """The message to all routers, or to one."""
+        """Encode the message to all routers or to one."""
         body = texts(
             (
                 ("id", wire.string(self.router)),
@@ -53,7 +53,7 @@ class Advertisement(msgspec.Struct, frozen=True):
 
 
 class Schedule:
-    """When to advertise."""
+    """Decides when to advertise. Times are in seconds."""
 
     def __init__(self, stable: float, flux: float) -> None:
         self._stable = stable
@@ -63,7 +63,7 @@ class Schedule:
         self._echo = float("inf")
 
     def topology_changed(self, now: float) -> None:
-        """The network is in flux from now on, for twice the shorter interval."""
+        """Treat the network as in flux for twice the shorter interval."""
         self._changed = now
 
     def in_flux(self, now: float) -> bool:
@@ -73,6 +73,6 @@ class Schedule:
         return now >= self._echo or now - self._last >= (self._flux if self.in_flux(now) else self._stable)
 
     def sent(self, now: float, news: bool) -> None:
-        """It was; ``news``: with numbers that were not told before."""
+        """Record an advertisement. ``news`` means that it announced new numbers."""
         self._last = now
         self._echo = now + ECHO if news else float("inf")

@@ -1,6 +1,6 @@
-"""MAU as qpid-dispatch has it (version 1), and routerd among its own.
+"""MAU of qpid-dispatch (version 1), which routerds also use between themselves.
 
-An entry is the key of an address with class and phase (`M0orders`); treatments stand beside them as hints.
+An entry is an address's key with class and phase (`M0orders`). A parallel list holds treatments as hints.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,23 +17,24 @@ CLASSES: Final = "MCDEFH"
 
 
 def present(fields: Fields, name: str, most: int) -> dict[str, int]:
-    """The entries of ``add`` or ``exist``; hints that are not as many are no hints. Raises
-    BadMessageError.
+    """Decode the entries of ``add`` or ``exist``, with their treatments.
+
+    Hints are ignored if their number differs from that of the entries. Raises BadMessageError.
     """
     keys = fields.sequence(name, most)
     hints = fields.sequence("hints", most) if "hints" in fields else []
     if not all(isinstance(key, str) for key in keys):
-        raise BadMessageError(f"its {name} has what is no address")
+        raise BadMessageError(f"its {name} contains an invalid address")
     if len(hints) != len(keys):
         return {key: UNKNOWN for key in keys if is_key(key)}
     return {key: _treatment(hint) for key, hint in zip(keys, hints, strict=True) if is_key(key)}
 
 
 def gone(fields: Fields, most: int) -> tuple[str, ...]:
-    """The entries of ``del``. Raises BadMessageError."""
+    """Decode the entries of ``del``. Raises BadMessageError."""
     keys = fields.sequence("del", most)
     if not all(isinstance(key, str) for key in keys):
-        raise BadMessageError("its del has what is no address")
+        raise BadMessageError("its del contains an invalid address")
     return tuple(keys)
 
 
@@ -58,5 +59,5 @@ def _treatment(hint: object) -> int:
 
 
 def is_key(key: str) -> bool:
-    """Whether it is of a class that routers tell each other; those of other classes are passed over."""
+    """Whether routers exchange keys of this class. Others are ignored."""
     return len(key) > (2 if key[:1] == "M" else 1) and key[0] in CLASSES

@@ -1,8 +1,7 @@
-"""Two routers of one name: noticed, said as critical, and kept from harming others.
+"""Two routers with one id: detected, logged as critical and kept from harming others.
 
-A router that restarted has another instance, too, and for a moment messages of its earlier life are still
-on their way. So an earlier instance counts for nothing while the later one is new; coming back after that,
-it is a twin.
+A restarted router has a new instance as well, and messages of its earlier run may still arrive. An earlier
+instance is therefore ignored while the later one is new. If it appears after that, the id is a duplicate.
 """
 
 import logging
@@ -17,25 +16,25 @@ from shm.contract.complaints import Complaints
 HELLO_LOG = logging.getLogger("ROUTER_HELLO")
 LS_LOG = logging.getLogger("ROUTER_LS")
 
-# How long messages of an earlier life may still arrive.
+# seconds in which messages of an earlier run may still arrive
 STALE: Final = 3.0
-DUPLICATE_IDS: Final = "is the name of two routers: give one of them another id"
-# Bits of an instance that are drawn: two routers that start in the same second differ in them.
+DUPLICATE_IDS: Final = "is the id of two routers: give one of them another id"
+# Random bits of an instance, which tell apart two routers that start in the same second.
 DRAWN: Final = 20
 
 
 def instance(now: float, generation: int, draw: Callable[[int], int]) -> int:
-    """The number that tells this life of a router from all others, its own earlier ones and its twins'.
+    """Return the number that identifies this run of the router among earlier runs and duplicate ids.
 
-    ``now`` is in seconds since 1970, ``generation`` the core's within this life of the supervisor. A later
-    life has the larger number, also a core that is started again within the second. Other routers read a
-    64-bit integer of which they only know that it grows with each life; this one has 51 bits.
+    ``now`` is in seconds since 1970; ``generation`` is the core's within this run of the supervisor. A later
+    run has a larger number, even a core that restarts within the second. Other routers only rely on a 64-bit
+    integer that grows with each run; this one has 51 bits.
     """
     return (int(now) + generation << DRAWN) | draw(DRAWN)
 
 
 class DuplicateIds:
-    """Whom to believe."""
+    """Decides which of two routers with one id to believe."""
 
     def __init__(self, me: str, instance: int, complaints: Complaints) -> None:
         self._me = me
@@ -43,14 +42,14 @@ class DuplicateIds:
         self._complaints = complaints
 
     def of_this(self, log: logging.Logger, instance: int, now: float, where: str) -> None:
-        """Our own name came to us, perhaps only in a message of our own."""
+        """Handle a message with this router's own id, which may be its own message."""
         if instance != self._instance:
             self._tell(now, log, self._me, f" (this one and {where})")
 
     def of_neighbour(self, neighbours: Neighbours, one: Neighbour, message: Hello, now: float) -> bool:
-        """Two connections may lead to one router, but not to two of one name: the younger is believed.
+        """Whether a greeting is to be ignored because a younger router with the same id is known.
 
-        True: this greeting is from the other one.
+        Two connections may lead to one router, but not to two routers with one id.
         """
         for other in neighbours:
             same = other is not one and other.router == message.router
@@ -61,7 +60,7 @@ class DuplicateIds:
         return False
 
     def disbelieved(self, node: Node, instance: int, now: float) -> bool:
-        """Whether a message that came from far is not from the router we know by this name."""
+        """Whether a message from a distant router is not from the router known by this id."""
         if node.instance is None or node.instance == instance:
             return False
         earlier = instance < node.instance

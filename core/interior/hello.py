@@ -1,7 +1,7 @@
-"""HELLO: who is at the other end of each control link, and does it hear us?
+"""HELLO: which router is at the other end of each control link, and whether it hears this one.
 
-A router greets every neighbour each interval with the names of those it has heard lately. A neighbour is up
-only while it says that it hears us.
+A router greets every neighbour at each interval with the ids of those it has heard lately. A neighbour is up
+only while its greetings contain this router's id.
 """
 
 from typing import Final, Self
@@ -24,11 +24,11 @@ class Hello(msgspec.Struct, frozen=True):
     instance: int
     seen: frozenset[str]
     version: int = VERSION
-    cost: int = 0  # of the connection, by the configuration at its end; 0: it does not say
+    cost: int = 0  # configured cost of the connection at the sender's end; 0: not given
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """From a body. Raises BadMessageError."""
+        """Decode a body. Raises BadMessageError."""
         seen = fields.sequence("seen", MOST_SEEN)
         cost = fields.number("cost", 0)
         if cost > LARGEST_COST:
@@ -43,7 +43,7 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 def greeting(me: str, instance: int, seen: list[str], cost: int = 0) -> bytes:
-    """The message; ``cost`` only to those of our kind, which others do not know: 0."""
+    """Encode a greeting. ``cost`` is sent only to routerds; 0 omits it."""
     fields = [
         ("id", wire.string(me)),
         ("pv", wire.long(VERSION)),
@@ -57,7 +57,7 @@ def greeting(me: str, instance: int, seen: list[str], cost: int = 0) -> bytes:
 
 
 class Greeter:
-    """Whom we have heard lately, and when the next greeting is due."""
+    """Knows which routers were heard lately, and when the next greeting is due. Times are in seconds."""
 
     def __init__(self, me: str, instance: int, interval: float, max_age: float) -> None:
         self._me = me
@@ -66,19 +66,19 @@ class Greeter:
         self._max_age = max_age
         self._heard: dict[str, float] = {}
         self._seen: list[str] = []
-        self._said: dict[int, bytes] = {}  # by cost, as long as we hear the same ones
+        self._said: dict[int, bytes] = {}  # by cost, while the same routers are heard
         self._due = float("-inf")
 
     def heard(self, router: str, now: float) -> None:
-        """A greeting came from this router."""
+        """Record a greeting of a router."""
         self._heard[router] = now
 
     def forget(self, router: str) -> None:
-        """Its control link is gone: it is told so as soon as there is another."""
+        """Forget a router whose control link is gone. The next greeting reports that it is not heard."""
         self._heard.pop(router, None)
 
     def message(self, cost: int) -> bytes:
-        """What to say now over a connection of this cost; 0: nothing about it."""
+        """Return the greeting for a connection of this cost; 0 omits the cost."""
         seen = sorted(self._heard)
         if self._seen != seen:
             self._seen, self._said = seen, {}
@@ -87,14 +87,14 @@ class Greeter:
         return self._said[cost]
 
     def expire(self, now: float) -> None:
-        """Forget who has been silent for too long."""
+        """Forget routers that have been silent for too long."""
         for router in [router for router, at in self._heard.items() if now - at > self._max_age]:
             del self._heard[router]
 
     def due(self, now: float) -> bool:
-        """Whether to greet now; asked once per tick."""
+        """Whether to greet now. Call it once per tick."""
         if now < self._due:
             return False
-        # Ticks come a little early or late: what is due is counted from when it was, unless that is long ago.
+        # Ticks come early or late, so the next time follows from the last due time unless that is long ago.
         self._due = max(self._due + self._interval, now + self._interval / 2)
         return True

@@ -1,8 +1,8 @@
-"""Trunks: the connections to neighbouring routers, and the links each consists of.
+"""Inter-router connections and the links of each.
 
-Whoever dialled opens all links: a control link in each direction, then a pair for each of ten priorities.
-Nothing on the wire says which priority a link is for: it is the order in which they come.
-A trunk is up, and its neighbour can be greeted, when both control links are there.
+The end that dialled opens all links: a control link in each direction, then a pair for each of ten
+priorities. Nothing on the wire says which priority a link has; it follows from the order of the attaches. The
+connection is up, and its neighbour can be greeted, when both control links are attached.
 """
 
 import logging
@@ -33,19 +33,19 @@ CONTROL: Final = "qd.router"
 DATA: Final = "qd.router-data"
 PRIORITIES: Final = 10
 CONTROL_PRIORITY: Final = 9
-SET_UP_NS: Final = 3_000_000_000  # a trunk that is not complete by then is given up, and dialled anew
+SET_UP_NS: Final = 3_000_000_000  # a connection that is incomplete by then is closed and dialled again
 
 FORBIDDEN: Final = Error("qd:forbidden", "Connection is not a router connection")
 TOO_MANY: Final = Error(
-    "amqp:resource-limit-exceeded", "The router has no place for another router connection"
+    "amqp:resource-limit-exceeded", "The router accepts no further router connections"
 )
 INCOMPLETE: Final = Error("amqp:connection:forced", "The links between the routers were not set up in time")
 NO_CONTROL_LINK: Final = Error(
     "amqp:connection:forced",
     "A connection to an inter-router listener opened no control link: is its connector's role inter-router?",
 )
-SILENT: Final = "opened no control link: its connection is closed; is its connector's role inter-router?"
-PARTIAL: Final = "does not set up all links: its connection is closed"
+SILENT: Final = "opened no control link; its connection is closed; is its connector's role inter-router?"
+PARTIAL: Final = "did not set up all links; its connection is closed"
 NOT_FOR_ROUTERS: Final = " (is the role of its listener inter-router?)"
 
 KINDS: Final = {CONTROL: CONTROL_LINK, DATA: DATA_LINK}
@@ -62,7 +62,7 @@ Key = tuple[int, int]  # worker, index of the connection in it
 
 
 class Listener(Protocol):
-    """Who wants to know of neighbours: the router protocol."""
+    """The router protocol, which is told of neighbours."""
 
     def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None: ...
     def neighbour_cost(self, neighbour: int, cost: int) -> None: ...
@@ -70,51 +70,51 @@ class Listener(Protocol):
 
 
 class InterRouter(msgspec.Struct):
-    """A connection to a router. ``number`` is never used again, ``place`` is the forwarder's."""
+    """An inter-router connection. ``number`` is never reused; ``place`` is its place in the forwarder."""
 
     number: int
     place: int
     worker: int
     opened: ConnectionOpened
     since: int  # nanoseconds
-    dials: bool  # we open the links
-    streams: int  # handle of its links for streams; 0: the peer knows none
+    dials: bool  # this end opens the links
+    streams: int  # the handle of its streaming links; 0: the peer offers none
     control: set[bool] = msgspec.field(default_factory=set)  # directions of its control links; True: outgoing
     data: dict[bool, set[int]] = msgspec.field(default_factory=lambda: {True: set(), False: set()})
-    asked: set[int] = msgspec.field(default_factory=set)  # requests under way
+    asked: set[int] = msgspec.field(default_factory=set)  # pending link requests
     up: bool = False
 
     @property
     def whole(self) -> bool:
-        """Whether all its links are there."""
+        """Whether all its links are attached."""
         return len(self.control) == 2 and all(len(one) == PRIORITIES for one in self.data.values())
 
     @property
     def peer(self) -> str:
-        """For the log."""
+        """The peer's name for the log."""
         return f"{self.opened.container} at {self.opened.host}"
 
 
 def dialect(opened: ConnectionOpened) -> str:
-    """What the peer speaks, by how it wants messages annotated and by what it calls itself."""
+    """Return the peer's dialect, by the form of router annotations it asks for and by its product."""
     if opened.annotations == SKUPPER or opened.product == "skupper-router":
         return "skupper"
     return "routerd" if opened.product == "routerd" else "dispatch"
 
 
 def told_cost(opened: ConnectionOpened) -> int:
-    """What the peer's OPEN says that the way costs; 0: nothing, or nothing that makes sense."""
+    """Return the cost in the peer's OPEN, or 0 if it is missing or invalid."""
     value = opened.properties.get("qd.inter-router-cost")
     return value if type(value) is int and 0 < value < 2**31 else 0
 
 
 def kind_of(attach: Attach) -> int | None:
-    """What a link is for if it is one between routers."""
+    """Return the kind of a link between routers, or None for any other link."""
     return next((KINDS[one] for one in attach.capabilities if one in KINDS), None)
 
 
 class InterRouters:
-    """All trunks of this router."""
+    """All inter-router connections of this router."""
 
     def __init__(
         self, forwarder: Forwarder, nodes: Nodes, names: Names, streams: Streams, listener: Listener
@@ -132,26 +132,26 @@ class InterRouters:
         self._number = 0
 
     def greeted(self, worker: int, opened: ConnectionOpened) -> bool:
-        """Whether a connection has a control link by now."""
+        """Whether a connection already has a control link."""
         inter_router = self.find(worker, opened.connection)
         return inter_router is not None and bool(inter_router.control)
 
     def find(self, worker: int, connection: int) -> InterRouter | None:
-        """The trunk that a connection is."""
+        """Return the inter-router connection of a worker's connection, or None."""
         return self._inter_routers.get((worker, connection))
 
     def at(self, place: int) -> InterRouter | None:
-        """The trunk in a place of the forwarder's."""
+        """Return the inter-router connection at a place of the forwarder, or None."""
         return self._by_place.get(place)
 
     def numbered(self, number: int) -> InterRouter | None:
-        """The trunk that the router protocol calls so."""
+        """Return the inter-router connection with a number of the router protocol, or None."""
         return next((one for one in self._inter_routers.values() if one.number == number), None)
 
     # ---- connections ----
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
-        """A connection to a router is open; we set up its links if we dialled."""
+        """Enter a new connection to a router, and open its links if this end dialled."""
         if opened.role != ROLE:
             return
         self.closed(worker, opened.connection)
@@ -173,7 +173,7 @@ class InterRouters:
                 self._open(inter_router, DATA, 1 + priority, priority)
 
     def closed(self, worker: int, connection: int) -> None:
-        """A connection is gone; its links were detached before."""
+        """Forget a connection that is gone. Its links were detached before."""
         inter_router = self._inter_routers.pop((worker, connection), None)
         if inter_router is None:
             return
@@ -185,24 +185,24 @@ class InterRouters:
         self._nodes.give_neighbour(inter_router.place)
 
     def cost(self, worker: int, opened: ConnectionOpened) -> None:
-        """Our end's cost of a connection is another one."""
+        """Apply a changed cost of this end of a connection."""
         inter_router = self._inter_routers.get((worker, opened.connection))
         if inter_router is None or inter_router.opened.generation != opened.generation:
             return
         inter_router.opened = opened
         if inter_router.up:
             LOGGER.info(
-                "router connection to %s: its cost is configured as %d now", inter_router.peer, opened.cost
+                "router connection to %snow has cost %d at this end", inter_router.peer, opened.cost
             )
             self._listener.neighbour_cost(inter_router.number, opened.cost)
 
     def forget_worker(self, worker: int) -> None:
-        """A worker is dead, and its connections with it."""
+        """Forget the connections of a dead worker."""
         for key in [key for key in self._inter_routers if key[0] == worker]:
             self.closed(*key)
 
     def _open(self, inter_router: InterRouter, capability: str, session: int, priority: int) -> None:
-        """Ask the worker for a pair of links."""
+        """Request a pair of links."""
         for outgoing in (True, False):
             request = self._names.request()
             inter_router.asked.add(request)
@@ -223,7 +223,7 @@ class InterRouters:
             self._forwarder.post_control(inter_router.worker, C_OPEN_LINK, self._encode(link))
 
     def refused(self, refused: LinkRefused) -> None:
-        """The peer would not have a link, or the connection is gone."""
+        """Forget a requested link that the peer refused or whose connection is gone."""
         inter_router, _ = self._by_request.pop(refused.request, (None, 0))
         if inter_router is None:
             return
@@ -235,18 +235,24 @@ class InterRouters:
 
     def _complain(self, inter_router: InterRouter, what: str, detail: str = "") -> None:
         now = self._forwarder.now / 1e9
-        who = f"router {inter_router.opened.container}"  # which may have another port the next time
+        who = f"router {inter_router.opened.container}"  # without the port, which may differ the next time
         self._complaints.tell(now, LOGGER, logging.WARNING, "%s %s%s", who, what, detail, key=(who, what))
 
     # ---- links ----
 
     def kind(self, attach: Attach) -> int | None:
-        """What a link is for if it is one between routers; a peer need not repeat what we have asked for."""
+        """Return the kind of a link between routers, or None.
+
+        A peer need not repeat the requested capability.
+        """
         asked = self._by_request.get(attach.request)
         return kind_of(attach) if asked is None else asked[1]
 
     def attach(self, worker: int, attach: Attach, kind: int) -> InterRouter | Error:
-        """Whether a link between routers may be; it still has to be added."""
+        """Return the connection that a link between routers may join, or why it is refused.
+
+        Call `add_link` next.
+        """
         inter_router = self._inter_routers.get((worker, attach.connection))
         if inter_router is None:
             return FORBIDDEN
@@ -260,7 +266,10 @@ class InterRouters:
     def add_link(
         self, inter_router: InterRouter, attach: Attach, kind: int, capacity: int, granted: int
     ) -> tuple[int, int] | None:
-        """Put a link into the forwarder's table; its kind and priority, or None: there is no place for it."""
+        """Enter a link in the forwarder's table.
+
+        Return its kind and priority, or None if the table is full.
+        """
         priority = CONTROL_PRIORITY
         taken = inter_router.data[attach.outgoing]
         if kind == DATA_LINK:
@@ -284,7 +293,7 @@ class InterRouters:
         return kind, priority
 
     def drop_link(self, worker: int, connection: int, kind: int, outgoing: bool, priority: int) -> None:
-        """A link between routers is gone."""
+        """Forget a link between routers that is gone."""
         inter_router = self._inter_routers.get((worker, connection))
         if inter_router is None:
             return
@@ -311,7 +320,7 @@ class InterRouters:
     # ---- time ----
 
     def step(self, now: int) -> None:
-        """Give up what was not set up in time."""
+        """Close connections whose links were not set up in time. ``now`` is in nanoseconds."""
         for inter_router in list(self._inter_routers.values()):
             if inter_router.whole or now - inter_router.since <= SET_UP_NS:
                 continue
@@ -324,7 +333,7 @@ class InterRouters:
                 self._close(inter_router.worker, inter_router.opened, NO_CONTROL_LINK)
 
     def _has_another(self, inter_router: InterRouter) -> bool:
-        """Whether the peer has another connection that is up: skupper-router dials some for streams alone."""
+        """Whether another connection to this peer is up: skupper-router dials some for streams alone."""
         router = inter_router.opened.container
         return any(one.up and one.opened.container == router for one in self._inter_routers.values())
 

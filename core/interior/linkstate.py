@@ -1,4 +1,4 @@
-"""LSR and LSU: asking a router for its neighbours and their costs, and telling one's own."""
+"""LSR and LSU: a router requests another's neighbours and costs, and sends its own."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Self
@@ -17,18 +17,18 @@ LARGEST_COST: Final = 2**31 - 1
 
 
 class LinkStateRequest(msgspec.Struct, frozen=True):
-    """Somebody asks for our link state."""
+    """A router's request for this router's link state."""
 
     router: str
     version: int = VERSION
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """From a body. Raises BadMessageError."""
+        """Decode a body. Raises BadMessageError."""
         return cls(fields.router(), fields.number("pv", 0))
 
     def encode(self, to: str) -> bytes:
-        """The message to the router asked."""
+        """Encode the message to the requested router."""
         body = texts(
             (("id", wire.string(self.router)), ("pv", wire.long(self.version)), ("area", wire.string(AREA)))
         )
@@ -46,7 +46,7 @@ class LinkStateUpdate(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """From a body. Raises BadMessageError."""
+        """Decode a body. Raises BadMessageError."""
         router = fields.router()
         state = Fields(fields.mapping("ls"))
         if state.router() != router:
@@ -60,7 +60,7 @@ class LinkStateUpdate(msgspec.Struct, frozen=True):
         )
 
     def encode(self, to: str) -> bytes:
-        """The message to an address."""
+        """Encode the message to an address."""
         state = texts(
             (
                 ("id", wire.string(self.router)),
@@ -91,7 +91,7 @@ def _peers(peers: dict[Any, Any], router: str) -> dict[str, int]:
         raise BadMessageError(f"it has more than {MOST_PEERS} peers")
     for peer, cost in peers.items():
         if not is_router(peer) or peer == router:
-            raise BadMessageError("one of its peers is no other router's name")
+            raise BadMessageError("one of its peers is not the id of another router")
         if type(cost) is not int or not 0 < cost <= LARGEST_COST:
-            raise BadMessageError("the cost of one of its peers is no number from 1")
+            raise BadMessageError("the cost of one of its peers is no positive number")
     return peers

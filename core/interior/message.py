@@ -1,6 +1,6 @@
-"""The envelope of all control messages, and how their fields are read.
+"""The envelope of all control messages, and how their fields are decoded.
 
-header {durable=false}, properties {to}, application-properties {opcode}, and a map as amqp-value.
+A message is header {durable=false}, properties {to}, application-properties {opcode} and an amqp-value map.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ class BadMessageError(Exception):
 
 
 class Control(msgspec.Struct, frozen=True):
-    """A control message as it came."""
+    """A control message as it arrived."""
 
     to: str
     opcode: str
@@ -43,28 +43,28 @@ class Control(msgspec.Struct, frozen=True):
 
 
 def router_address(router: str) -> str:
-    """Where one router takes LSR and LSU."""
+    """Return the address where one router takes LSR and LSU."""
     return f"amqp:/_topo/{AREA}/{router}/qdrouter"
 
 
 def mobile_address(router: str) -> str:
-    """Where one router takes MAR and MAU."""
+    """Return the address where one router takes MAR and MAU."""
     return f"amqp:/_topo/{AREA}/{router}/qdrouter{MOBILE_SUFFIX}"
 
 
 def addressee(to: str) -> str:
-    """The router's name in an address like those above; empty in others."""
+    """Return the router id in an address like those above, or an empty text."""
     parts = to.removeprefix("amqp:").removeprefix("/").split("/")
     return parts[2] if len(parts) == 4 and parts[0] == "_topo" else ""
 
 
 def encode(to: str, opcode: str, body: bytes) -> bytes:
-    """A message from its address, opcode and encoded body."""
+    """Encode a message from its address, opcode and encoded body."""
     return composed({_TO: to}, {"opcode": wire.string(opcode)}, body)
 
 
 def composed(properties: Mapping[int, str], application: Mapping[str, bytes], body: bytes) -> bytes:
-    """A message that is not durable. ``properties`` by their places, ``application`` and ``body`` encoded."""
+    """Encode a message that is not durable. Keys of ``properties`` are indices in that section."""
     parts = [wire.section(_HEADER, wire.sequence([wire.FALSE]))]
     if properties:
         fields = [wire.NULL] * (max(properties) + 1)
@@ -77,17 +77,17 @@ def composed(properties: Mapping[int, str], application: Mapping[str, bytes], bo
 
 
 def texts(pairs: Iterable[tuple[str, bytes]]) -> bytes:
-    """A body whose keys are strings."""
+    """Encode a body whose keys are strings."""
     return wire.mapping((wire.string(key), value) for key, value in pairs)
 
 
 def symbols(pairs: Iterable[tuple[str, bytes]]) -> bytes:
-    """A body whose keys are symbols."""
+    """Encode a body whose keys are symbols."""
     return wire.mapping((wire.symbol(key), value) for key, value in pairs)
 
 
 def decode(content: bytes) -> Control:
-    """A control message from its bytes. Raises BadMessageError."""
+    """Decode a control message. Raises BadMessageError."""
     parts = sections(content)
     properties = parts.get(_PROPERTIES)
     to = properties[_TO] if isinstance(properties, list) and len(properties) > _TO else None
@@ -102,7 +102,7 @@ def decode(content: bytes) -> Control:
 
 
 def sections(content: bytes) -> dict[int, Any]:
-    """The values of the sections, which must come in their order and once each. Raises BadMessageError."""
+    """Return the values of sections by descriptor. Raises BadMessageError unless they are in order."""
     found: dict[int, Any] = {}
     last = 0
     for value in _values(content):
@@ -124,7 +124,7 @@ def _values(content: bytes) -> Iterator[Any]:
 
 
 class Fields:
-    """The fields of a body, each of the type it must have."""
+    """The fields of a body, each checked for its type. Every method raises BadMessageError."""
 
     def __init__(self, body: dict[Any, Any]) -> None:
         self._body = body
@@ -133,21 +133,21 @@ class Fields:
         return name in self._body
 
     def router(self, name: str = "id") -> str:
-        """A router's name."""
+        """Return a router id."""
         value = self._body.get(name)
         if not is_router(value):
-            raise BadMessageError(f"its {name} is no router's name")
+            raise BadMessageError(f"its {name} is no router id")
         return str(value)
 
     def number(self, name: str, default: object = _MANDATORY) -> int:
-        """A whole number that is not negative."""
+        """Return a whole number that is not negative."""
         value = self._body.get(name, default)
         if type(value) is not int or not 0 <= value <= _LARGEST:
             raise BadMessageError(f"its {name} is no number from 0")
         return value
 
     def sequence(self, name: str, most: int) -> list[Any]:
-        """A list of at most so many values."""
+        """Return a list of at most ``most`` values."""
         value = self._body.get(name)
         if not isinstance(value, list):
             raise BadMessageError(f"its {name} is no list")
@@ -156,7 +156,7 @@ class Fields:
         return value
 
     def mapping(self, name: str) -> dict[Any, Any]:
-        """A map."""
+        """Return a map."""
         value = self._body.get(name)
         if not isinstance(value, dict):
             raise BadMessageError(f"its {name} is no map")
@@ -164,5 +164,5 @@ class Fields:
 
 
 def is_router(value: object) -> bool:
-    """Whether this can be the name of a router."""
+    """Whether a value can be the id of a router."""
     return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and "/" not in value

@@ -1,7 +1,7 @@
 """MAU and MAR: which addresses have receivers at a router.
 
-The two dialects have other entries, see `core.interior.dispatch` (version 1) and `core.interior.skupper`
-(version 2). In here, and everywhere else, keys and treatments are those of version 1.
+The two dialects encode entries differently, see `core.interior.dispatch` (version 1) and
+`core.interior.skupper` (version 2). Keys and treatments are those of version 1 everywhere else.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ MOST_ADDRESSES: Final = 100_000
 
 
 class MobileRequest(msgspec.Struct, frozen=True):
-    """A router asks another for its addresses; it has those of ``have_seq``."""
+    """A router's request for another's addresses; it has those up to ``have_seq``."""
 
     router: str
     have_seq: int
@@ -27,11 +27,11 @@ class MobileRequest(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """From a body. Raises BadMessageError."""
+        """Decode a body. Raises BadMessageError."""
         return cls(fields.router(), fields.number("have_seq"), fields.number("pv", 0))
 
     def encode(self, to: str) -> bytes:
-        """The message to the router asked."""
+        """Encode the message to the requested router."""
         body = symbols(
             (
                 ("id", wire.string(self.router)),
@@ -44,7 +44,7 @@ class MobileRequest(msgspec.Struct, frozen=True):
 
 
 class MobileUpdate(msgspec.Struct, frozen=True):
-    """Addresses that a router has, by key with their treatments: all of them (absolute), or what changed."""
+    """Addresses of a router: keys with treatments, either all of them (``absolute``) or the changes."""
 
     router: str
     mobile_seq: int
@@ -55,10 +55,10 @@ class MobileUpdate(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        """From a body in either form, told apart by its version. Raises BadMessageError."""
+        """Decode a body in the form that its version tells. Raises BadMessageError."""
         absolute = "exist" in fields
         if absolute and ("add" in fields or "del" in fields):
-            raise BadMessageError("it has all addresses and changes at once")
+            raise BadMessageError("it contains all addresses and changes at once")
         version = fields.number("pv", 0)
         form = skupper if version >= skupper.VERSION else dispatch
         return cls(
@@ -71,7 +71,7 @@ class MobileUpdate(msgspec.Struct, frozen=True):
         )
 
     def encode(self, to: str) -> bytes:
-        """The message in the form of its version to an address."""
+        """Encode the message to an address in the form of its version."""
         form = skupper if self.version >= skupper.VERSION else dispatch
         head = (
             ("id", wire.string(self.router)),

@@ -1,11 +1,11 @@
-"""The connections to other routers, and who is at the end of each.
+"""The connections to other routers, and the router at the end of each.
 
 ::
 
-    UNKNOWN ──HELLO──▶ HEARD ──HELLO that has seen us──▶ UP ──silent for helloMaxAge──▶ HEARD
+    UNKNOWN ──HELLO──▶ HEARD ──HELLO with our id──▶ UP ──silent for helloMaxAge──▶ HEARD
     any ──connection or control link lost──▶ gone
 
-Prohibited: a connection never changes the router at its end (a router that wants another name reconnects).
+Prohibited: a connection never changes the router at its end. A router that gets another id reconnects.
 """
 
 from collections.abc import Iterator
@@ -23,31 +23,31 @@ class Neighbour:
     def __init__(self, number: int, own_cost: int, dialect: str, told_cost: int = 0) -> None:
         self.number = number
         self.own_cost = own_cost
-        self.told_cost = told_cost  # by the peer, at last; 0: never
+        self.told_cost = told_cost  # the latest from the peer; 0: none
         self.dialect = dialect
         self.router = ""
         self.instance = 0
         self.confirmed = _NEVER
-        self.since = _NEVER  # it is up
+        self.since = _NEVER  # when it came up
 
     @property
     def name(self) -> str:
-        """How the log calls it."""
+        """Its name in the log."""
         return f"router {self.router}" if self.router else f"the router on connection {self.number}"
 
     @property
     def cost(self) -> int:
-        """Of the way to it: the larger one of both ends, so that both use the same."""
+        """The cost of the link to it: the larger of both ends', so that both use the same."""
         return max(self.own_cost, self.told_cost)
 
     @property
     def skupper(self) -> bool:
-        """On which side of the border between the dialects of mobile addresses it is."""
+        """Whether it speaks skupper-router's dialect."""
         return self.dialect == SKUPPER
 
     @property
     def ours(self) -> bool:
-        """It is a routerd, too."""
+        """Whether it is a routerd."""
         return self.dialect == OURS
 
     @property
@@ -55,12 +55,12 @@ class Neighbour:
         return self.confirmed != _NEVER
 
     def silent(self) -> None:
-        """It has not said for too long that it hears us."""
+        """Mark it as down: its greetings have not contained this router's id for too long."""
         self.confirmed = _NEVER
 
 
 class Neighbours:
-    """All of them, by the number of their connection."""
+    """All neighbours, by the number of their connection."""
 
     def __init__(self) -> None:
         self._by_number: dict[int, Neighbour] = {}
@@ -81,12 +81,12 @@ class Neighbours:
         return self._by_number.pop(number, None)
 
     def best(self, router: str) -> Neighbour | None:
-        """The connection to use of those to one router: the cheapest, then the one that came first."""
+        """Return the connection to use to a router: the cheapest, and among those the oldest."""
         live = [neighbour for neighbour in self if neighbour.router == router and neighbour.up]
         return min(live, key=lambda neighbour: (neighbour.cost, neighbour.number), default=None)
 
     def expire(self, oldest: float) -> list[Neighbour]:
-        """Those that were up and were last heard before some time; they are not up any more."""
+        """Mark neighbours last confirmed before ``oldest`` as down and return them."""
         lost = [neighbour for neighbour in self if neighbour.up and neighbour.confirmed < oldest]
         for neighbour in lost:
             neighbour.silent()

@@ -1,8 +1,7 @@
-"""The protocol of one interior router: takes messages and time, gives messages and tables.
+"""The router protocol of one interior router: messages and time go in, messages and tables come out.
 
-Each message goes to the file that knows it; what every message has in common (its envelope, versions,
-complaints about peers that lie) is in here, and so is the order in which things are said: addresses
-before the advertisement of their number.
+Each kind of message has a module. This one has what all share (envelope, versions, complaints about false
+messages) and the order of what is sent: addresses before the advertisement of their number.
 """
 
 import logging
@@ -43,10 +42,10 @@ HELLO_LOG = logging.getLogger("ROUTER_HELLO")
 LS_LOG = logging.getLogger("ROUTER_LS")
 MA_LOG = logging.getLogger("ROUTER_MA")
 
-# How long a router that was asked for its link state may take.
+# seconds that a router has to answer a request for its link state
 PATIENCE: Final = 2.0
-# A neighbour of another make must have heard of our instance before it is told addresses: who reads addresses
-# there is not who reads advertisements, and what comes before news of a restart may get lost with it.
+# Seconds after which a neighbour that is no routerd is told addresses. It reads advertisements elsewhere, and
+# addresses that precede the news of a restart may be lost with it.
 INTRODUCTION: Final = 1.0
 
 _VERSIONS: Final = {
@@ -63,8 +62,8 @@ _LOGS: Final = {hello.OPCODE: HELLO_LOG, mobile.REQUEST: MA_LOG, mobile.UPDATE: 
 class Network:
     """This router among the others.
 
-    ``instance`` tells this life of the router from earlier ones (``duplicate_ids.instance``).
-    Call `tick` once per second, and after everything else that was called.
+    ``instance`` identifies this run of the router (``duplicate_id.instance``). Call `tick` once per second
+    and after every other call.
     """
 
     def __init__(self, me: Identity, instance: int, settings: NetworkSettings, port: Port) -> None:
@@ -89,17 +88,16 @@ class Network:
             mobile.UPDATE: self._mobile_update,
         }
 
-    # -- what happens to this router ---------------------------------------------------------------------
+    # -- events of this router -----------------------------------------------------------------------------
 
     def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int = 0) -> None:
-        """The control links of a connection to another router are open. ``cost`` is that of our end,
-        ``told`` what the peer's OPEN says; 0: nothing."""
+        """The control links to a neighbour are open. ``cost`` is this end's, ``told`` the peer's or 0."""
         known = Neighbour(neighbour, cost, dialect, told)
         self._neighbours.add(known)
         self._greet(known)
 
     def neighbour_cost(self, neighbour: int, cost: int) -> None:
-        """Our end's cost of a connection is another one now: its peer is told at once."""
+        """Set this end's cost of a connection, and tell its peer at once."""
         known = self._neighbours.get(neighbour)
         if known is not None:
             known.own_cost = cost
@@ -110,7 +108,7 @@ class Network:
         self._port.send(HELLO_ADDRESS, self._greeter.message(one.own_cost if one.ours else 0), one.number)
 
     def neighbour_lost(self, neighbour: int) -> None:
-        """A connection to another router, or its control link, is gone."""
+        """Forget a connection whose control link is gone."""
         known = self._neighbours.pop(neighbour)
         if known is None or not known.router:
             return
@@ -120,7 +118,7 @@ class Network:
         self._choose_link(known.router)
 
     def local_address(self, key: str, treatment: int) -> None:
-        """This router has receivers of an address; again when its treatment changes."""
+        """This router has receivers of an address, or its treatment has changed."""
         self._sync.local_address(key, treatment)
 
     def local_address_gone(self, key: str) -> None:
@@ -135,10 +133,10 @@ class Network:
     # -- messages ----------------------------------------------------------------------------------------
 
     def received(self, neighbour: int, content: bytes, now: float) -> None:
-        """A control message from a neighbour's control link: to `qdhello`, `qdrouter` or `qdrouter.ma`.
+        """Handle a message from a neighbour's control link to `qdhello`, `qdrouter` or `qdrouter.ma`.
 
-        Also one to another router's `qdrouter.ma` whose next hop is on the other side of a border between
-        dialects. A message that its sender should not have sent is dropped, and that is said.
+        A message for another router's `qdrouter.ma` comes here if its next hop speaks the other dialect. An
+        invalid message is dropped and logged.
         """
         known = self._neighbours.get(neighbour)
         if known is None:
@@ -148,7 +146,7 @@ class Network:
             control = decode(content)
             handler = self._handlers.get(control.opcode)
             if handler is None:
-                raise BadMessageError("its opcode is none that there is")
+                raise BadMessageError("its opcode is unknown")
             what = control.opcode
             log = _LOGS.get(what, LS_LOG)
             fields = Fields(control.body)
@@ -165,7 +163,7 @@ class Network:
 
     @staticmethod
     def _newest(what: str, neighbour: Neighbour) -> int:
-        """The newest version of a message on a neighbour's side of the border."""
+        """Return the newest version of a message in a neighbour's dialect."""
         theirs = neighbour.skupper and what in (mobile.REQUEST, mobile.UPDATE)
         return skupper.VERSION if theirs else _VERSIONS[what]
 
@@ -176,7 +174,7 @@ class Network:
             self._duplicate_ids.of_this(HELLO_LOG, message.instance, now, where)
             return
         if neighbour.router not in ("", message.router):
-            raise BadMessageError("it has another name than before")
+            raise BadMessageError("its id has changed")
         if self._duplicate_ids.of_neighbour(self._neighbours, neighbour, message, now):
             return
         first = not neighbour.router
@@ -185,7 +183,7 @@ class Network:
             neighbour.told_cost = message.cost
         self._greeter.heard(message.router, now)
         if first:
-            # Not to let it wait a whole interval for the news that we hear it.
+            # A greeting at once saves the neighbour an interval until it knows that this router hears it.
             self._greet(neighbour)
         if self._me not in message.seen:
             return
@@ -217,7 +215,7 @@ class Network:
         self._sync.advertised(node, message.mobile_seq)
 
     def _speaker(self, router: str, instance: int, version: int, now: float) -> Node | None:
-        """The node that a flooded message is from, if it is to be believed."""
+        """Return the node that sent a flooded message, or None if the message is not to be believed."""
         if router == self._me:
             self._duplicate_ids.of_this(LS_LOG, instance, now, "one somewhere in the network")
             return None
@@ -233,19 +231,19 @@ class Network:
         if message.router == self._me:
             return
         node = self._topology.learn(message.router, now)
-        # One that asks before we know a way to it is reached by the way that it asked by.
+        # A router to which no path is known yet gets its answer by the link of its request.
         way = None if node is not None and node.reachable else neighbour.number
         to = router_address(message.router)
         self._port.send(to, self._topology.own_state(self._instance).encode(to), way)
         if self._sync.seq:
-            # Who has no links of ours has no addresses either, and need not wait for the next advertisement.
+            # A router without our link state lacks our addresses, too, and need not wait for the next RA.
             self._port.send(to, self._numbers().encode(to), way)
 
     def _link_state_update(self, neighbour: Neighbour, fields: Fields, now: float) -> None:
         message = LinkStateUpdate.read(fields)
         known = self._topology.nodes.get(message.router)
         if known is not None and message.instance < (known.instance or 0):
-            # Somebody has not heard yet that it restarted.
+            # The sender has not heard yet that the router restarted.
             return
         node = self._speaker(message.router, message.instance, message.version, now)
         if node is None:
@@ -257,8 +255,9 @@ class Network:
             self._relay(message, neighbour)
 
     def _relay(self, update: LinkStateUpdate, source: Neighbour | None) -> None:
-        """Newer links are told to every neighbour of our kind, which needs no tables and so works while they
-        are wrong; others ask when they see the number in an advertisement.
+        """Send newer link states to every routerd neighbour, which works while paths are wrong.
+
+        Others request them when they see the number in an advertisement.
         """
         content = update.encode(NEXT_ROUTER)
         for neighbour in self._neighbours:
@@ -279,7 +278,7 @@ class Network:
             return
         node = self._topology.nodes.get(message.router)
         if node is None:
-            # Without its instance there is no telling which life it is from; the advertisement brings it.
+            # Without an instance its run is unknown; the advertisement will bring it.
             return
         before = self._sync.seq_of(node.router)
         for answer in self._sync.updated(node, message):
@@ -288,8 +287,9 @@ class Network:
             self._translate(message, neighbour)
 
     def _translate(self, update: MobileUpdate, source: Neighbour) -> None:
-        """What changed on one side of the border is told to all on the other, who so learn of it in the order
-        of the way to them: one that knows an address may send at once, and those between have to know it.
+        """Repeat changes from one side of the border to all routers on the other, along the paths to them.
+
+        A router that learns an address may send at once, so those in between have to know the address before.
         """
         version = dispatch.VERSION if source.skupper else skupper.VERSION
         other = MobileUpdate(update.router, update.mobile_seq, update.present, update.gone, version=version)
@@ -300,9 +300,7 @@ class Network:
                 self._port.send(ALL_MOBILE, content, link.number)
 
     def _across(self, neighbour: Neighbour, control: Control, fields: Fields, content: bytes) -> None:
-        """A message for a router on the other side of the border. Only requests need an answer in another
-        dialect: an answer is already in that of who asked.
-        """
+        """Handle a message across a border. Only requests need an answer in the other dialect."""
         node = self._topology.nodes.get(addressee(control.to))
         if control.opcode != mobile.REQUEST:
             self._port.send(control.to, content, None)
@@ -318,10 +316,10 @@ class Network:
     # -- time ----------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Let time and everything that was called since the last one have their effects."""
+        """Apply the time and all calls since the last tick. ``now`` is in seconds."""
         self._greeter.expire(now)
         for neighbour in self._neighbours.expire(now - self._settings.hello_max_age):
-            HELLO_LOG.info("%s is silent: it has not said for too long that it hears us", neighbour.name)
+            HELLO_LOG.info("%s is silent: its greetings no longer name this router", neighbour.name)
             self._choose_link(neighbour.router)
         own_changed = self._topology.tick(now)
         if own_changed:
@@ -340,7 +338,7 @@ class Network:
             self._advertise(now, changed)
 
     def _introducing(self, now: float) -> bool:
-        """A neighbour of another make has only just met us."""
+        """Whether a neighbour that is no routerd has come up within the last second."""
         return any(
             neighbour.up and not neighbour.ours and now - neighbour.since < INTRODUCTION
             for neighbour in self._neighbours
@@ -364,7 +362,7 @@ class Network:
         return hop is not None and hop.link is not None and hop.link.skupper
 
     def _flood(self, update: MobileUpdate) -> None:
-        """To all routers; where a skupper router is a neighbour, in each one's dialect."""
+        """Send to all routers, in the dialect of each neighbour."""
         links = self._next_hop_links()
         if not links:
             return
@@ -392,9 +390,9 @@ class Network:
 
     @property
     def last_change(self) -> int:
-        """When the network changed last, seconds of the clock that `tick` is told; 0: never."""
+        """When the network changed last, in seconds of `tick`; 0: never."""
         return self._topology.last_change
 
     def nodes(self) -> list[NodeView]:
-        """All routers, this one first."""
+        """Return all routers, this one first."""
         return views(self._me, self._instance, self._topology)

@@ -1,7 +1,7 @@
-"""The network and the forwarder, joined: what the router protocol decides is written into the tables here.
+"""Connects the router protocol with the forwarder's tables.
 
-``NetworkAdapter`` is the port of the protocol. It sends its messages, hands it those that came over control
-links with the neighbour they came from, gives it the time, and tells it which addresses have receivers here.
+``NetworkAdapter`` is the protocol's port. It sends the protocol's messages, passes on those from control
+links with their neighbour, gives the time, and reports which addresses have receivers here.
 """
 
 import logging
@@ -40,15 +40,15 @@ HEARD: Final = {
     "_topo/{area}/all/qdrouter.ma": CONTROL,
 }
 ADVERTISED: Final = "MH"  # classes of keys that other routers are told of
-MAPPED: Final = "MH"  # classes that messages are sent to other routers by
+MAPPED: Final = "MH"  # classes of keys by which messages go to other routers
 
-# How the protocol numbers treatments (facts of the protocol, MAU).
+# How MAU numbers treatments, as in qpid-dispatch.
 NUMBERS: Final = {"multicast": 1, "closest": 2, "balanced": 3, "unavailable": 5}
 TREATMENTS: Final = {number: name for name, number in NUMBERS.items() if name != "unavailable"}
 
 
 class Network(Protocol):
-    """The router protocol, as far as it is driven from here."""
+    """The router protocol, as the adapter drives it."""
 
     def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None: ...
     def neighbour_cost(self, neighbour: int, cost: int) -> None: ...
@@ -63,7 +63,7 @@ class Network(Protocol):
 
 
 class NetworkAdapter(Plane):
-    """One router's part of the network; nothing of it is there in a router that stands alone."""
+    """One router's part of the network. A standalone router has none."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class NetworkAdapter(Plane):
         self._network: Network | None = None
         self._routers: dict[int, str] = {}  # by bit
         self._consumers: Counter[str] = Counter()  # receivers here, by key
-        self._hops: dict[int, int] = {}  # the bit of the next hop, by bit
-        self._neighbours: dict[int, int] = {}  # number of the trunk to a neighbour, by bit
+        self._hops: dict[int, int] = {}  # the next hop's bit, by bit
+        self._neighbours: dict[int, int] = {}  # number of the connection to a neighbour, by bit
         self._routes: Routes | None = None
         self._ticked = 0
-        self.routes = 0  # another number whenever the network has changed
-        self._changed = True  # the protocol has heard something, and may have something to say
+        self.routes = 0  # changes whenever the network has changed
+        self._changed = True  # the protocol may have something to send
 
     def start(self, network: Callable[["NetworkAdapter"], Network]) -> None:
-        """Join: ``network`` makes the protocol with this as its outlet."""
+        """Start the protocol, which ``network`` builds with this adapter as its port."""
         for spelling, rule in HEARD.items():
             text = spelling.format(area=self._me.area)
             self._addresses.fix(text, rule)
@@ -104,7 +104,7 @@ class NetworkAdapter(Plane):
                 self._network.local_address(key, NUMBERS[address.rule.distribution])
 
     def share(self, routes: Routes) -> None:
-        """Tell other routers of our link routes, and hear of theirs."""
+        """Exchange link routes with other routers."""
         self._routes = routes
         routes.advertise = self._advertise
 
@@ -118,7 +118,7 @@ class NetworkAdapter(Plane):
             self._network.local_address_gone(key)
 
     def way_to(self, router: int) -> "tuple[int, ConnectionOpened] | None":
-        """The connection to the next hop on the way to a router, and its worker."""
+        """Return the connection to the next hop on the path to a router, with its worker, or None."""
         hop = self._hops.get(router, -1)
         inter_router = self.inter_routers.numbered(self._neighbours[hop]) if hop in self._neighbours else None
         return (
@@ -128,52 +128,52 @@ class NetworkAdapter(Plane):
         )
 
     def __len__(self) -> int:
-        """Other routers that are known."""
+        """Return the number of other known routers."""
         return len(self._routers)
 
     @property
     def network(self) -> Network:
-        """The protocol."""
+        """The router protocol. `start` comes first."""
         assert self._network is not None, "start comes first"
         return self._network
 
     def _text(self, router_id: str) -> bytes:
         return f"{self._me.area}/{router_id}".encode()
 
-    # ---- what planes hear ----
+    # ---- events of planes ----
 
     @property
     def restless(self) -> bool:
-        """Whether the protocol may have something to say."""
+        """Whether the protocol may have something to send."""
         return self._changed
 
     def opened(self, worker: int, opened: "ConnectionOpened") -> None:
-        """A connection is open, perhaps to a neighbour."""
+        """Enter a connection, which may lead to a neighbour."""
         self.inter_routers.opened(worker, opened)
 
     def cost(self, worker: int, opened: "ConnectionOpened") -> None:
-        """Our end's cost of a connection is another one."""
+        """Apply a changed cost of this end of a connection."""
         self.inter_routers.cost(worker, opened)
 
     def closed(self, worker: int, connection: int) -> None:
-        """A connection is gone."""
+        """Forget a connection that is gone."""
         self.inter_routers.closed(worker, connection)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """A worker is dead, and its connections with it."""
+        """Forget the connections of a dead worker."""
         self.inter_routers.forget_worker(worker)
 
     def refused(self, refused: "LinkRefused") -> None:
-        """The peer would not have a link."""
+        """Forget a requested link that its peer refused."""
         self.inter_routers.refused(refused)
 
     def attached(self, link: "Link") -> None:
-        """A link has come: receivers are told of."""
+        """Count a receiver's new link."""
         if link.outgoing and link.address is not None:
             self._consumer(link.address, 1)
 
     def detached(self, link: "Link", detach: "Detach | None") -> None:
-        """A link is gone, of a client or between routers."""
+        """Forget a link that is gone, of a client or between routers."""
         if link.kind and link.kind != ROUTED_LINK:
             self.inter_routers.drop_link(
                 link.worker, link.connection, link.kind, link.outgoing, link.priority
@@ -182,24 +182,24 @@ class NetworkAdapter(Plane):
             self._consumer(link.address, -1)
 
     def served(self, address: Address, number: int, sends: bool) -> None:
-        """Other routers are told of what this one does itself, as of receivers."""
+        """Announce what this router itself receives, as for its clients' receivers."""
         if not sends:
             self._consumer(address, number)
 
-    # ---- what the protocol is told ----
+    # ---- events for the protocol ----
 
     def neighbour_up(self, neighbour: int, cost: int, dialect: str, told: int) -> None:
-        """The control links to a neighbour are open."""
+        """Tell the protocol that the control links to a neighbour are open."""
         self._changed = True
         self.network.neighbour_up(neighbour, cost, dialect, told)
 
     def neighbour_cost(self, neighbour: int, cost: int) -> None:
-        """Our end's cost of the way to a neighbour is another one."""
+        """Tell the protocol that this end's cost of a connection has changed."""
         self._changed = True
         self.network.neighbour_cost(neighbour, cost)
 
     def neighbour_lost(self, neighbour: int) -> None:
-        """A control link, or its connection, is gone."""
+        """Tell the protocol that a control link or its connection is gone."""
         self._changed = True
         self.network.neighbour_lost(neighbour)
 
@@ -210,13 +210,13 @@ class NetworkAdapter(Plane):
             self.network.received(inter_router.number, content, self._forwarder.now / TICK_NS)
 
     def _consumer(self, address: Address, number: int) -> None:
-        """A receiver of an address has come (1) or gone (-1) here."""
+        """Count a receiver of an address that came (1) or went (-1)."""
         key = address.key
         if key[0] not in ADVERTISED:
             return
         self._consumers[key] += number
         if self._network is None:
-            return  # told when it begins
+            return  # `start` announces it
         if self._consumers[key] == number == 1:
             self._network.local_address(key, NUMBERS[address.rule.distribution])
         elif not self._consumers[key]:
@@ -224,7 +224,7 @@ class NetworkAdapter(Plane):
             self._network.local_address_gone(key)
 
     def step(self, now: int) -> None:
-        """Once per second, and after every change."""
+        """Run the protocol once per second and after every change. ``now`` is in nanoseconds."""
         if not self._changed and now - self._ticked < TICK_NS:
             return
         if now - self._ticked >= TICK_NS:
@@ -235,17 +235,17 @@ class NetworkAdapter(Plane):
         self._forwarder.gauge(TOPOLOGY_CHANGED, self.network.last_change)
         self._forwarder.publish()
 
-    # ---- what the protocol says (its Outlet) ----
+    # ---- the protocol's port ----
 
     def send(self, to: str, content: bytes, neighbour: int | None) -> None:
-        """A message to other routers; it may be lost, as everything that they say to each other."""
+        """Send a message to other routers. It may be lost, like every message of the protocol."""
         if neighbour is None:
             self._local.tell_routers(to, content)
         elif (inter_router := self.inter_routers.numbered(neighbour)) is not None:
             self._local.tell_neighbour(inter_router.place, content)
 
     def add_router(self, bit: int, router_id: str) -> None:
-        """A router has become known."""
+        """Enter a router that has become known."""
         self.nodes.add_router(bit, self._text(router_id))
         self._routers[bit] = router_id
         self._remote(f"R{router_id}", bit, Rule("closest"))
@@ -253,7 +253,7 @@ class NetworkAdapter(Plane):
             self._remote(key, bit, rule)
 
     def remove_router(self, bit: int) -> None:
-        """It is forgotten, and what it had receivers for."""
+        """Forget a router and the addresses mapped to it."""
         self.routes += 1
         del self._routers[bit]
         self._hops.pop(bit, None)
@@ -266,31 +266,31 @@ class NetworkAdapter(Plane):
         self.nodes.remove_router(bit)
 
     def set_link(self, bit: int, neighbour: int) -> None:
-        """A router is the peer of a connection."""
+        """Set the connection to a neighbour."""
         self.routes += 1
         inter_router = self.inter_routers.numbered(neighbour)
         self._neighbours[bit] = neighbour
         self.nodes.set_neighbour(bit, -1 if inter_router is None else inter_router.place)
 
     def remove_link(self, bit: int) -> None:
-        """It is no neighbour any more."""
+        """Mark a router as no neighbour."""
         self.routes += 1
         self._neighbours.pop(bit, None)
         self.nodes.set_neighbour(bit, -1)
 
     def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
-        """The way to a router; ``next_hop`` -1: there is none."""
+        """Set the path to a router; ``next_hop`` -1 means that there is none."""
         self._forwarder.count(WAYS_CHANGED)
         self.routes += 1
         self._hops[bit] = next_hop
         self.nodes.set_path(bit, next_hop, cost, valid_origins)
 
     def set_radius(self, radius: int) -> None:
-        """Hops to the farthest router."""
+        """Set the number of hops to the farthest router."""
         self.nodes.set_radius(radius)
 
     def map_destination(self, key: str, bit: int, treatment: int) -> None:
-        """A router has receivers of an address."""
+        """Record that a router has receivers of an address."""
         if key and key[0] in CLASSES and self._routes is not None:
             self._routes.map(key, bit)
         elif key and key[0] in MAPPED:
@@ -298,7 +298,7 @@ class NetworkAdapter(Plane):
             self._remote(key, bit, None if hint is None else Rule(hint))
 
     def unmap_destination(self, key: str, bit: int) -> None:
-        """It has no more of them."""
+        """Record that a router has no more receivers of an address."""
         if key and key[0] in CLASSES and self._routes is not None:
             self._routes.unmap(key, bit)
         elif key and key[0] in MAPPED:
@@ -318,12 +318,12 @@ class NetworkAdapter(Plane):
             self.nodes.drop_remote(address.handle, bit)
             self._addresses.forget_idle(address)
 
-    # ---- what management is told ----
+    # ---- for management ----
 
     def router_ids(self, handle: int) -> list[str]:
-        """The routers that have receivers of an address, by its handle."""
+        """Return the ids of the routers that have receivers of an address, by its handle."""
         return self.names(self.nodes.remotes(handle))
 
     def names(self, bits: Iterable[int]) -> list[str]:
-        """Ids of routers."""
+        """Return the ids of routers, by their bits."""
         return [self._routers[bit] for bit in bits if bit in self._routers]

@@ -1,4 +1,4 @@
-"""The other routers of the network that are known, each with a bit in the forwarder's masks."""
+"""The other known routers of the network, each with a bit in the forwarder's masks."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -8,14 +8,14 @@ import msgspec
 from core.interior.neighbours import Neighbour
 from core.interior.port import Port
 
-# Masks have 128 bits, and bit 0 is this router.
+# masks have 128 bits, and bit 0 is this router
 MOST_ROUTERS: Final = 127
 UNREACHABLE: Final = -1
 _NEVER: Final = float("-inf")
 
 
 class Node:
-    """A router: what it says about itself, and how to reach it."""
+    """A router: its own statements, and the path to it."""
 
     __slots__ = (
         "asked", "bit", "born", "cost", "former_instance", "heard", "instance", "link", "ls_asked", "ls_seq",
@@ -29,7 +29,7 @@ class Node:
         self.instance: int | None = None
         self.former_instance: int | None = None
         self.version: int | None = None
-        # When it was known that it had restarted.
+        # when its restart became known
         self.born = _NEVER
         self.heard = False
         self.link: Neighbour | None = None
@@ -49,7 +49,7 @@ class Node:
         return bool(self.next_hop)
 
     def forget_state(self) -> None:
-        """Its link state is too old, or an earlier life's."""
+        """Forget a link state that is too old or of an earlier run."""
         self.ls_seq = 0
         self.ls_asked = 0
         self.asked = _NEVER
@@ -57,7 +57,7 @@ class Node:
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """A router as management shows it; the names are those of router.node's attributes."""
+    """A router as management shows it. The names are those of router.node's attributes."""
 
     id: str
     index: int
@@ -73,7 +73,7 @@ class NodeView(msgspec.Struct, frozen=True):
 
 
 class Nodes:
-    """All of them, by name."""
+    """All other known routers, by id."""
 
     def __init__(self, port: Port) -> None:
         self._port = port
@@ -90,7 +90,7 @@ class Nodes:
         return self._by_name.get(router)
 
     def add(self, router: str, now: float) -> Node | None:
-        """A router that is new; None: there are too many."""
+        """Add a router. Return None if there are too many."""
         if not self._free:
             return None
         bit = self._free.pop()
@@ -99,14 +99,14 @@ class Nodes:
         return node
 
     def remove(self, node: Node) -> None:
-        """Its bit becomes the next one to be used again, as the lowest ones are."""
+        """Remove a router. The lowest free bit is reused first."""
         del self._by_name[node.router]
         self._port.remove_router(node.bit)
         self._free.append(node.bit)
         self._free.sort(reverse=True)
 
     def hearsay(self) -> Node | None:
-        """One of those that only others have spoken of: it must give way to one that speaks for itself."""
+        """Return a router that only others have mentioned, or None. It gives way to one heard directly."""
         return next((node for node in self if not node.heard and node.link is None), None)
 
     def names(self) -> set[str]:

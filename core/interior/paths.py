@@ -1,8 +1,8 @@
-"""Which way to every router: Dijkstra's algorithm over the link states that are known.
+"""Shortest paths to all routers: Dijkstra's algorithm over the known link states.
 
-Every router computes the same trees, whatever software it runs: a path replaces another only if it is
-strictly cheaper, and routers at the same cost are taken in the order of their names. Names are turned
-into their ranks, so that one number, cost times the count of routers plus rank, is both.
+All routers compute the same trees, whatever software they run: a path replaces another only if it is strictly
+cheaper, and routers of equal cost are visited in the order of their ids. An id is replaced by its rank, so
+that one number, cost times the number of routers plus rank, holds both.
 """
 
 import heapq
@@ -18,17 +18,17 @@ _NOBODY: Final = -1
 
 
 class Route(msgspec.Struct, frozen=True):
-    """The way to one router: the neighbour to send by, and what the whole way costs."""
+    """The path to one router: the next hop, and the cost of the whole path."""
 
     next_hop: str
     cost: int
 
 
 class Routes(msgspec.Struct, frozen=True):
-    """The ways to all routers that can be reached.
+    """The paths to all routers that can be reached.
 
-    ``radius``: how many links the longest of the shortest paths has, of those that cost the same the longest.
-    Another router may prefer that one on its way to us, and its messages are not going in circles.
+    ``radius`` is the number of links of the longest shortest path, and among paths of equal cost of the
+    longest one. Another router may prefer that one on its way here, and its messages are not looping.
     """
 
     paths: dict[str, Route]
@@ -36,13 +36,13 @@ class Routes(msgspec.Struct, frozen=True):
 
 
 class Graph:
-    """Routers and their links, each with a cost in its direction."""
+    """Routers and their links. Each direction has its own cost."""
 
     def __init__(self, states: LinkStates) -> None:
         links: dict[str, Mapping[str, int]] = dict(states)
         for router, peers in states.items():
             for peer in peers:
-                # One that has told nobody about its links yet can be asked only if there is a way back.
+                # A router without link state can be asked for it only if a path leads back from it.
                 links.setdefault(peer, {router: FABRICATED_COST})
         self.names = sorted(links)
         self._rank = {name: rank for rank, name in enumerate(self.names)}
@@ -54,8 +54,10 @@ class Graph:
         return self._rank[name]
 
     def tree(self, root: int) -> tuple[list[int], list[int], list[int]]:
-        """Of the shortest paths from a router: each router's predecessor (-1: none), its cost, and the
-        routers in the order of their costs, the root left out.
+        """Return the tree of shortest paths from a router: predecessors, costs and order.
+
+        The predecessor of each router is -1 if it has none. The order sorts the routers by cost, without the
+        root.
         """
         count = len(self.names)
         before = [_NOBODY] * count
@@ -78,7 +80,7 @@ class Graph:
         return before, costs, order[1:]
 
     def longest(self, root: int, costs: list[int], order: list[int]) -> int:
-        """Of all shortest paths in a tree's costs, the links of the longest one."""
+        """Return the number of links of the longest among all shortest paths of these costs."""
         hops = [0] * len(self.names)
         for at in (root, *order):
             for peer, step in self._links[at]:
@@ -88,7 +90,7 @@ class Graph:
 
 
 def routes(graph: Graph, me: str) -> Routes:
-    """The ways from this router."""
+    """Return the paths from this router."""
     root = graph.rank(me)
     before, costs, order = graph.tree(root)
     first: dict[int, int] = {}
@@ -101,9 +103,9 @@ def routes(graph: Graph, me: str) -> Routes:
 
 
 def valid_origins(graph: Graph, me: str, reachable: Iterable[str]) -> dict[str, frozenset[str]]:
-    """For each router: the reachable ones whose own shortest path to it leads through this one.
+    """Return, for each router, the reachable origins whose shortest path to it leads through this router.
 
-    A message from any other router is not ours to send on there: another copy is on its way.
+    A message of any other origin is not forwarded there, because another copy is on its way.
     """
     mine = graph.rank(me)
     through: dict[int, list[str]] = {}
@@ -114,7 +116,7 @@ def valid_origins(graph: Graph, me: str, reachable: Iterable[str]) -> dict[str, 
 
 
 def _beyond(graph: Graph, root: int, mine: int) -> Iterator[int]:
-    """The routers behind this one in the tree of a root."""
+    """Yield the routers behind this one in the tree of a root."""
     before, _, order = graph.tree(root)
     behind = bytearray(len(graph.names))
     behind[mine] = 1

@@ -1,4 +1,4 @@
-"""What the protocol asks of the forwarder, and how it is configured."""
+"""The interface of the router protocol to the forwarder, and its settings."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class NetworkSettings(msgspec.Struct, frozen=True):
-    """The intervals of the protocol, in seconds, named as the router's attributes."""
+    """The intervals of the protocol, in seconds, named after the router's attributes."""
 
     hello_interval: float = 1
     hello_max_age: float = 3
@@ -17,10 +17,10 @@ class NetworkSettings(msgspec.Struct, frozen=True):
 
 
 class Port(Protocol):
-    """The forwarder. A bit is a router's number from 1 to 127; a neighbour is its connection's number."""
+    """The forwarder's side. A bit is a router's number, 1 to 127; a neighbour is its connection's number."""
 
     def send(self, to: str, content: bytes, neighbour: int | None) -> None:
-        """Send a message over the control link of a neighbour, or to wherever `to` leads."""
+        """Send a message over the control link of a neighbour, or if None by its address `to`."""
 
     def add_router(self, bit: int, router_id: str) -> None: ...
     def remove_router(self, bit: int) -> None: ...
@@ -28,11 +28,14 @@ class Port(Protocol):
     def remove_link(self, bit: int) -> None: ...
 
     def set_path(self, bit: int, next_hop: int, cost: int, valid_origins: frozenset[int]) -> None:
-        """The way to a router: a neighbour's bit, or -1 where there is none."""
+        """Set the path to a router: the bit of the next hop, or -1 for none."""
 
     def set_radius(self, radius: int) -> None: ...
 
     def map_destination(self, key: str, bit: int, treatment: int) -> None:
-        """A router has receivers of an address; treatments as in `core.interior.mobile`, -1: unknown."""
+        """Record that a router has receivers of an address.
+
+        Treatments are those of `dispatch`; -1: unknown.
+        """
 
     def unmap_destination(self, key: str, bit: int) -> None: ...

@@ -1,8 +1,7 @@
-"""MAU as skupper-router has it (version 2): entries are lists, keys have no phase, and there are no link
-routes.
+"""MAU of skupper-router (version 2): entries are lists, and keys have no phase.
 
-Entries: `[key, treatment, count of senders]`, in ``del`` `[key]`. Its treatments lack linkBalanced.
-Addresses that one side has no words for (link routes, phases; other networks) are not told to it.
+An entry is `[key, treatment, count of senders]`, and in ``del`` `[key]`. linkBalanced is no treatment there.
+Addresses that one dialect cannot express (link routes, phases, other networks) are not sent to its side.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,7 @@ from core.interior.message import BadMessageError, Fields
 
 VERSION: Final = 2
 
-# By our numbers, which are qpid-dispatch's; what is not here is left to the receiver's configuration.
+# By our numbers, which are qpid-dispatch's. The receiver's configuration decides about others.
 _TREATMENTS: Final = {0: 0, 1: 1, 2: 2, 3: 3, 5: 4}
 _OURS: Final = {theirs: ours for ours, theirs in _TREATMENTS.items()}
 _UNKNOWN: Final = -1
@@ -21,21 +20,21 @@ _NO_SENDERS: Final = 0
 
 
 def to_skupper(key: str) -> str | None:
-    """A key as skupper-router spells it, if it has such addresses."""
+    """Return a key in skupper-router's spelling, or None if it has no such addresses."""
     if key.startswith("M0"):
         return f"M{key[2:]}"
     return key if key.startswith("H") else None
 
 
 def from_skupper(key: str) -> str | None:
-    """A key as it is spelled everywhere else, if others have such addresses."""
+    """Return a key of skupper-router in the usual spelling, or None if others have no such addresses."""
     if key.startswith("M") and len(key) > 1:
         return f"M0{key[1:]}"
     return key if key.startswith("H") and len(key) > 1 else None
 
 
 def present(fields: Fields, name: str, most: int) -> dict[str, int]:
-    """The entries of ``add`` or ``exist``. Raises BadMessageError."""
+    """Decode the entries of ``add`` or ``exist``. Raises BadMessageError."""
     result: dict[str, int] = {}
     for entry in _entries(fields, name, most):
         key = from_skupper(entry[0])
@@ -46,7 +45,7 @@ def present(fields: Fields, name: str, most: int) -> dict[str, int]:
 
 
 def gone(fields: Fields, most: int) -> tuple[str, ...]:
-    """The entries of ``del``. Raises BadMessageError."""
+    """Decode the entries of ``del``. Raises BadMessageError."""
     keys = (from_skupper(entry[0]) for entry in _entries(fields, "del", most))
     return tuple(key for key in keys if key is not None)
 
@@ -54,7 +53,7 @@ def gone(fields: Fields, most: int) -> tuple[str, ...]:
 def _entries(fields: Fields, name: str, most: int) -> list[list[Any]]:
     entries = fields.sequence(name, most)
     if not all(isinstance(entry, list) and entry and isinstance(entry[0], str) for entry in entries):
-        raise BadMessageError(f"its {name} has what is no address")
+        raise BadMessageError(f"its {name} contains an invalid address")
     return entries
 
 

@@ -1,9 +1,8 @@
-"""Addresses with receivers: ours told to the other routers, theirs mapped to them.
+"""Synchronises addresses with receivers between all routers.
 
-Changes are told once per second, all together, with the next sequence number (MAU). Who misses one, or
-sees a higher number in an advertisement, asks (MAR) and is told everything. A request that must not cross
-to the side of the other dialect is answered here on behalf of the router it is for, with what that router
-has told us.
+Changes are sent once per second, all together, with the next sequence number (MAU). A router that misses one,
+or sees a higher number in an advertisement, requests all addresses (MAR). A request that must not cross to
+the other dialect's side is answered here on behalf of its router, with that router's last report.
 """
 
 import logging
@@ -19,13 +18,13 @@ from core.interior.port import Port
 LOGGER = logging.getLogger("ROUTER_MA")
 
 INTERVAL: Final = 1.0
-# How long an answer may take before the question is asked again.
+# seconds until an unanswered request is repeated
 PATIENCE: Final = 2.0
 _NEVER: Final = float("-inf")
 
 
 class Remote:
-    """What a router has told us of its addresses."""
+    """The addresses that a router has reported."""
 
     __slots__ = ("addresses", "asked", "seq", "waiting")
 
@@ -33,12 +32,12 @@ class Remote:
         self.seq = 0
         self.addresses: dict[str, int] = {}
         self.asked = _NEVER
-        # Who asked us, by name, for more than we have ourselves, and over which connection.
+        # Requests for more than is known here: by the id of the router that asks, with its connection.
         self.waiting: dict[str, tuple[MobileRequest, int]] = {}
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A message to one router; over a connection, or by the way to that router."""
+    """A message to one router, over a connection or by the path to it."""
 
     to: str
     update: MobileUpdate
@@ -55,18 +54,18 @@ class MobileSync:
         self._changes: dict[str, int | None] = {}
         self._told_at = _NEVER
         self._remotes: dict[str, Remote] = {}
-        # Those that have told others more than us.
+        # routers that have newer addresses than are known here
         self._behind: set[str] = set()
         self.seq = 0
 
-    # -- ours ----------------------------------------------------------------------------------------------
+    # -- of this router ------------------------------------------------------------------------------------
 
     def local_address(self, key: str, treatment: int) -> None:
-        """There are receivers of an address here, or its treatment is another one now."""
+        """Record that an address has receivers here, or that its treatment has changed."""
         self._change(key, treatment)
 
     def local_address_gone(self, key: str) -> None:
-        """The last receiver is gone."""
+        """Record that the last receiver of an address is gone."""
         self._change(key, None)
 
     def _change(self, key: str, treatment: int | None) -> None:
@@ -76,7 +75,10 @@ class MobileSync:
             self._changes[key] = treatment
 
     def news(self, now: float) -> MobileUpdate | None:
-        """What changed since it was last told, at most once per second."""
+        """Return the changes since the last call with a result, at most once per second.
+
+        ``now`` is in seconds.
+        """
         if not self._changes or now - self._told_at < INTERVAL:
             return None
         self._told_at = now
@@ -91,12 +93,12 @@ class MobileSync:
         return MobileUpdate(self._me, self.seq, added, gone)
 
     def asked(self, request: MobileRequest) -> MobileUpdate | None:
-        """The answer to a router that asks for our addresses; none if it has the newest."""
+        """Return the answer to a request for this router's addresses, or None if the other has the newest."""
         if request.have_seq >= self.seq:
             return None
         return MobileUpdate(self._me, self.seq, self._told, absolute=True, version=request.version)
 
-    # -- theirs --------------------------------------------------------------------------------------------
+    # -- of other routers ----------------------------------------------------------------------------------
 
     def _remote(self, router: str) -> Remote:
         return self._remotes.setdefault(router, Remote())
@@ -106,7 +108,7 @@ class MobileSync:
         return 0 if remote is None else remote.seq
 
     def advertised(self, node: Node, seq: int) -> None:
-        """A router has addresses of this number. One that counts backwards has begun anew: so do we."""
+        """Note a router's advertised sequence number. If it has decreased, start anew."""
         if seq == 0:
             self.flush(node)
         known = self.seq_of(node.router)
@@ -118,7 +120,7 @@ class MobileSync:
         self._behind.add(node.router)
 
     def requests(self, nodes: Nodes, now: float) -> list[tuple[Node, int]]:
-        """Whom to ask now, and what we have of them."""
+        """Return the routers to ask now, with the sequence number known of each."""
         due = []
         for router in sorted(self._behind):
             remote = self._remote(router)
@@ -129,14 +131,14 @@ class MobileSync:
         return due
 
     def updated(self, node: Node, update: MobileUpdate) -> list[Answer]:
-        """A router's addresses, or what changed among them. Returns what others were waiting for."""
+        """Apply a router's addresses or changes. Return the answers that others were waiting for."""
         remote = self._remote(node.router)
         if update.absolute:
             self._replace(node, remote, update)
         elif update.mobile_seq == remote.seq + 1:
             self._apply(node, remote, update)
         else:
-            # An old one is another copy of what we have.
+            # an old update is another copy of what is known
             if update.mobile_seq > remote.seq:
                 self._behind.add(node.router)
             return []
@@ -168,7 +170,7 @@ class MobileSync:
         self._port.unmap_destination(key, node.bit)
 
     def flush(self, node: Node) -> None:
-        """A router's addresses are not to be trusted any more: it restarted, or cannot be reached."""
+        """Drop the addresses of a router that has restarted or cannot be reached."""
         for other in self._remotes.values():
             other.waiting.pop(node.router, None)
         self._behind.discard(node.router)
@@ -178,14 +180,12 @@ class MobileSync:
         for key in remote.addresses:
             self._port.unmap_destination(key, node.bit)
         if remote.addresses:
-            LOGGER.info("%d addresses of router %s are gone with it", len(remote.addresses), node.router)
+            LOGGER.info("dropped %d addresses of router %s", len(remote.addresses), node.router)
 
     # -- on behalf of others -------------------------------------------------------------------------------
 
     def asked_for(self, node: Node, request: MobileRequest, neighbour: int) -> list[Answer]:
-        """A router asks one on the other side of the border for its addresses: answered as soon as we
-        know.
-        """
+        """Answer a request for the addresses of a router of the other dialect, now or once they are known."""
         remote = self._remote(node.router)
         remote.waiting[request.router] = (request, neighbour)
         return self._waiting_for(node.router, remote)

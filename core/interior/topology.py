@@ -1,8 +1,7 @@
-"""The network as this router knows it: its own links, what others say about theirs, and the ways through
-it all.
+"""The network as this router knows it: its own links, the link states of others and the paths through them.
 
-The ways follow every change at once, since messages are lost without them. Valid origins need a tree from
-every router and keep multicast from arriving twice; they follow with a pause in between.
+Paths follow every change at once, since messages are lost without them. Valid origins need a tree from every
+router and keep multicast from arriving twice; they follow with a pause in between.
 """
 
 import logging
@@ -18,9 +17,9 @@ from shm.contract.complaints import Complaints
 
 LOGGER = logging.getLogger("ROUTER_LS")
 
-# Valid origins at most so often: in the largest network once per second, with shorter pauses in smaller ones.
+# Shortest interval between computations of valid origins, in seconds; smaller networks wait less than this.
 ORIGINS_INTERVAL: Final = 1.0
-# How long a router may be without link state and unmentioned by others before it is forgotten.
+# seconds without link state and mention by others after which a router is forgotten
 UNREFERENCED: Final = 3.0
 MOST_SAID: Final = 10
 MOST_REASONS: Final = 3
@@ -40,13 +39,13 @@ class Topology:
         self.peers: dict[str, int] = {}
         self.last_change = 0
         self.changed_at = _NOT_YET
-        # The names of those whose link state is missing or old.
+        # ids of routers whose link state is missing or old
         self.wanted: set[str] = set()
-        # Told whose addresses are not to be trusted any more.
+        # called with a router whose addresses are no longer valid
         self.on_flush: Callable[[Node], None] = lambda node: None
         self._own_changed = False
         self._changed = False
-        self._reasons: dict[str, None] = {}  # why the ways may be others, in the order in which it was heard
+        self._reasons: dict[str, None] = {}  # why paths may have changed, in the order of events
         self._in_flux = False
         self._origins_stale = False
         self._origins_at = _NOT_YET
@@ -54,19 +53,22 @@ class Topology:
         self._radius = 0
 
     def learn(self, router: str, now: float, heard: bool = True) -> Node | None:
-        """The node of a router, made if it is new; ``heard``: it spoke for itself. None: there is no room."""
+        """Return the node of a router, made if it is new, or None if there are too many.
+
+        ``heard`` means that the router itself has spoken.
+        """
         node = self.nodes.get(router)
         if node is None:
             node = self.nodes.add(router, now)
             if node is None and heard and (hearsay := self.nodes.hearsay()):
-                self._forget(hearsay, "gives way to one that speaks for itself")
+                self._forget(hearsay, "gave way to one that was heard directly")
                 node = self.nodes.add(router, now)
             if node is None:
-                what = f"has more than {MOST_ROUTERS} other interior routers, which is the most: ignored is "
+                what = f"has more than {MOST_ROUTERS} other interior routers, the limit; it ignores router "
                 self._complaints.tell(now, LOGGER, logging.ERROR, "the network %s%s", what, router)
                 return None
             self.wanted.add(router)
-            LOGGER.debug("router %s is known now, as %d", router, node.bit)
+            LOGGER.debug("router %s is now known by bit %d", router, node.bit)
         node.heard = node.heard or heard
         return node
 
@@ -74,10 +76,10 @@ class Topology:
         self.on_flush(node)
         self.wanted.discard(node.router)
         self.nodes.remove(node)
-        LOGGER.debug("router %s is forgotten: it %s", node.router, why)
+        LOGGER.debug("router %s was forgotten: it %s", node.router, why)
 
     def restarted(self, node: Node, instance: int, now: float) -> None:
-        """Take note of a router's instance. If it is another one than before, its state is void."""
+        """Note a router's instance. A changed one invalidates its state."""
         if node.instance == instance:
             return
         first = node.instance is None
@@ -96,7 +98,7 @@ class Topology:
         self._reasons[reason] = None
 
     def set_link(self, node: Node, neighbour: Neighbour | None) -> None:
-        """The connection to use to a neighbour; None: it is no neighbour any more."""
+        """Set the connection to use to a neighbour, or None if the router is no neighbour."""
         if node.link is not neighbour:
             if neighbour is None:
                 self._port.remove_link(node.bit)
@@ -115,10 +117,10 @@ class Topology:
         self._own_changed = True
 
     def set_state(self, node: Node, ls_seq: int, peers: dict[str, int], now: float) -> None:
-        """A router's newer link state."""
+        """Apply a router's newer link state."""
         node.ls_seq = ls_seq
         node.seen = now
-        # Even the same links as before are a change: something was missing for a moment.
+        # Even unchanged links count as a change, because they were missing for a moment.
         self._in_flux = True
         if node.peers != peers:
             node.peers = peers
@@ -128,11 +130,14 @@ class Topology:
                 self.learn(peer, now, heard=False)
 
     def own_state(self, instance: int) -> LinkStateUpdate:
-        """This router's links, as told to others."""
+        """Return this router's link state."""
         return LinkStateUpdate(self._me, instance, self.ls_seq, dict(self.peers))
 
     def states(self, instance: int) -> list[LinkStateUpdate]:
-        """All links that are known, our own last: with the others' a way back is known when they arrive."""
+        """Return all known link states, this router's last.
+
+        With the others a path back is known when they arrive.
+        """
         known = [
             LinkStateUpdate(node.router, node.instance, node.ls_seq, node.peers)
             for node in self.nodes
@@ -141,7 +146,7 @@ class Topology:
         return [*known, self.own_state(instance)]
 
     def tick(self, now: float) -> bool:
-        """Let age and changes have their effects. True: our own links changed."""
+        """Apply the time and all changes. Return True if this router's own links changed."""
         if now - self._swept_at >= 1.0:
             self._swept_at = now
             self._expire(now)
@@ -175,7 +180,7 @@ class Topology:
                 node.forget_state()
                 self._change(f"router {node.router} has been silent for too long")
                 LOGGER.info(
-                    "the links of router %s are unknown: it has been silent for too long", node.router
+                    "the links of router %s are unknown because it has been silent for too long", node.router
                 )
         mentioned = set(self.peers).union(*(node.peers for node in self.nodes))
         for node in list(self.nodes):
@@ -184,7 +189,7 @@ class Topology:
             elif node.unreferenced_since is None:
                 node.unreferenced_since = now
             elif now - node.unreferenced_since >= UNREFERENCED:
-                self._forget(node, "has no links that anybody knows of")
+                self._forget(node, "has no known links")
         for node in self.nodes:
             since = node.unreachable_since
             if since is not None and now - since >= self._settings.unreachable_holdoff:
@@ -214,7 +219,7 @@ class Topology:
             _log_ways(changed, list(self._reasons))
 
     def _set_way(self, node: Node, way: paths.Route | None, origins: frozenset[str], now: float) -> bool:
-        """True: messages to it take another way now, or the same at another cost."""
+        """Set the path to a router. Return True if its next hop or cost has changed."""
         next_hop = "" if way is None else way.next_hop
         cost = 0 if way is None else way.cost
         other = (next_hop, cost) != (node.next_hop, node.cost)
@@ -235,7 +240,7 @@ class Topology:
 
 
 def _log_ways(changed: list[Node], reasons: list[str]) -> None:
-    """One line, however many, and why."""
+    """Log changed paths in one line, with the reasons."""
     paths = [
         f"{node.router} by {node.next_hop} at cost {node.cost}"
         if node.reachable
@@ -244,4 +249,4 @@ def _log_ways(changed: list[Node], reasons: list[str]) -> None:
     ]
     more = f" and {len(changed) - MOST_SAID} more" if len(changed) > MOST_SAID else ""
     why = "; ".join(reasons[:MOST_REASONS]) + (" and more" if len(reasons) > MOST_REASONS else "")
-    LOGGER.info("other ways: %s%s (%s)", ", ".join(paths), more, why)
+    LOGGER.info("paths changed: %s%s (%s)", ", ".join(paths), more, why)

@@ -82,11 +82,11 @@ def test_our_own_name(network: Network, net: Net) -> None:
     liar = Liar(net, network, "near")
     for _ in range(TIMES):
         liar.hello()
-    said_once(network, "near is the name of two routers")
+    said_once(network, "near is the id of two routers")
     other = Liar(net, network, "far")
     for _ in range(TIMES):
         other.hello()
-    said_once(network, "far is the name of two routers")
+    said_once(network, "far is the id of two routers")
     unharmed(network, net)
 
 
@@ -97,13 +97,13 @@ LIES: dict[str, tuple[str, Any, str]] = {
         ALL,
     ),
     "sent RA that is ignored: its ls_seq is no number": ("RA", {"ls_seq": "many", "mobile_seq": 0}, ALL),
-    "sent MAU that is ignored: its add has what is no address": (
+    "sent MAU that is ignored: its add contains an invalid address": (
         "MAU",
         {"mobile_seq": 1, "add": [17], "del": []},
         f"{ALL}.ma",
     ),
     "sent HELLO that is ignored: its seen is no list": ("HELLO", {"seen": "near"}, HELLO),
-    "its opcode is none that there is": ("LIE", {}, ALL),
+    "its opcode is unknown": ("LIE", {}, ALL),
 }
 
 

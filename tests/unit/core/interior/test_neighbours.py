@@ -169,7 +169,7 @@ def test_our_own_name_at_a_neighbour_is_critical(caplog: pytest.LogCaptureFixtur
         alone.hello("A", "A", instance=ME + 1)
         alone.ra("A", 1, instance=ME + 1)
     assert [record.levelno for record in caplog.records] == [logging.CRITICAL]
-    assert "A is the name of two routers" in caplog.text
+    assert "A is the id of two routers" in caplog.text
     assert not alone.port.routers
 
 
@@ -195,7 +195,7 @@ def test_a_connection_keeps_its_router(caplog: pytest.LogCaptureFixture) -> None
     alone = Alone()
     alone.meet()
     alone.hello("C")
-    assert "router B sent HELLO that is ignored: it has another name than before" in caplog.text
+    assert "router B sent HELLO that is ignored: its id has changed" in caplog.text
     assert list(alone.port.routers.values()) == ["B"]
 
 

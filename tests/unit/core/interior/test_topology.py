@@ -66,14 +66,14 @@ def test_each_change_of_the_ways_is_one_line_that_says_why(caplog: pytest.LogCap
     alone.tick()
     alone.network.neighbour_lost(2)
     alone.tick()
-    said = [record.getMessage() for record in caplog.records if "other ways" in record.message]
+    said = [record.getMessage() for record in caplog.records if "paths changed" in record.message]
     assert said == [
-        "other ways: B by B at cost 1 (neighbours are now B)",
-        "other ways: C by C at cost 5 (neighbours are now B, C at cost 5)",
-        "other ways: C by B at cost 2 (router B has other links)",
-        "other ways: C by C at cost 5 (router B has other links)",
-        "other ways: C by C at cost 7 (neighbours are now B, C at cost 7)",
-        "other ways: C not at all (neighbours are now B)",
+        "paths changed: B by B at cost 1 (neighbours are now B)",
+        "paths changed: C by C at cost 5 (neighbours are now B, C at cost 5)",
+        "paths changed: C by B at cost 2 (router B has other links)",
+        "paths changed: C by C at cost 5 (router B has other links)",
+        "paths changed: C by C at cost 7 (neighbours are now B, C at cost 7)",
+        "paths changed: C not at all (neighbours are now B)",
     ]
 
 
@@ -208,7 +208,7 @@ def test_two_routers_far_away_that_share_a_name(caplog: pytest.LogCaptureFixture
             alone.hello()
             alone.tick(1)
     loud = [record.message for record in caplog.records if record.levelno > logging.INFO]
-    assert loud == ["X is the name of two routers: give one of them another id"]
+    assert loud == ["X is the id of two routers: give one of them another id"]
 
 
 def test_messages_of_an_earlier_life_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,7 +64,7 @@ def test_a_peer_without_control_link_is_closed_and_told_of_its_role(
     close = msgspec.msgpack.decode(content, type=Close)
     assert close.error is not None
     assert "is its connector's role inter-router?" in close.error.description
-    assert "router B opened no control link: its connection is closed; is its connector's role" in caplog.text
+    assert "router B opened no control link; its connection is closed; is its connector's role" in caplog.text
 
 
 def test_another_connection_of_a_neighbour_may_be_without_control_link(
