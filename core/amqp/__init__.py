@@ -1,1 +1,1 @@
-"""AMQP encoding and decoding in Python."""
+"""The codec of AMQP values in Python."""

@@ -1,7 +1,7 @@
-"""AMQP values as bytes and back, as far as control messages need them (AMQP 1.0, part 1, types).
+"""Encodes and decodes the AMQP values of control messages (AMQP 1.0 part 1.6).
 
-Composing gives the shortest encoding. Parsing takes every encoding of every type, and checks each length and
-count against what is there before believing it.
+Encoding uses the shortest form. Decoding takes every encoding of every type, and checks each length and count
+against the octets that are present.
 """
 
 import struct
@@ -11,18 +11,18 @@ from typing import Any, Final
 NULL: Final = b"\x40"
 FALSE: Final = b"\x42"
 
-# What one message may ask of the parser: enough for 100,000 addresses with their hints.
+# Limits of one message: enough for 100,000 addresses with their hints.
 LONGEST_MESSAGE: Final = 8 * 1024 * 1024
 MOST_VALUES: Final = 500_000
 DEEPEST: Final = 8
 
 
 class WireError(Exception):
-    """The bytes are no AMQP, or more than anybody sends."""
+    """The octets are not valid AMQP, or exceed a limit."""
 
 
 class Other:
-    """A value of a type that no control message uses; all of them are the same."""
+    """Stands for any value of a type that no control message uses."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ OTHER: Final = Other()
 
 
 class Described:
-    """A described value: its descriptor and what it describes."""
+    """A described value: its descriptor and the value."""
 
     __slots__ = ("descriptor", "value")
 
@@ -53,30 +53,30 @@ def symbol(text: str) -> bytes:
 
 
 def _variable(octets: bytes, code: int) -> bytes:
-    """``code`` is that of the short form; the long one's is 16 more."""
+    """Encode a variable-width value. ``code`` is the short form's constructor; the long form's is 16 more."""
     if len(octets) < 256:
         return bytes((code, len(octets))) + octets
     return struct.pack(">BI", code + 0x10, len(octets)) + octets
 
 
 def integer(number: int) -> bytes:
-    """An AMQP int."""
+    """Encode an int."""
     return struct.pack(">Bb", 0x54, number) if -128 <= number < 128 else struct.pack(">Bi", 0x71, number)
 
 
 def long(number: int) -> bytes:
-    """An AMQP long."""
+    """Encode a long."""
     return struct.pack(">Bb", 0x55, number) if -128 <= number < 128 else struct.pack(">Bq", 0x81, number)
 
 
 def sequence(items: Iterable[bytes]) -> bytes:
-    """A list of encoded values."""
+    """Encode a list of encoded values."""
     encoded = list(items)
     return _compound(encoded, 0xC0) if encoded else b"\x45"
 
 
 def mapping(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A map of encoded keys and values."""
+    """Encode a map of encoded keys and values."""
     return _compound([part for pair in pairs for part in pair], 0xC1)
 
 
@@ -88,11 +88,11 @@ def _compound(parts: list[bytes], code: int) -> bytes:
 
 
 def section(code: int, value: bytes) -> bytes:
-    """A described value whose descriptor is a small number."""
+    """Encode a described value whose descriptor is a smallulong."""
     return bytes((0x00, 0x53, code)) + value
 
 
-# Format of the payload of fixed width, by constructor; None: a type that control messages do not use.
+# Formats of fixed-width payloads by constructor; None: a type that control messages do not use.
 _FIXED: Final[dict[int, str | None]] = {
     0x50: ">B", 0x51: ">b", 0x52: ">B", 0x53: ">B", 0x54: ">b", 0x55: ">b", 0x60: ">H", 0x61: ">h",
     0x70: ">I", 0x71: ">i", 0x72: ">f", 0x73: None, 0x74: None, 0x80: ">Q", 0x81: ">q", 0x82: ">d",
@@ -102,13 +102,13 @@ _EMPTY: Final[dict[int, Any]] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0, 0
 _WIDTHS: Final = {5: 1, 6: 2, 7: 4, 8: 8, 9: 16}
 
 
-# Short string and symbol; small int and long.
+# Constructors of short strings and symbols, and of small ints and longs.
 _SHORT: Final = frozenset((0xA1, 0xA3, 0x54, 0x55))
 _SMALL: Final = frozenset((0x54, 0x55))
 
 
 def _decoded(octets: bytes, code: int) -> str:
-    """A string, or a symbol."""
+    """Decode a string or a symbol. Raises WireError."""
     try:
         return octets.decode("utf-8" if code & 0x0F == 1 else "ascii")
     except UnicodeDecodeError as error:
@@ -116,15 +116,15 @@ def _decoded(octets: bytes, code: int) -> str:
 
 
 class Parser:
-    """Reads values from the front of some bytes to their end.
+    """Decodes the values in some octets, one after the other.
 
-    Integers of every width become int, strings and symbols str, lists and arrays list, maps dict. Raises
-    WireError. ``most``: so many values.
+    Integers of every width become int, strings and symbols str, lists and arrays list, maps dict. Every
+    method raises WireError. ``most`` limits the number of values.
     """
 
     def __init__(self, content: bytes, most: int = MOST_VALUES) -> None:
         if len(content) > LONGEST_MESSAGE:
-            raise WireError(f"it is longer than {LONGEST_MESSAGE} octets")
+            raise WireError(f"the message is longer than {LONGEST_MESSAGE} octets")
         self._content = content
         self._at = 0
         self._values = 0
@@ -132,7 +132,7 @@ class Parser:
 
     @property
     def at(self) -> int:
-        """How many octets have been read."""
+        """The number of octets decoded so far."""
         return self._at
 
     @property
@@ -140,18 +140,18 @@ class Parser:
         return self._at == len(self._content)
 
     def value(self) -> Any:
-        """The next value."""
+        """Decode the next value."""
         return self._value(len(self._content), 0)
 
     def descriptor(self) -> Any:
-        """That of a described value; what it describes is read next."""
+        """Decode the descriptor of a described value, whose value comes next."""
         end = len(self._content)
         if self._take(1, end)[0]:
             raise WireError("a value has no descriptor")
         return self._value(end, 1)
 
     def fields(self) -> Iterator[bytes]:
-        """The values of a list, each as it is encoded."""
+        """Yield the encoded values of a list."""
         end = len(self._content)
         code = self._take(1, end)[0]
         if code == 0x45:
@@ -188,7 +188,7 @@ class Parser:
         return Described(descriptor, self._value(end, depth + 1))
 
     def _short(self, code: int, end: int) -> Any:
-        """Short texts and small numbers, which nearly everything is made of."""
+        """Decode a short text or a small number, which nearly all values are."""
         self._values += 1
         at = self._at
         if at >= end or self._values > self._most:
@@ -206,12 +206,12 @@ class Parser:
     def _of(self, code: int, end: int, depth: int) -> Any:
         self._values += 1
         if self._values > self._most:
-            raise WireError(f"it has more than {self._most} values")
+            raise WireError(f"the message has more than {self._most} values")
         if code in _FIXED:
             return self._fixed(code, end)
         if code in _EMPTY:
             return _EMPTY[code]
-        # The short and the long form of a type differ in one bit.
+        # The constructors of a type's short and long form differ in one bit.
         match code & ~0x10 if code >= 0xA0 else code:
             case 0x45:
                 value: Any = []
@@ -228,7 +228,7 @@ class Parser:
             case 0xE0:
                 value = self._array(code, end, depth)
             case _:
-                raise WireError("a value is of no type that there is")
+                raise WireError("a value has an unknown type")
         return value
 
     def _fixed(self, code: int, end: int) -> Any:
@@ -243,7 +243,7 @@ class Parser:
         return octet == 1
 
     def _size(self, code: int, end: int) -> int:
-        """A length of 1 octet in constructors of an even high half, of 4 in the others."""
+        """Decode a length or count: one octet if the constructor's high half is even, else four."""
         return int.from_bytes(self._take(4 if code & 0x10 else 1, end), "big")
 
     def _octets(self, code: int, end: int) -> bytes:
@@ -253,7 +253,7 @@ class Parser:
         return _decoded(self._octets(code, end), code)
 
     def _inside(self, code: int, end: int, depth: int) -> tuple[int, int]:
-        """Where a compound value ends, and how many values it says to have."""
+        """Return the end of a compound value and its stated number of values."""
         if depth >= DEEPEST:
             raise WireError("values are nested too deeply")
         size = self._size(code, end)
@@ -287,7 +287,7 @@ class Parser:
         element = self._take(1, end)[0]
         if not element:
             raise WireError("an array has described values")
-        # Values without octets of their own would make any count possible.
+        # Values without octets of their own would allow any count.
         if count > end - self._at:
             raise WireError("an array is shorter than its count")
         values = [self._of(element, end, depth + 1) for _ in range(count)]

@@ -1,1 +1,1 @@
-"""What the core tells the flow log."""
+"""The core's part of the flow log: its records, and the names in them."""

@@ -1,4 +1,4 @@
-"""Names for the flow log: what its records say by number, in step with links and addresses while it is on."""
+"""Names of links and addresses in the flow log, kept in step with them while it is on (docs/flow-log.md)."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -36,7 +36,7 @@ class LinkNames(msgspec.Struct, frozen=True):
 
 
 class FlowLog(Plane):
-    """``links`` are all that there are. ``memory`` is the segment that the recorder reads."""
+    """The core's part of the flow log. ``links`` returns all links; the recorder reads ``memory``."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class FlowLog(Plane):
         self._connections = connections
         self._every = 0
         self._links: dict[int, tuple[int, list[int]]] = {}  # by identity: number, and names to forget
-        self._named: dict[str, int] = {}  # addresses, by key
+        self._named: dict[str, int] = {}  # addresses by key
         self._all_links = links
         addresses.watcher = self
 
     def configure(self, change: msgspec.Struct) -> None:
-        """Record one of so many deliveries from now on; 0: none."""
+        """Record one of ``sampling`` deliveries, or none if it is 0."""
         if not isinstance(change, SetFlow):
             return
         every = change.flow.sampling
@@ -73,11 +73,11 @@ class FlowLog(Plane):
         self._telemetry.record(every)
 
     def close(self) -> None:
-        """Let the recorder see what has been recorded."""
+        """Publish the last records."""
         self._telemetry.publish()
 
     def attached(self, link: Link) -> None:
-        """There is a link."""
+        """Name a link."""
         if not self._every or link.identity in self._links:
             return
         connection = self._connections.find(link.worker, link.connection)
@@ -97,20 +97,20 @@ class FlowLog(Plane):
         self._links[link.identity] = number, names
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """A link is gone."""
+        """Forget a link that is gone."""
         number, names = self._links.pop(link.identity, (0, []))
         self._telemetry.drop_link(number)
         for name in names:
             self._telemetry.forget(name)
 
     def made(self, address: Address) -> None:
-        """There is an address."""
+        """Name an address."""
         if self._every and address.key not in self._named:
             name = self._named[address.key] = self._name(spelling(address.key))
             self._telemetry.name_address(address.handle, name)
 
     def forgotten(self, address: Address) -> None:
-        """An address is gone."""
+        """Forget an address that is gone."""
         self._telemetry.forget(self._named.pop(address.key, 0))
 
     def _name(self, text: str) -> int:

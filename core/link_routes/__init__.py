@@ -1,1 +1,1 @@
-"""Link routes: addresses whose links are routed through to a broker."""
+"""Link routes: addresses whose links are connected through to a broker."""

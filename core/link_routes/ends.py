@@ -1,11 +1,11 @@
-"""Links that are routed through: an attach goes on to a broker, or to the next router, which answers it.
+"""Both ends of link routes' links: an attach goes on to a broker or the next router, whose answer comes back.
 
-    first end attached    ask for the far end (OpenLink)
-    far end answered      pair both in the forwarder; answer the first one as the far one was
-    far end refused       refuse the first one as the far one was
-    either end gone       detach the other one: as its peer has said, or because the way to it is lost
+    first end attached    request the far end (OpenLink)
+    far end answered      pair both in the forwarder; answer the first end as the far end did
+    far end refused       refuse the first end with the far end's error
+    either end gone       detach the other end with the peer's error, or because the path was lost
 
-An end that was open when an earlier core died is closed: what was on its way between the two is not known.
+An end that outlived its core is closed, because the core does not know what was on its way between the two.
 """
 
 import zlib
@@ -33,26 +33,26 @@ from shm.contract.payloads import (
 )
 
 ROUTERS: Final = "inter-router"  # role of a connection
-NEVER: Final = 3  # pn_expiry_policy_t
-FIRST_REQUEST: Final = 1 << 31  # requests of others are below
-ROUTED_SESSIONS: Final = 1 << 30  # numbers of a connection's sessions, from here on for links routed there
+NEVER: Final = 3  # pn_expiry_policy_t of the engine
+FIRST_REQUEST: Final = 1 << 31  # requests of other parts have lower numbers
+ROUTED_SESSIONS: Final = 1 << 30  # sessions of link routes have numbers from here on
 
 NO_ROUTE: Final = Error("qd:no-route-to-dest", "No route to the destination node")
 LOST: Final = Error("qd:routed-link-lost", "Connectivity to the peer container was lost")
 EXPIRATION: Final = Error("qd:link-expiration", "Requested link expiration not allowed")
-NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core has no place for this link")
+NO_ROOM: Final = Error("amqp:resource-limit-exceeded", "The router core's table of links is full")
 
-Name = tuple[int, int, int]  # worker, index and generation of a link in it
+Name = tuple[int, int, int]  # worker, index and generation of a link
 
 
 class Entry(Protocol):
-    """Takes a link into the table of all links; ``address`` is what it is for."""
+    """Enters a link in the table of all links. ``address`` is the link route's."""
 
     def __call__(self, worker: int, attach: Attach, address: str) -> None: ...
 
 
 class Paths(Protocol):
-    """How other routers are reached: worker, and the connection to the next hop."""
+    """Finds the worker and the connection to the next hop on the path to a router."""
 
     def way_to(self, router: int) -> tuple[int, ConnectionOpened] | None: ...
 
@@ -62,9 +62,9 @@ class Pending(msgspec.Struct):
 
     worker: int
     attach: Attach
-    route: Route | None  # of the broker at the far end; None: that is another router
+    route: Route | None  # of the broker at the far end; None: the far end is a router
     far: Host
-    tenant: str = ""  # in whose space the first end's addresses lie
+    tenant: str = ""  # of the first end's addresses
     cancelled: bool = False  # the first end is gone
 
     @property
@@ -73,7 +73,7 @@ class Pending(msgspec.Struct):
 
 
 class Ends(Plane):
-    """Both ends of all links that are routed through."""
+    """The plane of all link-route pairs."""
 
     def __init__(
         self,
@@ -98,17 +98,17 @@ class Ends(Plane):
     # ---- attaches ----
 
     def route(self, attach: Attach, tenant: str) -> Route | None:
-        """The route that an attach is for, if it is for one."""
+        """Return the link route for an attach, or None."""
         text = address_of(attach, tenant)
         return self.routes.find(text, attach.outgoing) if text else None
 
     def wanted(self, attach: Attach, tenant: str) -> str:
-        """The address of an attach that may be routed, but not by a broker here; empty: it is none."""
+        """Return the address of an attach that no broker here serves, or an empty text if one does."""
         route = self.route(attach, tenant)
         return "" if route is not None and route.hosts else address_of(attach, tenant)
 
     def attach(self, worker: int, attach: Attach, connection: ConnectionOpened, route: Route) -> Error | None:
-        """Send an attach on; why it cannot be."""
+        """Send an attach on. Return an error if that is impossible."""
         if (error := self._forbidden(attach)) is not None:
             return error
         chosen = self._choose(route, (worker, attach.connection))
@@ -126,7 +126,11 @@ class Ends(Plane):
         way: tuple[int, ConnectionOpened],
         reached: bool,
     ) -> Error | None:
-        """Send an edge router's client's attach up; why it cannot be. ``reached``: there is a broker."""
+        """Send an edge router's client's attach to the interior router. Return an error without a broker
+        there.
+
+        ``reached`` tells whether a broker is connected.
+        """
         error = self._forbidden(attach)
         if error is None and not reached:
             error = NO_ROUTE
@@ -150,7 +154,7 @@ class Ends(Plane):
         way: tuple[int, ConnectionOpened],
         route: Route | None,
     ) -> None:
-        """Ask for the far end. ``route``: of the broker there; None: it is another router."""
+        """Request the far end. ``route`` is the broker's, or None if the far end is a router."""
         assert attach.termini is not None, "forbidden without"
         far, opened = way
         self._request = self._request + 1 if self._request < 0xFFFFFFFF else FIRST_REQUEST
@@ -173,7 +177,7 @@ class Ends(Plane):
         self._forwarder.post_control(far, C_OPEN_LINK, self._encode(link))
 
     def _choose(self, route: Route, origin: Host) -> tuple[int, ConnectionOpened, bool] | None:
-        """The next of the brokers here; without any, the way to the next of the other routers."""
+        """Return the next broker here, or the next router with one. True marks a broker here."""
         hosts = sorted(route.hosts)
         for at in range(len(hosts)):
             host = hosts[(route.turn + at) % len(hosts)]
@@ -190,11 +194,11 @@ class Ends(Plane):
         return None
 
     def is_answer(self, attach: Attach) -> bool:
-        """Whether a far end has answered."""
+        """Whether an attach answers a request for a far end."""
         return attach.request in self._pending
 
     def answered(self, worker: int, attach: Attach, enter: Entry) -> None:
-        """A far end is open: pair it with the first one."""
+        """Pair an open far end with its first end."""
         pending = self._pending.pop(attach.request)
         near, far = pending.name, (worker, attach.link, attach.generation)
         if pending.cancelled or attach.termini is None:
@@ -225,7 +229,7 @@ class Ends(Plane):
         return opened is not None and opened.role == ROUTERS
 
     def refused(self, refused: LinkRefused) -> None:
-        """A far end was refused, or its connection is gone."""
+        """Refuse the first end whose far end was refused or lost its connection."""
         pending = self._pending.pop(refused.request, None)
         if pending is not None and not pending.cancelled:
             self._refuse(pending, refused.error or LOST)
@@ -233,7 +237,7 @@ class Ends(Plane):
     # ---- detaches ----
 
     def cancel(self, worker: int, detach: Detach) -> bool:
-        """A first end is gone before it was answered. False: it is none of ours."""
+        """Cancel a first end that is gone before its answer. Return False if it did not wait here."""
         for pending in self._pending.values():
             if pending.name == (worker, detach.link, detach.generation):
                 pending.cancelled = True
@@ -241,7 +245,7 @@ class Ends(Plane):
         return False
 
     def detached(self, link: Link, detach: Detach | None) -> None:
-        """An end is gone: so is the other one, unless nobody is there to be told."""
+        """Detach the other end of a pair, unless no peer is left to tell."""
         other = self._partners.pop((link.worker, link.link, link.generation), None)
         if other is None:
             return
@@ -252,7 +256,7 @@ class Ends(Plane):
             self._detach(other, Detach(other[1], other[2], LOST, closed=True))
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """A worker is dead: what waited for a far end there, or a first one, waits no more."""
+        """Drop the pending attaches of a dead worker, and refuse those whose far end it had."""
         for request, pending in list(self._pending.items()):
             if pending.worker == worker:
                 pending.cancelled = True
@@ -271,11 +275,11 @@ class Ends(Plane):
 
 
 def _session(worker: int, attach: Attach) -> int:
-    """The session at the far end, one for each here: one that is ended takes all its links with it."""
+    """Return the far end's session, one for each session here, because its end closes all of its links."""
     place = worker.to_bytes(4, "big") + attach.connection.to_bytes(4, "big")
     return ROUTED_SESSIONS + zlib.crc32(place + attach.session.to_bytes(8, "big")) % ROUTED_SESSIONS
 
 
 def _owning(attach: Attach) -> str:
-    """What a routed link is for, as management says it."""
+    """Return a link's address as management shows it."""
     return COORDINATOR if attach.coordinator else attach.address or node_address(attach)

@@ -1,9 +1,8 @@
-"""Which addresses are routed by links, and to which brokers: here, or at another router.
+"""Link routes: which addresses have one, and which brokers serve it here or at other routers.
 
-A route is known by its key, as qdrouterd's tables and tools have it: C and E lead senders in, D and F
-receivers out; C and D are prefixes, E and F patterns. It is there as long as it is configured, or a
-connection wants it, or another router has it. Other routers are told of it while a broker for it is
-connected here.
+A route's key follows the tables and tools of qpid-dispatch: C and E take senders in, D and F receivers out; C
+and D are prefixes, E and F patterns. A route exists while it is configured, offered by a connection or served
+at another router. Other routers are told of it while a broker for it is connected here.
 """
 
 import logging
@@ -23,7 +22,7 @@ LOGGER = logging.getLogger("ROUTER_CORE")
 
 CLASSES: Final = "CDEF"
 OUTWARD: Final = "DF"
-COORDINATOR: Final = "$coordinator"  # address of a transaction coordinator, which has none of its own
+COORDINATOR: Final = "$coordinator"  # address that stands for a transaction coordinator, which has none
 CONTAINER_ROLE: Final = "route-container"
 LINK_BALANCED: Final = 4  # as the router protocol numbers treatments
 
@@ -31,7 +30,7 @@ Host = tuple[int, int]  # worker, index of the connection in it
 
 
 def route_key(outgoing: bool, prefix: str | None, pattern: str | None) -> str:
-    """The key of the route of a prefix or a pattern; `a.b.#` is the prefix `a.b`."""
+    """Return the key of a prefix's or pattern's route; `a.b.#` is the prefix `a.b`."""
     if prefix is None and pattern is not None and pattern.endswith("#"):
         head = pattern[:-1]
         if head.endswith((".", "/")) and head.strip("./") and not set(head) & {"*", "#"}:
@@ -42,12 +41,12 @@ def route_key(outgoing: bool, prefix: str | None, pattern: str | None) -> str:
 
 
 class Route(msgspec.Struct):
-    """A route. ``hosts`` are the connections here that serve it, ``remotes`` the routers that have others."""
+    """A link route. ``hosts`` are connections here that serve it, ``remotes`` routers with others that do."""
 
     key: str
     add_prefix: str = ""
     remove_prefix: str = ""
-    hosts: dict[Host, set[str]] = {}  # with the identities of what wants them
+    hosts: dict[Host, set[str]] = {}  # with the identities of the entities that ask for each
     remotes: set[int] = msgspec.field(default_factory=set)
     wanted: set[str] = msgspec.field(default_factory=set)  # identities of the entities that ask for it
     turn: int = 0
@@ -60,12 +59,12 @@ class Route(msgspec.Struct):
 
     @property
     def pattern(self) -> str:
-        """What addresses it is for."""
+        """The pattern of its addresses."""
         return f"{self.key[1:]}.#" if self.key[0] in "CD" else self.key[1:]
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """A route that a connection asks for, as long as it is there."""
+    """A route that a connection requests for its own lifetime."""
 
     identity: str
     host: Host
@@ -76,7 +75,10 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class Routes(Plane):
-    """All routes of this router. ``advertise`` tells other routers of a key, or (False) that it is gone."""
+    """All link routes of this router.
+
+    ``advertise`` tells other routers that a key is (True) or is not served.
+    """
 
     def __init__(self) -> None:
         self.advertise: Callable[[str, bool], None] = lambda key, there: None
@@ -88,11 +90,11 @@ class Routes(Plane):
         self._offered = 0
 
     def entries(self) -> list[Route]:
-        """All routes as they are now."""
+        """Return all present routes."""
         return list(self._routes.values())
 
     def find(self, address: str, outgoing: bool) -> Route | None:
-        """The route of an address; those of routers have none, whatever pattern somebody has asked for."""
+        """Return the link route of an address, or None. A router's own addresses never have one."""
         if is_own(address):
             return None
         return self._patterns[outgoing].find(tokens(address))
@@ -104,7 +106,7 @@ class Routes(Plane):
     # ---- configuration ----
 
     def configure(self, change: msgspec.Struct) -> None:
-        """Other routes from now on; links that are routed stay."""
+        """Replace the routes by those of a `SetLinkRoutes`. Connected links stay."""
         if not isinstance(change, SetLinkRoutes):
             return
         wanted = {setup.identity: setup for setup in change.link_routes}
@@ -133,7 +135,7 @@ class Routes(Plane):
     # ---- connections ----
 
     def opened(self, worker: int, opened: ConnectionOpened) -> None:
-        """A connection is open: it serves the routes that name it."""
+        """Let a new connection serve the routes that name it."""
         host = worker, opened.connection
         self.closed(*host)
         if opened.role != CONTAINER_ROLE:
@@ -146,7 +148,7 @@ class Routes(Plane):
                 )
 
     def closed(self, worker: int, connection: int) -> None:
-        """A connection is gone, and what it has asked for."""
+        """Forget a connection that is gone, with its offers."""
         host = worker, connection
         self._connections.pop(host, None)
         for offer in self.offers(host):
@@ -156,7 +158,7 @@ class Routes(Plane):
                 self._drop_host(route, host, identity)
 
     def forget_worker(self, worker: int, removed: bool = False) -> None:
-        """A worker is dead, and its connections with it."""
+        """Forget the connections of a dead worker."""
         for host in {host for route in self._routes.values() for host in route.hosts} | set(
             self._connections
         ):
@@ -164,11 +166,11 @@ class Routes(Plane):
                 self.closed(*host)
 
     def offers(self, host: Host | None) -> list[Offer]:
-        """What a connection asks for."""
+        """Return the routes that a connection requests."""
         return [offer for offer in list(self._offers.values()) if offer.host == host]
 
     def offer(self, host: Host, name: str | None, pattern: str, outgoing: bool, container: str) -> Offer:
-        """A connection asks for the links to a pattern's addresses."""
+        """Add a route that a connection requests for its own lifetime."""
         self._offered += 1
         offer = Offer(f"offer/{self._offered}", host, name, pattern, outgoing, container)
         self._offers[offer.identity] = offer
@@ -176,7 +178,7 @@ class Routes(Plane):
         return offer
 
     def withdraw(self, offer: Offer) -> None:
-        """It does no more."""
+        """Remove a requested route; no-op if absent."""
         if self._offers.pop(offer.identity, None) is not None:
             route = self._route(route_key(offer.outgoing, None, offer.pattern))
             self._drop_host(route, offer.host, offer.identity)
@@ -185,22 +187,22 @@ class Routes(Plane):
     # ---- other routers ----
 
     def map(self, key: str, router: int) -> None:
-        """Another router has brokers for a route."""
+        """Record that another router has brokers for a route."""
         self._route(key).remotes.add(router)
 
     def unmap(self, key: str, router: int) -> None:
-        """It has no more of them."""
+        """Record that another router has no more brokers for a route."""
         route = self._routes.get(key)
         if route is not None:
             route.remotes.discard(router)
             self._forget_idle(route)
 
     def forget_router(self, router: int) -> None:
-        """Another router is no more."""
+        """Forget another router."""
         for route in self.entries():
             self.unmap(route.key, router)
 
-    # ---- ----
+    # ---- the table of routes ----
 
     def _route(self, key: str) -> Route:
         route = self._routes.get(key)
@@ -241,7 +243,7 @@ class Routes(Plane):
                 self._patterns[route.outgoing].insert(tokens(twin.pattern), twin)
 
     def _twin(self, gone: Route) -> Route | None:
-        """Another one for the same addresses: a prefix and a pattern may say the same."""
+        """Return another route for the same addresses: a prefix and a pattern may mean the same."""
         alike = (one for one in self._routes.values() if one.outgoing == gone.outgoing)
         return next((one for one in alike if one.pattern == gone.pattern), None)
 

@@ -1,4 +1,4 @@
-"""Addresses in the termini of routed links: what routes are looked up by, and what the far end is told."""
+"""Addresses in the termini of link routes' links: for finding the route, and as each end gets them."""
 
 from typing import Any, Final
 
@@ -15,19 +15,19 @@ NODE_ADDRESS: Final = "x-opt-qd.address"  # property of a dynamic node
 
 
 def address_of(attach: Attach, tenant: str) -> str:
-    """What routes are looked up by; empty: the link cannot be routed."""
+    """Return the address for finding a link route; empty: the link has none."""
     if attach.restored or attach.ours:
         return ""
     if attach.coordinator:
         return COORDINATOR
     address = attach.address or (node_address(attach) if attach.dynamic else "")
     text = strip_spelling(address or "")
-    # what lies in no tenant's space is a router's for a tenant, too
+    # an address in no tenant's space is a router's own for tenants, too
     return f"{tenant}/{text}" if tenant and text and not text.startswith(HEADS) else text
 
 
 def node_address(attach: Attach) -> str:
-    """Below which address a dynamic node is wanted: its properties may say."""
+    """Return the address in the properties of a dynamic node, or an empty text."""
     if attach.termini is None:
         return ""
     address = _properties(_counting(attach.termini, attach.outgoing)).get(NODE_ADDRESS)
@@ -35,8 +35,11 @@ def node_address(attach: Attach) -> str:
 
 
 def named(attach: Attach) -> list[str] | None:
-    """All addresses that a terminus names, its own and its node's; None: its node properties cannot be read,
-    and the broker that is shown them may read an address there."""
+    """Return all addresses of a terminus, its own and its node's, or None.
+
+    None means that its node properties cannot be decoded. The broker that gets them may read an address
+    there.
+    """
     found = [attach.address] if attach.address else []
     if attach.termini is None or not (raw := _counting(attach.termini, attach.outgoing).properties):
         return found
@@ -53,7 +56,7 @@ def named(attach: Attach) -> list[str] | None:
 
 
 def placeable(attach: Attach) -> bool:
-    """Whether a broker is shown all addresses of a terminus as `placed` has them."""
+    """Whether `placed` changes all addresses of a terminus that a broker gets."""
     if attach.termini is None:
         return True
     terminus = _counting(attach.termini, attach.outgoing)
@@ -75,21 +78,21 @@ def _properties(terminus: Terminus) -> dict[Any, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-Change = tuple[str, str]  # taken from the front of an address, and put there
+Change = tuple[str, str]  # prefix to remove, prefix to add
 
 
 def outward(route: Route) -> Change:
-    """What becomes of an address on its way to a broker."""
+    """Return the change of an address on its way to a broker."""
     return route.remove_prefix, route.add_prefix
 
 
 def inward(route: Route) -> Change:
-    """And on its way back."""
+    """Return the change of an address on its way back."""
     return route.add_prefix, route.remove_prefix
 
 
 def changed(termini: Termini, outgoing: bool, change: Change | None) -> Termini:
-    """Termini with the address of the one that counts as the other side knows it."""
+    """Return the termini with the address as the other side knows it."""
     if change is None or change == ("", ""):
         return termini
     terminus = _counting(termini, outgoing)
@@ -99,7 +102,7 @@ def changed(termini: Termini, outgoing: bool, change: Change | None) -> Termini:
 
 
 def placed(termini: Termini | None, outgoing: bool, tenant: str) -> Termini:
-    """Termini of a tenant's link, with the address as all the others know it."""
+    """Return the termini of a tenant's link with the address as all others know it."""
     assert termini is not None, "forbidden without"
     terminus = _counting(termini, outgoing)
     if not tenant or terminus.kind == COORDINATOR_KIND:
@@ -115,7 +118,7 @@ def placed(termini: Termini | None, outgoing: bool, tenant: str) -> Termini:
 
 
 def unplaced(termini: Termini, outgoing: bool, tenant: str) -> Termini:
-    """What the far end has answered, as the tenant knows it."""
+    """Return the termini of the far end's answer with the address as the tenant knows it."""
     terminus = _counting(termini, outgoing)
     if not tenant or terminus.dynamic or not terminus.address:
         return termini

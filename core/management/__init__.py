@@ -1,1 +1,1 @@
-"""The management agent: AMQP requests to `$management`, answered in a thread of the core process."""
+"""The management agent: it answers AMQP requests to `$management` in a thread of the core process."""

@@ -17,13 +17,13 @@ class AddressRow(msgspec.Struct, frozen=True):
 
     address: Address
     info: dict[str, int]
-    routers: list[str] = []  # that have receivers
-    containers: int = 0  # connections to brokers that serve it
+    routers: list[str] = []  # ids of those that have receivers
+    containers: int = 0  # connections of brokers that serve it
     outstanding: list[int] = []  # deliveries to other routers, by next hop
 
     @property
     def distribution(self) -> str:
-        """What routers tell each other is multicast."""
+        """The distribution as management shows it: messages between routers are multicast."""
         return _MULTICAST.get(self.address.rule.distribution, self.address.rule.distribution)
 
     @property
@@ -44,7 +44,7 @@ def _difference(total: str, part: str, attribute: str, description: str) -> Colu
 
 
 class Addresses(Table):
-    """Addresses in use; not those that messages without a destination have named."""
+    """Addresses in use, without those that only messages to nobody have named."""
 
     listed = False
     NAME = "router.address"
@@ -89,7 +89,7 @@ class Addresses(Table):
         return [*(one for one in core.addresses.entries() if used(one.handle)), *entries]
 
     def row(self, address: Address | Route) -> AddressRow:
-        """An address with its counts as they are now; one that is gone by now has none."""
+        """Return an address with its present counts, or without any if it is gone."""
         core = self._view.core
         if isinstance(address, Route):
             known = Address(address.key, 0, Rule("linkBalanced"))

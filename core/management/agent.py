@@ -1,6 +1,6 @@
-"""The agent: each request to the entity type, or to the management node, that it is about.
+"""The agent: passes each request to the entity type or management node that it concerns.
 
-It knows no messages and no threads: a request comes in, a response goes out.
+It knows neither messages nor threads: a request comes in, a response goes out.
 """
 
 import logging
@@ -54,7 +54,7 @@ from shm.contract.text import printable
 LOGGER = logging.getLogger("AGENT")
 
 LONGEST_NAME = 100  # characters of a name in the log
-LONGEST_TEXT = 4000  # and of a reason
+LONGEST_TEXT = 4000  # characters of an error text
 
 _CRUD = ("CREATE", "READ", "UPDATE", "DELETE")
 
@@ -66,7 +66,7 @@ class Agent:
         self._view = view
         self._calls: dict[
             str, tuple[EntityType, Callable[[Request], Response]]
-        ] = {}  # that one entity type has
+        ] = {}  # operations of a single entity type
         entity_types: list[EntityType] = [Connections(view), Links(view), Addresses(view), Nodes(view)]
         entity_types += [Allocators(view), LogStats(view, recent), VhostStats(view), Workers(view)]
         tables = view.core.find(Tables)
@@ -102,21 +102,21 @@ class Agent:
         self._self = SelfNode(self._entity_types, recent)
 
     def configure(self, management: Management) -> None:
-        """Entities as the configuration has them now, in place of those there are."""
+        """Replace all entities by those of a newly read configuration."""
         self._view.configure(management)
         for entity_type in self._entity_types.values():
             if isinstance(entity_type, Configured):
                 entity_type.configure()
 
     def change(self, deltas: Sequence[Delta]) -> None:
-        """Some entities are others now; in each type one look sees either all of them or none."""
+        """Apply changes of entities. Within a type a query sees either all of them or none."""
         for delta in deltas:
             entities = self._view.management.entities.setdefault(delta.kind, [])
             entities[delta.start : delta.start + delta.count] = delta.rows
         self._view.follow()
 
     def handle(self, request: Request) -> Response:
-        """The response to a request; it always has one."""
+        """Return the response to a request. It never raises."""
         operation = printable(request.operation, LONGEST_NAME)
         LOGGER.debug("%s of %s", operation, _about(request))
         self._view.requester = request.requester
@@ -135,7 +135,7 @@ class Agent:
         if request.type == "console":
             raise ManagementError(FORBIDDEN, "the console is not managed")
         if request.operation == "QUERY" and request.type is not None and not self._is_self(request):
-            # As qdrouterd takes it, too: the type asked for, where the agent's own should stand.
+            # qdrouterd also accepts the queried type in place of the agent's own
             request = msgspec.structs.replace(request, type=None, entity_type=request.type)
         if request.operation in _CRUD and not self._is_self(request):
             return self._crud(request)
@@ -173,7 +173,7 @@ class Agent:
                 return entity_type.delete(request)
 
     def _check_type(self, entity_type: EntityType, request: Request) -> None:
-        """Raises ManagementError for one that is there, but of another type than the request says."""
+        """Raises ManagementError if the named entity exists with another type than the request says."""
         if (request.name is None and request.identity is None) or not isinstance(entity_type, Configured):
             return
         try:
@@ -185,7 +185,7 @@ class Agent:
                 other = self._owner(request).schema.name
             except ManagementError:
                 return
-            text = f"{_about(request)} is no {entity_type.schema.name}; the one so called is a {other}"
+            text = f"{_about(request)} is no {entity_type.schema.name} but a {other}"
             raise ManagementError(BAD_REQUEST, text) from error
 
     def _created_type(self, request: Request) -> str:
@@ -198,7 +198,7 @@ class Agent:
         return str(name)
 
     def _owner(self, request: Request) -> EntityType:
-        """The entity type that has the one named, when the request does not say which."""
+        """Return the entity type of a named entity, for a request without a type. Raises ManagementError."""
         for entity_type in self._entity_types.values():
             try:
                 entity_type.find(request.name, request.identity)

@@ -1,4 +1,4 @@
-"""The entity type `allocator`: arenas, and the core's tables, as pools of a router in one process."""
+"""The entity type `allocator`: arenas and the core's tables, as qpid-dispatch shows memory pools."""
 
 from collections.abc import Callable
 
@@ -12,19 +12,19 @@ from shm.contract.roles import Role, process_name
 
 SMALL_BYTES = 512  # ARENA_SMALL_BYTES and ARENA_LARGE_BYTES of shm/arena.h
 LARGE_BYTES = 16384
-# The core's tables, by the names that tools know them by.
+# The core's tables by the names that management tools know.
 _TABLES = {
     "address": "qdr_address_t",
     "link": "qdr_link_t",
     "incoming": "qdr_delivery_t",
     "outgoing": "qdr_link_work_t",
 }
-_MESSAGES = "qd_message_t"  # as many as incoming deliveries: the content is stored once
-_BUFFERS = "qd_buffer_t"  # all blocks together, counted in small ones
+_MESSAGES = "qd_message_t"  # as many as incoming deliveries, because content is stored once
+_BUFFERS = "qd_buffer_t"  # all blocks together, counted as small ones
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """A class of blocks of one arena, or a table: how large entries are, how many, how many in use."""
+    """A class of blocks in an arena, or a table: bytes per entry, number of entries, entries in use."""
 
     name: str
     size: int
@@ -41,7 +41,7 @@ def _field(attribute: str, description: str, read: Callable[[Pool], int]) -> Col
 
 
 class Allocators(Table):
-    """A row for each class of blocks of each arena, and for each table of the core."""
+    """One row for each class of blocks of each arena, and for each table of the core."""
 
     lenient = False
     NAME = "allocator"

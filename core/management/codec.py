@@ -1,9 +1,9 @@
-"""Between AMQP messages and requests.
+"""Decodes management requests from AMQP messages and encodes the responses.
 
-What a peer has sent is read by our own parser, which checks every length and count: the engine encodes values
-that it has decoded from bad ones without looking, and a router must not end by that. The engine's message
-class writes answers, from values of our own. It is imported with the first request: a router that nobody asks
-does without the engine in its core process.
+Our own codec decodes requests and checks every length and count, because the engine re-encodes values from
+malformed input unchecked, which could crash the router. The engine's message class encodes responses, whose
+values are our own. The agent imports this module with the first request, so that a router without requests
+does not load the engine in its core.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from core.amqp import codec as wire
 from core.management.request import BAD_REQUEST, TEXTS, ManagementError, Request, Response, request_of
 from shm.contract.sections import section_code
 
-MOST_VALUES: Final = 65_535  # of a request; an answer has no more, either
+MOST_VALUES: Final = 65_535  # of a request; a response has no more either
 
-# Descriptors of sections, and places in the properties (AMQP 1.0 part 3.2).
+# Descriptors of sections, and indices in the properties (AMQP 1.0 part 3.2).
 _HEADER: Final = 0x70
 _DELIVERY_ANNOTATIONS: Final = 0x71
 _MESSAGE_ANNOTATIONS: Final = 0x72
@@ -35,22 +35,22 @@ _LARGEST: Final = 2**63 - 1
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Whom to answer, and with which correlation-id (of its original type)."""
+    """Where the response goes, and its correlation-id in the original type."""
 
     reply_to: str
     correlation_id: Any = None
 
 
 class NoReplyError(Exception):
-    """The request cannot be answered: it is no AMQP message, or does not say to whom."""
+    """The request cannot be answered: it is no AMQP message or has no reply-to."""
 
 
 class TooManyValuesError(Exception):
-    """The response has more values than the engine puts into one message: 65,535."""
+    """The response has more than the 65,535 values that the engine encodes in one message."""
 
 
 def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
-    """The request in a message, or what is wrong with it. Raises NoReplyError."""
+    """Decode a message into a request, or into the error to answer. Raises NoReplyError."""
     fields: list[bytes] = []
     properties = body = None
     wrong = ""
@@ -60,11 +60,11 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
                 properties = value
             elif code in _BODIES:
                 body = value
-    except wire.WireError as error:  # whoever is to be answered may be known by now
+    except wire.WireError as error:  # the reply-to may already be decoded
         wrong = f"the request cannot be decoded: {error}"
     reply_to = wire.Parser(fields[_REPLY_TO]).value() if len(fields) > _REPLY_TO else None
     if not isinstance(reply_to, str) or not reply_to:
-        raise NoReplyError(wrong or "it has no reply-to")
+        raise NoReplyError(wrong or "the request has no reply-to")
     envelope = Envelope(reply_to)
     try:
         envelope = Envelope(reply_to, _correlation(fields))
@@ -77,24 +77,24 @@ def decode(content: bytes) -> tuple[Envelope, Request | ManagementError]:
 
 
 def _sections(content: bytes, fields: list[bytes]) -> Iterator[tuple[int, bytes, Any]]:
-    """Code, encoded value and value of each section, once each and in their order. Raises WireError.
+    """Yield the code, encoded value and value of each section. Raises WireError unless they are in order.
 
-    ``fields`` gets those of the properties, as they are encoded, up to one that is wrong.
+    ``fields`` receives the encoded fields of the properties, up to a malformed one.
     """
     parser = wire.Parser(content, MOST_VALUES)
     last = 0
     while not parser.finished:
         code = section_code(parser.descriptor())
         if code is None or not _HEADER <= code <= _FOOTER or code <= last:
-            raise wire.WireError("its sections are not those of a message, once each and in their order")
+            raise wire.WireError("the sections are not those of a message, each once and in order")
         if code in _BODIES and last in _BODIES:
-            raise wire.WireError("it has bodies of two kinds")
+            raise wire.WireError("the message has two kinds of body")
         last, at = code, parser.at
         value = None
         if code == _PROPERTIES:
             for field in parser.fields():
                 if len(fields) == _MOST_FIELDS:
-                    raise wire.WireError(f"its properties have more than {_MOST_FIELDS} fields")
+                    raise wire.WireError(f"the properties have more than {_MOST_FIELDS} fields")
                 fields.append(field)
         else:
             value = parser.value()
@@ -102,7 +102,7 @@ def _sections(content: bytes, fields: list[bytes]) -> Iterator[tuple[int, bytes,
 
 
 def _correlation(fields: list[bytes]) -> Any:
-    """The correlation-id, of its own type. Raises ManagementError."""
+    """Return the correlation-id in its original type. Raises ManagementError."""
     field = fields[_CORRELATION_ID] if len(fields) > _CORRELATION_ID else wire.NULL
     value = wire.Parser(field).value()
     match field[0]:
@@ -116,7 +116,7 @@ def _correlation(fields: list[bytes]) -> Any:
 
 
 def _check(properties: Any, body: Any) -> None:
-    """Raises ManagementError for values that no request has."""
+    """Raises ManagementError for values that no request contains."""
     if isinstance(properties, dict) and not all(isinstance(name, str) for name in properties):
         raise ManagementError(BAD_REQUEST, "a key of the application properties is no string")
     rest = [properties, body]
@@ -135,8 +135,10 @@ def _check(properties: Any, body: Any) -> None:
 
 
 def led(content: bytes, to: str) -> bytes:
-    """A request as it goes on to the agent of another router: as it came, but for whom it is to and what
-    routers on its way have noted. Raises WireError, never for one that has been decoded."""
+    """Return a request for another router's agent: unchanged, but with a new `to` and without annotations.
+
+    It raises WireError only for content that `decode` rejects.
+    """
     fields: list[bytes] = []
     parts = []
     for code, encoded, _ in _sections(content, fields):
@@ -149,7 +151,7 @@ def led(content: bytes, to: str) -> bytes:
 
 
 def encode(envelope: Envelope, response: Response) -> bytes:
-    """The message that answers."""
+    """Encode a response. Raises TooManyValuesError."""
     message = Message(
         address=envelope.reply_to,
         correlation_id=envelope.correlation_id,
@@ -167,6 +169,6 @@ def encode(envelope: Envelope, response: Response) -> bytes:
 
 
 def _status(status: int) -> Any:
-    from proton import int32  # noqa: PLC0415  the name shadows nothing only in here
+    from proton import int32  # noqa: PLC0415  at module level the name would shadow another
 
     return int32(status)

@@ -1,4 +1,4 @@
-"""Entity types that stand in the configuration: what the supervisor told of them, and changes asked of it."""
+"""Configured entity types: the supervisor reports their entities and applies requested changes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +16,12 @@ DEEPEST = 16
 
 
 def column(name: str, otherwise: Any = None) -> Callable[[dict[str, Any]], Any]:
-    """The column of an attribute."""
+    """Return the reader of an attribute's column."""
     return lambda row: row.get(name, otherwise)
 
 
 class Configured(EntityType):
-    """Entities as configured. The supervisor owns the configuration: it checks and applies what is asked."""
+    """Entities of the configuration. The supervisor owns it, and checks and applies requested changes."""
 
     def __init__(self, view: View, schema: TypeSchema) -> None:
         columns = {a.name: column(a.name, None if a.create else a.default) for a in schema.attributes}
@@ -30,23 +30,23 @@ class Configured(EntityType):
         self.configure()
 
     def configure(self) -> None:
-        """Take over the entities of a configuration that has changed."""
+        """Take over the entities of a changed configuration."""
         self._entities = self._view.management.entities.setdefault(self.schema.name, [])
 
     def rows(self) -> list[dict[str, Any]]:
         return list(self._entities)
 
     def create(self, request: Request) -> Response:
-        """Make an entity; it lasts as long as the router runs."""
+        """Create an entity, which lasts until the router stops."""
         if "CREATE" not in self.schema.operations:
             raise self.cannot("CREATE")
         attributes = self._attributes(request)
         if request.name is not None and attributes.setdefault("name", request.name) != request.name:
-            raise ManagementError(BAD_REQUEST, "name: the body says another one than the request")
+            raise ManagementError(BAD_REQUEST, "name: the body and the request differ")
         return self._change("CREATE", "", attributes)
 
     def update(self, request: Request) -> Response:
-        """Change attributes; those that are given as they are do not count."""
+        """Change attributes. Those given with their present value are ignored."""
         if "UPDATE" not in self.schema.operations:
             raise self.cannot("UPDATE")
         row = self.find(request.name, request.identity)
@@ -58,7 +58,7 @@ class Configured(EntityType):
         return self._change("UPDATE", str(row["identity"]), attributes)
 
     def delete(self, request: Request) -> Response:
-        """Take an entity away."""
+        """Delete an entity."""
         if "DELETE" not in self.schema.operations:
             raise self.cannot("DELETE")
         row = self.find(request.name, request.identity)
@@ -80,7 +80,7 @@ class Configured(EntityType):
 
 
 class Connectors(Configured):
-    """Connectors, and how they do."""
+    """Connectors and their states."""
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         state = self._view.core.plane(connectors.Connectors).find(entity["name"])
@@ -95,22 +95,22 @@ class Connectors(Configured):
 
 
 class _Plain:
-    """Values of a message as the supervisor is told them: as many, and as deep, as a configuration has."""
+    """Converts values of a message to plain ones, within the number and depth that a configuration allows."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """The value in the language's own types. Raises ManagementError."""
+        """Return a value in Python's own types. Raises ManagementError."""
         self._count += 1
         if self._count > MOST_VALUES or depth > DEEPEST:
-            text = f"the attributes have more than {MOST_VALUES} values, or stand more than {DEEPEST} deep"
+            text = f"the attributes have more than {MOST_VALUES} values, or more than {DEEPEST} levels"
             raise ManagementError(BAD_REQUEST, text)
         if isinstance(value, dict):
             return {self._name(name): self.value(one, depth + 1) for name, one in value.items()}
         if isinstance(value, list | tuple):
             return [self.value(one, depth + 1) for one in value]
-        for kind in (bool, int, float, str):  # the engine's own types are subclasses of these
+        for kind in (bool, int, float, str):  # the engine's types are subclasses of these
             if isinstance(value, kind):
                 return kind(value)
         if value is None:
@@ -123,7 +123,7 @@ class _Plain:
         return str(name)
 
 
-# qdrouterd's own columns of router.config.address, in its order.
+# Columns of router.config.address in qdrouterd, in its order.
 _ADDRESS_COLUMNS = (
     "name", "identity", "type", "prefix", "distribution", "waypoint", "ingressPhase", "egressPhase",
     "pattern", "priority", "fallback",
@@ -131,7 +131,7 @@ _ADDRESS_COLUMNS = (
 
 
 class Routing(Configured):
-    """What qdrouterd keeps in its core: columns in its order, and null for an attribute nobody knows."""
+    """Entity types that qdrouterd keeps in its core, with its order of columns and null if unknown."""
 
     lenient = True
 
@@ -143,7 +143,7 @@ class Routing(Configured):
         self.standard = list(names)
 
     def values(self, row: Any) -> dict[str, Any]:
-        """Those that have no value, too, as qdrouterd's core tells of them."""
+        """Return all standard attributes, also those without a value, as qdrouterd's core does."""
         return dict.fromkeys(self.standard) | super().values(row)
 
 
@@ -215,7 +215,7 @@ ROUTING = frozenset(_ROUTING)
 
 
 class AutoLinks(Routing):
-    """Auto links, and how they do."""
+    """Auto links and their states."""
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         auto = self._view.core.plane(auto_links.AutoLinks).find(entity["identity"])
@@ -226,7 +226,7 @@ class AutoLinks(Routing):
 
 
 class Exchanges(Routing):
-    """Exchanges, and what has passed them."""
+    """Exchanges and their counts."""
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         counts = self._view.core.plane(exchanges.Exchanges).counts(entity["identity"])
@@ -242,7 +242,7 @@ class Exchanges(Routing):
 
 
 class RouteWorkers(Configured):
-    """Workers of source routes, and what has passed them, as of a second ago."""
+    """Route workers and their counts, which are at most a second old."""
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
         count = self._view.core.plane(RouteWorkerPlane).count(entity["identity"])
@@ -256,7 +256,7 @@ class RouteWorkers(Configured):
 
 
 class Bindings(Routing):
-    """Bindings, and how often each has matched."""
+    """Bindings and their numbers of matches."""
 
     def rows(self) -> list[dict[str, Any]]:
         matched = self._view.core.plane(exchanges.Exchanges).matched()

@@ -22,7 +22,7 @@ def _text(value: str) -> str | None:
 
 
 def _host(row: ConnectionRow) -> str:
-    """A connector's as configured, host:port without brackets around an IPv6 address, as in qdrouterd."""
+    """Return the host; a connector's without brackets around an IPv6 address, as qdrouterd shows it."""
     host = row.opened.host
     return host.replace("[", "", 1).replace("]", "", 1) if row.opened.connector else host
 
@@ -31,7 +31,7 @@ _BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False,
 
 
 def boolean(name: str, value: Any) -> bool:
-    """A truth value, or a word for one. Raises ManagementError."""
+    """Return a boolean, also from a word such as yes. Raises ManagementError."""
     if isinstance(value, str):
         value = _BOOLEANS.get(value.lower(), value)
     if not isinstance(value, bool):
@@ -45,7 +45,7 @@ def _traced(row: ConnectionRow) -> bool:
 
 
 class Connections(Table):
-    """Open connections; UPDATE closes one (adminStatus deleted), or logs its frames (enableProtocolTrace)."""
+    """Open connections. UPDATE closes one (adminStatus deleted) or logs its frames (enableProtocolTrace)."""
 
     listed = False
     NAME = "connection"
@@ -84,9 +84,9 @@ class Connections(Table):
 
     def __init__(self, view: View) -> None:
         super().__init__()
-        self.standard.remove("worker")  # this router's own
+        self.standard.remove("worker")  # qpid-dispatch has no such attribute
         self._view = view
-        self._closing: set[tuple[int, int, int]] = set()  # worker, index, generation: as good as gone
+        self._closing: set[tuple[int, int, int]] = set()  # worker, index, generation
 
     def rows(self) -> list[ConnectionRow]:
         view = self._view
@@ -109,7 +109,7 @@ class Connections(Table):
         ]
 
     def update(self, request: Request) -> Response:
-        """Close the connection."""
+        """Close the connection, or switch its protocol trace."""
         if request.identity is not None and not request.identity.isdecimal():
             raise ManagementError(BAD_REQUEST, f"the identity {request.identity!r} is no connection's number")
         row = self.find(request.name, request.identity)
@@ -157,7 +157,7 @@ class Connections(Table):
         LOGGER.info("[C%d] protocol trace switched %s", opened.number, "on" if on else "off")
 
     def _tell(self, row: ConnectionRow, kind: int, message: msgspec.Struct) -> None:
-        """To the worker of a connection."""
+        """Send a control record to the worker of a connection."""
         payload = msgspec.msgpack.encode(message)
         forwarder = self._view.core.forwarder
 
@@ -173,7 +173,7 @@ def _name(worker: int, opened: ConnectionOpened) -> tuple[int, int, int]:
 
 
 def _last_deliveries(view: View) -> dict[tuple[int, int], int]:
-    """When the links of each connection had their last delivery."""
+    """Return when the links of each connection had their last delivery, in nanoseconds."""
     last: dict[tuple[int, int], int] = {}
     forwarder = view.core.forwarder
     for link in view.links.entries():

@@ -1,4 +1,4 @@
-"""The entity type `dummy`: entities that mean nothing to the router, for trying a management client out."""
+"""The entity type `dummy`: entities without meaning, for trying a management client."""
 
 from typing import Any, Final
 
@@ -6,14 +6,14 @@ from core.management.entity_type import EntityType
 from core.management.request import BAD_REQUEST, CREATED, NO_CONTENT, OK, ManagementError, Request, Response
 from shm.contract.management import AttributeSchema, TypeSchema
 
-MOST: Final = 1000  # entities: they are kept in memory and nobody needs more
+MOST: Final = 1000  # entities, which are kept in memory
 LONGEST: Final = 4096  # characters of a string
 _KINDS: Final = {"arg1": "string", "arg2": "string", "num1": "integer", "num2": "integer"}
 _NAMES: Final = ("name", "identity", "type", *_KINDS)
 
 
 class Dummy(EntityType):
-    """Made, read, changed, taken away and called by request, with no effect on anything."""
+    """Entities that requests create, read, change, delete and call, without effect on the router."""
 
     def __init__(self) -> None:
         attributes = [
@@ -36,7 +36,7 @@ class Dummy(EntityType):
         return list(self._entities.values())
 
     def create(self, request: Request) -> Response:
-        """Make one; without a name it is called as its identity is."""
+        """Create one. Its name defaults to its identity."""
         if len(self._entities) >= MOST:
             raise ManagementError(BAD_REQUEST, f"there are {MOST} already; delete some")
         given = self._checked(request.attributes)
@@ -50,7 +50,7 @@ class Dummy(EntityType):
         return Response(CREATED, self.values(self._entities[identity]))
 
     def update(self, request: Request) -> Response:
-        """Change what is given."""
+        """Change the given attributes."""
         row = self.find(request.name, request.identity)
         given = self._checked(request.attributes)
         fixed = [name for name in ("name", "identity") if given.get(name, row[name]) != row[name]]
@@ -60,12 +60,12 @@ class Dummy(EntityType):
         return Response(OK, self.values(row))
 
     def delete(self, request: Request) -> Response:
-        """Take one away."""
+        """Delete one."""
         del self._entities[self.find(request.name, request.identity)["identity"]]
         return Response(NO_CONTENT, {})
 
     def call(self, request: Request) -> Response:
-        """CALLME: the request's own application properties."""
+        """CALLME: return the request's own application properties."""
         self.find(request.name, request.identity)
         return Response(OK, dict(request.properties))
 

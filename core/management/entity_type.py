@@ -1,7 +1,7 @@
-"""What every entity type offers the agent: a schema, rows, and the operations it allows.
+"""What every entity type offers the agent: a schema, rows and operations.
 
-A noun is a table: columns that say how a row gives their value. Rows are read in the agent's thread while the
-core goes on forwarding, so a row may be gone when its columns are read: its values are None then.
+An entity type is a table whose columns read their values from a row. The agent's thread reads rows while the
+core goes on forwarding, so an entity may be gone when its columns are read; its values are then None.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One attribute of an operational entity and how its value is read from a row."""
+    """One attribute of an operational entity, and the function that reads its value from a row."""
 
     name: str
     kind: str
@@ -33,7 +33,7 @@ class Column(msgspec.Struct, frozen=True):
 def type_schema(
     name: str, description: str, columns: Iterable[Column], operations: Sequence[str] = ("READ",)
 ) -> TypeSchema:
-    """The schema of an entity type that is not configured."""
+    """Return the schema of an entity type that is not configured."""
     return TypeSchema(
         name,
         description,
@@ -43,8 +43,11 @@ def type_schema(
 
 
 class EntityType:
-    """An entity type. ``lenient``: a QUERY for an unknown attribute gives an empty column, not an error;
-    ``listed``: a QUERY for all types has its entities."""
+    """An entity type.
+
+    ``lenient``: a QUERY for an unknown attribute returns an empty column instead of an error. ``listed``: a
+    QUERY for all types includes its entities.
+    """
 
     lenient = False
     listed = True
@@ -52,23 +55,29 @@ class EntityType:
     def __init__(self, schema: TypeSchema, columns: dict[str, Callable[[Any], Any]]) -> None:
         self.schema = schema
         self.columns = columns
-        self.standard = list(columns)  # those a QUERY that names none gets
+        self.standard = list(columns)  # returned to a QUERY that names no attributes
 
     def rows(self) -> Iterable[Any]:
-        """The entities, in a stable order."""
+        """Return the entities in a stable order."""
         raise NotImplementedError
 
     def prepare(self, page: list[Any], names: list[str]) -> None:
-        """Get what the rows of a page of entities need of others for these columns."""
+        """Fetch what the rows of a page need from other processes for these columns."""
 
     def row(self, entity: Any) -> Any:
-        """What the columns of an entity are read from; made for the entities of the page asked for only."""
+        """Return what an entity's columns are read from.
+
+        The agent calls it only for entities of the requested page.
+        """
         return entity
 
-    # ---- what a request may ask for ----
+    # ---- operations ----
 
     def query(self, names: list[str], offset: int, count: int | None) -> tuple[list[str], list[list[Any]]]:
-        """Columns and their values for a page of the entities; no names: all attributes."""
+        """Return the names and values of attributes for a page of entities.
+
+        No names mean all. Raises ManagementError.
+        """
         names = names or self.standard
         unknown = [name for name in names if name not in self.columns]
         if unknown and not self.lenient:
@@ -83,13 +92,13 @@ class EntityType:
         return names, [[read(row) for read in reads] for row in map(self.row, page)]
 
     def values(self, row: Any) -> dict[str, Any]:
-        """All attributes of a row that have a value, and its type."""
+        """Return the type and all attributes of a row that have a value."""
         return {name: value for name, read in self.columns.items() if (value := read(row)) is not None} | {
             "type": self.schema.long_name
         }
 
     def find(self, name: str | None, identity: str | None) -> Any:
-        """The row of that identity or name. Raises ManagementError."""
+        """Return the row of an entity with this identity or name. Raises ManagementError."""
         if name is None and identity is None:
             raise ManagementError(
                 BAD_REQUEST, f"No name or identity provided; give that of one {self.schema.name}"
@@ -107,23 +116,23 @@ class EntityType:
         raise ManagementError(NOT_FOUND, f"Not Found: {text}" if self.lenient else text)
 
     def read(self, request: Request) -> Response:
-        """READ."""
+        """READ: return an entity's attributes."""
         return Response(200, self.values(self.find(request.name, request.identity)))
 
     def create(self, request: Request) -> Response:
-        """CREATE."""
+        """CREATE: refused unless the entity type overrides it."""
         raise self.cannot("CREATE")
 
     def update(self, request: Request) -> Response:
-        """UPDATE."""
+        """UPDATE: refused unless the entity type overrides it."""
         raise self.cannot("UPDATE")
 
     def delete(self, request: Request) -> Response:
-        """DELETE."""
+        """DELETE: refused unless the entity type overrides it."""
         raise self.cannot("DELETE")
 
     def cannot(self, operation: str) -> ManagementError:
-        """The answer to what this entity type does not do."""
+        """Return the error for an operation that this entity type does not have."""
         able = [one for one in self.schema.operations if one != operation]
         return ManagementError(
             NOT_IMPLEMENTED,
@@ -132,7 +141,7 @@ class EntityType:
 
 
 class Table(EntityType):
-    """An operational entity type, declared by its columns. Unknown attributes are empty columns."""
+    """An operational entity type, declared by its columns. Unknown attributes become empty columns."""
 
     lenient = True
     NAME = ""
@@ -148,12 +157,12 @@ class Table(EntityType):
 
 
 def constant(value: Any) -> Callable[[Any], Any]:
-    """A column that is the same in every row."""
+    """Return the reader of a column that is the same in every row."""
     return lambda row: value
 
 
 def type_column(name: str) -> Column:
-    """The column `type`."""
+    """Return the column `type`."""
     return Column("type", "string", "Type of the entity.", constant(PREFIX + name))
 
 

@@ -23,9 +23,9 @@ _WORKERS_KNOW = frozenset({
 
 
 class LinkRow(msgspec.Struct, frozen=True):
-    """A link, its counts (Forwarder.link_info), and the number of its connection.
+    """A link with its counts (Forwarder.link_info) and the number of its connection.
 
-    Of a receiver its worker has told what waits for it, its credit, and how long it has had none.
+    For a receiver the worker reports how many deliveries wait, its credit, and how long it has had none.
     """
 
     link: Link
@@ -34,7 +34,7 @@ class LinkRow(msgspec.Struct, frozen=True):
     undelivered: int = 0
     credit: int = 0
     dry: int = 0  # seconds without credit
-    origins: dict[int, int] = {}  # deliveries by index of the router where they came in, if not here
+    origins: dict[int, int] = {}  # deliveries by index of the ingress router, without those from here
 
     def count(self, name: str) -> int:
         return self.info.get(name, 0)
@@ -49,17 +49,17 @@ def _unsettled(row: LinkRow) -> int:
 
 
 def _deliveries(row: LinkRow) -> int:
-    """Of a receiver: what waits for its credit has not been delivered."""
+    """Return the number of deliveries. Those that wait for a receiver's credit do not count."""
     return max(0, row.count("deliveries") - row.undelivered)
 
 
 def _priority(row: LinkRow) -> int:
-    """Of a client's link the one that messages have which say nothing of it (AMQP 3.2.1)."""
+    """Return the priority of a link; for a client's, the default of messages (AMQP 1.0 part 3.2.1)."""
     return row.link.priority if row.link.kind else DEFAULT_PRIORITY
 
 
 def _ingress(row: LinkRow) -> list[int] | None:
-    """By index of the router; the first is this one."""
+    """Return the deliveries by index of the ingress router. The first is this router."""
     if not row.link.outgoing:
         return None
     here = _deliveries(row) - sum(row.origins.values())
@@ -67,7 +67,7 @@ def _ingress(row: LinkRow) -> list[int] | None:
 
 
 class Links(Table):
-    """Links attached to the router; UPDATE of adminStatus to disabled detaches one."""
+    """Links attached to the router. UPDATE of adminStatus to disabled detaches one."""
 
     listed = False
     NAME = "router.link"
@@ -111,19 +111,19 @@ class Links(Table):
     def __init__(self, view: View) -> None:
         super().__init__()
         self._view = view
-        self._seen: dict[int, tuple[int, int, int]] = {}  # by identity: what the workers told of this page
+        self._seen: dict[int, tuple[int, int, int]] = {}  # reports of workers, by identity
 
     def rows(self) -> list[Link]:
         return self._view.links.entries()
 
     def prepare(self, page: list[Link], names: list[str]) -> None:
-        """Ask the workers about receivers, if that is wanted."""
+        """Ask the workers about receivers if the columns need it."""
         self._seen = {}
         if _WORKERS_KNOW.intersection(names) and (asked := [link for link in page if link.outgoing]):
             self._seen = self._view.look(asked)
 
     def row(self, link: Link) -> LinkRow:
-        """A link with its counts as they are now."""
+        """Return a link with its present counts."""
         view = self._view
         info = view.core.forwarder.link_info(link.worker, link.link, link.generation) or _GONE
         queued, credit, since = 0, max(0, info.get("granted", 0)), info.get("dry_since", 0)
@@ -151,7 +151,7 @@ class Links(Table):
             if name != "adminStatus" and value != self.columns[name](row):
                 raise ManagementError(BAD_REQUEST, f"{name} of a link cannot be changed")
         if "adminStatus" not in changes:
-            raise ManagementError(BAD_REQUEST, "adminStatus is what can be changed of a link; give it")
+            raise ManagementError(BAD_REQUEST, "only adminStatus of a link can be changed; give it")
         request.requester.check()
         if changes["adminStatus"] == "enabled":
             return Response(200, self.values(row))

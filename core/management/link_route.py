@@ -1,4 +1,4 @@
-"""Link routes: those configured, with their state, and those that a connection has asked for itself."""
+"""Link routes: configured ones with their state, and those that connections request for themselves."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from core.management.view import View
 from shm.contract.control import LinkRouteSetup
 
 DIRECTIONS = ("in", "out")
-LONGEST = 1000  # characters of a pattern: routes are searched token by token
+LONGEST = 1000  # characters of a pattern, because routes are searched token by token
 
 
 class LinkRoutes(Routing):
@@ -43,7 +43,7 @@ def _identity(row: dict[str, Any]) -> str:
 
 
 class ConnectionLinkRoutes(Table):
-    """Routes that last as long as the connection that asks for them; nobody else sees them."""
+    """Link routes that last as long as the connection that requests them. Only that connection sees them."""
 
     NAME = "router.connection.linkRoute"
     DESCRIPTION = "A link route to the connection that has asked for it."
@@ -66,10 +66,10 @@ class ConnectionLinkRoutes(Table):
         return self._view.core.plane(Routes).offers(requester.host)
 
     def create(self, request: Request) -> Response:
-        """Make one, for whoever asks."""
+        """Create a link route to the connection that requests it."""
         host, requester = self._view.requester.host, self._view.requester
         if host is None:
-            raise ManagementError(BAD_REQUEST, "who asks cannot be told; send the request unsettled")
+            raise ManagementError(BAD_REQUEST, "the requester is unknown; send the request unsettled")
         if not requester.may_route_links:
             raise ManagementError(FORBIDDEN, "allowDynamicLinkRoutes of the policy is no")
         attributes = request.attributes
@@ -90,19 +90,19 @@ class ConnectionLinkRoutes(Table):
         return Response(CREATED, self.values(offer))
 
     def delete(self, request: Request) -> Response:
-        """Take one away."""
+        """Delete a link route of this connection."""
         offer = self.find(request.name, request.identity)
         self._view.command(lambda: self._view.core.plane(Routes).withdraw(offer))
         return Response(NO_CONTENT, {})
 
 
 def _check(pattern: str, outgoing: bool, requester: Requester) -> None:
-    """Raises ManagementError for a pattern that is nobody's, or not this connection's, to route."""
+    """Raises ManagementError for a pattern that no connection, or not this one, may serve."""
     if len(pattern) > LONGEST:
         raise ManagementError(BAD_REQUEST, f"pattern: give at most {LONGEST} characters, not {len(pattern)}")
     if is_own(pattern):
         raise ManagementError(
-            BAD_REQUEST, f"pattern: {pattern!r} is of the router's own addresses, which no link route takes"
+            BAD_REQUEST, f"pattern: {pattern!r} is one of the router's own addresses; they have no link route"
         )
     if not requester.routable(pattern, outgoing):
         rights, entry = ("sources", "sourcePattern") if outgoing else ("targets", "targetPattern")

@@ -1,4 +1,4 @@
-"""The entity type `logStats`, and what GET-LOG tells: the recent log lines of all processes."""
+"""The entity type `logStats`, and GET-LOG: the recent log lines of all processes."""
 
 from typing import Any, Final
 
@@ -6,19 +6,19 @@ from core.management.entity_type import Column, Table, type_column
 from core.management.view import View
 from shm.journal import LEVELS, journals, merged
 
-KEPT: Final = 1000  # recent lines, of all processes together
-ROOM: Final = 800_000  # bytes of them that one response has room for
+KEPT: Final = 1000  # recent lines of all processes together
+ROOM: Final = 800_000  # bytes of lines in one response
 
 
 class Recent:
-    """The journals of all processes, as the management node tells of them."""
+    """The journals of all processes."""
 
     def __init__(self, view: View) -> None:
         segments = view.segments
         self._journals = journals(segments.control, segments.places)
 
     def last(self, limit: int | None) -> list[list[Any]]:
-        """The last lines, the newest at the end: module, level, text, file, line, seconds since 1970."""
+        """Return the last lines, oldest first: module, level, text, file, line number, seconds since 1970."""
         lines = merged(self._journals, min(limit or KEPT, KEPT))
         room, first = ROOM, len(lines)
         while first and (room := room - _size(lines[first - 1])) >= 0:
@@ -26,7 +26,7 @@ class Recent:
         return [[*line[:5], int(line[5])] for line in lines[first:]]
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """How many lines all processes together have written, by module and level."""
+        """Return how many lines all processes have written, by module and level."""
         total: dict[str, dict[str, int]] = {}
         for journal in self._journals:
             for module, levels in journal.counts().items():
@@ -45,7 +45,7 @@ def _level(level: str) -> Column:
 
 
 class LogStats(Table):
-    """How much all processes have logged, by module."""
+    """The number of lines that all processes have logged, by module."""
 
     lenient = False
     NAME = "logStats"

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 def _next_hop(row: "NodeView") -> str | None:
-    """Nothing for a neighbour, as qdrouterd has it."""
+    """Return the next hop, or None for a neighbour, as qdrouterd does."""
     return None if row.next_hop == row.id else row.next_hop
 
 
 def _last_change(row: "NodeView") -> int:
-    """The protocol's clock counts from when the machine started."""
+    """Return seconds since 1970. The router protocol's clock starts with the machine."""
     last = row.last_topo_change
     return round(time.time() - time.monotonic() + last) if last else 0
 
 
 class Nodes(Table):
-    """The routers of the network, this one first; a router that stands alone has none."""
+    """The routers of the network, this one first. A standalone router has none."""
 
     lenient = False
     NAME = "router.node"
@@ -54,7 +54,7 @@ class Nodes(Table):
         self._view = view
 
     def rows(self) -> "list[NodeView]":
-        """They change while this thread reads: the core's own thread says what they are."""
+        """Return all routers. The core's own thread reads them, because they change."""
         network_adapter = self._view.core.find(NetworkAdapter)
         nodes: list[NodeView] = (
             [] if network_adapter is None else self._view.command(network_adapter.network.nodes)

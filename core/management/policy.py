@@ -1,4 +1,4 @@
-"""The entity type `policy`: what is configured, and what the router has judged."""
+"""The entity type `policy`: the configuration, and what the router has denied."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,20 +18,20 @@ _COUNTS = (
 
 
 class Policies(Configured):
-    """The one policy of the router."""
+    """The single policy of the router."""
 
     def __init__(self, view: View, schema: TypeSchema) -> None:
         super().__init__(view, schema)
         self.columns |= {name: _count(name) for name in _COUNTS}
 
     def update(self, request: Request) -> Response:
-        """There is one only: it need not be named."""
+        """Update the policy, which a request need not name."""
         if request.name is None and request.identity is None:
             request = replace(request, identity=str(self.rows()[0]["identity"]))
         return super().update(request)
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
-        """What is configured, and the counts as they are now."""
+        """Return the configuration with the present counts."""
         view = self._view
         pages = [view.segments.worker_stats(i) for i in range(view.segments.workers)]
         workers = [stats.read(page) for page in pages]

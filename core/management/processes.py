@@ -1,4 +1,4 @@
-"""What the operating system knows of the router's processes."""
+"""What the operating system reports of the router's processes."""
 
 import psutil
 
@@ -6,7 +6,7 @@ from shm.segment import Segments
 
 
 def pids(segments: Segments) -> list[int]:
-    """The living processes of the router: supervisor, core, recorder, workers."""
+    """Return the process ids of supervisor, core, recorder and workers that are alive."""
     pages = [segments.supervisor_stats(), segments.core_stats(), segments.recorder_stats()]
     pages += [segments.worker_stats(i) for i in range(segments.workers)]
     known = [page.pid for page in pages]
@@ -14,12 +14,12 @@ def pids(segments: Segments) -> list[int]:
 
 
 def memory_usage(segments: Segments) -> int:
-    """Bytes of memory of all processes, what they share counted once."""
+    """Return the bytes of memory of all processes. Shared memory counts once."""
     return sum(proportional(pid) for pid in pids(segments))
 
 
 def proportional(pid: int) -> int:
-    """A process's own memory and its part of what it shares, bytes; 0: it is gone."""
+    """Return a process's own memory and its share of shared memory, in bytes; 0 if it is gone."""
     try:
         return int(psutil.Process(pid).memory_full_info().pss)
     except psutil.Error:
@@ -27,7 +27,7 @@ def proportional(pid: int) -> int:
 
 
 def figures(pid: int) -> tuple[float, int, list[int]]:
-    """CPU seconds, memory (as ``proportional``) and the CPUs it may run on; zeros: it is gone."""
+    """Return CPU seconds, memory (as ``proportional``) and allowed CPUs of a process; zeros if it is gone."""
     try:
         process = psutil.Process(pid)
         times = process.cpu_times()

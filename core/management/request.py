@@ -1,4 +1,4 @@
-"""Requests and responses of the AMQP management protocol as the agent sees them, free of any encoding."""
+"""Requests and responses of AMQP management as the agent sees them, independent of any encoding."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -28,7 +28,7 @@ CONTAINER_CHARACTERS: Final = 64  # of a name from the wire, in a text
 
 
 class ManagementError(Exception):
-    """A request that cannot be served: its status and what to tell."""
+    """A request that cannot be served: its status and the text for the response."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -37,7 +37,7 @@ class ManagementError(Exception):
 
 
 class Requester(msgspec.Struct, frozen=True):
-    """Who asks: the number of the connection (None: that cannot be told), and what the policy grants it."""
+    """The source of a request: the number of its connection (None: unknown), and its rights by policy."""
 
     connection: int | None = None
     may_update_status: bool = True
@@ -46,15 +46,15 @@ class Requester(msgspec.Struct, frozen=True):
     container: str = ""
     peer: str = "somebody who is gone"  # address:port, for the log
     management: str = ALL
-    neighbour: bool = False  # another router, for one of its clients or for itself
-    router: str = ""  # this one's id
+    neighbour: bool = False  # another router, acting for a client or itself
+    router: str = ""  # this router's id
     edge: bool = False  # an edge router
-    led: str = ""  # the agent of another router, or of all, that the request is for
+    led: str = ""  # the address of another router's agent that the request is for
     routable: Callable[[str, bool], bool] = lambda pattern, outgoing: True  # by the lists of its user group
 
     @property
     def who(self) -> str:
-        """For the log."""
+        """Its description for the log."""
         return (
             f"edge router {self.container[:CONTAINER_CHARACTERS]!r} at {self.peer}"
             if self.edge
@@ -62,11 +62,11 @@ class Requester(msgspec.Struct, frozen=True):
         )
 
     def may_read(self, operation: str) -> bool:
-        """Whether it may be done by who may read."""
+        """Whether an operation only reads and the requester may read."""
         return self.management in (READ, ALL) and reads(operation)
 
     def permit(self, operation: str) -> None:
-        """Raises ManagementError for an operation that is beyond the right of who asks."""
+        """Raises ManagementError for an operation that the requester's right does not cover."""
         if self.management == ALL or self.may_read(operation):
             return
         read = self.management == READ
@@ -75,7 +75,7 @@ class Requester(msgspec.Struct, frozen=True):
             what = (
                 f"router {self.router} refuses: {operation} is not allowed to its connection with the "
                 f"neighbouring router {name} ({self.peer}), by which the request came"
-                f"{' and which may only read' if read else ''}: `management` of its listener or connector"
+                f"{', which may only read' if read else ''}: `management` of its listener or connector"
             )
         else:
             what = (
@@ -88,11 +88,11 @@ class Requester(msgspec.Struct, frozen=True):
         )
 
     def check(self) -> None:
-        """Raises ManagementError for one who may not change the adminStatus of anything."""
+        """Raises ManagementError unless the requester may change an adminStatus."""
         if self.may_update_status:
             return
         why = (
-            "who asks cannot be told; send the request unsettled"
+            "the requester is unknown; send the request unsettled"
             if self.connection is None
             else "allowAdminStatusUpdate of its policy is no"
         )
@@ -100,7 +100,7 @@ class Requester(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request whose parts have the right types; types have no common prefix."""
+    """A request whose parts have been checked for their types. Types lack the common prefix."""
 
     operation: str
     type: str | None = None
@@ -115,7 +115,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The body as a map of attributes."""
+        """The body as a map of attributes. Raises ManagementError if it is none."""
         if self.body is None:
             return {}
         if not isinstance(self.body, dict) or not all(isinstance(name, str) for name in self.body):
@@ -124,7 +124,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What is answered; the text is the status's own unless given."""
+    """A response. Without a text the status's standard text is sent."""
 
     status: int
     body: Any = None
@@ -132,7 +132,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 def request_of(properties: object, body: Any) -> Request:
-    """A request from the application properties and the body of a message. Raises ManagementError."""
+    """Build a request from application properties and body of a message. Raises ManagementError."""
     if not isinstance(properties, dict):
         raise ManagementError(
             BAD_REQUEST, "the request has no application properties; give operation and type"
@@ -160,7 +160,7 @@ def _text(properties: dict[Any, Any], name: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return str(value)  # a symbol is as good
+        return str(value)  # a symbol is accepted, too
     if isinstance(value, int) and not isinstance(value, bool) and name == "identity":
         return str(value)
     raise ManagementError(BAD_REQUEST, f"{name} must be a string, not {type(value).__name__}")
@@ -175,7 +175,7 @@ def _number(properties: dict[Any, Any], name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, str) and len(value) < 10 and value.removeprefix("-").isdecimal():
-        value = int(value)  # clients of qdrouterd write it so, too
+        value = int(value)  # clients of qdrouterd also send a string
     if not isinstance(value, int) or isinstance(value, bool):
         raise ManagementError(BAD_REQUEST, f"{name} must be a whole number, not {type(value).__name__}")
     if value < 0:

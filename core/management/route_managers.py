@@ -1,4 +1,4 @@
-"""Who runs which route table: applications that this router is the Route Manager of, and its own managers."""
+"""Route tables' users: applications that this router serves as Route Manager, and its own Route Managers."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from core.rmr.manager_sessions import ManagerSessions
 
 
 class ApplicationRow(msgspec.Struct, frozen=True):
-    """An application, and the table that it is about."""
+    """An application and its route table."""
 
     table: str
     one: Application
@@ -25,7 +25,7 @@ class ApplicationRow(msgspec.Struct, frozen=True):
 
 
 class ManagerRow(msgspec.Struct, frozen=True):
-    """A Route Manager that this router asks."""
+    """A Route Manager that this router asks for a table."""
 
     table: str
     client: Client

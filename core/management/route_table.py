@@ -1,4 +1,4 @@
-"""Route tables: those configured, with their state, and what is asked of them; entries and endpoints."""
+"""Route tables in management: their configuration, state, entries and endpoints, PUSH and EXPLAIN."""
 
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
@@ -29,13 +29,13 @@ from core.rmr.route_tables import Plan
 from core.rmr.route_tables import RouteTables as Tables
 from core.rmr.table import ANY_SUBSCRIPTION, Entry
 
-PUSH_SECONDS: Final = 30.0  # for a table of a million entries, on a machine that has much else to do
-PUSHES: Final = 16  # that may be under way at a time; the oldest gives way
+PUSH_SECONDS: Final = 30.0  # for a table of a million entries on a busy machine
+PUSHES: Final = 16  # most pushes at a time; the oldest is dropped for another
 EVERYBODY: Final = "*"
 
 
 class _Push(msgspec.Struct):
-    """A text that comes in pieces; each has an answer."""
+    """A table that arrives in pieces. Each piece gets an answer."""
 
     feed: Feed
     answers: SimpleQueue[list[Outcome]]
@@ -43,7 +43,10 @@ class _Push(msgspec.Struct):
 
 
 class RouteTables(Configured):
-    """The entity type `routeTable`. PUSH gives one a text, or a piece of it; EXPLAIN asks for a way."""
+    """The entity type `routeTable`.
+
+    PUSH delivers a table or a piece of it; EXPLAIN asks for a message's path.
+    """
 
     def __init__(self, view: View, schema: Any, tables: Tables) -> None:
         self._tables = tables
@@ -54,7 +57,7 @@ class RouteTables(Configured):
         return [row | self._state(str(row["name"])) for row in self._entities] + self._others()
 
     def _others(self) -> list[dict[str, Any]]:
-        """Those that the environment has made."""
+        """Return the tables that the environment configures."""
         configured = {row["name"] for row in self._entities}
         return [
             {"name": plan.setup.name, "identity": f"{self.schema.name}/{plan.setup.name}"}
@@ -89,17 +92,17 @@ class RouteTables(Configured):
         }
 
     def plan(self, request: Request) -> Plan:
-        """The table that a request names. Raises ManagementError."""
+        """Return the table that a request names. Raises ManagementError."""
         name = self.find(request.name, request.identity)["name"]
         plan = self._tables.find(name)
         if plan is None:
-            raise ManagementError(NOT_FOUND, f"the route table {name!r} is gone")
+            raise ManagementError(NOT_FOUND, f"the route table {name!r} does not exist any more")
         return plan
 
     # ---- PUSH ----
 
     def push(self, request: Request) -> Response:
-        """A piece of a text. To the last one the answer is what became of each table and map in it."""
+        """Take a piece of a table. The answer to the last piece reports what became of each table and map."""
         plan = self.plan(request)
         user = self._allowed(plan)
         given = request.attributes
@@ -122,13 +125,13 @@ class RouteTables(Configured):
         return self._answer(push) if last else Response(OK, {})
 
     def _allowed(self, plan: Plan) -> str:
-        """Who pushes. Raises ManagementError for one who may not."""
+        """Return who pushes, for the log. Raises ManagementError for a requester without the right."""
         requester, pushers = self._view.requester, plan.setup.pushers
         requester.check()
         opened = None if requester.host is None else self._view.connections.find(*requester.host)
         user = "" if opened is None else opened.user
         if EVERYBODY not in pushers and user not in pushers:
-            who = f"user {user!r}" if user else "one that cannot be told; send the request unsettled"
+            who = f"user {user!r}" if user else "the requester, who is unknown; send the request unsettled"
             text = f"pushers of the route table {plan.setup.name!r} do not include {who}"
             raise ManagementError(FORBIDDEN, f"You are not allowed to perform this operation: {text}")
         return f"{user or 'somebody'}@{'' if opened is None else opened.host}"
@@ -140,18 +143,18 @@ class RouteTables(Configured):
                 outcomes += push.answers.get(timeout=PUSH_SECONDS)
         except Empty:
             raise ManagementError(
-                INTERNAL, f"the table is not in use after {PUSH_SECONDS:g} s; look later whether it is"
+                INTERNAL, f"the table is not in use after {PUSH_SECONDS:g} s; check again later"
             ) from None
         bad = [one for one in outcomes if not one.ok]
         if bad:
             told = "; ".join(f"{one.kind} {one.table_id or '<id-missing>'}: {one.reason}" for one in bad[:10])
-            raise ManagementError(BAD_REQUEST, f"{told}. What was in use before stays")
+            raise ManagementError(BAD_REQUEST, f"{told}. The previous table stays in use")
         return Response(OK, {"outcomes": [msgspec.to_builtins(one) for one in outcomes]})
 
     # ---- EXPLAIN ----
 
     def explain(self, request: Request) -> Response:
-        """Which entry a message falls under, and where it goes: steps, and endpoints by group."""
+        """Return the entry that applies to a message and its destinations: steps, and endpoints by group."""
         plan, given = self.plan(request), request.attributes
         asked = Question(
             _number(given, "mt", None),
@@ -160,16 +163,16 @@ class RouteTables(Configured):
             _text(given, "from", ""),
         )
         if plan.table is None:
-            return Response(OK, {"steps": ["there is no table yet: the message is released"], "groups": []})
+            return Response(OK, {"steps": ["no table is in use yet: the message is released"], "groups": []})
         found = fate(plan.table.value, {} if plan.owners is None else plan.owners.value, asked)
         steps = list(found.steps)
         for name in dict.fromkeys(one for group in found.groups for one in group):
-            steps.append(f"{name}: {'somebody receives there' if name in plan.live else 'nobody is there'}")
+            steps.append(f"{name}: {'has a receiver' if name in plan.live else 'has no receiver'}")
         return Response(OK, {"steps": steps, "groups": [list(group) for group in found.groups]})
 
 
 def _text(given: dict[str, Any], name: str, otherwise: str | None) -> str:
-    """What RMR may have octets in that are no text may come as binary."""
+    """Return a text. Binary is accepted for octets of RMR that are not UTF-8. Raises ManagementError."""
     value = otherwise if given.get(name) is None else given[name]
     if isinstance(value, bytes):
         return border.lossless(value)
@@ -195,7 +198,7 @@ class EntryRow(NamedTuple):
 
 
 class _Rows(Sequence[Any]):
-    """Rows of all tables one behind the other, made when they are looked at: there may be a million."""
+    """The rows of all tables in sequence, made on access because there may be a million."""
 
     def __init__(self, parts: list[tuple[Plan, int]], make: Callable[[Plan, int], Any]) -> None:
         self._parts = parts
@@ -215,7 +218,7 @@ class _Rows(Sequence[Any]):
 
 
 class RouteTableEntries(Table):
-    """The entries of all route tables in use, as they were given: of equals, the last one counts."""
+    """The entries of all route tables in use, in the order given. Of equal entries the last one counts."""
 
     NAME = "routeTable.entry"
     DESCRIPTION = "An entry of a route table in use."

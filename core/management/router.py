@@ -13,7 +13,7 @@ from core.management.view import View
 from shm import stats
 from shm.contract.management import TypeSchema
 
-# The counts of the core's statistics page by the attribute that tells them.
+# attribute -> counter of the core's statistics page
 _COUNTS = {
     "presettledDeliveries": "presettled", "droppedPresettledDeliveries": "dropped_presettled",
     "acceptedDeliveries": "accepted", "rejectedDeliveries": "rejected", "releasedDeliveries": "released",
@@ -32,7 +32,7 @@ _COLUMNS = (
 
 
 class Router(Configured):
-    """The router: what is configured, and what it counts."""
+    """The router: its configuration and its counts."""
 
     lenient = True
 
@@ -47,7 +47,7 @@ class Router(Configured):
         return [configured[0]]
 
     def row(self, entity: dict[str, Any]) -> dict[str, Any]:
-        """What is configured, and the counts as they are now."""
+        """Return the configuration with the present counts."""
         view, setup, network_adapter = self._view, self._view.setup, self._view.core.find(NetworkAdapter)
         counts = view.core.forwarder.counts()
         page = stats.read(view.segments.core_stats())
@@ -86,13 +86,16 @@ class Router(Configured):
         }
 
     def update(self, request: Request) -> Response:
-        """There is one only: it need not be named."""
+        """Update the router, which a request need not name."""
         if request.name is None and request.identity is None:
             request = replace(request, identity=str(self.row(self.rows()[0])["identity"]))
         return super().update(request)
 
     def read(self, request: Request) -> Response:
-        """By name or identity alone; with its type, QUERY is the way, as in qdrouterd."""
+        """READ by name or identity alone.
+
+        With a type, QUERY is required, as in qdrouterd. Raises ManagementError.
+        """
         if request.type is None:
             return super().read(request)
         raise ManagementError(FORBIDDEN, "the router is not read but queried: QUERY with entityType router")

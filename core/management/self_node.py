@@ -1,4 +1,4 @@
-"""The management node itself: GET-TYPES and its like, QUERY over everything, GET-LOG."""
+"""The management node itself: GET-TYPES and similar operations, QUERY over all types, GET-LOG."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from core.management.request import BAD_REQUEST, NOT_FOUND, OK, ManagementError,
 from shm.contract.management import PREFIX, AttributeSchema, TypeSchema
 
 NAME = "self"
-PROFILED = 50  # functions that are told of
+PROFILED = 50  # functions in a profile
 TYPES = ("org.amqp.management", "management")
 OPERATIONS = [
     "QUERY", "GET-TYPES", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-ANNOTATIONS", "GET-MGMT-NODES",
@@ -26,7 +26,7 @@ _BASES = {
 }  # fmt: skip
 
 
-# Types that no entity is of: what they extend, what they add to READ.
+# Types without entities of their own: their bases, and their operations.
 _ABSTRACT: dict[str, tuple[list[str], list[str]]] = {
     "entity": ([], []),
     "configurationEntity": (["entity"], ["READ"]),
@@ -37,7 +37,7 @@ _ABSTRACT: dict[str, tuple[list[str], list[str]]] = {
 
 
 class SelfNode:
-    """Serves what is asked of the agent, not of an entity."""
+    """Serves operations that concern the agent and not an entity."""
 
     def __init__(self, entity_types: dict[str, EntityType], recent: Recent) -> None:
         self._entity_types = entity_types
@@ -51,7 +51,7 @@ class SelfNode:
         self._profiler: Profile | None = None
 
     def entity_type(self, name: str) -> EntityType:
-        """The entity type of that name. Raises ManagementError."""
+        """Return the entity type of this name. Raises ManagementError."""
         if (entity_type := self._entity_types.get(name)) is None:
             known = {one.rpartition(".")[2]: one for one in self._entity_types} | dict(
                 zip(self._entity_types, self._entity_types, strict=True)
@@ -62,7 +62,7 @@ class SelfNode:
         return entity_type
 
     def _asked(self, request: Request) -> list[EntityType]:
-        """The entity types that a request is about: one, or all."""
+        """Return the entity types that a request concerns: one, or all."""
         if request.entity_type is None:
             return list(self._entity_types.values())
         if request.entity_type in TYPES:
@@ -90,7 +90,7 @@ class SelfNode:
         return self._query_all(names, entity_types, request)
 
     def _query_all(self, names: list[str], entity_types: list[EntityType], request: Request) -> Response:
-        """Every entity that has one of the attributes, but for what clients make by the thousand."""
+        """Query all entities that have one of the attributes, but not of types that clients fill."""
         known = {name for entity_type in entity_types for name in entity_type.columns}
         entity_types = [entity_type for entity_type in entity_types if entity_type.listed]
         unknown = [name for name in names if name not in known]
@@ -156,7 +156,7 @@ class SelfNode:
         return Response(OK, self._recent.last(_number(request, "limit")))
 
     def _profile(self, request: Request) -> Response:
-        """Profile what the agent does between a request with ``start`` and one with ``stop``."""
+        """Profile the agent between a request with ``start`` and one with ``stop``."""
         if "start" in request.properties:
             self._profiler = self._profiler or Profile()
             self._profiler.enable()
@@ -175,7 +175,7 @@ class SelfNode:
 
 
 def _abstract(request: Request) -> list[tuple[str, list[str], list[str]]]:
-    """Name, bases and operations of the abstract types that a request is about."""
+    """Return name, bases and operations of the abstract types that a request concerns."""
     return [
         (PREFIX + name, [PREFIX + base for base in bases], operations)
         for name, (bases, operations) in _ABSTRACT.items()
@@ -184,7 +184,7 @@ def _abstract(request: Request) -> list[tuple[str, list[str], list[str]]]:
 
 
 def _named(entity_type: EntityType) -> Callable[[Any], Any]:
-    """The name; of what has none its type and identity, as beside others it could not be told apart."""
+    """Return the reader of an entity's name, or of its type and identity if it has none."""
     columns = entity_type.columns
 
     def read(row: Any) -> Any:

@@ -1,8 +1,8 @@
-"""The agent at work: requests from the core's own links, a thread that answers them, replies to the core.
+"""Runs the agent: requests arrive on the core's own links, and a thread answers them.
 
-The forwarder runs without the interpreter lock, so whatever the agent does in its thread, messages go on.
-Only the core's thread changes tables or sends: what the agent wants done there is put in a mailbox, and the
-core is woken to look into it. The thread, and the engine's message class, come with the first request.
+The forwarder runs without the interpreter lock, so messages flow whatever the agent's thread does. Only the
+core's thread changes tables or sends. For that the agent puts commands into a mailbox and wakes the core. The
+thread and the engine's message class are loaded with the first request.
 """
 
 import gc
@@ -41,17 +41,15 @@ LOGGER = logging.getLogger("AGENT")
 REFUSED: Final = COUNTERS["refused_requests"].place
 
 GONE: Final = Requester(None, may_update_status=False, may_route_links=False, management=READ)
-ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management is the second
-LOOK_SECONDS: Final = 0.5  # of the workers; a busy one answers within a turn
-LOOK_LINKS: Final = 500  # in one question: a worker does nothing else while it answers
-WAITING: Final = (
-    256  # requests that wait for their turn; more are dropped, and asked again by those who want to know
-)
+ADDRESSES: Final = ("$management", "_local/$management")  # _topo/0/<id>/$management leads to the second
+LOOK_SECONDS: Final = 0.5  # for workers' answers; a busy worker answers within a turn
+LOOK_LINKS: Final = 500  # per question, because a worker does nothing else while it answers
+WAITING: Final = 256  # waiting requests; further ones are dropped, and their senders ask again
 COMMAND_SECONDS: Final = 10.0
-CHANGE_SECONDS: Final = 30.0  # of the supervisor, which may be reading a file or looking a host up
-SWITCH_SECONDS: Final = 0.0005  # how long the agent may keep the lock while the core's thread waits for it
-REPLY_LIMIT: Final = 1 << 20  # bytes: what is longer must be asked for in pages
-NICE: Final = 5  # of the agent's thread: on a CPU of its own core's process it lets messages go first
+CHANGE_SECONDS: Final = 30.0  # for the supervisor, which may have to read a file or resolve a host
+SWITCH_SECONDS: Final = 0.0005  # for which the agent may hold the interpreter lock that the core awaits
+REPLY_LIMIT: Final = 1 << 20  # bytes; longer responses must be requested in pages
+NICE: Final = 5  # of the agent's thread, so that messages go first when both share a CPU
 
 _TOO_LONG = Response(
     BAD_REQUEST,
@@ -61,7 +59,7 @@ _TOO_LONG = Response(
 
 
 class _Command:
-    """Something to be done in the core's thread."""
+    """A function to run in the core's thread."""
 
     def __init__(self, action: Callable[[], Any]) -> None:
         self.action = action
@@ -78,14 +76,14 @@ class _Command:
 
 
 class Service:
-    """Requests in, replies out. All but ``_serve`` and what it calls runs in the core's thread."""
+    """Takes requests and sends responses. All but ``_serve`` and its callees runs in the core's thread."""
 
     def __init__(
         self, core: Core, setup: Setup, segments: Segments, tell: Callable[[msgspec.Struct], None]
     ) -> None:
         self._core = core
-        self._tell = tell  # the supervisor
-        self._changes: dict[int, SimpleQueue[ChangeReply]] = {}  # asked for and not answered yet
+        self._tell = tell  # sends to the supervisor
+        self._changes: dict[int, SimpleQueue[ChangeReply]] = {}  # requested and not answered yet
         self._looks: dict[int, SimpleQueue[Seen]] = {}
         self._number = 0
         self._segments = segments
@@ -101,12 +99,12 @@ class Service:
         core.links.administration.serve(core.addresses)
 
     def received(self, content: bytes) -> None:
-        """A request has come."""
+        """Take a request, or drop it if too many wait."""
         requester = self._requester(self._core.local.source)
         if self._requests.qsize() >= WAITING:
             self._core.forwarder.count(REFUSED)
             who = requester.peer
-            LOGGER.warning("a management request of %s was dropped: %d wait already", who, WAITING)
+            LOGGER.warning("dropped a management request of %s because %d others wait", who, WAITING)
             return
         self._requests.put((content, requester))
         if self._thread is None:
@@ -114,7 +112,7 @@ class Service:
             self._thread = start_thread("management", self._serve, again=AGAIN_SECONDS)
 
     def _requester(self, source: tuple[int, int, int] | None) -> Requester:
-        """Whose link that is. Who has gone meanwhile changes nothing."""
+        """Return the requester behind a link. One that is gone may only read."""
         link = None if source is None else self._core.links.find(*source)
         connection = None if link is None else self._core.connections.find(link.worker, link.connection)
         if link is None or connection is None:
@@ -137,25 +135,25 @@ class Service:
         )
 
     def set_management(self, management: Management) -> None:
-        """The configuration has been read again: what it says stands for what was there, entity by entity."""
+        """Replace all entities by those of a newly read configuration."""
         self._agent.configure(management)
 
     def change_management(self, deltas: Sequence[Delta]) -> None:
-        """Some entities of the configuration are others now."""
+        """Apply changes of entities of the configuration."""
         self._agent.change(deltas)
 
     def changed(self, reply: ChangeReply) -> None:
-        """The supervisor's answer to what the agent asked of it."""
+        """Pass the supervisor's answer to the agent."""
         if (waiting := self._changes.pop(reply.number, None)) is not None:
             waiting.put(reply)
 
     def _seen(self, seen: Seen) -> None:
-        """A worker's answer to a look."""
+        """Pass a worker's answer to the agent."""
         if (waiting := self._looks.get(seen.number)) is not None:
             waiting.put(seen)
 
     def step(self) -> None:
-        """Do what the agent has put in the mailbox."""
+        """Run the commands and send the responses in the mailbox."""
         while self._mailbox:
             item = self._mailbox.popleft()
             if isinstance(item, _Command):
@@ -163,8 +161,8 @@ class Service:
                 continue
             try:
                 self._core.local.send(*item)
-            except Exception as error:  # an address that a requester made up must not end the core
-                failures.tell("sending a management response", error, "the requester gets none")
+            except Exception as error:  # an address invented by a requester must not end the core
+                failures.tell("sending a management response", error, "the requester gets no response")
         self._core.forwarder.publish()
 
     # ---- the agent's thread ----
@@ -173,37 +171,37 @@ class Service:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         with still():
-            from core.management import codec  # noqa: PLC0415  the engine: not before somebody asks
+            from core.management import codec  # noqa: PLC0415  the engine loads with the first request
 
-            gc.freeze()  # what is there by now, links and all, is not looked through any more
+            gc.freeze()  # present objects, links and all, are exempt from collection
 
         while True:
             content, requester = self._requests.get()
             try:
                 with still():
                     self._answer(codec, content, requester)
-            except Exception as error:  # one request must not be the end of all others
+            except Exception as error:  # one request must not end all others
                 failures.tell(f"a management request of {requester.peer}", error, "it gets no answer")
 
     def _answer(self, codec: Any, content: bytes, requester: Requester) -> None:
         try:
             envelope, request = codec.decode(content)
         except codec.NoReplyError as error:
-            LOGGER.info("a management request of %s was dropped: %s", requester.peer, error)
+            LOGGER.info("dropped a management request of %s: %s", requester.peer, error)
             self._post(_Command(self._refused))
             return
         if isinstance(request, ManagementError):
-            LOGGER.error("a management request of %s refused: %s", requester.peer, request.text)
+            LOGGER.error("refused a management request of %s: %s", requester.peer, request.text)
             response = Response(request.status, {}, request.text)
         elif requester.led and requester.may_read(request.operation):
             try:
                 if self._passed_on(requester.led, codec.led(content, requester.led)):
                     return
-                response = Response(NOT_FOUND, {}, f"no router is known that {requester.led} leads to")
+                response = Response(NOT_FOUND, {}, f"no known router has the agent {requester.led}")
             except ManagementError as error:
                 response = Response(error.status, {}, error.text)
-            except Exception as error:  # whoever asks has to hear of it
-                failures.tell(f"passing a management request of {requester.peer} on", error, "it is refused")
+            except Exception as error:  # the requester has to learn of it
+                failures.tell(f"passing on a request of {requester.peer}", error, "the request is refused")
                 response = Response(INTERNAL, {}, f"the request cannot be passed on: {error}")
         else:
             response = self._agent.handle(msgspec.structs.replace(request, requester=requester))
@@ -212,7 +210,7 @@ class Service:
         self._post((envelope.reply_to, self._encoded(codec, envelope, response)))
 
     def _passed_on(self, text: str, content: bytes) -> bool:
-        """Send a request to the agent of another router. False: nobody is there."""
+        """Send a request to another router's agent. Return False if no router receives it."""
 
         def act() -> bool:
             address = self._core.addresses.resolve(text)
@@ -233,7 +231,7 @@ class Service:
                 encoded = codec.encode(envelope, _TOO_LONG)
         except codec.TooManyValuesError:
             encoded = codec.encode(envelope, _TOO_LONG)
-        except Exception as error:  # what an entity holds is not all ours: say so instead of saying nothing
+        except Exception as error:  # entities may hold values of others; an error beats silence
             LOGGER.exception("a management response cannot be encoded")
             encoded = codec.encode(
                 envelope, Response(INTERNAL, {}, f"the response cannot be encoded: {error}")
@@ -245,7 +243,10 @@ class Service:
         self._segments.semaphore.release()
 
     def _command(self, action: Callable[[], Any]) -> Any:
-        """Run something in the core's thread, and wait for it."""
+        """Run a function in the core's thread and return its result.
+
+        Raises ManagementError after ten seconds.
+        """
         command = _Command(action)
         self._post(command)
         if not command.done.wait(COMMAND_SECONDS):
@@ -255,7 +256,7 @@ class Service:
         return command.result
 
     def _change(self, operation: str, kind: str, identity: str, attributes: dict[str, Any]) -> ChangeReply:
-        """Ask the supervisor for a change, and wait for what becomes of it."""
+        """Ask the supervisor for a change and return its answer. Raises ManagementError after 30 seconds."""
         self._number += 1
         request = ChangeRequest(self._number, operation, kind, identity, attributes)
         answer: SimpleQueue[ChangeReply] = SimpleQueue()
@@ -270,13 +271,13 @@ class Service:
         except Empty:
             raise ManagementError(
                 INTERNAL,
-                f"the supervisor did not answer within {CHANGE_SECONDS:g} s; look whether it was done",
+                f"the supervisor did not answer within {CHANGE_SECONDS:g} s; check whether it was made",
             ) from None
 
     def _look(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]:
-        """How the links of receivers are, by identity; what no worker says in time is missing."""
-        asked: dict[int, list[Link]] = {}  # by number
-        questions: list[tuple[int, bytes]] = []  # the worker and what it is asked
+        """Return the worker's state of each receiver's link, by identity. Late answers are missing."""
+        asked: dict[int, list[Link]] = {}  # by number of the question
+        questions: list[tuple[int, bytes]] = []  # the worker and its question
         for worker in {link.worker for link in links}:
             mine = [link for link in links if link.worker == worker]
             for start in range(0, len(mine), LOOK_LINKS):

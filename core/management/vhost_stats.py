@@ -1,4 +1,4 @@
-"""The entity type `vhostStats`: what the policy did for each configured vhost."""
+"""The entity type `vhostStats`: what the policy allowed and denied for each configured vhost."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ def _count(attribute: str, description: str) -> Column:
 
 
 class VhostStats(Table):
-    """A row for each configured vhost."""
+    """One row for each configured vhost."""
 
     lenient = False
     NAME = "vhostStats"
@@ -64,7 +64,7 @@ class VhostStats(Table):
 
 
 def _by(present: list[Guarded], name: Callable[[Guarded], str]) -> dict[str, list[str]]:
-    """The peers of connections by a name that several of them may have."""
+    """Group the peers of connections by a name, such as their user."""
     found: dict[str, list[str]] = {}
     for one in present:
         found.setdefault(name(one), []).append(one.peer)

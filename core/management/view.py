@@ -1,7 +1,7 @@
-"""What the agent sees of the router: the core's tables, the statistics pages, the set-up.
+"""What the agent sees of the router: the core's tables, the statistics pages and the set-up.
 
-Used in the agent's thread. What the tables hold changes only under the interpreter lock, except for counters,
-which are single words; so a look at them needs no other lock, and costs no message anything.
+The agent's thread uses it. Tables change only under the interpreter lock, and counters are single words, so
+reading needs no other lock and costs messages nothing.
 """
 
 import time
@@ -24,13 +24,13 @@ SECOND = 1_000_000_000
 
 
 class Command(Protocol):
-    """Runs something in the core's own thread and gives what it returns."""
+    """Runs a function in the core's own thread and returns its result."""
 
     def __call__(self, action: Callable[[], Any]) -> Any: ...
 
 
 class Change(Protocol):
-    """Asks the supervisor for a change of the configuration, and waits for its answer."""
+    """Asks the supervisor for a change of the configuration and returns its answer."""
 
     def __call__(
         self, operation: str, kind: str, identity: str, attributes: dict[str, Any]
@@ -38,13 +38,13 @@ class Change(Protocol):
 
 
 class Looks(Protocol):
-    """Asks the workers how the links of receivers are; what none of them says in time is missing."""
+    """Asks the workers for the states of receivers' links. Late answers are missing."""
 
     def __call__(self, links: Sequence[Link]) -> dict[int, tuple[int, int, int]]: ...
 
 
 class View:
-    """The agent's way to everything it tells of, or changes."""
+    """The agent's access to everything that it shows or changes."""
 
     def __init__(
         self,
@@ -62,17 +62,17 @@ class View:
         self.change = change
         self.look = look
         self.management = setup.management or Management([], {})
-        self.requester = Requester()  # of the request being served
+        self.requester = Requester()  # of the current request
         self.started = time.monotonic_ns()
 
     def configure(self, management: Management) -> None:
-        """The configuration has changed."""
+        """Replace all entities by those of a newly read configuration."""
         self.management.entities.clear()
         self.management.entities.update(management.entities)
         self.follow()
 
     def follow(self) -> None:
-        """What the set-up says is as the entities say now."""
+        """Bring the set-up into step with the entities."""
         router = next(iter(self.management.entities.get("router", ())), {})
         distribution = router.get("defaultDistribution", self.setup.default_distribution)
         self.setup = msgspec.structs.replace(self.setup, default_distribution=distribution)
@@ -86,22 +86,22 @@ class View:
         return self.core.connections
 
     def seconds_since(self, then: int) -> int:
-        """Whole seconds since a time of CLOCK_MONOTONIC in nanoseconds."""
+        """Return whole seconds since a time of CLOCK_MONOTONIC in nanoseconds."""
         return max(0, time.monotonic_ns() - then) // SECOND
 
     def connection_number(self, worker: int, connection: int) -> int | None:
-        """The number of a connection in the router."""
+        """Return the router's number of a connection, or None."""
         opened = self.connections.find(worker, connection)
         return None if opened is None else opened.number
 
 
 class ConnectionRow(msgspec.Struct, frozen=True):
-    """A connection as a row of a table."""
+    """A connection as a row."""
 
     worker: int
     opened: ConnectionOpened
     since: int  # nanoseconds of CLOCK_MONOTONIC
-    last: int  # when the last delivery came or went; 0: never
+    last: int  # when the last delivery arrived or left; 0: never
     uptime: int
     idle: int | None
     active: bool = True

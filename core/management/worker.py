@@ -1,4 +1,4 @@
-"""The entity type `worker`, this router's own: its processes as the statistics pages show them."""
+"""The entity type `worker`, which qpid-dispatch lacks: processes as their statistics pages show them."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ def _row(name: str, attribute: str, kind: str, description: str) -> Column:
 
 
 class Workers(Table):
-    """A row for each worker, and one for core, supervisor and recorder."""
+    """One row for each worker, and one for core, supervisor and recorder."""
 
     NAME = "worker"
     DESCRIPTION = "A process of the router."
@@ -62,7 +62,7 @@ class Workers(Table):
         return [(Role.SUPERVISOR, 0), (Role.CORE, 0), *recorder, *((Role.WORKER, i) for i in workers)]
 
     def row(self, entity: tuple[Role, int]) -> dict[str, Any]:
-        """A process as it is now."""
+        """Return the present figures of a process."""
         role, index = entity
         segments = self._view.segments
         if role == Role.WORKER:
@@ -85,11 +85,11 @@ class Workers(Table):
 
 
 def _pinned_by(role: Role, cpus: list[int], supervisor: int, online: Path = placement.ONLINE) -> str:
-    """How it came that a process may run on these CPUs. The supervisor runs wherever the router may."""
+    """Return what chose the CPUs of a process. The supervisor runs on every CPU that the router may use."""
     try:
         allowed = os.sched_getaffinity(supervisor)
     except OSError:
-        return ""  # the router ends
+        return ""  # the router is stopping
     if role in _ATTRIBUTES and cpus and set(cpus) != allowed:
         return _ATTRIBUTES[role]
     return "outside" if placement.online(online) - allowed else "nobody"

@@ -172,7 +172,7 @@ def test_a_refusal_to_a_neighbour_names_the_router_that_refuses_and_whose_connec
     assert refused.value.text.startswith(
         "router B refuses: DELETE is not allowed to its connection with the neighbouring router 'A\\nA\\n"
     )
-    assert "(10.0.0.1:4711), by which the request came and which may only read: " in refused.value.text
+    assert "(10.0.0.1:4711), by which the request came, which may only read: " in refused.value.text
     assert len(refused.value.text) < 500
 
 
