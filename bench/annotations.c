@@ -4,10 +4,16 @@
  * rounds nothing is copied and nothing is freed.  Arguments: rounds, then pairs of a form (enum content_annotations) and how
  * many routers it has passed.  Prints a line for each: form, routers, bytes of annotations, ns to read, ns to write.
  */
+#define ROUTERD_UNITY
+
 #include <stdio.h>
 
+#include "workers/amqp/annotations_in.c"
+#include "workers/amqp/annotations_out.c"
+#include "workers/amqp/annotations_put.c"
 #include "workers/amqp/content_header.c"
 #include "workers/amqp/rewrite.c"
+#include "workers/transport/security.c"
 
 enum { ROOM = 16384, TURNS = 20 };
 

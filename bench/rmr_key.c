@@ -3,11 +3,16 @@
  *
  * As in a router: a batch of messages is scanned, and then looked up, with the slot of the third next fetched ahead (keyed.c).
  */
+#define ROUTERD_UNITY
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "workers/rmr/amqp.c"
+#include "workers/rmr/ask.c"
+#include "workers/rmr/frame.c"
+#include "workers/rmr/siphash.c"
 #include "core/rmr/table.c"
 
 #define MESSAGES 4096u                 /* different ones, of random keys */

@@ -4,7 +4,8 @@
  * them, so that the compiler inlines across files.  Each body also compiles alone, as a test does and as editors do.
  *
  *   static     used in its body only
- *   PRIVATE    shared by bodies, declared in a header: static in the unit, external in a body that is compiled alone
+ *   PRIVATE    shared by bodies, declared in a header: static in the unit, external in a body that is compiled alone;
+ *              `inline` makes the compiler weigh it as one of the file that calls it
  *   GLUE       called by the Cython module as well: external, and hidden from whoever loads the module
  *
  * `static inline` is for short functions that stand in headers.
@@ -13,7 +14,7 @@
 #define ROUTERD_SHM_UNITY_H
 
 #ifdef ROUTERD_UNITY
-#define PRIVATE static
+#define PRIVATE static inline
 #else
 #define PRIVATE
 #endif

@@ -1,4 +1,6 @@
 /* The scan, and what the flow log wants to know of a message, as functions that a test can call. */
+#define ROUTERD_UNITY
+
 #include "workers/amqp/flow_extract.c"
 #include "shm/scan.h"
 

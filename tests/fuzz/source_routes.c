@@ -3,9 +3,21 @@
  *
  *   program TABLE ROUNDS MESSAGE...   changes the messages at random, ROUNDS times each, always in the same way
  */
+#define ROUTERD_UNITY
+
 #include <stdio.h>
 
+#include "workers/amqp/annotations_in.c"
+#include "workers/amqp/annotations_put.c"
 #include "workers/ockam/frame.c"
+#include "workers/source_routes/body.c"
+#include "workers/source_routes/meta.c"
+#include "workers/source_routes/read.c"
+#include "workers/source_routes/run.c"
+#include "workers/source_routes/step.c"
+#include "workers/source_routes/table.c"
+#include "workers/source_routes/take.c"
+#include "workers/source_routes/write.c"
 
 #define ROOM (1u << 20)
 #define GROWTH (300u << 10)            /* annotations, and properties, of as many wrappers as there may be */

@@ -29,8 +29,9 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     library = package / f"loop/pump{sysconfig.get_config_var('EXT_SUFFIX')}"
     command = ["gcc", "-shared", "-fPIC", "-O0", "-g1", "-std=gnu11", "-D_GNU_SOURCE", "-w", *SANITIZERS]
     command += [f"-I{ROOT}", f"-I{sysconfig.get_paths()['include']}"]
+    sources = [str(ROOT / "workers/loop" / name) for name in ("pump.c", "unity.c")]
     done = subprocess.run(
-        [*command, str(ROOT / "workers/loop/pump.c"), "-o", str(library)],
+        [*command, *sources, "-o", str(library)],
         capture_output=True,
         text=True,
         check=False,

@@ -66,8 +66,8 @@ class Digest(ctypes.Structure):
 def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """scan.c."""
     library = tmp_path_factory.mktemp("scan") / "scan.so"
-    command = ["gcc", "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-shared"]
-    command += [f"-I{ROOT}"]
+    command = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-shared"]
+    command += ["-Wno-unused-function", f"-I{ROOT}"]
     command += ["-fPIC", str(Path(__file__).with_name("scan.c")), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -3,10 +3,16 @@
 #ifndef ROUTERD_TESTS_HOP_H
 #define ROUTERD_TESTS_HOP_H
 
+#define ROUTERD_UNITY
+
 #include <stdio.h>
 
+#include "workers/amqp/annotations_in.c"
+#include "workers/amqp/annotations_out.c"
+#include "workers/amqp/annotations_put.c"
 #include "workers/amqp/content_header.c"
 #include "workers/amqp/rewrite.c"
+#include "workers/transport/security.c"
 
 enum { HOP_SMALL = 4096, HOP_LARGE = 96, HOP_CORE = 64, HOP_ROOM = 3 << 20 };
 

@@ -7,8 +7,13 @@
  *   - what is read at fixed places is what a scan finds there
  * Each input stands in an allocation of its own size, for AddressSanitizer.  Arguments: seed, rounds.
  */
+#define ROUTERD_UNITY
+
 #include "tests/native/check.h"
 #include "workers/rmr/amqp.c"
+#include "workers/rmr/ask.c"
+#include "workers/rmr/frame.c"
+#include "workers/rmr/siphash.c"
 
 #define LONGEST 2000u
 

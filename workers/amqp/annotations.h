@@ -17,7 +17,11 @@
 #include <string.h>
 
 #include "shm/amqp.h"
+#include "shm/amqp.h"
+#include "shm/arena.h"
 #include "shm/content.h"
+#include "shm/scan.h"
+#include "shm/unity.h"
 
 #define ANNOTATIONS_ID_MAX 255u            /* bytes of a router's id, `area/id`: what str8 holds */
 #define ANNOTATIONS_TRACE_MAX 1024u        /* entries of a trace: eight times the routers a network can have */
@@ -44,5 +48,50 @@ typedef struct {                           /* this router, as it signs */
     char id[ANNOTATIONS_ID_MAX];           /* `area/id` */
     uint8_t length;                        /* 0: it does not sign, as edge routers do not (facts 3.1) */
 } annotations_self;
+
+#define ANNOTATIONS_AT_ONCE 512u           /* bytes given on together: what most messages need, in one piece */
+
+typedef struct {                           /* where a message is read from, and where its new beginning goes */
+    const arena_view *view;
+    uint32_t head;
+    arena_content content;                 /* a copy, which nobody changes */
+    uint64_t length;                       /* published */
+    void (*give)(void *to, const uint8_t *bytes, size_t size);
+    void *to;
+    bool broken;                           /* the content header names a place that is not there */
+    uint32_t used;
+    uint8_t bytes[ANNOTATIONS_AT_ONCE];
+} annotations_writer;
+
+typedef struct {                           /* what the message is to say from here on */
+    uint8_t form;                          /* enum content_annotations */
+    uint8_t phase;                         /* of the address; 0 is not written */
+    bool stream, afresh;                   /* afresh: ingress and trace begin here */
+    const annotations_self *self;
+    const uint8_t *to;                     /* the to-override set by the core; NULL: what came stays */
+    uint32_t to_length;
+} annotations_wanted;
+
+/* annotations_put.c */
+PRIVATE void annotations_open(annotations_writer *w, const arena_view *view, uint32_t head, uint64_t length);
+PRIVATE void annotations_flush(annotations_writer *w);
+PRIVATE void put_bytes(annotations_writer *w, const void *bytes, uint32_t size);
+PRIVATE uint8_t *put_room(annotations_writer *w, uint32_t size);
+PRIVATE void put_to(annotations_writer *w, const uint8_t *end);
+PRIVATE void put_range(annotations_writer *w, uint32_t from, uint32_t size);
+PRIVATE void message_copy(annotations_writer *w, uint32_t from, uint32_t size, uint8_t *to);
+PRIVATE void put_address(annotations_writer *w, uint32_t size);
+PRIVATE void put_value(annotations_writer *w, uint8_t code, uint64_t bits);
+PRIVATE void put_string_head(annotations_writer *w, uint32_t size);
+PRIVATE void put_items_head(annotations_writer *w, uint8_t code, uint32_t size, uint32_t count);
+PRIVATE void put_shortest_items_head(annotations_writer *w, uint8_t short_code, uint32_t size, uint32_t count);
+
+/* annotations_in.c */
+PRIVATE enum annotations_key annotations_key_of(amqp_value v);
+PRIVATE enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded,
+    enum scan_result result, bool *moved);
+
+/* annotations_out.c */
+PRIVATE uint32_t annotations_write(annotations_writer *w, const annotations_wanted *want);
 
 #endif

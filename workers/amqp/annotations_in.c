@@ -7,10 +7,11 @@
  * Router keys of a map stand behind the user's, so that what stays is in one piece.  Where a sender has mixed them, its
  * router keys are moved to the end, in their order, and the users' keep theirs.
  */
-#ifndef ROUTERD_WORKERS_ANNOTATIONS_IN_H
-#define ROUTERD_WORKERS_ANNOTATIONS_IN_H
+#include <string.h>
 
 #include "workers/amqp/annotations.h"
+#include "shm/amqp.h"
+#include "shm/content.h"
 #include "shm/scan.h"
 #include "shm/utf8.h"
 
@@ -23,7 +24,7 @@ __attribute__((always_inline)) static inline amqp_octets annotations_text(amqp_v
     return text.at && utf8_valid(text.at, text.size) ? text : (amqp_octets) { NULL, 0 };
 }
 
-static inline const char *annotations_ingress(arena_content *c, const uint8_t *start, amqp_value v)
+static const char *annotations_ingress(arena_content *c, const uint8_t *start, amqp_value v)
 {
     amqp_octets id = annotations_text(v);
     if (!id.at) return "the ingress router is no string";
@@ -33,7 +34,7 @@ static inline const char *annotations_ingress(arena_content *c, const uint8_t *s
     return NULL;
 }
 
-static inline const char *annotations_to(arena_content *c, const uint8_t *start, amqp_value v, scan_found *found)
+static const char *annotations_to(arena_content *c, const uint8_t *start, amqp_value v, scan_found *found)
 {
     amqp_octets to = annotations_text(v);
     if (!to.at) return "the to-override is no string";
@@ -45,7 +46,7 @@ static inline const char *annotations_to(arena_content *c, const uint8_t *start,
     return NULL;
 }
 
-static inline const char *annotations_trace(arena_content *c, const uint8_t *start, amqp_value v)
+static const char *annotations_trace(arena_content *c, const uint8_t *start, amqp_value v)
 {
     amqp_cursor entries;
     uint32_t count;
@@ -68,7 +69,7 @@ static inline const char *annotations_trace(arena_content *c, const uint8_t *sta
 /* ---- sections ---- */
 
 /* The flags: an ubyte in our own form, any uint in the other. */
-static inline bool annotations_flags(arena_content *c, amqp_value v, enum content_annotations form)
+static bool annotations_flags(arena_content *c, amqp_value v, enum content_annotations form)
 {
     if (form != ANNOTATIONS_SECTION) return amqp_uint(v, &c->section_flags);
     if (*v.at != AMQP_UBYTE) return false;
@@ -77,7 +78,7 @@ static inline bool annotations_flags(arena_content *c, amqp_value v, enum conten
 }
 
 /* The phase of the address, which the form has no field for: behind its fields, where others pass on what they do not know. */
-static inline bool annotations_section_says(arena_content *c, amqp_cursor *fields)
+static bool annotations_section_says(arena_content *c, amqp_cursor *fields)
 {
     const uint8_t *p = fields->at, last = ANNOTATIONS_PHASE_BYTES - 1;
     if (fields->end - p < (ptrdiff_t) ANNOTATIONS_PHASE_BYTES || memcmp(p, annotations_section_phase, last)) return false;
@@ -87,7 +88,7 @@ static inline bool annotations_section_says(arena_content *c, amqp_cursor *field
     return true;
 }
 
-static inline const char *annotations_section(arena_content *c, const uint8_t *start, scan_found *found)
+static const char *annotations_section(arena_content *c, const uint8_t *start, scan_found *found)
 {
     const uint8_t *p = scan_value(start);
     amqp_value field[4];
@@ -115,7 +116,7 @@ static inline const char *annotations_section(arena_content *c, const uint8_t *s
 
 typedef struct { enum annotations_key key; uint8_t *at; size_t key_size, size; } annotations_entry;   /* size: of key and value */
 
-static inline enum annotations_key annotations_key_of(amqp_value v)
+PRIVATE enum annotations_key annotations_key_of(amqp_value v)
 {
     static const struct { uint8_t length; char text[9]; enum annotations_key key; } known[] = {
         { 14, "phase", KEY_PHASE }, { 15, "stream", KEY_STREAM }, { 11, "to", KEY_TO }, { 16, "ingress", KEY_INGRESS },
@@ -128,12 +129,12 @@ static inline enum annotations_key annotations_key_of(amqp_value v)
 }
 
 /* [from, middle) goes behind [middle, to). */
-static inline void annotations_reverse(uint8_t *from, uint8_t *to)
+static void annotations_reverse(uint8_t *from, uint8_t *to)
 {
     while (from < to) { uint8_t byte = *from; *from++ = *--to; *to = byte; }
 }
 
-static inline void annotations_rotate(uint8_t *from, uint8_t *middle, uint8_t *to)
+static void annotations_rotate(uint8_t *from, uint8_t *middle, uint8_t *to)
 {
     annotations_reverse(from, middle);
     annotations_reverse(middle, to);
@@ -141,7 +142,7 @@ static inline void annotations_rotate(uint8_t *from, uint8_t *middle, uint8_t *t
 }
 
 /* Router entries, in their order, behind all of the user's. */
-static inline void annotations_sort(annotations_entry *entry, uint32_t count, uint8_t *end)
+static void annotations_sort(annotations_entry *entry, uint32_t count, uint8_t *end)
 {
     while (count--) {
         uint8_t *at = entry[count].at;
@@ -151,13 +152,13 @@ static inline void annotations_sort(annotations_entry *entry, uint32_t count, ui
 }
 
 /* A phase is a whole number of any type from 0 to 9; what is none is no phase. */
-static inline uint8_t annotations_phase(amqp_value v)
+static uint8_t annotations_phase(amqp_value v)
 {
-    int64_t n;
+    int64_t n = 0;
     return amqp_integer(v, &n) && n >= 0 && n <= 9 ? (uint8_t) n : 0;
 }
 
-static inline const char *annotations_heed(arena_content *c, const uint8_t *start, const annotations_entry *e, scan_found *found)
+static const char *annotations_heed(arena_content *c, const uint8_t *start, const annotations_entry *e, scan_found *found)
 {
     amqp_value value = { e->at + e->key_size, e->size - e->key_size };
     switch (e->key) {
@@ -171,7 +172,7 @@ static inline const char *annotations_heed(arena_content *c, const uint8_t *star
 }
 
 /* *moved: bytes of the section have changed places. */
-static inline const char *annotations_map(arena_content *c, uint8_t *start, scan_found *found, bool heed, bool *moved)
+static const char *annotations_map(arena_content *c, uint8_t *start, scan_found *found, bool heed, bool *moved)
 {
     const uint8_t *p = scan_value(start + found->message_annotations);
     uint8_t *end = start + found->annotations_end;
@@ -211,14 +212,14 @@ static inline const char *annotations_map(arena_content *c, uint8_t *start, scan
 
 /* ---- both ---- */
 
-static inline enum scan_result annotations_bad(scan_found *found, const char *why)
+static enum scan_result annotations_bad(scan_found *found, const char *why)
 {
     found->condition = annotations_invalid;
     return scan_bad(found, why);
 }
 
 /* DONE, or BAD with `why` and `condition`.  `start`: where the message begins, as far as it was scanned. */
-static inline enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded, bool *moved)
+static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded, bool *moved)
 {
     const char *why = NULL;
     bool map = heeded & annotations_form_bit(ANNOTATIONS_MAP);
@@ -240,10 +241,8 @@ static inline enum scan_result annotations_read(arena_content *c, uint8_t *start
 }
 
 /* After a scan that is DONE: nothing to do for most messages. */
-static inline enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded, enum scan_result result, bool *moved)
+PRIVATE enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded, enum scan_result result, bool *moved)
 {
     if (result != SCAN_DONE || (found->message_annotations == SCAN_ABSENT && !found->section_end)) return result;
     return annotations_read(c, start, found, heeded, moved);
 }
-
-#endif

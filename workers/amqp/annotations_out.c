@@ -6,20 +6,12 @@
  * What stays is copied octet for octet from where it is; the rest, with the body in it, goes its usual way from there.  The
  * content header was written by another process: every place it names is checked against what has been published.
  */
-#ifndef ROUTERD_WORKERS_ANNOTATIONS_OUT_H
-#define ROUTERD_WORKERS_ANNOTATIONS_OUT_H
+#include <string.h>
 
 #include "workers/amqp/annotations.h"
-#include "workers/amqp/annotations_put.c"
-
-typedef struct {                           /* what the message is to say from here on */
-    uint8_t form;                          /* enum content_annotations */
-    uint8_t phase;                         /* of the address; 0 is not written */
-    bool stream, afresh;                   /* afresh: ingress and trace begin here */
-    const annotations_self *self;
-    const uint8_t *to;                     /* the to-override set by the core; NULL: what came stays */
-    uint32_t to_length;
-} annotations_wanted;
+#include "shm/amqp.h"
+#include "shm/content.h"
+#include "shm/scan.h"
 
 typedef struct {                           /* what of it is written, and how long it gets */
     bool to, ingress, old_trace;           /* there is an override; the ingress, the trace that came are kept */
@@ -29,7 +21,7 @@ typedef struct {                           /* what of it is written, and how lon
 } annotations_plan;
 
 /* A trace that came with long strings, where only short ones may stand: the entries anew, in place. */
-static inline uint32_t trace_narrow(annotations_writer *w, uint8_t *trace)
+static uint32_t trace_narrow(annotations_writer *w, uint8_t *trace)
 {
     amqp_cursor entries = { trace, trace + w->content.trace_length };
     uint8_t *to = trace;
@@ -44,7 +36,7 @@ static inline uint32_t trace_narrow(annotations_writer *w, uint8_t *trace)
 }
 
 /* `scratch`: room for a trace. */
-static inline annotations_plan annotations_plan_for(annotations_writer *w, const annotations_wanted *want, uint8_t *scratch)
+static annotations_plan annotations_plan_for(annotations_writer *w, const annotations_wanted *want, uint8_t *scratch)
 {
     const arena_content *c = &w->content;
     bool came = c->annotations != ANNOTATIONS_NONE && !want->afresh;
@@ -66,7 +58,7 @@ static inline annotations_plan annotations_plan_for(annotations_writer *w, const
     return plan;
 }
 
-static inline void put_ingress(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+static void put_ingress(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     put_string_head(w, plan->ingress_length);
     if (plan->ingress) put_range(w, w->content.ingress, plan->ingress_length);
@@ -74,7 +66,7 @@ static inline void put_ingress(annotations_writer *w, const annotations_wanted *
 }
 
 /* The entries of the trace: those that came, and this router. */
-static inline void put_trace(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+static void put_trace(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     if (plan->narrow) put_bytes(w, plan->narrow, plan->narrow_length);
     else if (plan->old_trace) put_range(w, w->content.trace, w->content.trace_length);
@@ -82,7 +74,7 @@ static inline void put_trace(annotations_writer *w, const annotations_wanted *wa
     put_bytes(w, want->self->id, want->self->length);
 }
 
-static inline void put_override(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+static void put_override(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     if (want->to) put_bytes(w, want->to, want->to_length);
     else put_address(w, plan->to_length);
@@ -91,7 +83,7 @@ static inline void put_override(annotations_writer *w, const annotations_wanted 
 /* ---- sections ---- */
 
 /* Our own form (router-annotations.adoc): short strings but for the override, and the shortest lists. */
-static inline void put_section(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+static void put_section(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     const arena_content *c = &w->content;
     bool same = c->annotations == ANNOTATIONS_SECTION, signs = want->self->length;
@@ -119,7 +111,7 @@ static inline void put_section(annotations_writer *w, const annotations_wanted *
 }
 
 /* skrouterd's (facts 3.2): long lists, the shortest number and strings. */
-static inline void put_skupper(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+static void put_skupper(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     const arena_content *c = &w->content;
     bool same = c->annotations == ANNOTATIONS_SKUPPER, signs = want->self->length;
@@ -145,13 +137,13 @@ static inline void put_skupper(annotations_writer *w, const annotations_wanted *
 
 /* ---- message-annotations ---- */
 
-static inline void put_key(annotations_writer *w, const char *key, uint8_t length)
+static void put_key(annotations_writer *w, const char *key, uint8_t length)
 {
     put_to(w, amqp_put_octets(put_room(w, 2u + length), AMQP_SYMBOL8, key, length));
 }
 
 /* How many values the routers' keys and their values are (0: there are none), and how long. */
-static inline uint32_t map_count(const annotations_wanted *want, const annotations_plan *plan, uint32_t *size)
+static uint32_t map_count(const annotations_wanted *want, const annotations_plan *plan, uint32_t *size)
 {
     bool signs = want->self->length;
     *size = (want->phase ? 16 + 2u : 0) + (want->stream ? 17 + 2u : 0) + (plan->to ? 13 + amqp_octets_size(plan->to_length) : 0);
@@ -159,7 +151,7 @@ static inline uint32_t map_count(const annotations_wanted *want, const annotatio
     return 2u * ((want->phase > 0) + want->stream + plan->to + 2u * signs);
 }
 
-static inline void put_keys(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
+static void put_keys(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan)
 {
     if (want->phase) { put_key(w, "x-opt-qd.phase", 14); put_value(w, AMQP_SMALLINT, want->phase); }
     if (want->stream) { put_key(w, "x-opt-qd.stream", 15); put_value(w, AMQP_SMALLINT, 1); }
@@ -173,7 +165,7 @@ static inline void put_keys(annotations_writer *w, const annotations_wanted *wan
 }
 
 /* Header and delivery-annotations as they are, then message-annotations: the user's first, unchanged. */
-static inline void put_map(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan, uint32_t keys, uint32_t size)
+static void put_map(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan, uint32_t keys, uint32_t size)
 {
     const arena_content *c = &w->content;
     bool there = c->message_annotations != ARENA_NO_OFFSET;
@@ -190,7 +182,7 @@ static inline void put_map(annotations_writer *w, const annotations_wanted *want
 
 /* ---- the message ---- */
 
-static inline bool content_plausible(const arena_content *c, uint64_t length)
+static bool content_plausible(const arena_content *c, uint64_t length)
 {
     bool there = c->message_annotations != ARENA_NO_OFFSET;
     if (c->annotations_end > length || c->annotations_end > ANNOTATIONS_END_MAX || c->section_end > c->annotations_end) return false;
@@ -204,7 +196,7 @@ static inline bool content_plausible(const arena_content *c, uint64_t length)
 
 /* Writes the beginning.  Where the rest of the message starts; ANNOTATIONS_BROKEN: it makes no sense, and what was given so
  * far is no part of a message. */
-static inline uint32_t annotations_write(annotations_writer *w, const annotations_wanted *want)
+PRIVATE uint32_t annotations_write(annotations_writer *w, const annotations_wanted *want)
 {
     const arena_content *c = &w->content;
     uint8_t scratch[ANNOTATIONS_TRACE_BYTES];
@@ -223,5 +215,3 @@ static inline uint32_t annotations_write(annotations_writer *w, const annotation
     if (w->broken) return ANNOTATIONS_BROKEN;
     return rewrite ? c->annotations_end : c->section_end;
 }
-
-#endif

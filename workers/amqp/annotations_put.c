@@ -1,25 +1,13 @@
 /* Writing the beginning of a message: bytes, AMQP values, and parts of a message that stands in blocks. */
-#ifndef ROUTERD_WORKERS_ANNOTATIONS_PUT_H
-#define ROUTERD_WORKERS_ANNOTATIONS_PUT_H
+#include <string.h>
 
+#include "workers/amqp/annotations.h"
+#include "shm/amqp.h"
 #include "shm/arena.h"
-#include "shm/scan.h"
+#include "shm/content.h"
+#include "shm/record.h"
 
-#define ANNOTATIONS_AT_ONCE 512u           /* bytes given on together: what most messages need, in one piece */
-
-typedef struct {                           /* where a message is read from, and where its new beginning goes */
-    const arena_view *view;
-    uint32_t head;
-    arena_content content;                 /* a copy, which nobody changes */
-    uint64_t length;                       /* published */
-    void (*give)(void *to, const uint8_t *bytes, size_t size);
-    void *to;
-    bool broken;                           /* the content header names a place that is not there */
-    uint32_t used;
-    uint8_t bytes[ANNOTATIONS_AT_ONCE];
-} annotations_writer;
-
-static inline void annotations_open(annotations_writer *w, const arena_view *view, uint32_t head, uint64_t length)
+PRIVATE void annotations_open(annotations_writer *w, const arena_view *view, uint32_t head, uint64_t length)
 {
     w->view = view;
     w->head = head;
@@ -29,13 +17,13 @@ static inline void annotations_open(annotations_writer *w, const arena_view *vie
     w->used = w->bytes[0] = 0;
 }
 
-static inline void annotations_flush(annotations_writer *w)
+PRIVATE void annotations_flush(annotations_writer *w)
 {
     if (w->used) w->give(w->to, w->bytes, w->used);
     w->used = 0;
 }
 
-static inline void put_bytes(annotations_writer *w, const void *bytes, uint32_t size)
+PRIVATE void put_bytes(annotations_writer *w, const void *bytes, uint32_t size)
 {
     if (size > ANNOTATIONS_AT_ONCE - w->used) annotations_flush(w);
     if (size > ANNOTATIONS_AT_ONCE) { w->give(w->to, (const uint8_t *) bytes, size); return; }
@@ -44,18 +32,18 @@ static inline void put_bytes(annotations_writer *w, const void *bytes, uint32_t 
 }
 
 /* Where the codec (amqp.h) may write at most `size` octets; put_to tells up to where it has. */
-static inline uint8_t *put_room(annotations_writer *w, uint32_t size)
+PRIVATE uint8_t *put_room(annotations_writer *w, uint32_t size)
 {
     if (size > ANNOTATIONS_AT_ONCE - w->used) annotations_flush(w);
     return w->bytes + w->used;
 }
 
-static inline void put_to(annotations_writer *w, const uint8_t *end) { w->used = (uint32_t) (end - w->bytes); }
+PRIVATE void put_to(annotations_writer *w, const uint8_t *end) { w->used = (uint32_t) (end - w->bytes); }
 
 /* ---- parts of the message ---- */
 
 /* The next run of [from, end): NULL when all of it was given, or the chain ends before. */
-static inline const uint8_t *message_run(const annotations_writer *w, arena_reader *reader, uint64_t from, uint64_t end, uint32_t *size)
+static const uint8_t *message_run(const annotations_writer *w, arena_reader *reader, uint64_t from, uint64_t end, uint32_t *size)
 {
     while (end <= w->length) {
         const uint8_t *bytes = chain_read(w->view, reader, end, size);
@@ -71,14 +59,14 @@ static inline const uint8_t *message_run(const annotations_writer *w, arena_read
 }
 
 /* [from, from + size) in one piece, or NULL: it lies behind the first block. */
-static inline const uint8_t *message_piece(const annotations_writer *w, uint32_t from, uint32_t size)
+static const uint8_t *message_piece(const annotations_writer *w, uint32_t from, uint32_t size)
 {
     uint64_t end = (uint64_t) from + size;
     if (end > w->length || end > arena_capacity(w->view, w->head, true)) return NULL;
     return (const uint8_t *) arena_content_of(w->view, w->head) + sizeof(arena_content) + from;
 }
 
-static inline void put_range(annotations_writer *w, uint32_t from, uint32_t size)
+PRIVATE void put_range(annotations_writer *w, uint32_t from, uint32_t size)
 {
     const uint8_t *bytes = message_piece(w, from, size);
     arena_reader reader;
@@ -89,7 +77,7 @@ static inline void put_range(annotations_writer *w, uint32_t from, uint32_t size
     w->broken |= reader.position != (uint64_t) from + size;
 }
 
-static inline void message_copy(annotations_writer *w, uint32_t from, uint32_t size, uint8_t *to)
+PRIVATE void message_copy(annotations_writer *w, uint32_t from, uint32_t size, uint8_t *to)
 {
     const uint8_t *bytes = message_piece(w, from, size);
     arena_reader reader;
@@ -101,7 +89,7 @@ static inline void message_copy(annotations_writer *w, uint32_t from, uint32_t s
 }
 
 /* The override that came: in the message, or beside it where it would lie across blocks (content.h, key_block). */
-static inline void put_address(annotations_writer *w, uint32_t size)
+PRIVATE void put_address(annotations_writer *w, uint32_t size)
 {
     uint32_t key = w->content.key_block, at = w->content.to_offset;
     if (key == ROUTERD_NIL) { put_range(w, at, size); return; }
@@ -112,21 +100,19 @@ static inline void put_address(annotations_writer *w, uint32_t size)
 
 /* ---- AMQP values (amqp.h) ---- */
 
-static inline void put_value(annotations_writer *w, uint8_t code, uint64_t bits) { put_to(w, amqp_put(put_room(w, AMQP_HEAD_MAX), code, bits)); }
+PRIVATE void put_value(annotations_writer *w, uint8_t code, uint64_t bits) { put_to(w, amqp_put(put_room(w, AMQP_HEAD_MAX), code, bits)); }
 
-static inline void put_string_head(annotations_writer *w, uint32_t size)
+PRIVATE void put_string_head(annotations_writer *w, uint32_t size)
 {
     put_to(w, amqp_put_shortest_head(put_room(w, AMQP_HEAD_MAX), AMQP_STRING8, size));
 }
 
-static inline void put_items_head(annotations_writer *w, uint8_t code, uint32_t size, uint32_t count)
+PRIVATE void put_items_head(annotations_writer *w, uint8_t code, uint32_t size, uint32_t count)
 {
     put_to(w, amqp_put_items_head(put_room(w, AMQP_HEAD_MAX), code, size, count));
 }
 
-static inline void put_shortest_items_head(annotations_writer *w, uint8_t short_code, uint32_t size, uint32_t count)
+PRIVATE void put_shortest_items_head(annotations_writer *w, uint8_t short_code, uint32_t size, uint32_t count)
 {
     put_to(w, amqp_put_shortest_items_head(put_room(w, AMQP_HEAD_MAX), short_code, size, count));
 }
-
-#endif

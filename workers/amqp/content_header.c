@@ -1,14 +1,18 @@
 /* What the scan of an arriving message found, as its content header tells it to the core and to other workers. */
-#ifndef ROUTERD_WORKERS_DESCRIBE_H
-#define ROUTERD_WORKERS_DESCRIBE_H
+#include <stdlib.h>
+#include <string.h>
 
-#include "workers/amqp/annotations_in.c"
-#include "workers/state/pump.h"
+#include "workers/amqp/amqp.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/record.h"
 #include "shm/rmr_key.h"
 #include "shm/scan.h"
-#include "workers/transport/security.c"
+#include "workers/amqp/annotations.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
-static inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)
+PRIVATE void content_describe(arena_content *c, const scan_found *found, uint64_t now)
 {
     c->delivery_annotations = found->delivery_annotations;
     c->message_annotations = found->message_annotations;
@@ -23,14 +27,14 @@ static inline void content_describe(arena_content *c, const scan_found *found, u
 }
 
 /* A message that is there as a whole, or its sections are: what it says to routers, and in whose name it speaks. */
-static inline enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found, enum scan_result result, bool *moved)
+PRIVATE enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found, enum scan_result result, bool *moved)
 {
     result = annotations_check(c, bytes, found, conn->heeded, result, moved);
     return security_user_id(conn, bytes, found, result);
 }
 
 /* A message whose sections are there: the key by which a route table goes.  MORE: not all of its application properties are. */
-static inline enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result, scan_found *found, rmr_key *key)
+PRIVATE enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result, scan_found *found, rmr_key *key)
 {
     if (result == SCAN_DONE) result = rmr_key_there(bytes, size, complete, found);
     return result == SCAN_DONE ? rmr_key_scan(bytes, size, found, key) : result;
@@ -38,7 +42,7 @@ static inline enum scan_result content_key(const uint8_t *bytes, size_t size, bo
 
 /* What is to be there of a message before it can be posted, from where its scan got.  `loose`: it may be to a route table, or to anything else, so the
  * core looks for its key and needs the application properties; malformed ones are for their reader. */
-static inline enum scan_result content_there(const uint8_t *bytes, size_t size, bool complete, bool keyed, bool loose, enum scan_result result, scan_found *found)
+static enum scan_result content_there(const uint8_t *bytes, size_t size, bool complete, bool keyed, bool loose, enum scan_result result, scan_found *found)
 {
     scan_found more = *found;
     if (result != SCAN_DONE || !(keyed || loose)) return result;
@@ -47,7 +51,7 @@ static inline enum scan_result content_there(const uint8_t *bytes, size_t size, 
 }
 
 /* Bytes that were put in order where they had been gathered, back into their blocks. */
-static inline void content_return(const arena_view *v, uint32_t head, const uint8_t *gathered, uint64_t size)
+static void content_return(const arena_view *v, uint32_t head, const uint8_t *gathered, uint64_t size)
 {
     arena_reader reader;
     chain_open(&reader, head);
@@ -61,7 +65,7 @@ static inline void content_return(const arena_view *v, uint32_t head, const uint
 }
 
 /* The first bytes of a chain in one piece, to be freed; NULL: out of memory. */
-static inline uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size)
+PRIVATE uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size)
 {
     uint8_t *gathered = (uint8_t *) malloc(size);
     arena_reader reader;
@@ -77,7 +81,7 @@ static inline uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t
 }
 
 /* Scan what there is of a long message: in its first block, or gathered when the sections reach further.  `key`: of one to a route table. */
-static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key)
+PRIVATE enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key)
 {
     arena_view *v = &p->arena.view;
     arena_content *c = arena_content_of(v, s->writer.head);
@@ -117,5 +121,3 @@ static inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_
     free(gathered);
     return result;
 }
-
-#endif

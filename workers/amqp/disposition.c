@@ -6,15 +6,18 @@
  *   rejected   u32 length, condition; u32 length, description; the info map as the engine encodes it (may be empty)
  *   others     the annotations map, or the state's fields, as the engine encodes them
  */
-#ifndef ROUTERD_WORKERS_DISPOSITION_H
-#define ROUTERD_WORKERS_DISPOSITION_H
+#include <string.h>
 
-#include "workers/amqp/sound.c"
+#include "workers/amqp/amqp.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/record.h"
+#include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
 #define DETAIL_LIMIT 8192u             /* a longer detail is left out: the outcome itself always passes */
 
-static inline bool detail_text(uint8_t *buffer, size_t *size, const char *text)
+PRIVATE bool detail_text(uint8_t *buffer, size_t *size, const char *text)
 {
     uint32_t n = text ? (uint32_t) strlen(text) : 0;
     if (*size + 4 + n > DETAIL_LIMIT) return false;
@@ -24,7 +27,7 @@ static inline bool detail_text(uint8_t *buffer, size_t *size, const char *text)
     return true;
 }
 
-static inline bool detail_data(uint8_t *buffer, size_t *size, pn_data_t *data)
+static bool detail_data(uint8_t *buffer, size_t *size, pn_data_t *data)
 {
     if (!data || !pn_data_size(data)) return true;
     if (!data_sound(data)) return false;
@@ -35,7 +38,7 @@ static inline bool detail_data(uint8_t *buffer, size_t *size, pn_data_t *data)
 }
 
 /* Store a payload in our arena and name it in the record. */
-static inline bool payload_store(pump *p, const void *bytes, size_t size, routerd_record *r)
+GLUE bool payload_store(pump *p, const void *bytes, size_t size, routerd_record *r)
 {
     arena_writer w;
     if (!chain_begin(&p->arena, &w, ARENA_SMALL)) return false;
@@ -50,7 +53,7 @@ static inline bool payload_store(pump *p, const void *bytes, size_t size, router
 }
 
 /* Copy a payload out; its size, or -1 if it is broken or larger than the buffer. */
-static inline ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t *buffer, size_t limit)
+GLUE ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t *buffer, size_t limit)
 {
     if (arena > p->workers) return -1;
     const arena_view *v = &p->views[arena];
@@ -71,7 +74,7 @@ static inline ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block,
 }
 
 /* The reader of a payload is done with it. */
-static inline void payload_done(pump *p, uint8_t arena, uint32_t block)
+PRIVATE void payload_done(pump *p, uint8_t arena, uint32_t block)
 {
     routerd_record *r = post_action(p);
     r->type = A_FREE;
@@ -81,7 +84,7 @@ static inline void payload_done(pump *p, uint8_t arena, uint32_t block)
 }
 
 /* What the peer said of a delivery, into an UPDATE record. */
-static inline void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r)
+PRIVATE void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r)
 {
     pn_disposition_t *remote = pn_delivery_remote(d);
     uint8_t buffer[DETAIL_LIMIT];
@@ -112,7 +115,7 @@ static inline void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r
     if (fits && size && payload_store(p, buffer, size, r)) r->extra |= D_PAYLOAD;
 }
 
-static inline void detail_error(pn_condition_t *error, const uint8_t *at, size_t size)
+static void detail_error(pn_condition_t *error, const uint8_t *at, size_t size)
 {
     char text[DETAIL_LIMIT + 1];
     for (int i = 0; i < 2; i++) {
@@ -131,14 +134,14 @@ static inline void detail_error(pn_condition_t *error, const uint8_t *at, size_t
 }
 
 /* Instead of what was there: a delivery may be told one state after the other. */
-static inline void detail_restore(pn_data_t *data, const uint8_t *at, ssize_t size)
+static void detail_restore(pn_data_t *data, const uint8_t *at, ssize_t size)
 {
     pn_data_clear(data);
     if (size > 0) pn_data_decode(data, (const char *) at, (size_t) size);
 }
 
 /* What an UPDATE record says besides the state itself, onto our side of a delivery. */
-static inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r)
+PRIVATE void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r)
 {
     pn_disposition_t *local = pn_delivery_local(d);
     uint8_t buffer[DETAIL_LIMIT];
@@ -163,5 +166,3 @@ static inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_re
         detail_restore(pn_disposition_data(local), buffer, size);
     }
 }
-
-#endif

@@ -8,19 +8,18 @@
  * Every delivery the core sent is ended by exactly one record: an UPDATE with SETTLED, or a DONE.  Its blocks may be
  * reused from then on, so nothing is read from them afterwards.
  */
-#ifndef ROUTERD_WORKERS_EGRESS_H
-#define ROUTERD_WORKERS_EGRESS_H
-
-#include "workers/amqp/initial_state.c"
-#include "workers/amqp/message_log.c"
+#include "workers/amqp/amqp.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/stats.h"
+#include "workers/loop/loop.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
 #include "workers/state/pump.h"
-#include "workers/amqp/rewrite.c"
-#include "workers/amqp/link_routes.c"
-#include "workers/loop/times.c"
 
-enum serve_result { SERVE_EMPTY, SERVE_BLOCKED, SERVE_BUSY };
-
-static inline void out_queue(wlink *k, wout *o)
+static void out_queue(wlink *k, wout *o)
 {
     o->next = NULL;
     o->previous = k->queue_last;
@@ -32,7 +31,7 @@ static inline void out_queue(wlink *k, wout *o)
     if (k->queued == 1 || o->priority > k->queue_priority) k->queue_priority = o->priority;
 }
 
-static inline void out_unlink(wlink *k, wout *o)
+static void out_unlink(wlink *k, wout *o)
 {
     if (o->next) o->next->previous = o->previous;
     else if (!o->sent) k->queue_last = o->previous;
@@ -44,7 +43,7 @@ static inline void out_unlink(wlink *k, wout *o)
     k->queued_settled -= o->droppable;
 }
 
-static inline void out_sent(wlink *k, wout *o)
+static void out_sent(wlink *k, wout *o)
 {
     out_unlink(k, o);
     o->sent = true;
@@ -54,7 +53,7 @@ static inline void out_sent(wlink *k, wout *o)
     k->unsettled_first = o;
 }
 
-static inline void out_free(pump *p, wout *o)
+PRIVATE void out_free(pump *p, wout *o)
 {
     out_unlink(o->link, o);
     if (__builtin_expect(o->early != NULL, 0)) early_drop(p, o);
@@ -64,7 +63,7 @@ static inline void out_free(pump *p, wout *o)
 }
 
 /* The one record that ends a delivery without an outcome. */
-static inline routerd_record *post_done(pump *p, const wlink *k, uint64_t core, uint8_t flags)
+PRIVATE routerd_record *post_done(pump *p, const wlink *k, uint64_t core, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DONE, k);
     r->delivery = core;
@@ -72,7 +71,7 @@ static inline routerd_record *post_done(pump *p, const wlink *k, uint64_t core, 
     return r;
 }
 
-static inline routerd_record *post_update(pump *p, const wout *o)
+PRIVATE routerd_record *post_update(pump *p, const wout *o)
 {
     routerd_record *r = post_link(p, A_UPDATE, o->link);
     r->delivery = o->core;
@@ -81,7 +80,7 @@ static inline routerd_record *post_update(pump *p, const wout *o)
     return r;
 }
 
-static inline void out_abort(pump *p, wout *o)
+PRIVATE void out_abort(pump *p, wout *o)
 {
     if (o->engine) {
         pn_delivery_t *d = o->engine;
@@ -97,7 +96,7 @@ static inline void out_abort(pump *p, wout *o)
 }
 
 /* A slow receiver of presettled messages: once they fill its list all but the first are dropped (facts 8). */
-static inline void drop_presettled(pump *p, wlink *k)
+static void drop_presettled(pump *p, wlink *k)
 {
     wout *o = k->queue_first ? k->queue_first->next : NULL;
     while (o) {
@@ -113,7 +112,7 @@ static inline void drop_presettled(pump *p, wlink *k)
 
 /* Their receiver takes none at present.  What came settled does not hold up its sender any longer; what is not sent until
  * the list is full is dropped.  Only what was queued since the last time is looked at. */
-static inline void out_waits(pump *p, wlink *k)
+PRIVATE void out_waits(pump *p, wlink *k)
 {
     for (wout *o = k->queue_last; o && !o->waits; o = o->previous) {
         o->waits = true;
@@ -122,7 +121,7 @@ static inline void out_waits(pump *p, wlink *k)
 }
 
 /* SEND: take a delivery in.  A stale link is ignored: the core ends what crossed with the link's DETACH. */
-static inline void egress_accept(pump *p, const routerd_record *r)
+PRIVATE void egress_accept(pump *p, const routerd_record *r)
 {
     wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k || !k->outgoing) return;
@@ -152,7 +151,7 @@ static inline void egress_accept(pump *p, const routerd_record *r)
 }
 
 /* The delivery a record of the core names: by our handle, or by the core's own before it knows ours. */
-static inline wout *egress_find(pump *p, const routerd_record *r)
+static wout *egress_find(pump *p, const routerd_record *r)
 {
     if (r->delivery) {
         wout *o = (wout *) pool_find(&p->outs, r->delivery);
@@ -166,7 +165,7 @@ static inline wout *egress_find(pump *p, const routerd_record *r)
 }
 
 /* Everything of the message that is there has been written. */
-static inline void egress_finish(pump *p, wlink *k, wout *o)
+static void egress_finish(pump *p, wlink *k, wout *o)
 {
     pn_delivery_t *d = o->engine;
     stats_add(p->stats, N_DELIVERIES_OUT, 1);
@@ -182,7 +181,7 @@ static inline void egress_finish(pump *p, wlink *k, wout *o)
 }
 
 /* The engine's delivery, with what comes before the bytes as they are.  False: it makes no sense. */
-static inline bool egress_begin(pump *p, wlink *k, wout *o, const arena_content *c, uint64_t length)
+static bool egress_begin(pump *p, wlink *k, wout *o, const arena_content *c, uint64_t length)
 {
     out_begun(p, k, o);
     if (__builtin_expect(k->routed, 0)) return routed_open(p, k, o, length);
@@ -195,7 +194,7 @@ static inline bool egress_begin(pump *p, wlink *k, wout *o, const arena_content 
 
 /* Write one delivery as far as possible.  EMPTY: finished or gone; BLOCKED: more content must arrive first; BUSY: the
  * engine holds enough for now. */
-static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *session)
+static enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *session)
 {
     const arena_view *v = &p->views[o->arena];
     const arena_content *c = arena_content_of(v, o->reader.head);
@@ -232,7 +231,7 @@ static inline enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_sess
     return SERVE_EMPTY;
 }
 
-static inline void egress_drained(pump *p, wlink *k)
+PRIVATE void egress_drained(pump *p, wlink *k)
 {
     if (!k->drain_ready || k->queue_first) return;
     if (k->routed) { routed_drained(p, k); return; }
@@ -241,7 +240,7 @@ static inline void egress_drained(pump *p, wlink *k)
     mark_dirty(p, k->conn);
 }
 
-static inline enum serve_result egress_serve(pump *p, wlink *k)
+static enum serve_result egress_serve(pump *p, wlink *k)
 {
     pn_session_t *session = pn_link_session(k->engine);
     enum serve_result result = SERVE_EMPTY;
@@ -263,7 +262,7 @@ static inline enum serve_result egress_serve(pump *p, wlink *k)
 }
 
 /* Has the peer closed the session's window, and is the engine full of what waits for it? */
-static inline bool session_shut(pn_session_t *session)
+static bool session_shut(pn_session_t *session)
 {
     return pn_session_outgoing_bytes(session) >= SESSION_HIGH && !pn_session_remote_incoming_window(session);
 }
@@ -271,7 +270,7 @@ static inline bool session_shut(pn_session_t *session)
 /* Serve a connection's links with work, most urgent first.  BUSY: something is left that only the engine holds up;
  * BLOCKED: what is left waits for its session's window, which opens when the peer says so: there is no need to try again
  * before something has been read. */
-static inline enum serve_result egress_turn(pump *p, wconn *c)
+PRIVATE enum serve_result egress_turn(pump *p, wconn *c)
 {
     enum serve_result result = SERVE_EMPTY;
     for (uint32_t mask = c->work_mask; mask;) {
@@ -294,7 +293,7 @@ static inline enum serve_result egress_turn(pump *p, wconn *c)
 }
 
 /* The receiver said something of a delivery that went with an earlier core: it has its way, and nobody is told. */
-static inline void egress_forgotten(pump *p, wlink *k, pn_delivery_t *d)
+static void egress_forgotten(pump *p, wlink *k, pn_delivery_t *d)
 {
     bool over = pn_delivery_settled(d) || pn_delivery_remote_state(d) >= PN_ACCEPTED;
     pn_delivery_clear(d);
@@ -304,7 +303,7 @@ static inline void egress_forgotten(pump *p, wlink *k, pn_delivery_t *d)
 }
 
 /* The receiver said something of a delivery. */
-static inline void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
+PRIVATE void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
 {
     wout *o = (wout *) pn_delivery_get_context(d);
     bool settled = pn_delivery_settled(d);
@@ -330,7 +329,7 @@ static inline void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
 
 /* The sender changed or settled what we sent (UPDATE from the core).  If it settles, DONE is our last word on it, unless
  * the receiver's outcome was. */
-static inline void egress_update(pump *p, const routerd_record *r)
+PRIVATE void egress_update(pump *p, const routerd_record *r)
 {
     wout *o = egress_find(p, r);
     if (!o) {
@@ -352,7 +351,7 @@ static inline void egress_update(pump *p, const routerd_record *r)
     pn_delivery_settle(d);
 }
 
-static inline void egress_continue(pump *p, const routerd_record *r)
+PRIVATE void egress_continue(pump *p, const routerd_record *r)
 {
     wout *o = egress_find(p, r);
     if (!o) return;
@@ -362,7 +361,7 @@ static inline void egress_continue(pump *p, const routerd_record *r)
 }
 
 /* PN_LINK_FLOW on an outgoing link. */
-static inline void egress_flow(pump *p, wlink *k)
+GLUE void egress_flow(pump *p, wlink *k)
 {
     if (k->queue_first && (pn_link_credit(k->engine) > 0 || k->queue_first->engine)) work_add(p, k);
     if (__builtin_expect(k->routed, 0)) {
@@ -375,7 +374,7 @@ static inline void egress_flow(pump *p, wlink *k)
 
 /* The link is lost: what was not begun goes back as released, what was begun as modified(delivery-failed); a receiver that is
  * still there is told that the rest of it will not come. */
-static inline void egress_lost(pump *p, wlink *k)
+PRIVATE void egress_lost(pump *p, wlink *k)
 {
     wout *o;
     bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE;
@@ -395,5 +394,3 @@ static inline void egress_lost(pump *p, wlink *k)
         if (half) pn_delivery_abort(half);
     }
 }
-
-#endif

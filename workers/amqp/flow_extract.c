@@ -10,19 +10,18 @@
  * What stands behind the first block of a message, or has not come yet, is left out: nobody waits for it, and nothing here makes
  * a message malformed.
  */
-#ifndef ROUTERD_WORKERS_DIGEST_H
-#define ROUTERD_WORKERS_DIGEST_H
+#include <string.h>
 
+#include "workers/amqp/amqp.h"
+#include "shm/amqp.h"
 #include "shm/content.h"
-#include "workers/rmr/frame.c"
 #include "shm/scan.h"
+#include "workers/rmr/wire.h"
 
 #define DIGEST_TRACEPARENT 55u         /* octets: 00-TRACE-SPAN-FLAGS */
 
-enum digest_wish { DIGEST_NOTHING = 0, DIGEST_MESSAGES = 1, DIGEST_TRANSACTIONS = 2 };    /* pump.digests, a mask */
-
 /* A message-id is known by the same number in every router and every version: docs/flow-log.md says how it is made.  Never 0. */
-static inline uint64_t digest_hash(const uint8_t *text, size_t size)
+static uint64_t digest_hash(const uint8_t *text, size_t size)
 {
     const uint64_t odd = 0x9e3779b97f4a7c15ull;
     uint64_t h = size * odd;
@@ -39,7 +38,7 @@ static inline uint64_t digest_hash(const uint8_t *text, size_t size)
 }
 
 /* A ulong counts as its eight octets; all else as the octets of its value. */
-static inline uint64_t digest_identity(amqp_value v)
+static uint64_t digest_identity(amqp_value v)
 {
     uint8_t number[8] = { 0 };
     amqp_octets content = amqp_content_if(v, amqp_is_binary(*v.at) || amqp_is_string(*v.at));
@@ -54,7 +53,7 @@ static inline uint64_t digest_identity(amqp_value v)
 }
 
 /* The value of a section that begins at `offset`; none: it is not of that kind, or not all there. */
-static inline amqp_value digest_section(const uint8_t *start, size_t size, uint32_t offset, uint8_t wanted)
+static amqp_value digest_section(const uint8_t *start, size_t size, uint32_t offset, uint8_t wanted)
 {
     uint32_t descriptor = 0;
     if (offset >= size || scan_descriptor(start + offset, start + size, &descriptor) != wanted || !descriptor) return (amqp_value) { NULL, 0 };
@@ -62,7 +61,7 @@ static inline amqp_value digest_section(const uint8_t *start, size_t size, uint3
 }
 
 /* The field of a list at a place from 0; none: it is not there. */
-static inline amqp_value digest_field(amqp_value list, uint32_t place)
+static amqp_value digest_field(amqp_value list, uint32_t place)
 {
     amqp_cursor fields;
     uint32_t count;
@@ -73,7 +72,7 @@ static inline amqp_value digest_field(amqp_value list, uint32_t place)
     return f;
 }
 
-static inline void digest_header(content_digest *d, const uint8_t *start, size_t size, uint32_t offset)
+static void digest_header(content_digest *d, const uint8_t *start, size_t size, uint32_t offset)
 {
     amqp_value f = digest_field(digest_section(start, size, offset, SECTION_HEADER), 4);
     uint32_t count = 0;
@@ -81,10 +80,10 @@ static inline void digest_header(content_digest *d, const uint8_t *start, size_t
     d->delivery_count = (uint16_t) (count > INT16_MAX ? INT16_MAX : count);
 }
 
-static inline bool digest_is(const uint8_t *key, uint32_t length, const char *name) { return length == strlen(name) && !memcmp(key, name, length); }
+static bool digest_is(const uint8_t *key, uint32_t length, const char *name) { return length == strlen(name) && !memcmp(key, name, length); }
 
 /* One entry of a map. */
-static inline void digest_entry(content_digest *d, const uint8_t *start, amqp_octets key, amqp_value value, uint8_t wishes)
+static void digest_entry(content_digest *d, const uint8_t *start, amqp_octets key, amqp_value value, uint8_t wishes)
 {
     uint32_t at = (uint32_t) (value.at - start);
     bool list = amqp_is_list(*value.at);
@@ -102,7 +101,7 @@ static inline void digest_entry(content_digest *d, const uint8_t *start, amqp_oc
 }
 
 /* The entries of a section that is a map, if all of it is there. */
-static inline void digest_map(content_digest *d, const uint8_t *start, amqp_value map, uint8_t wishes)
+static void digest_map(content_digest *d, const uint8_t *start, amqp_value map, uint8_t wishes)
 {
     amqp_cursor items;
     uint32_t count;
@@ -116,7 +115,7 @@ static inline void digest_map(content_digest *d, const uint8_t *start, amqp_valu
 }
 
 /* Of a message whose scan is DONE, of which `size` bytes are in one piece; `all`: these are all. */
-static inline void digest_read(content_digest *d, const uint8_t *start, size_t size, bool all, const scan_found *found, uint8_t wishes)
+PRIVATE void digest_read(content_digest *d, const uint8_t *start, size_t size, bool all, const scan_found *found, uint8_t wishes)
 {
     *d = (content_digest) { 0 };
     digest_header(d, start, size, found->section_end);
@@ -135,5 +134,3 @@ static inline void digest_read(content_digest *d, const uint8_t *start, size_t s
     d->body = (uint32_t) (properties.at + properties.size - start);
     digest_map(d, start, properties, wishes);
 }
-
-#endif

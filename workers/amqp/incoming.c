@@ -1,15 +1,19 @@
 /* Incoming deliveries as the worker keeps them, and what is said of each: to the core when it comes, to its sender when it is refused. */
-#ifndef ROUTERD_WORKERS_INCOMING_H
-#define ROUTERD_WORKERS_INCOMING_H
+#include <stdlib.h>
 
-#include "workers/amqp/content_header.c"
-#include "workers/amqp/flow_extract.c"
-#include "workers/amqp/disposition.c"
+#include "workers/amqp/amqp.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/scan.h"
+#include "shm/stats.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
 #include "workers/state/pump.h"
-#include "shm/rmr_key.h"
-#include "workers/transport/security.c"
+#include "workers/transport/transport.h"
 
-static inline void win_link(wlink *k, win *s)
+PRIVATE void win_link(wlink *k, win *s)
 {
     s->link = k;
     s->next = k->in_first;
@@ -18,7 +22,7 @@ static inline void win_link(wlink *k, win *s)
     k->in_first = s;
 }
 
-static inline void win_free(pump *p, win *s)
+PRIVATE void win_free(pump *p, win *s)
 {
     wlink *k = s->link;
     if (s->previous) s->previous->next = s->next;
@@ -31,7 +35,7 @@ static inline void win_free(pump *p, win *s)
     p->unsettled--;
 }
 
-static inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
+PRIVATE win *win_new(pump *p, wlink *k, pn_delivery_t *d)
 {
     win *s = (win *) pool_take(&p->ins);
     if (!s) return NULL;
@@ -44,7 +48,7 @@ static inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
 }
 
 /* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind it. */
-static inline void intake_stall(pump *p, wlink *k)
+PRIVATE void intake_stall(pump *p, wlink *k)
 {
     if (k->stalled) return;
     k->stalled = true;
@@ -53,7 +57,7 @@ static inline void intake_stall(pump *p, wlink *k)
 }
 
 /* Whether it is time to say that messages are malformed in this way. */
-static inline bool intake_complains(pump *p, const char *why)
+PRIVATE bool intake_complains(pump *p, const char *why)
 {
     for (uint32_t i = 0; i < COMPLAINTS; i++) {
         if (p->complaints[i].why && p->complaints[i].why != why) continue;
@@ -65,7 +69,7 @@ static inline bool intake_complains(pump *p, const char *why)
     return false;
 }
 
-static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
+PRIVATE void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
 {
     pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
     pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition : "amqp:decode-error");
@@ -76,7 +80,7 @@ static inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char
     if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
 }
 
-static inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
+PRIVATE routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DELIVER, k);
     r->flags = flags;
@@ -90,7 +94,7 @@ static inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, ui
 }
 
 /* What the sender says of an unsettled delivery besides its bytes; a transfer may say it, too (AMQP 2.7.5). */
-static inline routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t *d)
+PRIVATE routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t *d)
 {
     routerd_record *r = post_link(p, A_UPDATE, k);
     r->delivery = s->core;
@@ -102,7 +106,7 @@ static inline routerd_record *post_said(pump *p, wlink *k, const win *s, pn_deli
 }
 
 /* Of a chain that is about to be posted: the flag that its record gets. */
-static inline uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found)
+PRIVATE uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found)
 {
     if (__builtin_expect(!p->digests, 1)) return 0;
     arena_content *c = arena_content_of(&p->arena.view, head);
@@ -113,7 +117,7 @@ static inline uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, 
 
 /* The same of one that is whole in its block.  Of most messages all goes into the record (digest_post): to fetch a line of theirs
  * that it does not need otherwise takes the core longer than all the rest that it does for the flow log. */
-static inline uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, uint64_t size, const scan_found *found, content_digest *d)
+PRIVATE uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, uint64_t size, const scan_found *found, content_digest *d)
 {
     if (__builtin_expect(!p->digests, 1)) return 0;
     digest_read(d, (const uint8_t *) (c + 1), size, true, found, p->digests);
@@ -122,11 +126,9 @@ static inline uint8_t digest_whole(const pump *p, const wlink *k, arena_content 
     return F_DIGEST;
 }
 
-static inline void digest_post(const content_digest *d, routerd_record *r)
+PRIVATE void digest_post(const content_digest *d, routerd_record *r)
 {
     r->delivery = d->message;
     r->credit = d->body;
     r->extra = d->delivery_count;
 }
-
-#endif

@@ -9,17 +9,24 @@
  * Prohibited: writing into a chain after COMPLETE or ABORTED was posted; freeing an incomplete posted chain (the core's
  * record that names the delivery does that).
  */
-#ifndef ROUTERD_WORKERS_INTAKE_H
-#define ROUTERD_WORKERS_INTAKE_H
+#include <stdatomic.h>
 
-#include "workers/amqp/incoming.c"
-#include "workers/amqp/message_log.c"
-#include "workers/source_routes/intake.c"
-#include "workers/amqp/link_routes.c"
-#include "workers/transport/sockets.c"
+#include "workers/amqp/amqp.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/rmr_key.h"
+#include "shm/scan.h"
+#include "shm/stats.h"
+#include "workers/source_routes/source_routes.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
 /* The short way.  False: it needs the long one (no single block is large enough). */
-static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
+static bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
     uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
@@ -71,7 +78,7 @@ static inline bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
 
 /* Nobody wants the rest, but it is read all the same, so that the session window stays true.
  * refund: the core never heard of the delivery, so its credit comes back from here. */
-static inline void intake_discard(win *s, bool refund)
+PRIVATE void intake_discard(win *s, bool refund)
 {
     s->discard = true;
     s->refund = refund;
@@ -80,7 +87,7 @@ static inline void intake_discard(win *s, bool refund)
 }
 
 /* More has come of a message that nobody needs. */
-static inline void intake_wasted(win *s, pn_delivery_t *d, uint64_t size)
+static void intake_wasted(win *s, pn_delivery_t *d, uint64_t size)
 {
     s->wasted += size;
     if (!s->outcome || s->wasted < HOLD_HIGH) return;
@@ -89,7 +96,7 @@ static inline void intake_wasted(win *s, pn_delivery_t *d, uint64_t size)
 }
 
 /* The last byte (or an abort) has come, and the link moves on to its next delivery. */
-static inline void intake_finish(pump *p, wlink *k, win *s)
+static void intake_finish(pump *p, wlink *k, win *s)
 {
     pn_delivery_t *d = s->engine;
     bool settled = s->settled || s->discard;
@@ -106,7 +113,7 @@ static inline void intake_finish(pump *p, wlink *k, win *s)
     }
 }
 
-static inline void post_continue(pump *p, win *s, uint8_t flags)
+PRIVATE void post_continue(pump *p, win *s, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_CONTINUE, s->link);
     r->delivery = s->core;
@@ -117,7 +124,7 @@ static inline void post_continue(pump *p, win *s, uint8_t flags)
 }
 
 /* Tell the core what has grown, once for all that arrived in this turn. */
-static inline void intake_flush(pump *p)
+PRIVATE void intake_flush(pump *p)
 {
     for (uint32_t i = 0; i < p->grown_count; i++) {
         win *s = (win *) pool_find(&p->ins, p->grown[i]);
@@ -126,7 +133,7 @@ static inline void intake_flush(pump *p)
     p->grown_count = 0;
 }
 
-static inline void intake_grown(pump *p, win *s)
+PRIVATE void intake_grown(pump *p, win *s)
 {
     if (s->grown) return;
     if (p->grown_count == GROWN_BATCH) intake_flush(p);
@@ -135,7 +142,7 @@ static inline void intake_grown(pump *p, win *s)
 }
 
 /* Longer than the vhost or the router allows (facts 7): rejected, the link closed; Python closes the connection. */
-static inline void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
+static void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
 {
     if (!s || !s->discard || s->outcome) {                     /* what was told before stands */
         pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
@@ -160,7 +167,7 @@ static inline void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
     p->on_event(p->self, EV_MESSAGE_DENIED, k->conn, k, k->engine, NULL);
 }
 
-static inline void intake_aborted(pump *p, wlink *k, win *s)
+static void intake_aborted(pump *p, wlink *k, win *s)
 {
     stats_add(p->stats, N_ABORTED_IN, 1);
     if (s->posted && !s->discard) {
@@ -175,7 +182,7 @@ static inline void intake_aborted(pump *p, wlink *k, win *s)
 }
 
 /* What is to be known of a message before it can be posted. */
-static inline enum scan_result intake_known(pump *p, wlink *k, win *s, bool complete, scan_found *found, rmr_key *key)
+static enum scan_result intake_known(pump *p, wlink *k, win *s, bool complete, scan_found *found, rmr_key *key)
 {
     if (k->routed) return routed_scan(p, s, complete, found);
     if (__builtin_expect(s->wants_whole, 0) && !complete && s->writer.written < ROUTE_WHOLE) return SCAN_MORE;
@@ -185,7 +192,7 @@ static inline enum scan_result intake_known(pump *p, wlink *k, win *s, bool comp
 }
 
 /* After new bytes: publish, post.  False: the message was refused. */
-static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
+static void intake_post(pump *p, wlink *k, win *s, bool complete)
 {
     uint8_t flags = (uint8_t) (complete ? F_COMPLETE : 0);
     chain_publish(&p->arena, &s->writer, complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
@@ -223,7 +230,7 @@ static inline void intake_post(pump *p, wlink *k, win *s, bool complete)
 }
 
 /* A transfer says more than goes through a routed link: it is refused before anything of it was posted. */
-static inline void intake_unfit(pump *p, wlink *k, win *s)
+static void intake_unfit(pump *p, wlink *k, win *s)
 {
     arena_free_chain(&p->arena, s->writer.head);
     intake_refuse(p, k, s->engine, routed_unfit, NULL);
@@ -231,7 +238,7 @@ static inline void intake_unfit(pump *p, wlink *k, win *s)
 }
 
 /* The rest of a payload that a worker opens makes no sense. */
-static inline void intake_broken(pump *p, wlink *k, win *s, pn_delivery_t *d)
+static void intake_broken(pump *p, wlink *k, win *s, pn_delivery_t *d)
 {
     bool posted = s->posted;
     if (posted) {
@@ -247,7 +254,7 @@ static inline void intake_broken(pump *p, wlink *k, win *s, pn_delivery_t *d)
 }
 
 /* The long way: as many bytes as there are, until they end, a block is missing, or the readers are too far behind. */
-static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
+static void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
 {
     char scratch[4096];
     bool grew = false;
@@ -294,7 +301,7 @@ static inline void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
     if (complete) intake_finish(p, k, s);
 }
 
-static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
+static void intake_read(pump *p, wlink *k, pn_delivery_t *d)
 {
     win *s = k->current;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
@@ -322,7 +329,7 @@ static inline void intake_read(pump *p, wlink *k, pn_delivery_t *d)
 }
 
 /* The sender changed or settled a delivery that it had sent unsettled. */
-static inline void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
+static void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
 {
     win *s = (win *) pn_delivery_get_context(d);
     bool settled = pn_delivery_settled(d);
@@ -342,7 +349,7 @@ static inline void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
     }
 }
 
-static inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
+PRIVATE void intake_event(pump *p, wlink *k, pn_delivery_t *d)
 {
     if (k->conn->denied) return;
     if (pn_delivery_readable(d)) {
@@ -355,7 +362,7 @@ static inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
 }
 
 /* A link that had to wait goes on. */
-static inline void intake_resume(pump *p, wlink *k)
+PRIVATE void intake_resume(pump *p, wlink *k)
 {
     pn_delivery_t *d;
     if (k->plain) { mark_dirty(p, k->conn); return; }
@@ -368,7 +375,7 @@ static inline void intake_resume(pump *p, wlink *k)
 }
 
 /* Every reader has got to `length`: what lies before it can be used again, and a sender held back goes on. */
-static inline void intake_consumed(pump *p, win *s, uint64_t length)
+PRIVATE void intake_consumed(pump *p, win *s, uint64_t length)
 {
     if (s->discard || s->whole || s->writer.head == ROUTERD_NIL || length > s->writer.written || length <= s->read_to) return;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
@@ -382,7 +389,7 @@ static inline void intake_consumed(pump *p, win *s, uint64_t length)
 }
 
 /* The link is going: what is half received is aborted, the rest is the core's to forget.  Returns nothing to the engine. */
-static inline void intake_lost(pump *p, wlink *k)
+PRIVATE void intake_lost(pump *p, wlink *k)
 {
     while (k->in_first) {
         win *s = k->in_first;
@@ -396,5 +403,3 @@ static inline void intake_lost(pump *p, wlink *k)
         win_free(p, s);
     }
 }
-
-#endif

@@ -9,10 +9,19 @@
  *
  * Credit of the receiver: what it has given, less what stands in its link's list, is what the far sender may have.
  */
-#ifndef ROUTERD_WORKERS_ROUTED_H
-#define ROUTERD_WORKERS_ROUTED_H
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "workers/amqp/incoming.c"
+#include "workers/amqp/amqp.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/record.h"
+#include "shm/scan.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
 #define ROUTED_FRONT 8u                /* bytes in front of tag and detail */
 #define ROUTED_TAG_MAX 32u             /* AMQP 2.8.7 */
@@ -21,12 +30,12 @@
 
 _Static_assert(ROUTED_FRONT_MAX + sizeof(arena_content) + sizeof(arena_block) < ARENA_SMALL_BYTES, "it stands in the head block");
 
-static const char routed_unfit[] = "the delivery's tag or state is too long";
+GLUE const char routed_unfit[] = "the delivery's tag or state is too long";
 
 /* ---- in ---- */
 
 /* What a transfer says besides its bytes; how long that is, 0: too long. */
-static inline uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
+static uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
 {
     pn_bytes_t tag = pn_delivery_tag(d);
     uint64_t state = pn_delivery_remote_state(d);
@@ -48,7 +57,7 @@ static inline uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
 }
 
 /* A message's first bytes: that there is one, its priority, and in whose name it speaks if that counts. */
-static inline enum scan_result routed_look(const wconn *c, const uint8_t *bytes, size_t size, bool complete, scan_found *found)
+static enum scan_result routed_look(const wconn *c, const uint8_t *bytes, size_t size, bool complete, scan_found *found)
 {
     enum scan_result result = scan_message(bytes, size, complete && (c->user || !size), found);
     if (result == SCAN_BAD && (c->user || !size)) return SCAN_BAD;
@@ -60,7 +69,7 @@ static inline enum scan_result routed_look(const wconn *c, const uint8_t *bytes,
 }
 
 /* The same of what there is of a long message: in its first block, or gathered when its properties reach further. */
-static inline enum scan_result routed_scan(const pump *p, const win *s, bool complete, scan_found *found)
+PRIVATE enum scan_result routed_scan(const pump *p, const win *s, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
     const wconn *c = s->link->conn;
@@ -80,7 +89,7 @@ static inline enum scan_result routed_scan(const pump *p, const win *s, bool com
 }
 
 /* The chain of a delivery has just begun.  False: it says too much. */
-static inline bool routed_begin(pump *p, win *s)
+PRIVATE bool routed_begin(pump *p, win *s)
 {
     uint8_t front[ROUTED_FRONT_MAX];
     uint32_t size = routed_front(s->engine, front);
@@ -88,7 +97,7 @@ static inline bool routed_begin(pump *p, win *s)
 }
 
 /* As intake_whole(). */
-static inline bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
+PRIVATE bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
     uint8_t front[ROUTED_FRONT_MAX];
@@ -127,7 +136,7 @@ static inline bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size
 /* ---- out ---- */
 
 /* Begin a delivery as its sender has begun it.  False: what stands in front makes no sense. */
-static inline bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length)
+PRIVATE bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length)
 {
     uint32_t room;
     uint16_t size, tag;
@@ -149,7 +158,7 @@ static inline bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length
 }
 
 /* What the receiver has given and the sender has not been given yet, or has given back unused. */
-static inline bool routed_credit(pump *p, wlink *k)
+PRIVATE bool routed_credit(pump *p, wlink *k)
 {
     int32_t free = pn_link_credit(k->engine) - (int32_t) k->queued;
     if (free <= k->promised) return false;
@@ -159,7 +168,7 @@ static inline bool routed_credit(pump *p, wlink *k)
 }
 
 /* The receiver said something of its credit. */
-static inline void routed_flow(pump *p, wlink *k)
+PRIVATE void routed_flow(pump *p, wlink *k)
 {
     bool more = routed_credit(p, k), drain = pn_link_get_drain(k->engine);
     if (drain && (more || !k->drain_asked)) post_link(p, A_DRAIN, k);
@@ -168,7 +177,7 @@ static inline void routed_flow(pump *p, wlink *k)
 }
 
 /* The sender has given credit back; once what it sent before is through, the receiver's drain is answered. */
-static inline void routed_drained(pump *p, wlink *k)
+PRIVATE void routed_drained(pump *p, wlink *k)
 {
     if (k->promised > 0) return;
     k->drain_ready = k->drain_asked = false;
@@ -180,5 +189,3 @@ static inline void routed_drained(pump *p, wlink *k)
         routed_credit(p, k);
     }
 }
-
-#endif

@@ -1,18 +1,12 @@
 /* Messages in the log (message_log.py): the beginning of each message of a connection whose listener or connector wants that.
  * One flag of the connection is looked at per message while nobody does.
  */
-#ifndef ROUTERD_WORKERS_MESSAGE_LOG_H
-#define ROUTERD_WORKERS_MESSAGE_LOG_H
+#include <string.h>
 
+#include "workers/amqp/amqp.h"
+#include "shm/arena.h"
+#include "shm/content.h"
 #include "workers/state/pump.h"
-
-#define MESSAGE_SEEN_BYTES 4096u       /* properties and application properties beyond are not told */
-
-typedef struct {
-    bool sent;
-    uint32_t length;
-    uint8_t bytes[MESSAGE_SEEN_BYTES];
-} message_seen;
 
 /* As much of the message in a chain as is there, from its beginning. */
 static void message_tell(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent)
@@ -34,9 +28,7 @@ static void message_tell(pump *p, wlink *k, const arena_view *v, uint32_t head, 
 }
 
 /* A message has come, or begins to be sent. */
-static inline void message_log(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent)
+PRIVATE void message_log(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent)
 {
     if (__builtin_expect(k->conn->messages_logged, 0)) message_tell(p, k, v, head, sent);
 }
-
-#endif

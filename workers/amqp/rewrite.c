@@ -2,20 +2,24 @@
  *
  * Messages that go as they came never get here (annotations_touch).
  */
-#ifndef ROUTERD_WORKERS_REWRITE_H
-#define ROUTERD_WORKERS_REWRITE_H
+#include <string.h>
 
-#include "workers/amqp/annotations_in.c"
-#include "workers/amqp/annotations_out.c"
+#include "workers/amqp/amqp.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/record.h"
+#include "shm/scan.h"
+#include "workers/amqp/annotations.h"
+#include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
-static inline void rewrite_give(void *link, const uint8_t *bytes, size_t size) { pn_link_send((pn_link_t *) link, (const char *) bytes, size); }
+static void rewrite_give(void *link, const uint8_t *bytes, size_t size) { pn_link_send((pn_link_t *) link, (const char *) bytes, size); }
 
 /* Whether an outgoing message must be looked at. */
-static inline bool rewrite_due(const wlink *k, const arena_content *c) { return annotations_touch(c, k->conn->annotations); }
+PRIVATE bool rewrite_due(const wlink *k, const arena_content *c) { return annotations_touch(c, k->conn->annotations); }
 
 /* The core writes its messages without describing them: find out where annotations go.  False: no message that the engine made. */
-static inline bool rewrite_describe(annotations_writer *w)
+static bool rewrite_describe(annotations_writer *w)
 {
     scan_found found;
     uint32_t room = arena_capacity(w->view, w->head, true);
@@ -28,7 +32,7 @@ static inline bool rewrite_describe(annotations_writer *w)
 }
 
 /* The text that the core wants as to-override: a payload in its own arena, whose reference is the delivery's.  False: there is none. */
-static inline bool rewrite_override(const pump *p, const wout *o, annotations_wanted *want, uint8_t *room)
+static bool rewrite_override(const pump *p, const wout *o, annotations_wanted *want, uint8_t *room)
 {
     const arena_view *v = &p->views[p->workers];
     const arena_content *c = o->override ? arena_content_of(v, o->override - 1) : NULL;
@@ -49,7 +53,7 @@ static inline bool rewrite_override(const pump *p, const wout *o, annotations_wa
 }
 
 /* Writes the beginning and moves the delivery's reader behind what it replaces.  False: the delivery makes no sense. */
-static inline bool rewrite_begin(const pump *p, const wlink *k, wout *o, uint64_t length)
+PRIVATE bool rewrite_begin(const pump *p, const wlink *k, wout *o, uint64_t length)
 {
     const arena_view *v = &p->views[o->arena];
     annotations_writer w;
@@ -69,5 +73,3 @@ static inline bool rewrite_begin(const pump *p, const wlink *k, wout *o, uint64_
     }
     return true;
 }
-
-#endif

@@ -4,14 +4,12 @@
  * decoded into a tree whose encoding reads and writes outside of its memory.  So nothing of a peer is copied or encoded that
  * has not been looked at here.
  */
-#ifndef ROUTERD_WORKERS_SOUND_H
-#define ROUTERD_WORKERS_SOUND_H
-
+#include "workers/amqp/amqp.h"
 #include "workers/state/engine.h"
 
 #define SOUND_DEPTH 32
 
-static inline bool data_level_sound(pn_data_t *d, int depth)
+static bool data_level_sound(pn_data_t *d, int depth)
 {
     if (depth > SOUND_DEPTH) return false;
     while (pn_data_next(d)) {
@@ -35,7 +33,7 @@ static inline bool data_level_sound(pn_data_t *d, int depth)
     return true;
 }
 
-static inline bool data_sound(pn_data_t *d)
+PRIVATE bool data_sound(pn_data_t *d)
 {
     if (!d || !pn_data_size(d)) return true;
     pn_data_rewind(d);
@@ -44,15 +42,13 @@ static inline bool data_sound(pn_data_t *d)
     return sound;
 }
 
-static inline bool terminus_sound(pn_terminus_t *t)
+static bool terminus_sound(pn_terminus_t *t)
 {
     return data_sound(pn_terminus_properties(t)) && data_sound(pn_terminus_capabilities(t)) && data_sound(pn_terminus_outcomes(t)) && data_sound(pn_terminus_filter(t));
 }
 
 /* What a peer's attach says. */
-static inline bool attach_sound(pn_link_t *l)
+PRIVATE bool attach_sound(pn_link_t *l)
 {
     return terminus_sound(pn_link_remote_source(l)) && terminus_sound(pn_link_remote_target(l)) && data_sound(pn_link_remote_properties(l));
 }
-
-#endif

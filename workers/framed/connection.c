@@ -3,16 +3,27 @@
  * There is no handshake: an accepted connection is open at once, one that we make as soon as its socket is connected.  Python then attaches
  * its links, and nothing is read before the core has let the incoming ones in.
  */
-#ifndef ROUTERD_WORKERS_PLAIN_CONN_H
-#define ROUTERD_WORKERS_PLAIN_CONN_H
-
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "workers/framed/out.c"
+#include "workers/framed/framed.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/stats.h"
+#include "workers/amqp/amqp.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
 #define PLAIN_CONNECT_MS 10000         /* until a connection that we make is there */
 
-static void plain_free(plain_conn *x)
+PRIVATE void plain_free(plain_conn *x)
 {
     free(x->in);
     free(x->rest);
@@ -23,7 +34,7 @@ static void plain_free(plain_conn *x)
 }
 
 /* A connection on an accepted socket, or on one that is being connected; NULL: no room for it. */
-static wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled)
+GLUE wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled)
 {
     int one = 1;
     plain_conn *x = (plain_conn *) calloc(1, sizeof *x);
@@ -55,7 +66,7 @@ static wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled)
 }
 
 /* Whether the socket that was being connected is; if not, the connection is over. */
-static inline void plain_connected(pump *p, wconn *c)
+static void plain_connected(pump *p, wconn *c)
 {
     int why = 0;
     socklen_t size = sizeof why;
@@ -69,7 +80,7 @@ static inline void plain_connected(pump *p, wconn *c)
     p->on_event(p->self, EV_PLAIN_OPEN, c, NULL, NULL, NULL);
 }
 
-static inline void plain_event(pump *p, wconn *c, uint32_t events)
+PRIVATE void plain_event(pump *p, wconn *c, uint32_t events)
 {
     if (c->failed) return;
     mark_dirty(p, c);
@@ -93,14 +104,14 @@ static inline void plain_event(pump *p, wconn *c, uint32_t events)
 }
 
 /* A turn of a connection that something has happened to. */
-static inline void plain_serve(pump *p, wconn *c)
+PRIVATE void plain_serve(pump *p, wconn *c)
 {
     if (c->failed || c->plain->connecting) return;
     if (!c->reading) plain_input(p, c);
     if (!c->failed) plain_output(p, c);
 }
 
-static inline void plain_sweep(pump *p, wconn *c)
+PRIVATE void plain_sweep(pump *p, wconn *c)
 {
     if (!c->deadline || p->now_ms < c->deadline) return;
     c->deadline = 0;
@@ -110,7 +121,7 @@ static inline void plain_sweep(pump *p, wconn *c)
 /* ---- links ---- */
 
 /* NULL: no room. */
-static inline wlink *plain_link(pump *p, wconn *c, bool outgoing)
+GLUE wlink *plain_link(pump *p, wconn *c, bool outgoing)
 {
     wlink *k = link_begin(p, c, outgoing);
     if (!k) return NULL;
@@ -122,7 +133,7 @@ static inline wlink *plain_link(pump *p, wconn *c, bool outgoing)
 /* ---- the core's word ---- */
 
 /* What became of a frame: its sender cannot be told, so it is counted. */
-static inline void plain_outcome(pump *p, win *s, const routerd_record *r)
+PRIVATE void plain_outcome(pump *p, win *s, const routerd_record *r)
 {
     if (r->peer) s->core = r->peer;
     if (r->state > S_ACCEPTED && r->state <= S_MODIFIED && !s->told) {
@@ -135,7 +146,7 @@ static inline void plain_outcome(pump *p, win *s, const routerd_record *r)
     else intake_discard(s, false);
 }
 
-static inline void plain_flow(pump *p, wlink *k, const routerd_record *r)
+PRIVATE void plain_flow(pump *p, wlink *k, const routerd_record *r)
 {
     if (k->outgoing) return;
     if (r->type == W_FLOW) {
@@ -148,12 +159,10 @@ static inline void plain_flow(pump *p, wlink *k, const routerd_record *r)
 }
 
 /* The core that knew of it is dead.  A frame that is still arriving is read to its end, and forgotten. */
-static inline void plain_forgotten(pump *p, win *s)
+PRIVATE void plain_forgotten(pump *p, win *s)
 {
     if (s->discard) return;
     stats_add(p->stats, s->link->conn->plain->speaks->undelivered, !s->told);
     if (s->complete) win_free(p, s);
     else intake_discard(s, false);
 }
-
-#endif

@@ -7,77 +7,30 @@
  * frame is says the connection's plain_protocol.  Frames are posted unsettled, and the socket is read only while there is credit and there
  * are blocks: nothing is dropped, the sender's socket fills up.  A frame that is not what it says ends its connection.
  */
-#ifndef ROUTERD_WORKERS_PLAIN_H
-#define ROUTERD_WORKERS_PLAIN_H
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
-#include "workers/amqp/intake.c"
-#include "workers/transport/trace.c"
+#include "workers/framed/framed.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/stats.h"
+#include "workers/amqp/amqp.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
-#define PLAIN_BUFFER (64u << 10)       /* bytes read ahead of a connection, if its protocol needs no more of them at once */
-#define PLAIN_READ_MIN (16u << 10)     /* room that a read is worth making */
 #define PLAIN_BLOCKS 8u                /* large blocks that a frame may need at once: what a buffer holds, and its front */
-#define PLAIN_HEAD_MAX 16384u          /* octets of a frame around its payload */
 
-enum plain_step { PLAIN_ON, PLAIN_MORE, PLAIN_WAIT };
-enum plain_made { PLAIN_MADE, PLAIN_PIECES, PLAIN_UNFIT };
-
-typedef struct {                       /* a frame in the making: where its payload stands in the message, what goes around that */
-    uint32_t head, tail, payload, payload_length;
-    const char *why;                   /* the message makes no frame */
-} plain_frame;
-
-typedef struct {                       /* a message that a frame is to be made of: the first `size` of its `length` bytes stand at `start` */
-    const uint8_t *start;
-    size_t size;
-    uint64_t length;
-    uint8_t *whole;                    /* gathered: the same bytes, which may be moved about; or NULL */
-} plain_message;
-
-typedef struct plain_protocol {
-    uint8_t number;                    /* whom Python asks: RmrTransport, OckamTransport */
-    enum counter frames_in, frames_out, undelivered, unfit;
-    const char *unfit_name;            /* of the error that the sender of such a message is told */
-    enum plain_step (*next)(pump *p, wconn *c);                 /* takes the frame at the front of the buffer; WAIT: not now */
-    /* Finds out what a message is as a frame.  PIECES: gather it and come again, with `whole`. */
-    enum plain_made (*make)(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f);
-    void (*put)(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to);       /* head and tail of what was made last */
-} plain_protocol;
-
-typedef struct plain_terms {           /* of a listener, or of the connections that this side makes: a protocol's own begin with it */
-    const plain_protocol *speaks;
-    uint32_t most;                     /* longest frame */
-} plain_terms;
-
-typedef struct plain_conn {
-    const plain_protocol *speaks;
-    wlink *data, *other;               /* in: to its route table, or NULL; to where each message says */
-    wlink *out, *back;                 /* out: to the endpoint that we have connected to, or NULL; to this connection */
-    uint32_t number;
-    bool connecting, ended, waiting, watched;   /* waiting: what has been read waits for credit, blocks, readers; watched: by epoll */
-    bool greeted;                      /* what the peer says once has come */
-    const char *why;                   /* it is closed; NULL: the peer has */
-    uint8_t *in;                       /* bytes read: [first, end) */
-    uint32_t first, end, room;
-    uint64_t left, skip;               /* of the frame being received: payload still to come; bytes still to pass over */
-    wlink *into;                       /* whose `current` that frame is */
-    uint8_t *rest;                     /* what the socket had no room for of a frame: [rest_first, rest_size) */
-    size_t rest_first, rest_size;
-    uint64_t rest_of;                  /* handle of the delivery; gone: nobody asks any more */
-    uint64_t gathered_of;              /* the same of the message that is being gathered; 0: none */
-    uint8_t *gathered;
-    uint64_t gathered_size;
-    struct rmr_sid *sids;
-    uint32_t sids_kept;
-    uint8_t *name;                     /* its address in routes, for whom it has one (ockam.h) */
-    uint16_t name_length;
-    uint8_t name_type;
-} plain_conn;
-
-static inline const plain_terms *plain_terms_of(const pump *p, const wconn *c) { return p->listeners[c->listener].plain; }
+PRIVATE const plain_terms *plain_terms_of(const pump *p, const wconn *c) { return p->listeners[c->listener].plain; }
 
 /* ---- the socket ---- */
 
-static inline void plain_watch(pump *p, wconn *c)
+PRIVATE void plain_watch(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u), .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
@@ -86,21 +39,21 @@ static inline void plain_watch(pump *p, wconn *c)
     x->watched = wanted;
 }
 
-static inline void plain_read_on(pump *p, wconn *c, bool reading)
+static void plain_read_on(pump *p, wconn *c, bool reading)
 {
     if (c->reading == reading) return;
     c->reading = reading;
     plain_watch(p, c);
 }
 
-static inline void plain_close(pump *p, wconn *c, const char *why)
+GLUE void plain_close(pump *p, wconn *c, const char *why)
 {
     if (!c->failed) c->plain->why = why;
     c->failed = true;
     mark_dirty(p, c);
 }
 
-static inline void plain_malformed(pump *p, wconn *c, enum counter counter, const char *why)
+PRIVATE void plain_malformed(pump *p, wconn *c, enum counter counter, const char *why)
 {
     stats_add(p->stats, counter, 1);
     plain_close(p, c, why);
@@ -108,7 +61,7 @@ static inline void plain_malformed(pump *p, wconn *c, enum counter counter, cons
 
 /* ---- what the core hears of a frame ---- */
 
-static inline win *plain_win(pump *p, wlink *k)
+PRIVATE win *plain_win(pump *p, wlink *k)
 {
     win *s = (win *) pool_take(&p->ins);
     if (!s) return NULL;
@@ -119,7 +72,7 @@ static inline win *plain_win(pump *p, wlink *k)
 }
 
 /* May a frame be taken on this link now?  If not, something will wake its connection up. */
-static inline bool plain_may(pump *p, wlink *k)
+PRIVATE bool plain_may(pump *p, wlink *k)
 {
     if (k->held || k->stalled || k->credit <= 0 || p->withhold) return false;
     if (!p->resting && blocks_left(p) && p->arena.free_count[1] >= PLAIN_BLOCKS && !over_share(p, k)) return true;
@@ -128,7 +81,7 @@ static inline bool plain_may(pump *p, wlink *k)
 }
 
 /* All of the frame's payload is there, or passed over. */
-static inline void plain_finish(pump *p, wconn *c, win *s)
+static void plain_finish(pump *p, wconn *c, win *s)
 {
     wlink *k = c->plain->into;
     c->plain->into = NULL;
@@ -144,7 +97,7 @@ static inline void plain_finish(pump *p, wconn *c, win *s)
 }
 
 /* Where the next bytes of the payload go; NULL: nowhere now. */
-static inline uint8_t *plain_room(pump *p, wconn *c, uint32_t *room)
+static uint8_t *plain_room(pump *p, wconn *c, uint32_t *room)
 {
     wlink *k = c->plain->into;
     win *s = k->current;
@@ -157,7 +110,7 @@ static inline uint8_t *plain_room(pump *p, wconn *c, uint32_t *room)
 }
 
 /* So many bytes of the payload have been written there. */
-static inline void plain_wrote(pump *p, wconn *c, uint32_t size)
+static void plain_wrote(pump *p, wconn *c, uint32_t size)
 {
     plain_conn *x = c->plain;
     win *s = x->into->current;
@@ -169,7 +122,7 @@ static inline void plain_wrote(pump *p, wconn *c, uint32_t size)
 }
 
 /* The payload of the frame being received, from the buffer. */
-static inline enum plain_step plain_fill(pump *p, wconn *c)
+static enum plain_step plain_fill(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     if (x->into->current->discard) {
@@ -192,7 +145,7 @@ static inline enum plain_step plain_fill(pump *p, wconn *c)
 }
 
 /* Whatever the buffer holds, as far as it goes. */
-static inline enum plain_step plain_take(pump *p, wconn *c)
+static enum plain_step plain_take(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     for (;;) {
@@ -211,7 +164,7 @@ static inline enum plain_step plain_take(pump *p, wconn *c)
 }
 
 /* Take what can be taken, and read on or not. */
-static inline void plain_input(pump *p, wconn *c)
+PRIVATE void plain_input(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     if (!x->other || !x->other->open || (x->data && !x->data->open) || c->failed) return;
@@ -221,7 +174,7 @@ static inline void plain_input(pump *p, wconn *c)
 }
 
 /* All of the buffer was taken; one that had to grow for a long frame is small again. */
-static inline void plain_buffer_empty(plain_conn *x)
+static void plain_buffer_empty(plain_conn *x)
 {
     x->first = x->end = 0;
     uint8_t *in = x->room > PLAIN_BUFFER ? (uint8_t *) realloc(x->in, PLAIN_BUFFER) : NULL;
@@ -231,7 +184,7 @@ static inline void plain_buffer_empty(plain_conn *x)
 }
 
 /* Read once; true if there may be more. */
-static inline bool plain_read(pump *p, wconn *c)
+PRIVATE bool plain_read(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     uint32_t room = 0;
@@ -261,5 +214,3 @@ static inline bool plain_read(pump *p, wconn *c)
     plain_input(p, c);
     return (uint32_t) n == room && c->reading;
 }
-
-#endif

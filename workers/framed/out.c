@@ -8,11 +8,23 @@
  * A message that is still arriving, or whose beginning lies in pieces, is gathered first: a frame says how long it is before
  * anything else.  What has been begun is finished whatever becomes of its blocks, so a core that dies leaves no half frame behind.
  */
-#ifndef ROUTERD_WORKERS_PLAIN_OUT_H
-#define ROUTERD_WORKERS_PLAIN_OUT_H
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
-#include "workers/amqp/egress.c"
-#include "workers/framed/framed.c"
+#include "workers/framed/framed.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/stats.h"
+#include "workers/amqp/amqp.h"
+#include "workers/loop/loop.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
 #define PLAIN_BATCH 128u               /* frames of one system call */
 #define PLAIN_PIECES_MAX 288u          /* pieces of memory that they may consist of: a head and a payload, and some are in two blocks */
@@ -29,7 +41,7 @@ typedef struct {                       /* frames on their way into the kernel */
 } plain_batch;
 
 /* The kernel has all of it. */
-static inline void plain_sent(pump *p, wout *o)
+static void plain_sent(pump *p, wout *o)
 {
     out_begun(p, o->link, o);
     o->finished = p->now_ns;
@@ -46,7 +58,7 @@ static inline void plain_sent(pump *p, wout *o)
 }
 
 /* It makes no frame. */
-static inline void plain_unfit(pump *p, wout *o, const char *why)
+static void plain_unfit(pump *p, wout *o, const char *why)
 {
     uint8_t detail[512];
     size_t size = 0;
@@ -67,7 +79,7 @@ static inline void plain_unfit(pump *p, wout *o, const char *why)
 
 /* ---- messages that are gathered first ---- */
 
-static inline void plain_ungather(pump *p, plain_conn *x)
+static void plain_ungather(pump *p, plain_conn *x)
 {
     free(x->gathered);
     x->gathered = NULL;
@@ -80,7 +92,7 @@ static inline void plain_ungather(pump *p, plain_conn *x)
 }
 
 /* More of the message that is being gathered.  False: it will never be a frame. */
-static inline bool plain_gather(pump *p, wconn *c, wout *o, uint64_t length)
+static bool plain_gather(pump *p, wconn *c, wout *o, uint64_t length)
 {
     plain_conn *x = c->plain;
     if (length > (uint64_t) plain_terms_of(p, c)->most + PLAIN_FRONT_MAX) return false;
@@ -109,16 +121,16 @@ static inline bool plain_gather(pump *p, wconn *c, wout *o, uint64_t length)
 
 /* ---- one frame ---- */
 
-static const char plain_long[] = "the message is longer than maxFrameSize allows, or than there is memory for";
+GLUE const char plain_long[] = "the message is longer than maxFrameSize allows, or than there is memory for";
 
-static inline void plain_piece(plain_batch *b, const uint8_t *bytes, uint32_t size)
+static void plain_piece(plain_batch *b, const uint8_t *bytes, uint32_t size)
 {
     b->piece[b->pieces].iov_base = (void *) (uintptr_t) bytes;
     b->piece[b->pieces++].iov_len = size;
 }
 
 /* What goes around the payload of the frame that was made last, and where it begins in the batch. */
-static inline void plain_put_frame(pump *p, wconn *c, wout *o, const plain_frame *f, plain_batch *b)
+static void plain_put_frame(pump *p, wconn *c, wout *o, const plain_frame *f, plain_batch *b)
 {
     uint8_t *to = b->heads + b->used;
     c->plain->speaks->put(p, c, o, f, to);
@@ -129,13 +141,13 @@ static inline void plain_put_frame(pump *p, wconn *c, wout *o, const plain_frame
     plain_piece(b, to, f->head);
 }
 
-static inline void plain_put_tail(const plain_frame *f, plain_batch *b)
+static void plain_put_tail(const plain_frame *f, plain_batch *b)
 {
     if (f->tail) plain_piece(b, b->heads + b->used - f->tail, f->tail);
 }
 
 /* The payload where it stands in the blocks.  False: too many of them for what is left of the batch. */
-static inline bool plain_put_blocks(const pump *p, const wout *o, const plain_frame *f, plain_batch *b)
+static bool plain_put_blocks(const pump *p, const wout *o, const plain_frame *f, plain_batch *b)
 {
     const arena_view *v = &p->views[o->arena];
     arena_reader reader;
@@ -158,7 +170,7 @@ static inline bool plain_put_blocks(const pump *p, const wout *o, const plain_fr
 enum plain_put { PUT_DONE, PUT_FULL, PUT_LATER, PUT_GONE };
 
 /* A message gathered as a whole: alone in its batch. */
-static inline enum plain_put plain_put_gathered(pump *p, wconn *c, wout *o, uint64_t length, bool complete, plain_batch *b)
+static enum plain_put plain_put_gathered(pump *p, wconn *c, wout *o, uint64_t length, bool complete, plain_batch *b)
 {
     plain_conn *x = c->plain;
     plain_frame f = { .why = plain_long };
@@ -179,7 +191,7 @@ static inline enum plain_put plain_put_gathered(pump *p, wconn *c, wout *o, uint
     return PUT_DONE;
 }
 
-static inline enum plain_put plain_put(pump *p, wconn *c, wout *o, plain_batch *b)
+static enum plain_put plain_put(pump *p, wconn *c, wout *o, plain_batch *b)
 {
     const arena_view *v = &p->views[o->arena];
     const arena_content *content = arena_content_of(v, o->reader.head);
@@ -207,7 +219,7 @@ static inline enum plain_put plain_put(pump *p, wconn *c, wout *o, plain_batch *
 /* ---- writing ---- */
 
 /* The kernel has begun with a frame: to the log, if anybody asked for that. */
-static inline void plain_begun(pump *p, wconn *c, const plain_batch *b, uint32_t frame)
+static void plain_begun(pump *p, wconn *c, const plain_batch *b, uint32_t frame)
 {
     const wout *o = b->out[frame];
     const struct iovec *piece = &b->piece[b->first[frame]];
@@ -221,7 +233,7 @@ static inline void plain_begun(pump *p, wconn *c, const plain_batch *b, uint32_t
 }
 
 /* Some of this frame is in the kernel: keep the rest of it. */
-static inline void plain_keep_rest(pump *p, wconn *c, const plain_batch *b, uint32_t frame, size_t sent)
+static void plain_keep_rest(pump *p, wconn *c, const plain_batch *b, uint32_t frame, size_t sent)
 {
     plain_conn *x = c->plain;
     uint32_t last = frame + 1 < b->frames ? b->first[frame + 1] : b->pieces;
@@ -239,7 +251,7 @@ static inline void plain_keep_rest(pump *p, wconn *c, const plain_batch *b, uint
     }
 }
 
-static inline void plain_blocked(pump *p, wconn *c)
+static void plain_blocked(pump *p, wconn *c)
 {
     if (c->want_write) return;
     c->want_write = true;
@@ -247,7 +259,7 @@ static inline void plain_blocked(pump *p, wconn *c)
 }
 
 /* The rest of a frame.  False: there is still some. */
-static inline bool plain_write_rest(pump *p, wconn *c)
+static bool plain_write_rest(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     while (x->rest_first < x->rest_size) {
@@ -267,7 +279,7 @@ static inline bool plain_write_rest(pump *p, wconn *c)
 }
 
 /* False: the socket is full, or broken. */
-static inline bool plain_write(pump *p, wconn *c, const plain_batch *b)
+static bool plain_write(pump *p, wconn *c, const plain_batch *b)
 {
     struct msghdr message = { .msg_iov = (struct iovec *) (uintptr_t) b->piece, .msg_iovlen = b->pieces };
     ssize_t n;
@@ -294,7 +306,7 @@ static inline bool plain_write(pump *p, wconn *c, const plain_batch *b)
 }
 
 /* A batch of a link's.  False: the connection has to wait, or is broken. */
-static inline bool plain_write_link(pump *p, wconn *c, wlink *k)
+static bool plain_write_link(pump *p, wconn *c, wlink *k)
 {
     static plain_batch b;
     b.pieces = b.frames = b.used = 0;
@@ -310,7 +322,7 @@ static inline bool plain_write_link(pump *p, wconn *c, wlink *k)
 }
 
 /* Serve the connection's links with work, most urgent first. */
-static inline void plain_output(pump *p, wconn *c)
+PRIVATE void plain_output(pump *p, wconn *c)
 {
     if (c->want_write || (c->plain->rest && !plain_write_rest(p, c))) return;
     for (int turn = 0; c->work_mask && !c->failed; turn++) {
@@ -326,5 +338,3 @@ static inline void plain_output(pump *p, wconn *c)
         }
     }
 }
-
-#endif

@@ -6,13 +6,18 @@
  *
  * The sessions of such links carry their number, plus one, as context; those that a peer has begun carry none.
  */
-#ifndef ROUTERD_WORKERS_DIAL_H
-#define ROUTERD_WORKERS_DIAL_H
+#include <string.h>
+#include <sys/socket.h>
 
-#include "workers/transport/sockets.c"
+#include "workers/loop/loop.h"
+#include "shm/record.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
 /* Terms for connections that a connector makes; NULL: there is no place. */
-static inline wlistener *dial_place(pump *p)
+GLUE wlistener *dial_place(pump *p)
 {
     wlistener *l = listener_new(p);
     if (!l) return NULL;
@@ -22,7 +27,7 @@ static inline wlistener *dial_place(pump *p)
 }
 
 /* A connection on a socket that is being connected; NULL: no room.  Its OPEN is still to be written. */
-static inline wconn *dial(pump *p, int fd, uint16_t place, const char *hostname, const char *user, const char *password)
+GLUE wconn *dial(pump *p, int fd, uint16_t place, const char *hostname, const char *user, const char *password)
 {
     p->now_ms = (int64_t) (clock_ns() / 1000000u);       /* the last turn may be long ago */
     wconn *c = conn_begin(p, fd, place);
@@ -36,7 +41,7 @@ static inline wconn *dial(pump *p, int fd, uint16_t place, const char *hostname,
 }
 
 /* Why a socket cannot be connected, for whoever asks the transport. */
-static inline void dial_failed(wconn *c)
+PRIVATE void dial_failed(wconn *c)
 {
     int why = 0;
     socklen_t size = sizeof why;
@@ -46,7 +51,7 @@ static inline void dial_failed(wconn *c)
     pn_condition_set_description(error, strerror(why));
 }
 
-static inline bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
+PRIVATE bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
 
 #define ROUTED_SESSIONS (1u << 30)    /* numbers of sessions for links that are routed through, from here on */
 #define IDLE_SESSION ((void *) UINTPTR_MAX)   /* one of those that has no link, in place of its number */
@@ -55,7 +60,7 @@ static inline bool session_ours(pn_session_t *session) { return pn_session_get_c
 /* The session of a connection that has this number, begun if it is not there.  Links that are routed through begin none while one
  * has no links: RabbitMQ takes a new session on the channel of one that it has not ended yet, and mixes their frames.  Where the peer
  * has no channel left they share one. */
-static inline pn_session_t *dial_session(wconn *c, uint32_t number)
+GLUE pn_session_t *dial_session(wconn *c, uint32_t number)
 {
     void *name = (void *) ((uintptr_t) number + 1);
     pn_session_t *routed = NULL, *idle = NULL;
@@ -81,7 +86,7 @@ static inline pn_session_t *dial_session(wconn *c, uint32_t number)
 
 /* Is the name of a link still another one's: of one in the same session, or of one that is let go and the peer has not said so?
  * The engine says ATTACH before DETACH, whatever came first, and takes the answer for the link that was there. */
-static inline bool dial_taken(wconn *c, uint32_t number, const char *name, bool outgoing)
+GLUE bool dial_taken(wconn *c, uint32_t number, const char *name, bool outgoing)
 {
     void *session = (void *) ((uintptr_t) number + 1);
     for (pn_link_t *l = pn_link_head(c->engine, 0); l; l = pn_link_next(l, 0)) {
@@ -93,7 +98,7 @@ static inline bool dial_taken(wconn *c, uint32_t number, const char *name, bool 
 }
 
 /* Is a session without links kept for the next ones? */
-static inline bool dial_kept(const wconn *c, pn_session_t *session)
+static bool dial_kept(const wconn *c, pn_session_t *session)
 {
     if ((uintptr_t) pn_session_get_context(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED) return false;
     uint32_t idle = 0;
@@ -103,7 +108,7 @@ static inline bool dial_kept(const wconn *c, pn_session_t *session)
 }
 
 /* A link that we had attached is gone, and its session with it if it was the last one there. */
-static inline void dial_done(pump *p, wconn *c, pn_session_t *session)
+PRIVATE void dial_done(pump *p, wconn *c, pn_session_t *session)
 {
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
         const wlink *k = (const wlink *) pool_at(&p->links, index);
@@ -113,5 +118,3 @@ static inline void dial_done(pump *p, wconn *c, pn_session_t *session)
     if (dial_kept(c, session)) pn_session_set_context(session, IDLE_SESSION);
     else pn_session_close(session);
 }
-
-#endif

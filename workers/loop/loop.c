@@ -3,16 +3,21 @@
  * One turn: wait for sockets or the doorbell; read and handle; serve the work ring; publish what the core must know;
  * write.  Under load nobody sleeps, so nobody is woken.
  */
-#ifndef ROUTERD_WORKERS_LOOP_H
-#define ROUTERD_WORKERS_LOOP_H
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
-#include "workers/transport/sockets.c"
-
-#include "shm/layout.h"
-#include "workers/loop/resync.c"
-#include "workers/loop/poll.c"
-#include "workers/loop/dial.c"
-#include "workers/loop/wait.c"
+#include "workers/loop/loop.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/stats.h"
+#include "workers/amqp/amqp.h"
+#include "workers/framed/framed.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
 #define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */
 #define LONGEST_SLEEP_MS 1000
@@ -20,7 +25,7 @@
 
 /* ---- links ---- */
 
-static inline wlink *link_new(pump *p, wconn *c, pn_link_t *engine)
+GLUE wlink *link_new(pump *p, wconn *c, pn_link_t *engine)
 {
     wlink *k = link_begin(p, c, pn_link_is_sender(engine));
     if (!k) return NULL;
@@ -30,7 +35,7 @@ static inline wlink *link_new(pump *p, wconn *c, pn_link_t *engine)
 }
 
 /* Answer for everything the link still had, then forget it.  The engine's link stays: its owner closes it. */
-static inline void link_free(pump *p, wlink *k)
+GLUE void link_free(pump *p, wlink *k)
 {
     wconn *c = k->conn;
     if (k->outgoing) egress_lost(p, k);
@@ -53,7 +58,7 @@ static inline void link_free(pump *p, wlink *k)
 }
 
 /* Python posts the DETACH (its callback runs first in the ring's order: UPDATEs were posted by egress_lost). */
-static inline void link_lost(pump *p, wlink *k, int event)
+GLUE void link_lost(pump *p, wlink *k, int event)
 {
     if (k->outgoing) egress_lost(p, k);
     else intake_lost(p, k);
@@ -61,12 +66,12 @@ static inline void link_lost(pump *p, wlink *k, int event)
     link_free(p, k);
 }
 
-static inline void links_lost(pump *p, wconn *c)
+static void links_lost(pump *p, wconn *c)
 {
     while (c->link_first != ROUTERD_NIL) link_lost(p, (wlink *) pool_at(&p->links, c->link_first), EV_LINK_LOST);
 }
 
-static inline void session_lost(pump *p, pn_session_t *session)
+static void session_lost(pump *p, pn_session_t *session)
 {
     wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(session));
     uint32_t index = c ? c->link_first : ROUTERD_NIL;
@@ -79,7 +84,7 @@ static inline void session_lost(pump *p, pn_session_t *session)
 
 /* ---- events ---- */
 
-static inline void event_link_closed(pump *p, pn_link_t *engine, bool closed)
+static void event_link_closed(pump *p, pn_link_t *engine, bool closed)
 {
     wlink *k = (wlink *) pn_link_get_context(engine);
     if (k) link_lost(p, k, EV_DETACH);
@@ -89,7 +94,7 @@ static inline void event_link_closed(pump *p, pn_link_t *engine, bool closed)
     pn_link_free(engine);
 }
 
-static inline void event_session(pump *p, pn_session_t *session, bool open)
+static void event_session(pump *p, pn_session_t *session, bool open)
 {
     if (!open) {
         session_lost(p, session);
@@ -106,7 +111,7 @@ static inline void event_session(pump *p, pn_session_t *session, bool open)
     pn_session_open(session);
 }
 
-static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
+static void event_connection(pump *p, pn_connection_t *engine, bool open)
 {
     wconn *c = (wconn *) pn_connection_get_context(engine);
     if (!c) return;
@@ -121,13 +126,13 @@ static inline void event_connection(pump *p, pn_connection_t *engine, bool open)
 }
 
 /* Does a peer's attach have this terminus?  A source without address has no type here, but it may say what it can. */
-static inline bool terminus_there(pn_terminus_t *t) { return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0; }
+GLUE bool terminus_there(pn_terminus_t *t) { return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0; }
 
 /* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 2.6.3).  The engine does not tell a source
  * without an address from none: where we have named no address, the detach alone counts.  Who answers without the address that
  * we have named has not made it its own, as clients do that open whatever comes; if links are routed through, that is for the
  * far peer to judge: it gets such an answer, and the detach that may follow. */
-static inline bool attach_refused(const wlink *k)
+static bool attach_refused(const wlink *k)
 {
     pn_terminus_t *here = k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine);
     pn_terminus_t *there = k->outgoing ? pn_link_remote_target(k->engine) : pn_link_remote_source(k->engine);
@@ -140,7 +145,7 @@ static inline bool attach_refused(const wlink *k)
 enum { UNSOUND_WAIT_MS = 5000 };    /* a peer that does not end a connection closed for such an attach loses it */
 
 /* A peer attaches, or answers our attach. */
-static inline void event_attach(pump *p, pn_link_t *engine)
+static void event_attach(pump *p, pn_link_t *engine)
 {
     wconn *c = (wconn *) pn_connection_get_context(pn_session_connection(pn_link_session(engine)));
     wlink *k = (wlink *) pn_link_get_context(engine);
@@ -162,7 +167,7 @@ static inline void event_attach(pump *p, pn_link_t *engine)
     }
 }
 
-static inline void event_handle(pump *p, int type, void *object)
+static void event_handle(pump *p, int type, void *object)
 {
     wlink *k;
     switch (type) {
@@ -191,7 +196,7 @@ static inline void event_handle(pump *p, int type, void *object)
     }
 }
 
-static inline void events_drain(pump *p)
+static void events_drain(pump *p)
 {
     pn_event_t *e;
     while ((e = pn_collector_peek(p->collector))) {
@@ -202,7 +207,7 @@ static inline void events_drain(pump *p)
 
 /* ---- connections ---- */
 
-static inline void conn_forget(pump *p, wconn *c)
+static void conn_forget(pump *p, wconn *c)
 {
     if (c->dirty) {                                             /* the list must not lead through a reused place */
         uint32_t *at = &p->dirty_first, index = pool_index(&p->conns, c);
@@ -214,7 +219,7 @@ static inline void conn_forget(pump *p, wconn *c)
 }
 
 /* One without an engine. */
-static inline void conn_free_plain(pump *p, wconn *c)
+static void conn_free_plain(pump *p, wconn *c)
 {
     links_lost(p, c);
     if (c->plain->why && !c->dialled) stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
@@ -225,7 +230,7 @@ static inline void conn_free_plain(pump *p, wconn *c)
 }
 
 /* Everything the connection had is answered for, Python is told, and it is gone. */
-static inline void conn_free(pump *p, wconn *c)
+static void conn_free(pump *p, wconn *c)
 {
     links_lost(p, c);
     if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
@@ -244,7 +249,7 @@ static inline void conn_free(pump *p, wconn *c)
     conn_forget(p, c);
 }
 
-static inline void conn_serve(pump *p, wconn *c)
+static void conn_serve(pump *p, wconn *c)
 {
     if (c->plain) {
         plain_serve(p, c);
@@ -261,7 +266,7 @@ static inline void conn_serve(pump *p, wconn *c)
     if (c->work_mask) mark_dirty(p, c);                         /* others get their turn first */
 }
 
-static inline void conns_serve(pump *p)
+static void conns_serve(pump *p)
 {
     uint32_t index = p->dirty_first;
     p->dirty_first = ROUTERD_NIL;
@@ -273,7 +278,7 @@ static inline void conns_serve(pump *p)
     }
 }
 
-static inline void conn_sweep(pump *p, wconn *c)
+static void conn_sweep(pump *p, wconn *c)
 {
     if (c->plain) { plain_sweep(p, c); return; }
     if (c->deadline && p->now_ms >= c->deadline) {
@@ -287,7 +292,7 @@ static inline void conn_sweep(pump *p, wconn *c)
     }
 }
 
-static inline void conns_sweep(pump *p)
+static void conns_sweep(pump *p)
 {
     p->next_sweep = p->now_ms + SWEEP_MS;
     for (uint32_t i = 0; i < p->conns.high; i++) {
@@ -298,7 +303,7 @@ static inline void conns_sweep(pump *p)
 
 /* ---- the turn ---- */
 
-static inline void socket_event(pump *p, const struct epoll_event *e)
+static void socket_event(pump *p, const struct epoll_event *e)
 {
     uint64_t name = e->data.u64, value;
     switch (name >> 60) {
@@ -326,7 +331,7 @@ static inline void socket_event(pump *p, const struct epoll_event *e)
     }
 }
 
-static inline int turn_timeout(pump *p, int64_t until)
+static int turn_timeout(pump *p, int64_t until)
 {
     int64_t at = p->conns.used && p->next_sweep < until ? p->next_sweep : until;
     if (p->accept_retry && p->accept_retry < at) at = p->accept_retry;
@@ -334,7 +339,7 @@ static inline int turn_timeout(pump *p, int64_t until)
     return at - p->now_ms < LONGEST_SLEEP_MS ? (int) (at - p->now_ms) : LONGEST_SLEEP_MS;
 }
 
-static inline void turn_timers(pump *p)
+static void turn_timers(pump *p)
 {
     if (p->accept_retry && p->now_ms >= p->accept_retry) {
         p->accept_retry = 0;
@@ -347,7 +352,7 @@ static inline void turn_timers(pump *p)
     }
 }
 
-static inline void pump_turn(pump *p, int64_t until)
+static void pump_turn(pump *p, int64_t until)
 {
     struct epoll_event events[EPOLL_BATCH];
     int n = 0;
@@ -372,11 +377,9 @@ static inline void pump_turn(pump *p, int64_t until)
 }
 
 /* Turn until `until` (milliseconds of CLOCK_MONOTONIC), or until the control socket has something to say. */
-static inline void pump_run(pump *p, int64_t until)
+GLUE void pump_run(pump *p, int64_t until)
 {
     p->woken = false;
     publish_actions(p);                     /* what Python has posted since the last round does not wait for a socket */
     do pump_turn(p, until); while (!p->woken && p->now_ms < until && !p->actions.failed);
 }
-
-#endif

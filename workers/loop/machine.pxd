@@ -22,7 +22,7 @@ cdef extern from "sys/epoll.h" nogil:
         uint32_t events
         epoll_data_t data
 
-cdef extern from "workers/loop/loop.c" nogil:
+cdef extern from "workers/loop/api.h" nogil:
     bint terminus_there(pn_terminus_t *)
     uint32_t ROUTERD_NIL, SLOT_USED
     uint32_t CONTROL_RESERVE

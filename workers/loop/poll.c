@@ -1,9 +1,14 @@
 /* What a worker alone knows of its receivers: what waits for them, the credit they gave, since when they gave none.
  * Looked at between turns: no message pays for it. */
-#ifndef ROUTERD_WORKERS_LOOK_H
-#define ROUTERD_WORKERS_LOOK_H
+#include <string.h>
 
-#include "workers/amqp/egress.c"
+#include "workers/loop/loop.h"
+#include "shm/counters.h"
+#include "shm/stats.h"
+#include "workers/amqp/amqp.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
 
 #define LOOK_BLOCKED_NS 10000000000ull /* without credit for longer: blocked */
 #define LOOK_GONE (-1)
@@ -29,7 +34,7 @@ static void look_for_standstill(pump *p, wlink *k)
 }
 
 /* Looks at every link, and counts those that are blocked. */
-static void look_at_all(pump *p, uint64_t now)
+GLUE void look_at_all(pump *p, uint64_t now)
 {
     uint64_t blocked = 0;
     for (uint32_t i = 0; i < p->links.high; i++) {
@@ -53,7 +58,7 @@ static link_look look_link(pump *p, uint32_t link, uint32_t generation, uint64_t
 }
 
 /* Receivers as they are now: of each its index and generation, and a link_look. */
-static void look_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen)
+GLUE void look_links(pump *p, const char *asked, size_t count, uint64_t now, char *seen)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t name[2];
@@ -62,5 +67,3 @@ static void look_links(pump *p, const char *asked, size_t count, uint64_t now, c
         memcpy(seen + i * sizeof look, &look, sizeof look);
     }
 }
-
-#endif

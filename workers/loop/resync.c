@@ -10,14 +10,22 @@
  * Prohibited: reading a block in `away` (its owner takes all of its blocks back when every worker is away), and passing a
  * message on in `telling` (the core would not know its link, or have nobody for it).
  */
-#ifndef ROUTERD_WORKERS_AWAY_H
-#define ROUTERD_WORKERS_AWAY_H
+#include <string.h>
 
-#include "workers/loop/work.c"
+#include "workers/loop/loop.h"
+#include "shm/arena.h"
+#include "shm/outbox.h"
+#include "shm/record.h"
+#include "shm/ring.h"
+#include "workers/amqp/amqp.h"
+#include "workers/framed/framed.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
 
 /* What its sender waits for is in doubt, unless it was told an outcome before.  The rest of a message that is still
  * arriving is read and forgotten, and its credit comes back from here. */
-static inline void away_incoming(pump *p, win *s)
+static void away_incoming(pump *p, win *s)
 {
     pn_delivery_t *d = s->engine;
     if (s->link->plain) { plain_forgotten(p, s); return; }
@@ -37,7 +45,7 @@ static inline void away_incoming(pump *p, win *s)
 }
 
 /* What was not begun was never sent; what is half written is aborted; what waits for its receiver is forgotten. */
-static inline void away_outgoing(pump *p, wlink *k)
+static void away_outgoing(pump *p, wlink *k)
 {
     wout *o;
     work_remove(p, k);
@@ -49,7 +57,7 @@ static inline void away_outgoing(pump *p, wlink *k)
     k->drain_asked = k->drain_ready = false;
 }
 
-static inline void away_link(pump *p, wlink *k)
+static void away_link(pump *p, wlink *k)
 {
     k->known = false;
     mark_dirty(p, k->conn);
@@ -71,7 +79,7 @@ static inline void away_link(pump *p, wlink *k)
 }
 
 /* The core is dead.  What it still said counts; then nothing is left of what went through it. */
-static inline void pump_leave(pump *p)
+GLUE void pump_leave(pump *p)
 {
     if (p->away) return;
     while (work_turn(p)) continue;
@@ -86,7 +94,7 @@ static inline void pump_leave(pump *p)
 }
 
 /* A new core is there: the rings are empty and every block is ours again.  False: no memory, or the rings make no sense. */
-static inline bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
+GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
 {
     arena_disown(&p->arena);
     for (uint32_t i = 0; i < p->links.high; i++) memset(((wlink *) pool_at(&p->links, i))->kept, 0, sizeof(((wlink *) 0)->kept));
@@ -97,7 +105,7 @@ static inline bool pump_return(pump *p, routerd_ring *actions, routerd_ring *wor
 
 /* Credit that the sender of an incoming link has, as the core counts it: what waits in the engine will be passed on, what
  * is being discarded will not, and may have had its credit back. */
-static inline int32_t away_credit(wlink *k)
+GLUE int32_t away_credit(wlink *k)
 {
     pn_link_drained(k->engine);        /* what came back unused is not in the credit any more */
     const win *s = k->current;
@@ -105,7 +113,7 @@ static inline int32_t away_credit(wlink *k)
 }
 
 /* The core has been told of this link: ask it again what the receiver asked. */
-static inline void away_told(pump *p, wlink *k)
+GLUE void away_told(pump *p, wlink *k)
 {
     if (!k->outgoing || !k->open || !pn_link_get_drain(k->engine)) return;
     k->drain_asked = true;
@@ -113,7 +121,7 @@ static inline void away_told(pump *p, wlink *k)
 }
 
 /* The core knows all: messages flow, and the credit that was kept meanwhile goes out. */
-static inline void pump_present(pump *p)
+GLUE void pump_present(pump *p)
 {
     if (p->away || !p->resting) return;                        /* it has died meanwhile */
     p->resting = false;
@@ -123,5 +131,3 @@ static inline void pump_present(pump *p)
     }
     work_unstall(p);
 }
-
-#endif

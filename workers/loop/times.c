@@ -1,14 +1,13 @@
 /* When deliveries went out, and how long their links had no credit: what the flow log tells. */
-#ifndef ROUTERD_WORKERS_TIMES_H
-#define ROUTERD_WORKERS_TIMES_H
-
+#include "workers/loop/loop.h"
+#include "shm/record.h"
 #include "workers/state/pump.h"
 
 /* How long a link with something to send has had no credit, up to now. */
-static inline uint64_t link_starved(const pump *p, const wlink *k) { return k->starved + (k->starved_since ? p->now_ns - k->starved_since : 0); }
+PRIVATE uint64_t link_starved(const pump *p, const wlink *k) { return k->starved + (k->starved_since ? p->now_ns - k->starved_since : 0); }
 
 /* The first byte of a delivery goes out: its link has credit. */
-static inline void out_begun(const pump *p, wlink *k, wout *o)
+PRIVATE void out_begun(const pump *p, wlink *k, wout *o)
 {
     if (__builtin_expect(k->starved_since != 0, 0)) {
         k->starved = link_starved(p, k);
@@ -19,12 +18,10 @@ static inline void out_begun(const pump *p, wlink *k, wout *o)
 }
 
 /* When its last byte was written, how long that took, and how long it had waited for credit. */
-static inline void out_times(const wout *o, routerd_record *r)
+PRIVATE void out_times(const wout *o, routerd_record *r)
 {
     uint64_t writing = (o->finished - o->began) / 1000;
     r->time = o->finished;
     r->credit = writing < UINT32_MAX ? (uint32_t) writing : UINT32_MAX;
     r->length = o->starved;
 }
-
-#endif

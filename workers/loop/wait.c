@@ -1,17 +1,18 @@
 /* How a worker waits for sockets and for the core: it polls, gives way, and sleeps last of all. */
-#ifndef ROUTERD_WORKERS_WAIT_H
-#define ROUTERD_WORKERS_WAIT_H
-
 #include <sched.h>
 #include <sys/epoll.h>
 
+#include "workers/loop/loop.h"
+#include "shm/counters.h"
+#include "shm/doorbell.h"
+#include "shm/ring.h"
+#include "shm/stats.h"
 #include "workers/state/pump.h"
 
-#define EPOLL_BATCH 64
 #define CROWD 16u              /* records since it last had nothing to do, in and out */
 
 /* Spin for a while before sleeping (busyPoll): a wake-up costs more than a look.  -1: nothing came. */
-static inline int busy_poll(pump *p, struct epoll_event *events)
+static int busy_poll(pump *p, struct epoll_event *events)
 {
     uint64_t end = clock_ns() + p->busy_poll_ns;
     do {
@@ -22,7 +23,7 @@ static inline int busy_poll(pump *p, struct epoll_event *events)
     return -1;
 }
 
-static inline int turn_wait(pump *p, struct epoll_event *events, int timeout)
+PRIVATE int turn_wait(pump *p, struct epoll_event *events, int timeout)
 {
     if (timeout == 0) return epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
     if (p->busy_poll_ns) {
@@ -43,5 +44,3 @@ static inline int turn_wait(pump *p, struct epoll_event *events, int timeout)
     doorbell_wake(p->own_bell);
     return n;
 }
-
-#endif

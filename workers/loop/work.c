@@ -1,14 +1,18 @@
 /* Work records: what the core asks of this worker (the links' work_list of the IPC note), applied to the engine. */
-#ifndef ROUTERD_WORKERS_WORK_H
-#define ROUTERD_WORKERS_WORK_H
+#include "workers/loop/loop.h"
+#include "shm/arena.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/ring.h"
+#include "shm/stats.h"
+#include "workers/amqp/amqp.h"
+#include "workers/framed/framed.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
-#include "workers/amqp/egress.c"
-#include "workers/amqp/intake.c"
-#include "workers/ockam/out.c"
-#include "workers/framed/connection.c"
-#include "workers/rmr/out.c"
-
-static inline void work_release(pump *p, uint32_t block)
+static void work_release(pump *p, uint32_t block)
 {
     if (block == ROUTERD_NIL) return;
     const arena_block *b = arena_at(&p->arena.view, block);
@@ -22,7 +26,7 @@ static inline void work_release(pump *p, uint32_t block)
 }
 
 /* Credit for an incoming link, if it is still there. */
-static inline void work_credit(pump *p, const routerd_record *r)
+static void work_credit(pump *p, const routerd_record *r)
 {
     if (!r->credit) return;
     wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
@@ -30,7 +34,7 @@ static inline void work_credit(pump *p, const routerd_record *r)
 }
 
 /* UPDATE to an incoming delivery.  A stale handle is no error: the sender may have settled meanwhile. */
-static inline void work_update_in(pump *p, const routerd_record *r)
+static void work_update_in(pump *p, const routerd_record *r)
 {
     win *s = (win *) pool_find(&p->ins, r->delivery);
     bool settled = r->flags & F_SETTLED;
@@ -60,7 +64,7 @@ static inline void work_update_in(pump *p, const routerd_record *r)
     work_credit(p, r);
 }
 
-static inline void work_drain(pump *p, wlink *k)
+static void work_drain(pump *p, wlink *k)
 {
     if (pn_link_credit(k->engine) - pn_link_queued(k->engine) > 0) {
         uint32_t owed = p->withhold || p->resting ? 0 : k->owed;   /* the sender hears of all its credit in one frame */
@@ -76,7 +80,7 @@ static inline void work_drain(pump *p, wlink *k)
 }
 
 /* PN_LINK_FLOW on an incoming link: credit that came back unused, because we asked (drain) or because we had asked. */
-static inline void intake_flow(pump *p, wlink *k)
+PRIVATE void intake_flow(pump *p, wlink *k)
 {
     int returned = pn_link_drained(k->engine);
     bool done = k->draining && !pn_link_draining(k->engine);
@@ -90,7 +94,7 @@ static inline void intake_flow(pump *p, wlink *k)
     if (done) k->owed = 0;
 }
 
-static inline void work_link(pump *p, const routerd_record *r)
+static void work_link(pump *p, const routerd_record *r)
 {
     wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k) return;
@@ -117,7 +121,7 @@ static inline void work_link(pump *p, const routerd_record *r)
     }
 }
 
-static inline void work_record(pump *p, const routerd_record *r)
+static void work_record(pump *p, const routerd_record *r)
 {
     switch (r->type) {
     case W_SEND: egress_accept(p, r); return;
@@ -151,7 +155,7 @@ static inline void work_record(pump *p, const routerd_record *r)
 
 /* Links that found no block go on, now that some came back.  Those that keep too much wait on; while blocks are few, all
  * that keep some. */
-static inline void work_unstall(pump *p)
+PRIVATE void work_unstall(pump *p)
 {
     uint32_t index = p->stalled_first;
     p->freed = false;
@@ -173,7 +177,7 @@ static inline void work_unstall(pump *p)
 }
 
 /* True if more is waiting. */
-static inline bool work_turn(pump *p)
+PRIVATE bool work_turn(pump *p)
 {
     const routerd_record *r;
     int n = 0;
@@ -188,5 +192,3 @@ static inline bool work_turn(pump *p)
     if (p->freed) work_unstall(p);
     return n == WORK_BATCH;
 }
-
-#endif

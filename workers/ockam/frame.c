@@ -6,26 +6,25 @@
  *
  * CBOR is read with definite lengths in as few octets as they need (RFC 8949, 4.2.1); without its fourth element there is no tracing context.
  */
-#ifndef ROUTERD_WORKERS_OCKAM_FRAME_H
-#define ROUTERD_WORKERS_OCKAM_FRAME_H
+#include <string.h>
 
-#include "workers/source_routes/take.c"
+#include "workers/ockam/frame.h"
+#include "shm/amqp.h"
+#include "shm/scan.h"
+#include "workers/source_routes/source_routes.h"
 
-#define OCKAM_VERSION 1u               /* what each side of a CBOR connection says first */
-
-enum ockam_framing { OCKAM_CBOR, OCKAM_BARE };
 enum cbor_major { CBOR_UINT = 0, CBOR_BYTES = 2, CBOR_TEXT = 3, CBOR_ARRAY = 4 };
 
-static inline uint32_t ockam_width(uint8_t framing) { return framing == OCKAM_CBOR ? 4 : 2; }
+PRIVATE uint32_t ockam_width(uint8_t framing) { return framing == OCKAM_CBOR ? 4 : 2; }
 
-static inline uint32_t ockam_length(uint8_t framing, const uint8_t *p)
+PRIVATE uint32_t ockam_length(uint8_t framing, const uint8_t *p)
 {
     return (uint32_t) be_of(p, ockam_width(framing));
 }
 
 /* ---- in ---- */
 
-static inline uint64_t cbor_head(route_bare *b, uint8_t major)
+static uint64_t cbor_head(route_bare *b, uint8_t major)
 {
     uint64_t n = 0;
     if (b->why) return 0;
@@ -42,7 +41,7 @@ static inline uint64_t cbor_head(route_bare *b, uint8_t major)
     return n;
 }
 
-static inline amqp_octets cbor_octets(route_bare *b, uint8_t major)
+static amqp_octets cbor_octets(route_bare *b, uint8_t major)
 {
     uint64_t n = cbor_head(b, major);
     if (!b->why && n > (uint64_t) (b->end - b->at)) b->why = "it is cut short";
@@ -51,7 +50,7 @@ static inline amqp_octets cbor_octets(route_bare *b, uint8_t major)
     return (amqp_octets) { b->at - n, (uint32_t) n };
 }
 
-static inline enum route_result cbor_way(route_run *r, route_bare *b, route_way *w, bool onward)
+static enum route_result cbor_way(route_run *r, route_bare *b, route_way *w, bool onward)
 {
     uint64_t count = cbor_head(b, CBOR_ARRAY);
     uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
@@ -75,7 +74,7 @@ static inline enum route_result cbor_way(route_run *r, route_bare *b, route_way 
 }
 
 /* As bare_message(). */
-static inline enum route_result cbor_message(route_run *r, route_level *l)
+static enum route_result cbor_message(route_run *r, route_level *l)
 {
     route_bare b = { r->rest, r->rest + r->rest_size, NULL };
     level_clear(l);
@@ -95,7 +94,7 @@ static inline enum route_result cbor_message(route_run *r, route_level *l)
 
 /* The content of a frame as the message that workers see, with `own`, where it has come in, in front of its return route.  PASS: it is a
  * heartbeat, which leads nowhere. */
-static inline enum route_result ockam_read(route_engine *e, const route_sender *s, uint8_t framing, const uint8_t *at, uint32_t size, const route_stop *own)
+PRIVATE enum route_result ockam_read(route_engine *e, const route_sender *s, uint8_t framing, const uint8_t *at, uint32_t size, const route_stop *own)
 {
     route_run *r = &e->run;
     route_level *l = &e->level[0];
@@ -111,20 +110,20 @@ static inline enum route_result ockam_read(route_engine *e, const route_sender *
 
 typedef struct { uint8_t *at, *end; bool full; } ockam_out;
 
-static inline void ockam_put(ockam_out *o, const void *bytes, size_t size)
+static void ockam_put(ockam_out *o, const void *bytes, size_t size)
 {
     if (o->full || (size_t) (o->end - o->at) < size) { o->full = true; return; }
     if (size) memcpy(o->at, bytes, size);
     o->at += size;
 }
 
-static inline void ockam_put_uint(ockam_out *o, uint64_t n)
+static void ockam_put_uint(ockam_out *o, uint64_t n)
 {
     uint8_t bytes[10];
     ockam_put(o, bytes, route_uint(bytes, n));
 }
 
-static inline void cbor_put(ockam_out *o, uint8_t major, uint64_t n)
+static void cbor_put(ockam_out *o, uint8_t major, uint64_t n)
 {
     uint8_t bytes[9];
     uint32_t width = n < 24 ? 0 : n < 1u << 8 ? 1 : n < 1u << 16 ? 2 : n < 1ull << 32 ? 4 : 8;
@@ -133,7 +132,7 @@ static inline void cbor_put(ockam_out *o, uint8_t major, uint64_t n)
     ockam_put(o, bytes, 1 + width);
 }
 
-static inline void ockam_put_way(ockam_out *o, uint8_t framing, const route_way *w)
+static void ockam_put_way(ockam_out *o, uint8_t framing, const route_way *w)
 {
     if (framing == OCKAM_CBOR) cbor_put(o, CBOR_ARRAY, w->count);
     else ockam_put_uint(o, w->count);
@@ -153,7 +152,7 @@ static inline void ockam_put_way(ockam_out *o, uint8_t framing, const route_way 
 
 /* What goes in front of `payload` octets: into [to, to + room), with a length of a frame that has `tail` octets behind them.  How much it is; 0:
  * more than there is room for. */
-static inline uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_t payload, uint32_t tail, uint8_t *to, uint32_t room)
+PRIVATE uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_t payload, uint32_t tail, uint8_t *to, uint32_t room)
 {
     uint32_t width = ockam_width(framing);
     ockam_out o = { to + width, to + room, false };
@@ -170,7 +169,7 @@ static inline uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_
 }
 
 /* What goes behind the payload. */
-static inline uint32_t ockam_tail(const route_level *l, uint8_t framing, uint8_t *to, uint32_t room)
+PRIVATE uint32_t ockam_tail(const route_level *l, uint8_t framing, uint8_t *to, uint32_t room)
 {
     ockam_out o = { to, to + room, false };
     if (framing == OCKAM_CBOR && !l->tracing) ockam_put(&o, "\xf6", 1);
@@ -182,5 +181,3 @@ static inline uint32_t ockam_tail(const route_level *l, uint8_t framing, uint8_t
     if (l->tracing) ockam_put(&o, l->tracing, l->tracing_size);
     return (uint32_t) (o.at - to);
 }
-
-#endif

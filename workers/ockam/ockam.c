@@ -10,27 +10,32 @@
  * route, so a reply comes back here.  The first address of its onward route is a worker's that lists this uplink, or one that the listener or
  * connector lists; nothing else can be reached.
  */
-#ifndef ROUTERD_WORKERS_OCKAM_H
-#define ROUTERD_WORKERS_OCKAM_H
+#include <stdlib.h>
+#include <string.h>
 
-#include "workers/ockam/frame.c"
-#include "workers/framed/framed.c"
+#include "workers/ockam/ockam.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/scan.h"
+#include "shm/stats.h"
+#include "workers/amqp/amqp.h"
+#include "workers/framed/framed.h"
+#include "workers/ockam/frame.h"
+#include "workers/source_routes/source_routes.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
 #define OCKAM_FRONT_BLOCKS 5u          /* large blocks that what stands in front of the rest may need */
 #define OCKAM_FIRST (2 * ARENA_LARGE_BYTES)    /* octets of the rest that are written with it */
 
 typedef struct { route_stop stop; bool prefix; } ockam_reach;
 
-typedef struct {                       /* of a listener or connector */
-    plain_terms plain;
-    uint8_t framing;                   /* enum ockam_framing */
-    uint32_t reach_count;              /* addresses, no workers', that may be reached from here */
-    uint8_t reach[];                   /* of each: its type, whether what begins with it is meant, two octets of length, its octets */
-} ockam_terms;
+PRIVATE const ockam_terms *ockam_terms_of(const pump *p, const wconn *c) { return (const ockam_terms *) (const void *) p->listeners[c->listener].plain; }
 
-static inline const ockam_terms *ockam_terms_of(const pump *p, const wconn *c) { return (const ockam_terms *) (const void *) p->listeners[c->listener].plain; }
-
-static inline bool ockam_reaches(const ockam_terms *t, const route_stop *s)
+static bool ockam_reaches(const ockam_terms *t, const route_stop *s)
 {
     const uint8_t *at = t->reach;
     for (uint32_t i = 0; i < t->reach_count; i++) {
@@ -44,7 +49,7 @@ static inline bool ockam_reaches(const ockam_terms *t, const route_stop *s)
 /* ---- through the workers ---- */
 
 /* As route_take(), for what ockam_read() has read. */
-static inline enum route_result ockam_take(route_engine *e, const ockam_terms *t)
+static enum route_result ockam_take(route_engine *e, const ockam_terms *t)
 {
     route_run *r = &e->run;
     const route_stop *first = way_first(&e->level[0].onward);
@@ -59,7 +64,7 @@ static inline enum route_result ockam_take(route_engine *e, const ockam_terms *t
 }
 
 /* It goes no further. */
-static inline enum plain_step ockam_refused(pump *p, wconn *c)
+static enum plain_step ockam_refused(pump *p, wconn *c)
 {
     route_engine *e = p->routes;
     stats_add(p->stats, N_OCKAM_REFUSED, 1);
@@ -71,7 +76,7 @@ static inline enum plain_step ockam_refused(pump *p, wconn *c)
 }
 
 /* The beginning of what was made of a frame, and `here` octets of its rest, in blocks.  False: it goes no further. */
-static inline bool ockam_begin(pump *p, wlink *k, const uint8_t *at, uint64_t here, arena_writer *w, scan_found *found)
+static bool ockam_begin(pump *p, wlink *k, const uint8_t *at, uint64_t here, arena_writer *w, scan_found *found)
 {
     route_engine *e = p->routes;
     const scan_found none = { .message_annotations = SCAN_ABSENT };
@@ -95,7 +100,7 @@ static inline bool ockam_begin(pump *p, wlink *k, const uint8_t *at, uint64_t he
 }
 
 /* What is still to come of the frame's message stands in the buffer from now on; `frame` octets of it were the frame. */
-static inline void ockam_keep(plain_conn *x, uint32_t frame, const uint8_t *rest, uint64_t left)
+static void ockam_keep(plain_conn *x, uint32_t frame, const uint8_t *rest, uint64_t left)
 {
     uint8_t *at = x->in + x->first;
     if (!left) { x->first += frame; return; }
@@ -109,7 +114,7 @@ static inline void ockam_keep(plain_conn *x, uint32_t frame, const uint8_t *rest
 }
 
 /* The workers have had it: to the core. */
-static inline enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, uint32_t frame)
+static enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, uint32_t frame)
 {
     plain_conn *x = c->plain;
     wlink *k = x->other;
@@ -149,7 +154,7 @@ static inline enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, u
 /* ---- frames ---- */
 
 /* A buffer for the frame at its front, as far as it has come: what it claims to be long is no reason to have memory for it. */
-static inline enum plain_step ockam_more(pump *p, wconn *c, uint64_t frame)
+static enum plain_step ockam_more(pump *p, wconn *c, uint64_t frame)
 {
     plain_conn *x = c->plain;
     uint64_t there = x->end - x->first, room = frame + PLAIN_READ_MIN;
@@ -162,7 +167,7 @@ static inline enum plain_step ockam_more(pump *p, wconn *c, uint64_t frame)
     return PLAIN_MORE;
 }
 
-static inline enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, uint32_t width, uint32_t length)
+static enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, uint32_t width, uint32_t length)
 {
     plain_conn *x = c->plain;
     route_engine *e = p->routes;
@@ -191,7 +196,7 @@ static inline enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, 
 }
 
 /* The frame at the front of the buffer. */
-static enum plain_step ockam_next(pump *p, wconn *c)
+PRIVATE enum plain_step ockam_next(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     const ockam_terms *t = ockam_terms_of(p, c);
@@ -216,5 +221,3 @@ static enum plain_step ockam_next(pump *p, wconn *c)
     if (there < width + length) return ockam_more(p, c, (uint64_t) width + length);
     return plain_may(p, x->other) ? ockam_frame(p, c, at, width, length) : PLAIN_WAIT;
 }
-
-#endif

@@ -3,11 +3,17 @@
  * The first address of the onward route is this connection's own, and is taken off; the other side puts its own in front of the return route.
  * The payload is the data of the body.  Properties, metadata and the count of workers stay behind: Ockam's messages have no place for them.
  */
-#ifndef ROUTERD_WORKERS_OCKAM_OUT_H
-#define ROUTERD_WORKERS_OCKAM_OUT_H
+#include <stdlib.h>
+#include <string.h>
 
-#include "workers/ockam/ockam.c"
-#include "workers/framed/out.c"
+#include "workers/ockam/ockam.h"
+#include "shm/amqp.h"
+#include "shm/counters.h"
+#include "shm/scan.h"
+#include "workers/framed/framed.h"
+#include "workers/ockam/frame.h"
+#include "workers/source_routes/source_routes.h"
+#include "workers/state/pump.h"
 
 static struct {                        /* made last; one pump is in a process */
     route_run run;
@@ -16,7 +22,7 @@ static struct {                        /* made last; one pump is in a process */
 } ockam_last;
 
 /* The routes in the annotations; NULL: they are in ockam_last.  */
-static inline const char *ockam_routes(const plain_conn *x, const uint8_t *start, const scan_found *found)
+static const char *ockam_routes(const plain_conn *x, const uint8_t *start, const scan_found *found)
 {
     route_given given = { .seen = 0 };
     route_level *l = &ockam_last.level;
@@ -33,7 +39,7 @@ static inline const char *ockam_routes(const plain_conn *x, const uint8_t *start
     return l->onward.count ? NULL : "its onward route ends at this connection";
 }
 
-static inline const char *ockam_body(const plain_message *m, uint32_t from, plain_frame *f, bool *pieces)
+static const char *ockam_body(const plain_message *m, uint32_t from, plain_frame *f, bool *pieces)
 {
     route_run *r = &ockam_last.run;
     const uint8_t *start = m->start, *at = start + from, *end = start + m->size;
@@ -92,7 +98,7 @@ static void ockam_put_frame(pump *p, wconn *c, wout *o, const plain_frame *f, ui
 }
 
 /* What each side of a connection says first. */
-static inline void ockam_greet(pump *p, wconn *c)
+GLUE void ockam_greet(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     if (ockam_terms_of(p, c)->framing != OCKAM_CBOR || !(x->rest = (uint8_t *) malloc(1))) return;
@@ -103,9 +109,7 @@ static inline void ockam_greet(pump *p, wconn *c)
     mark_dirty(p, c);
 }
 
-static const plain_protocol ockam_protocol = {
+GLUE const plain_protocol ockam_protocol = {
     .number = 1, .frames_in = N_OCKAM_FRAMES_IN, .frames_out = N_OCKAM_FRAMES_OUT, .undelivered = N_OCKAM_UNDELIVERED,
     .unfit = N_OCKAM_UNFIT, .unfit_name = "amqp:not-implemented", .next = ockam_next, .make = ockam_make, .put = ockam_put_frame,
 };
-
-#endif

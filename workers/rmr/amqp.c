@@ -8,31 +8,19 @@
  *
  * Composing is done once per frame into one piece of memory; the offsets that the content header needs come with it.
  */
-#ifndef ROUTERD_WORKERS_RMR_AMQP_H
-#define ROUTERD_WORKERS_RMR_AMQP_H
+#include <string.h>
 
-#include "workers/rmr/ask.c"
+#include "workers/rmr/wire.h"
+#include "shm/amqp.h"
 #include "shm/rmr_key.h"
-
-#define RMR_ADDRESS_MAX 1024u          /* octets of an address of ours: of a table, with what goes on there */
-#define RMR_FRONT_MAX (RMR_HEAD_MAX + 4 * RMR_ADDRESS_MAX + 1536u)     /* octets of a message in front of its payload */
+#include "shm/scan.h"
+#include "shm/sections.h"
+#include "shm/utf8.h"
 
 static const char rmr_header_key[] = "x-opt-rmr.header";
 
-typedef struct {
-    const char *text;
-    uint32_t length;                   /* 0: none */
-} rmr_address;
-
-typedef struct {                       /* what the message is to say beside its frame */
-    rmr_address to, reply_to, conn;
-    const uint8_t *call;               /* message-id, RMR_CALL_TEXT long; NULL: none */
-    const uint8_t *id;                 /* correlation-id, as AMQP encodes it */
-    uint32_t id_length;                /* 0: none */
-} rmr_wanted;
-
 /* Octets of a frame: text, if they are. */
-static inline uint8_t *rmr_put_octets(uint8_t *p, const uint8_t *octets, uint32_t size)
+static uint8_t *rmr_put_octets(uint8_t *p, const uint8_t *octets, uint32_t size)
 {
     return amqp_put_octets(p, utf8_valid(octets, size) ? AMQP_STRING8 : AMQP_BINARY8, octets, size);
 }
@@ -40,19 +28,19 @@ static inline uint8_t *rmr_put_octets(uint8_t *p, const uint8_t *octets, uint32_
 enum { RMR_SECTION = 12 };             /* octets in front of the items of a section, in its long form */
 
 /* A section around a list or map of `count` items, which end here. */
-static inline void rmr_section(uint8_t *section, uint8_t code, uint8_t compound, const uint8_t *end, uint32_t count)
+static void rmr_section(uint8_t *section, uint8_t code, uint8_t compound, const uint8_t *end, uint32_t count)
 {
     amqp_put_items_head(amqp_put_descriptor(section, code), compound, (uint32_t) (end - section) - RMR_SECTION, count);
 }
 
-static inline uint8_t *rmr_put_number(uint8_t *p, const char *key, uint32_t length, int32_t value)
+static uint8_t *rmr_put_number(uint8_t *p, const char *key, uint32_t length, int32_t value)
 {
     p = amqp_put_octets(p, AMQP_STRING8, key, length);
     return amqp_put(p, AMQP_INT, (uint32_t) value);
 }
 
 /* `to`: where its text stands. */
-static inline uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, uint8_t **to)
+static uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, uint8_t **to)
 {
     uint8_t *section = p;
     if (!want->to.length && !want->reply_to.length) return p;
@@ -76,7 +64,7 @@ static inline uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, ui
 
 /* Everything in front of the payload, which begins at the length returned; at most RMR_FRONT_MAX.  `source`: what rmr.source is to be, a field of
  * the header as it came. */
-static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const rmr_parts *parts, const uint8_t *source, const rmr_wanted *want, scan_found *found, rmr_key *key)
+PRIVATE uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const rmr_parts *parts, const uint8_t *source, const rmr_wanted *want, scan_found *found, rmr_key *key)
 {
     uint8_t *p = start + RMR_SECTION, *section, *to = start;
     uint32_t count = 4, meid = rmr_text(header + RMR_MEID, RMR_MEID_BYTES), name = rmr_text(source, RMR_SOURCE_BYTES);
@@ -122,18 +110,8 @@ static inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const 
 
 /* ---- the other way ---- */
 
-enum rmr_made { RMR_MADE, RMR_PIECES, RMR_NO_TYPE, RMR_NO_BODY, RMR_NO_MESSAGE };
-
-typedef struct {                       /* a frame in the making */
-    uint8_t head[RMR_HEAD_MAX];        /* from the header up to the payload; its length field is filled in */
-    uint32_t head_length;
-    uint32_t payload, payload_length;  /* in the message */
-    bool annotated;                    /* it has the header that it came with */
-    bool asks;                         /* trace data say where its answer goes */
-} rmr_frame;
-
 /* The body, where it is one data section or one value of octets: its place.  PIECES: there are several. */
-static inline enum rmr_made rmr_body(const uint8_t *start, uint64_t at, uint64_t size, uint64_t length, rmr_frame *frame)
+static enum rmr_made rmr_body(const uint8_t *start, uint64_t at, uint64_t size, uint64_t length, rmr_frame *frame)
 {
     uint32_t descriptor = 0;
     frame->payload = (uint32_t) at;
@@ -156,7 +134,7 @@ static inline enum rmr_made rmr_body(const uint8_t *start, uint64_t at, uint64_t
 }
 
 /* The value of x-opt-rmr.header in the annotations. */
-static inline amqp_octets rmr_annotation(amqp_value annotations)
+static amqp_octets rmr_annotation(amqp_value annotations)
 {
     amqp_octets none = { NULL, 0 };
     amqp_cursor items;
@@ -172,7 +150,7 @@ static inline amqp_octets rmr_annotation(amqp_value annotations)
 }
 
 /* The header that a message came with, or a new one.  False: that is none. */
-static inline bool rmr_take_header(const uint8_t *start, size_t size, const scan_found *found, rmr_frame *frame)
+static bool rmr_take_header(const uint8_t *start, size_t size, const scan_found *found, rmr_frame *frame)
 {
     rmr_parts parts;
     amqp_octets header = { NULL, 0 };
@@ -191,7 +169,7 @@ static inline bool rmr_take_header(const uint8_t *start, size_t size, const scan
 }
 
 /* A header for a message without one, by its properties.  True: it answers a call, and so has a type. */
-static inline bool rmr_take_properties(const uint8_t *start, size_t size, const scan_found *found, rmr_frame *frame)
+static bool rmr_take_properties(const uint8_t *start, size_t size, const scan_found *found, rmr_frame *frame)
 {
     amqp_value field[6];
     if (found->properties == SCAN_ABSENT) return false;
@@ -209,7 +187,7 @@ static inline bool rmr_take_properties(const uint8_t *start, size_t size, const 
 
 enum { RMR_NAMED = RMR_SECTION + 2 + sizeof rmr_header_key - 1 + 5, RMR_NUMBERS = 42 };     /* where rmr_compose puts a header; octets of properties with both numbers */
 
-static inline bool rmr_begins(const uint8_t *p, const void *with, size_t size) { return !memcmp(p, with, size); }
+static bool rmr_begins(const uint8_t *p, const void *with, size_t size) { return !memcmp(p, with, size); }
 
 /* Moves behind an entry of that name, if one begins at *p.  False: its value is not octets. */
 __attribute__((always_inline)) static inline bool rmr_pass_entry(const uint8_t **p, const uint8_t *end, const char *name, uint8_t length, uint32_t *count)
@@ -223,7 +201,7 @@ __attribute__((always_inline)) static inline bool rmr_pass_entry(const uint8_t *
 }
 
 /* What a map says behind both numbers: what rmr_compose puts there, in its order, so nothing that would say a number again. */
-static inline bool rmr_says_no_more(const uint8_t *p, const uint8_t *end, uint32_t count)
+static bool rmr_says_no_more(const uint8_t *p, const uint8_t *end, uint32_t count)
 {
     return rmr_pass_entry(&p, end, "rmr.meid", 8, &count) && rmr_pass_entry(&p, end, "rmr.source", 10, &count)
         && rmr_pass_entry(&p, end, "rmr.conn", 8, &count) && p == end && count == 4;
@@ -231,7 +209,7 @@ static inline bool rmr_says_no_more(const uint8_t *p, const uint8_t *end, uint32
 
 /* A message just as rmr_compose makes it, which is what most are: read at the places where that has put everything, without a scan.  False: it is
  * another one. */
-static inline bool rmr_recognise(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
+static bool rmr_recognise(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
     static const uint8_t type[] = { AMQP_STRING8, 6, 'r', 'm', 'r', '.', 'm', 't', AMQP_INT };
     static const uint8_t subscription[] = { AMQP_STRING8, 10, 'r', 'm', 'r', '.', 's', 'u', 'b', '-', 'i', 'd', AMQP_INT };
@@ -267,7 +245,7 @@ static inline bool rmr_recognise(const uint8_t *start, size_t size, uint64_t len
 }
 
 /* The same of any message. */
-static inline enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
+static enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
     scan_found found;
     rmr_key key;
@@ -298,13 +276,13 @@ static inline enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, 
 
 /* A frame from the first `size` of a message's `length` bytes.  What its properties say counts more than the header that it came with.
  * PIECES: everything in front of the body, or the body, lies in pieces: gather them and come again. */
-static inline enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
+PRIVATE enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
     return rmr_recognise(start, size, length, frame) ? RMR_MADE : rmr_make_scanned(start, size, length, frame);
 }
 
 /* The data sections of a gathered message moved together, from the place of its body on.  False: there is something else between them. */
-static inline bool rmr_join(uint8_t *start, uint32_t size, rmr_frame *frame)
+PRIVATE bool rmr_join(uint8_t *start, uint32_t size, rmr_frame *frame)
 {
     uint32_t at = frame->payload + frame->payload_length, descriptor = 0;
     while (at < size) {
@@ -320,5 +298,3 @@ static inline bool rmr_join(uint8_t *start, uint32_t size, rmr_frame *frame)
     be32_put(frame->head + RMR_PAYLOAD, frame->payload_length);
     return true;
 }
-
-#endif

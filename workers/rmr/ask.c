@@ -6,29 +6,22 @@
  *   an application's blocking call  what the answer's header needs is the message's message-id, which a client gives back as
  *   comes to a client               correlation-id
  */
-#ifndef ROUTERD_WORKERS_RMR_ASK_H
-#define ROUTERD_WORKERS_RMR_ASK_H
+#include <string.h>
 
-#include "workers/rmr/frame.c"
-#include "workers/rmr/siphash.c"
+#include "workers/rmr/wire.h"
+#include "shm/amqp.h"
+#include "shm/utf8.h"
 
 #define RMR_ASKED_TEXT 1000u           /* octets of a reply-to */
 #define RMR_ASKED_ID 512u              /* octets of an id, as AMQP encodes it */
 #define RMR_ASKED_HEAD 16u             /* magic, two lengths, tag */
 #define RMR_ASKED_MAX (RMR_ASKED_HEAD + RMR_ASKED_TEXT + RMR_ASKED_ID)
-#define RMR_CALL_BYTES 112u            /* magic, type, subscription, call, transaction, sid, MEID */
-#define RMR_CALL_TEXT (2 * RMR_CALL_BYTES)     /* as letters, two for an octet: not every client gives a binary id back */
 
 static const uint8_t rmr_asked_magic[4] = { 0xf5, 'r', 't', 'q' };
 static const uint8_t rmr_call_magic[4] = { 0xf5, 'r', 't', 'c' };
 
-typedef struct {                       /* where an answer goes; both stand in the message, or in a frame's trace data */
-    const uint8_t *text, *id;
-    uint32_t length, id_length;        /* 0: none */
-} rmr_asked;
-
 /* Fields 0 to 5 of a message's properties, `at` NULL where there are none. */
-static inline void rmr_ask_fields(amqp_value list, amqp_value field[6])
+PRIVATE void rmr_ask_fields(amqp_value list, amqp_value field[6])
 {
     amqp_cursor fields;
     uint32_t count;
@@ -41,7 +34,7 @@ static inline void rmr_ask_fields(amqp_value list, amqp_value field[6])
 }
 
 /* Whom a message wants its answer to go to; length 0: nobody, or more than can go along, or no text, which a `to` must be. */
-static inline rmr_asked rmr_ask_read(const amqp_value field[6])
+PRIVATE rmr_asked rmr_ask_read(const amqp_value field[6])
 {
     rmr_asked asked = { .length = 0 };
     amqp_value id = field[5].at ? field[5] : field[0];
@@ -56,7 +49,7 @@ static inline rmr_asked rmr_ask_read(const amqp_value field[6])
 }
 
 /* As trace data, but for the tag; its length. */
-static inline uint32_t rmr_ask_put(uint8_t *trace, const rmr_asked *asked)
+PRIVATE uint32_t rmr_ask_put(uint8_t *trace, const rmr_asked *asked)
 {
     memcpy(trace, rmr_asked_magic, 4);
     be16_put(trace + 4, (uint16_t) asked->length);
@@ -67,7 +60,7 @@ static inline uint32_t rmr_ask_put(uint8_t *trace, const rmr_asked *asked)
     return RMR_ASKED_HEAD + asked->length + asked->id_length;
 }
 
-static inline uint64_t rmr_ask_tag(const uint8_t key[SIPHASH_KEY], const uint8_t *trace, uint32_t size)
+static uint64_t rmr_ask_tag(const uint8_t key[SIPHASH_KEY], const uint8_t *trace, uint32_t size)
 {
     uint8_t without[RMR_ASKED_MAX];
     memcpy(without, trace, size);
@@ -75,14 +68,14 @@ static inline uint64_t rmr_ask_tag(const uint8_t key[SIPHASH_KEY], const uint8_t
     return siphash(key, without, size);
 }
 
-static inline void rmr_ask_sign(const uint8_t key[SIPHASH_KEY], uint8_t *trace, uint32_t size)
+PRIVATE void rmr_ask_sign(const uint8_t key[SIPHASH_KEY], uint8_t *trace, uint32_t size)
 {
     uint64_t tag = rmr_ask_tag(key, trace, size);
     memcpy(trace + 8, &tag, 8);
 }
 
 /* Where the answer goes that a frame is.  Length 0: it is none, or not to a question that came this way. */
-static inline rmr_asked rmr_ask_answered(const uint8_t key[SIPHASH_KEY], const uint8_t *header)
+PRIVATE rmr_asked rmr_ask_answered(const uint8_t key[SIPHASH_KEY], const uint8_t *header)
 {
     rmr_asked asked = { .length = 0 };
     const uint8_t *trace = header + be32(header + RMR_LEN0);
@@ -97,7 +90,7 @@ static inline rmr_asked rmr_ask_answered(const uint8_t key[SIPHASH_KEY], const u
 }
 
 /* A blocking call as an id. */
-static inline void rmr_call_put(uint8_t text[RMR_CALL_TEXT], const uint8_t *header)
+PRIVATE void rmr_call_put(uint8_t text[RMR_CALL_TEXT], const uint8_t *header)
 {
     uint8_t id[RMR_CALL_BYTES] = { 0 };
     memcpy(id, rmr_call_magic, 4);
@@ -114,7 +107,7 @@ static inline void rmr_call_put(uint8_t text[RMR_CALL_TEXT], const uint8_t *head
 }
 
 /* Fills a new header in with what an answer to the call needs that a correlation-id names.  False: it names none. */
-static inline bool rmr_call_take(uint8_t *header, uint32_t head, amqp_value correlation)
+PRIVATE bool rmr_call_take(uint8_t *header, uint32_t head, amqp_value correlation)
 {
     uint8_t id[RMR_CALL_BYTES];
     amqp_octets text = amqp_string(correlation);
@@ -129,5 +122,3 @@ static inline bool rmr_call_take(uint8_t *header, uint32_t head, amqp_value corr
     memcpy(header + RMR_MEID, id + 80, RMR_MEID_BYTES);
     return true;
 }
-
-#endif

@@ -5,44 +5,24 @@
  *
  * Offsets below count from the header.  The first length is the one that counts, with the marker or without.
  */
-#ifndef ROUTERD_WORKERS_RMR_FRAME_H
-#define ROUTERD_WORKERS_RMR_FRAME_H
-
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
-#include "shm/scan.h"
+#include "workers/rmr/wire.h"
+#include "shm/amqp.h"
 #include "shm/utf8.h"
 
-#define RMR_TRANSPORT 50u
-#define RMR_HEADER 280u                /* as it is written: version 3 */
-#define RMR_HEADER_OLD 216u            /* version 2 ends before the source's address */
-#define RMR_HEAD_MAX 8192u             /* header, trace data, d1 and d2 together */
-#define RMR_CALL 0x04u                 /* flag: a blocking call waits for the answer */
 #define RMR_VERSION 3
 
-enum rmr_offset {
-    RMR_MT = 0, RMR_PAYLOAD = 4, RMR_VER = 8, RMR_XACT = 12, RMR_SID = 44, RMR_SOURCE = 76, RMR_MEID = 140, RMR_FLAGS = 192, RMR_LEN0 = 196, RMR_LEN1 = 200,
-    RMR_LEN2 = 204, RMR_LEN3 = 208, RMR_SUBID = 212, RMR_ADDRESS = 216
-};
-enum rmr_size { RMR_XACT_BYTES = 32, RMR_SID_BYTES = 32, RMR_SOURCE_BYTES = 64, RMR_MEID_BYTES = 32 };
 enum rmr_type { RMR_TABLE_DATA = 20, RMR_TABLE_REQUEST = 21, RMR_TABLE_STATE = 22 };
 
-typedef struct {
-    uint32_t head;                     /* bytes between the transport's header and the payload */
-    uint32_t payload;
-    int32_t mt, sid;
-} rmr_parts;
-
 /* The length that a frame's first four bytes tell. */
-static inline uint32_t rmr_length(const uint8_t *frame) { return (uint32_t) frame[0] | (uint32_t) frame[1] << 8 | (uint32_t) frame[2] << 16 | (uint32_t) frame[3] << 24; }
+PRIVATE uint32_t rmr_length(const uint8_t *frame) { return (uint32_t) frame[0] | (uint32_t) frame[1] << 8 | (uint32_t) frame[2] << 16 | (uint32_t) frame[3] << 24; }
 
-static inline bool rmr_length_good(uint32_t length, uint32_t most) { return length >= RMR_TRANSPORT + RMR_HEADER_OLD && length <= most; }
+PRIVATE bool rmr_length_good(uint32_t length, uint32_t most) { return length >= RMR_TRANSPORT + RMR_HEADER_OLD && length <= most; }
 
 /* Where the payload begins and how long it is, in `room` bytes from the header on.  At least RMR_HEADER_OLD of them are at hand.  False: a part
  * would lie outside. */
-static inline bool rmr_measure(const uint8_t *header, uint32_t room, rmr_parts *parts)
+PRIVATE bool rmr_measure(const uint8_t *header, uint32_t room, rmr_parts *parts)
 {
     uint64_t head = 0;
     uint32_t payload = be32(header + RMR_PAYLOAD), own = be32(header + RMR_LEN0);
@@ -53,13 +33,13 @@ static inline bool rmr_measure(const uint8_t *header, uint32_t room, rmr_parts *
 }
 
 /* Of a text field: what stands before its first zero. */
-static inline uint32_t rmr_text(const uint8_t *field, uint32_t size)
+PRIVATE uint32_t rmr_text(const uint8_t *field, uint32_t size)
 {
     const uint8_t *end = (const uint8_t *) memchr(field, 0, size);
     return end ? (uint32_t) (end - field) : size - 1;
 }
 
-static inline void rmr_put_text(uint8_t *field, uint32_t size, const uint8_t *text, uint32_t length)
+PRIVATE void rmr_put_text(uint8_t *field, uint32_t size, const uint8_t *text, uint32_t length)
 {
     if (length > size - 1) length = size - 1;
     memset(field, 0, size);
@@ -67,19 +47,19 @@ static inline void rmr_put_text(uint8_t *field, uint32_t size, const uint8_t *te
 }
 
 /* Types that only RMR itself uses, in tables and about them. */
-static inline bool rmr_control(int32_t mt) { return mt >= RMR_TABLE_DATA && mt <= RMR_TABLE_STATE; }
+PRIVATE bool rmr_control(int32_t mt) { return mt >= RMR_TABLE_DATA && mt <= RMR_TABLE_STATE; }
 
 /* The call that a frame belongs to; 0: none. */
-static inline uint8_t rmr_call(const uint8_t *header)
+PRIVATE uint8_t rmr_call(const uint8_t *header)
 {
     uint32_t before = be32(header + RMR_LEN0) + be32(header + RMR_LEN1);
     return be32(header + RMR_LEN2) ? header[before] : 0;
 }
 
-static inline bool rmr_answers_call(const uint8_t *header) { return !(header[RMR_FLAGS] & RMR_CALL) && rmr_call(header); }
+PRIVATE bool rmr_answers_call(const uint8_t *header) { return !(header[RMR_FLAGS] & RMR_CALL) && rmr_call(header); }
 
 /* The transport's header of a frame with `rest` bytes behind it. */
-static inline void rmr_put_transport(uint8_t *frame, uint32_t rest)
+PRIVATE void rmr_put_transport(uint8_t *frame, uint32_t rest)
 {
     uint32_t length = RMR_TRANSPORT + rest;
     memset(frame, 0, RMR_TRANSPORT);
@@ -89,7 +69,7 @@ static inline void rmr_put_transport(uint8_t *frame, uint32_t rest)
 }
 
 /* A header as a sender without one of its own has it; the rest is for the caller to fill in. */
-static inline uint32_t rmr_new_header(uint8_t *header)
+PRIVATE uint32_t rmr_new_header(uint8_t *header)
 {
     memset(header, 0, RMR_HEADER + 4);
     be32_put(header + RMR_VER, RMR_VERSION);
@@ -108,18 +88,9 @@ static inline uint32_t rmr_new_header(uint8_t *header)
 
 #define RMR_TOKEN_TEXT 24u
 
-enum rmr_token_kind { TOKEN_NONE = 0, TOKEN_CONNECTION = 1, TOKEN_ENDPOINT = 2, TOKEN_ASKED = 3 };
-
-typedef struct {
-    uint8_t kind;                      /* enum rmr_token_kind */
-    uint32_t number, saved;            /* of the connection; of its sid */
-    const uint8_t *text;               /* of the endpoint */
-    uint32_t length;
-} rmr_token;
-
 static const uint8_t rmr_token_magic[4] = { 0xf5, 'r', 't', 'd' };
 
-static inline void rmr_token_connection(uint8_t *sid, uint64_t nonce, uint32_t number, uint32_t saved)
+PRIVATE void rmr_token_connection(uint8_t *sid, uint64_t nonce, uint32_t number, uint32_t saved)
 {
     memset(sid, 0, RMR_SID_BYTES);
     memcpy(sid, rmr_token_magic, 4);
@@ -130,7 +101,7 @@ static inline void rmr_token_connection(uint8_t *sid, uint64_t nonce, uint32_t n
 }
 
 /* False: its name is too long, or no text, which the address of an answer must be. */
-static inline bool rmr_token_endpoint(uint8_t *sid, uint64_t nonce, const uint8_t *text, uint32_t length)
+PRIVATE bool rmr_token_endpoint(uint8_t *sid, uint64_t nonce, const uint8_t *text, uint32_t length)
 {
     if (!length || length > RMR_TOKEN_TEXT || !utf8_valid(text, length)) return false;
     memset(sid, 0, RMR_SID_BYTES);
@@ -142,7 +113,7 @@ static inline bool rmr_token_endpoint(uint8_t *sid, uint64_t nonce, const uint8_
     return true;
 }
 
-static inline void rmr_token_asked(uint8_t *sid, uint64_t nonce)
+PRIVATE void rmr_token_asked(uint8_t *sid, uint64_t nonce)
 {
     memset(sid, 0, RMR_SID_BYTES);
     memcpy(sid, rmr_token_magic, 4);
@@ -151,7 +122,7 @@ static inline void rmr_token_asked(uint8_t *sid, uint64_t nonce)
 }
 
 /* What a sid says; NONE: it is no token of this router. */
-static inline rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
+PRIVATE rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
 {
     rmr_token token = { .kind = TOKEN_NONE };
     if (memcmp(sid, rmr_token_magic, 4)) return token;
@@ -168,5 +139,3 @@ static inline rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
     }
     return token;
 }
-
-#endif

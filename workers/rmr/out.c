@@ -1,11 +1,15 @@
 /* Messages to RMR applications, as frames: what plain_out.h asks of the protocol. */
-#ifndef ROUTERD_WORKERS_RMR_OUT_H
-#define ROUTERD_WORKERS_RMR_OUT_H
+#include <string.h>
 
-#include "workers/framed/out.c"
-#include "workers/rmr/rmr.c"
+#include "workers/rmr/rmr.h"
+#include "shm/amqp.h"
+#include "shm/counters.h"
+#include "shm/rmr_key.h"
+#include "workers/framed/framed.h"
+#include "workers/rmr/wire.h"
+#include "workers/state/pump.h"
 
-static inline const char *rmr_unfit_why(enum rmr_made made)
+static const char *rmr_unfit_why(enum rmr_made made)
 {
     if (made == RMR_NO_TYPE) return "there is no message type: application property rmr.mt";
     return made == RMR_NO_BODY ? "the body is neither data nor one value of octets" : "the RMR header that it carries is none";
@@ -13,19 +17,19 @@ static inline const char *rmr_unfit_why(enum rmr_made made)
 
 static rmr_frame rmr_last;              /* made last; one pump is in a process */
 
-static inline bool rmr_too_long(const pump *p, const wconn *c, const rmr_frame *frame)
+static bool rmr_too_long(const pump *p, const wconn *c, const rmr_frame *frame)
 {
     return (uint64_t) RMR_TRANSPORT + frame->head_length + frame->payload_length > plain_terms_of(p, c)->most;
 }
 
 /* Tables, and what is said about them, come from the core or from nobody: a client could otherwise give applications routes. */
-static inline bool rmr_forbidden(const pump *p, const wout *o, const rmr_frame *frame)
+static bool rmr_forbidden(const pump *p, const wout *o, const rmr_frame *frame)
 {
     return o->arena != p->workers && rmr_control((int32_t) be32(frame->head + RMR_MT));
 }
 
 /* What only replies, and what comes for them, need. */
-static inline void rmr_address_back(const pump *p, const wconn *c, const wout *o, rmr_frame *frame)
+static void rmr_address_back(const pump *p, const wconn *c, const wout *o, rmr_frame *frame)
 {
     const rmr_terms *t = rmr_terms_of(p, c);
     const plain_conn *x = c->plain;
@@ -43,7 +47,6 @@ static inline void rmr_address_back(const pump *p, const wconn *c, const wout *o
         if (t->reply == REPLY_PROXIED) memcpy(source, t->source, RMR_SOURCE_BYTES);
     }
 }
-
 
 static enum plain_made rmr_made_of(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f)
 {
@@ -65,9 +68,7 @@ static void rmr_put_head(pump *p, wconn *c, wout *o, const plain_frame *f, uint8
     memcpy(to + RMR_TRANSPORT, rmr_last.head, rmr_last.head_length);
 }
 
-static const plain_protocol rmr_protocol = {
+GLUE const plain_protocol rmr_protocol = {
     .number = 0, .frames_in = N_RMR_FRAMES_IN, .frames_out = N_RMR_FRAMES_OUT, .undelivered = N_RMR_UNDELIVERED, .unfit = N_RMR_UNFIT,
     .unfit_name = "routerd:not-an-rmr-message", .next = rmr_frame_next, .make = rmr_made_of, .put = rmr_put_head,
 };
-
-#endif

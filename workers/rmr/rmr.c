@@ -3,38 +3,33 @@
  * A connection has two incoming links, which take turns by frame: `data` to its route table, by key, and `other`, where each message says
  * where it goes: replies, and what is about tables.
  */
-#ifndef ROUTERD_WORKERS_RMR_H
-#define ROUTERD_WORKERS_RMR_H
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "workers/framed/framed.c"
-#include "workers/rmr/amqp.c"
+#include "workers/rmr/rmr.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/rmr_key.h"
+#include "shm/scan.h"
+#include "shm/stats.h"
+#include "workers/amqp/amqp.h"
+#include "workers/framed/framed.h"
+#include "workers/rmr/wire.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
 
 #define RMR_SIDS 1024u                 /* of a connection's senders, that are kept until the reply comes */
-#define RMR_NUMBER 10u                 /* digits of a connection's number */
 
-enum rmr_reply { REPLY_TRANSPARENT, REPLY_PROXIED, REPLY_SAME };
-
-typedef struct {                       /* of a listener, or of the connections that are made for a route table */
-    plain_terms plain;
-    char address[RMR_ADDRESS_MAX];     /* of the table */
-    char control[RMR_ADDRESS_MAX];     /* what is about tables goes there */
-    char back[RMR_ADDRESS_MAX];        /* addresses of connections: this, and their number */
-    uint32_t address_length, control_length, back_length;
-    char source[RMR_SOURCE_BYTES];     /* what replies are sent to */
-    uint64_t nonce;
-    uint8_t reply;                     /* enum rmr_reply */
-    uint8_t key[SIPHASH_KEY];          /* of tags that only this router can make */
-    bool replies;                      /* a frame with a token that comes here is a reply, and never on its way by the table */
-} rmr_terms;
-
-typedef struct rmr_sid { uint32_t number; uint8_t sid[RMR_SID_BYTES]; } rmr_sid;
-
-static inline const rmr_terms *rmr_terms_of(const pump *p, const wconn *c) { return (const rmr_terms *) (const void *) p->listeners[c->listener].plain; }
+PRIVATE const rmr_terms *rmr_terms_of(const pump *p, const wconn *c) { return (const rmr_terms *) (const void *) p->listeners[c->listener].plain; }
 
 /* ---- what the core hears of a frame ---- */
 
 /* Where a reply goes that has this token. */
-static inline rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, char *room)
+static rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, char *room)
 {
     if (token->kind == TOKEN_CONNECTION) {
         char digits[RMR_NUMBER];
@@ -48,7 +43,7 @@ static inline rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *
 }
 
 /* So that its reply comes here, or back on the connection that it goes out on: our source, a token for what the sender had in its sid. */
-static inline void rmr_sign(const rmr_terms *t, plain_conn *x, uint8_t *header)
+static void rmr_sign(const rmr_terms *t, plain_conn *x, uint8_t *header)
 {
     static const uint8_t nothing[RMR_SID_BYTES];
     uint32_t saved = 0;
@@ -68,7 +63,7 @@ static inline void rmr_sign(const rmr_terms *t, plain_conn *x, uint8_t *header)
 }
 
 /* What a reply's sid was before it was signed. */
-static inline void rmr_unsign(const rmr_terms *t, const plain_conn *x, uint8_t *header)
+PRIVATE void rmr_unsign(const rmr_terms *t, const plain_conn *x, uint8_t *header)
 {
     rmr_token token = rmr_token_read(header + RMR_SID, t->nonce);
     if (token.kind != TOKEN_CONNECTION || token.number != x->number) return;
@@ -77,7 +72,7 @@ static inline void rmr_unsign(const rmr_terms *t, const plain_conn *x, uint8_t *
     else memset(header + RMR_SID, 0, RMR_SID_BYTES);
 }
 
-static inline void rmr_describe(arena_content *c, const scan_found *found, uint64_t now)
+static void rmr_describe(arena_content *c, const scan_found *found, uint64_t now)
 {
     content_describe(c, found, now);
     c->user_from = found->message_annotations + 12;
@@ -86,7 +81,7 @@ static inline void rmr_describe(arena_content *c, const scan_found *found, uint6
 }
 
 /* A frame whose head and `here` bytes of payload are at hand.  WAIT: not now. */
-static inline enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, const rmr_parts *parts, uint32_t here)
+static enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, const rmr_parts *parts, uint32_t here)
 {
     static uint8_t front[RMR_FRONT_MAX];
     char to[RMR_ADDRESS_MAX], back[RMR_ADDRESS_MAX];
@@ -145,7 +140,7 @@ static inline enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, cons
 }
 
 /* A frame that has come, as it came. */
-static inline void rmr_trace(wconn *c, const uint8_t *frame, uint32_t length, uint32_t head, uint32_t here)
+static void rmr_trace(wconn *c, const uint8_t *frame, uint32_t length, uint32_t head, uint32_t here)
 {
     trace_frame(c, &(frame_seen) { .length = length, .head_length = head, .payload_length = here, .head = frame, .payload = frame + head });
 }
@@ -162,7 +157,7 @@ static enum plain_step rmr_begin_traced(pump *p, wconn *c, uint8_t *frame, uint3
 }
 
 /* The frame at the front of the buffer. */
-static enum plain_step rmr_frame_next(pump *p, wconn *c)
+PRIVATE enum plain_step rmr_frame_next(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     uint8_t *frame = x->in + x->first;
@@ -196,5 +191,3 @@ static enum plain_step rmr_frame_next(pump *p, wconn *c)
     x->skip = behind;
     return PLAIN_ON;
 }
-
-#endif

@@ -1,16 +1,11 @@
 /* SipHash-2-4 (Aumasson and Bernstein, 2012): what only who knows the key can make of some octets. */
-#ifndef ROUTERD_WORKERS_SIPHASH_H
-#define ROUTERD_WORKERS_SIPHASH_H
-
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#define SIPHASH_KEY 16u
+#include "workers/rmr/wire.h"
 
-static inline uint64_t siphash_turn(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
+static uint64_t siphash_turn(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
-static inline void siphash_round(uint64_t v[4])
+static void siphash_round(uint64_t v[4])
 {
     v[0] += v[1]; v[1] = siphash_turn(v[1], 13) ^ v[0]; v[0] = siphash_turn(v[0], 32);
     v[2] += v[3]; v[3] = siphash_turn(v[3], 16) ^ v[2];
@@ -18,7 +13,7 @@ static inline void siphash_round(uint64_t v[4])
     v[2] += v[1]; v[1] = siphash_turn(v[1], 17) ^ v[2]; v[2] = siphash_turn(v[2], 32);
 }
 
-static inline uint64_t siphash(const uint8_t key[SIPHASH_KEY], const uint8_t *bytes, size_t size)
+PRIVATE uint64_t siphash(const uint8_t key[SIPHASH_KEY], const uint8_t *bytes, size_t size)
 {
     uint64_t k[2], word, last = (uint64_t) size << 56;
     memcpy(k, key, sizeof k);
@@ -39,5 +34,3 @@ static inline uint64_t siphash(const uint8_t key[SIPHASH_KEY], const uint8_t *by
     for (int i = 0; i < 4; i++) siphash_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
-
-#endif

@@ -4,17 +4,20 @@
  *   bare      a BARE message, whose payload is the data of the body; its length comes first, so all of it must be there
  *   payload   a BARE map and a BARE data, which is the bare message
  */
-#ifndef ROUTERD_WORKERS_ROUTE_BODY_H
-#define ROUTERD_WORKERS_ROUTE_BODY_H
+#include <stdio.h>
+#include <string.h>
 
-#include "workers/source_routes/read.c"
+#include "workers/source_routes/source_routes.h"
+#include "shm/amqp.h"
+#include "shm/scan.h"
+#include "shm/utf8.h"
 
 #define ROUTE_ANNOTATIONS_MOST 65536u  /* octets of a wrapped message's annotations; what the limits allow is a third of it */
 #define ROUTE_MAP_MOST 255u            /* entries of a payload's map */
 
 static const char route_not_data[] = "the encoding is wrong: its body is no data";
 
-static inline enum route_result route_wrong(route_run *r, const char *why)
+PRIVATE enum route_result route_wrong(route_run *r, const char *why)
 {
     char text[160];
     snprintf(text, sizeof text, "the encoding is wrong: %s", why);
@@ -24,7 +27,7 @@ static inline enum route_result route_wrong(route_run *r, const char *why)
 /* ---- data sections, over any pieces ---- */
 
 /* Whether a section's beginning is whole; its octets then count in `left`.  -1: it is no data section. */
-static inline int sections_begun(route_sections *s)
+static int sections_begun(route_sections *s)
 {
     uint32_t descriptor = 0;
     uint8_t code = scan_descriptor(s->head, s->head + s->have, &descriptor);
@@ -39,7 +42,7 @@ static inline int sections_begun(route_sections *s)
 }
 
 /* Takes a piece; what is data goes to `to`, which may be the piece itself.  How much that is; -1: it is no data section. */
-static inline int64_t sections_take(route_sections *s, const uint8_t *from, size_t size, uint8_t *to)
+PRIVATE int64_t sections_take(route_sections *s, const uint8_t *from, size_t size, uint8_t *to)
 {
     int64_t done = 0;
     while (size) {
@@ -59,9 +62,9 @@ static inline int64_t sections_take(route_sections *s, const uint8_t *from, size
     return done;
 }
 
-static inline bool sections_over(const route_sections *s) { return !s->left && !s->have; }
+PRIVATE bool sections_over(const route_sections *s) { return !s->left && !s->have; }
 
-static inline void route_data_head(uint8_t *to, uint32_t size)
+PRIVATE void route_data_head(uint8_t *to, uint32_t size)
 {
     amqp_put_head(amqp_put_descriptor(to, SECTION_DATA), AMQP_BINARY32, size);
 }
@@ -69,7 +72,7 @@ static inline void route_data_head(uint8_t *to, uint32_t size)
 /* ---- the body of the message at hand ---- */
 
 /* Where properties end and the body begins.  `plain`: properties may say no more than BARE can leave out. */
-static inline enum route_result body_begin(route_run *r, const uint8_t **at, const uint8_t *end, bool plain)
+PRIVATE enum route_result body_begin(route_run *r, const uint8_t **at, const uint8_t *end, bool plain)
 {
     for (;;) {
         uint32_t descriptor = 0;
@@ -100,7 +103,7 @@ static inline enum route_result body_begin(route_run *r, const uint8_t **at, con
 }
 
 /* The data of the body, put together: `rest` is that from now on.  `s`: what is to be known of the pieces that follow. */
-static inline enum route_result body_gather(route_run *r, bool plain, route_sections *s)
+PRIVATE enum route_result body_gather(route_run *r, bool plain, route_sections *s)
 {
     memset(s, 0, sizeof *s);
     if (r->bare_data) { r->bare_data = false; return ROUTE_DONE; }
@@ -118,7 +121,7 @@ static inline enum route_result body_gather(route_run *r, bool plain, route_sect
 }
 
 /* All of the message must be there. */
-static inline enum route_result body_whole(route_run *r)
+PRIVATE enum route_result body_whole(route_run *r)
 {
     if (r->complete) return ROUTE_DONE;
     if (r->whole < ROUTE_WHOLE) { r->wants_whole = true; return ROUTE_MORE; }
@@ -127,9 +130,7 @@ static inline enum route_result body_whole(route_run *r)
 
 /* ---- BARE ---- */
 
-typedef struct { const uint8_t *at, *end; const char *why; } route_bare;
-
-static inline uint64_t bare_uint(route_bare *b)
+static uint64_t bare_uint(route_bare *b)
 {
     uint64_t n = 0;
     for (uint32_t shift = 0; shift < 70; shift += 7) {
@@ -145,7 +146,7 @@ static inline uint64_t bare_uint(route_bare *b)
     return 0;
 }
 
-static inline amqp_octets bare_data(route_bare *b)
+static amqp_octets bare_data(route_bare *b)
 {
     uint64_t n = bare_uint(b);
     if (!b->why && n > (uint64_t) (b->end - b->at)) b->why = "it is cut short";
@@ -154,7 +155,7 @@ static inline amqp_octets bare_data(route_bare *b)
     return (amqp_octets) { b->at - n, (uint32_t) n };
 }
 
-static inline enum route_result bare_way(route_run *r, route_bare *b, route_way *w, bool onward)
+static enum route_result bare_way(route_run *r, route_bare *b, route_way *w, bool onward)
 {
     uint64_t count = bare_uint(b);
     uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
@@ -177,7 +178,7 @@ static inline enum route_result bare_way(route_run *r, route_bare *b, route_way 
     return ROUTE_DONE;
 }
 
-static inline enum route_result route_tracing(route_run *r, route_level *l, amqp_octets text, const char **why)
+PRIVATE enum route_result route_tracing(route_run *r, route_level *l, amqp_octets text, const char **why)
 {
     if (text.size > ROUTE_TRACING_MOST)
         return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size, ROUTE_TRACING_MOST);
@@ -188,7 +189,7 @@ static inline enum route_result route_tracing(route_run *r, route_level *l, amqp
 }
 
 /* All of a message has been read: its payload is `rest` from then on. */
-static inline enum route_result route_read_to_end(route_run *r, route_level *l, const route_bare *b, amqp_octets payload)
+PRIVATE enum route_result route_read_to_end(route_run *r, route_level *l, const route_bare *b, amqp_octets payload)
 {
     const char *why = !b->why && b->at != b->end ? "octets follow its end (trailing bytes)" : b->why;
     if (why) return route_wrong(r, why);
@@ -200,7 +201,7 @@ static inline enum route_result route_read_to_end(route_run *r, route_level *l, 
 }
 
 /* The message in `rest`, whose payload is `rest` from then on. */
-static inline enum route_result bare_message(route_run *r, route_level *l)
+PRIVATE enum route_result bare_message(route_run *r, route_level *l)
 {
     route_bare b = { r->rest, r->rest + r->rest_size, NULL };
     level_clear(l);
@@ -224,7 +225,7 @@ static inline enum route_result bare_message(route_run *r, route_level *l)
 /* ---- opening ---- */
 
 /* Message-annotations in front of `rest`. */
-static inline enum route_result amqp_message(route_run *r, route_level *l)
+static enum route_result amqp_message(route_run *r, route_level *l)
 {
     static const uint8_t annotations[3] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_MESSAGE_ANNOTATIONS };
     const uint8_t *p = r->rest;
@@ -247,7 +248,7 @@ static inline enum route_result amqp_message(route_run *r, route_level *l)
 }
 
 /* The message inside into `l`. */
-static inline enum route_result body_open(route_run *r, uint8_t form, route_level *l)
+PRIVATE enum route_result body_open(route_run *r, uint8_t form, route_level *l)
 {
     route_sections s;
     enum route_result done = form == ROUTE_AMQP ? ROUTE_DONE : body_whole(r);
@@ -261,7 +262,7 @@ static inline enum route_result body_open(route_run *r, uint8_t form, route_leve
 }
 
 /* {map, data}: the bare message that is the data. */
-static inline enum route_result body_open_payload(route_run *r)
+PRIVATE enum route_result body_open_payload(route_run *r)
 {
     route_sections s;
     amqp_octets key[ROUTE_MAP_MOST];
@@ -283,5 +284,3 @@ static inline enum route_result body_open_payload(route_run *r)
     r->rest_size = payload.size;
     return ROUTE_DONE;
 }
-
-#endif

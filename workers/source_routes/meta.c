@@ -1,11 +1,10 @@
 /* What becomes of metadata at wrappers, unwrappers and the borders of scopes (routerd/source_routes/metadata.py says the same). */
-#ifndef ROUTERD_WORKERS_ROUTE_META_H
-#define ROUTERD_WORKERS_ROUTE_META_H
+#include <string.h>
 
-#include "workers/source_routes/run.c"
-#include "workers/source_routes/read.c"
+#include "workers/source_routes/source_routes.h"
+#include "shm/amqp.h"
 
-static inline void level_drop_meta(route_level *l, uint32_t at)
+static void level_drop_meta(route_level *l, uint32_t at)
 {
     l->meta_octets -= l->meta[at].octets;
     memmove(&l->meta[at], &l->meta[at + 1], (l->meta_count - at - 1) * sizeof *l->meta);
@@ -15,7 +14,7 @@ static inline void level_drop_meta(route_level *l, uint32_t at)
 }
 
 /* A worker's address for who collects them.  False: there is no room for more. */
-static inline void level_collect(route_level *l, const route_stop *text)
+PRIVATE void level_collect(route_level *l, const route_stop *text)
 {
     if (!l->trace || l->added_count == sizeof l->added / sizeof *l->added) return;
     l->added[l->added_count++] = text;
@@ -24,13 +23,13 @@ static inline void level_collect(route_level *l, const route_stop *text)
 }
 
 /* Leaving the scope. */
-static inline void level_leave(route_level *l)
+PRIVATE void level_leave(route_level *l)
 {
     for (uint32_t i = l->meta_count; i-- > 0;) if (l->meta[i].class == ROUTE_LOCAL) level_drop_meta(l, i);
 }
 
 /* What stands outside a wrapper of what the level has. */
-static inline void level_outside(route_level *l, const route_worker *w)
+PRIVATE void level_outside(route_level *l, const route_worker *w)
 {
     for (uint32_t i = l->meta_count; i-- > 0;) {
         const route_meta *m = &l->meta[i];
@@ -40,7 +39,7 @@ static inline void level_outside(route_level *l, const route_worker *w)
 }
 
 /* A list of two lists' values, or of one's and of what was collected behind them.  False: out of memory. */
-static inline bool meta_join(route_run *r, route_meta *m, const amqp_octets *more, uint32_t count, const route_stop *const *added, uint32_t added_count)
+static bool meta_join(route_run *r, route_meta *m, const amqp_octets *more, uint32_t count, const route_stop *const *added, uint32_t added_count)
 {
     size_t size = AMQP_HEAD_MAX + m->items_size + more->size;
     for (uint32_t i = 0; i < added_count; i++) size += amqp_octets_size(added[i]->length);
@@ -61,7 +60,7 @@ static inline bool meta_join(route_run *r, route_meta *m, const amqp_octets *mor
 }
 
 /* What was collected becomes part of the list. */
-static inline bool level_settle(route_run *r, route_level *l)
+static bool level_settle(route_run *r, route_level *l)
 {
     if (!l->trace || !l->added_count) return true;
     bool done = meta_join(r, &l->meta[l->trace - 1], &(amqp_octets) { NULL, 0 }, 0, l->added, l->added_count);
@@ -70,7 +69,7 @@ static inline bool level_settle(route_run *r, route_level *l)
 }
 
 /* A list that both have: the one outside if that is the one inside with more behind it, else one behind the other. */
-static inline bool meta_merge(route_run *r, route_level *in, route_meta *mine, const route_meta *theirs)
+static bool meta_merge(route_run *r, route_level *in, route_meta *mine, const route_meta *theirs)
 {
     if (!mine->items || !theirs->items) return true;
     uint32_t before = mine->octets;
@@ -88,7 +87,7 @@ static inline bool meta_merge(route_run *r, route_level *in, route_meta *mine, c
 }
 
 /* Of the message around it: what was appended there, and with `merge` what else stands there. */
-static inline enum route_result level_merge(route_run *r, route_level *in, route_level *out, bool merge)
+PRIVATE enum route_result level_merge(route_run *r, route_level *in, route_level *out, bool merge)
 {
     bool done = level_settle(r, in) && level_settle(r, out);
     for (uint32_t i = 0; done && i < out->meta_count; i++) {
@@ -103,5 +102,3 @@ static inline enum route_result level_merge(route_run *r, route_level *in, route
     }
     return done ? ROUTE_DONE : route_refuse(r, ROUTE_METADATA, NULL, "the router is out of memory");
 }
-
-#endif

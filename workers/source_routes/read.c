@@ -3,29 +3,26 @@
  * Everything is checked before it is used, and nothing is stored for what a count only claims: a list has at most as many
  * entries as a limit allows, each of which is there.
  */
-#ifndef ROUTERD_WORKERS_ROUTE_READ_H
-#define ROUTERD_WORKERS_ROUTE_READ_H
+#include <stdio.h>
+#include <string.h>
 
-#include "workers/source_routes/run.c"
-#include "shm/utf8.h"
+#include "workers/source_routes/source_routes.h"
+#include "shm/amqp.h"
 
 #define ROUTE_VALUE_DEPTH 4            /* of values of metadata inside each other */
 
-enum route_annotation { ROUTE_KEY_OTHER, ROUTE_KEY_ONWARD, ROUTE_KEY_RETURN, ROUTE_KEY_HOPS, ROUTE_KEY_STATE, ROUTE_KEY_META, ROUTE_KEY_NESTING,
-                        ROUTE_KEY_TO, ROUTE_KEY_TRACING, ROUTE_KEY_REPLY };
-
 /* ---- values ---- */
 
-static inline bool route_octet(amqp_value v, uint8_t *n)
+static bool route_octet(amqp_value v, uint8_t *n)
 {
-    int64_t number;
+    int64_t number = 0;
     if (!amqp_integer(v, &number) || number < 0 || number > 255) return false;
     *n = (uint8_t) number;
     return true;
 }
 
 /* What a value of metadata counts; -1: metadata holds no such thing. */
-static inline int64_t route_value_octets(amqp_value v, int depth)
+static int64_t route_value_octets(amqp_value v, int depth)
 {
     int64_t number, all = 0;
     bool truth;
@@ -46,7 +43,7 @@ static inline int64_t route_value_octets(amqp_value v, int depth)
 
 /* ---- addresses ---- */
 
-static inline bool route_address(amqp_value v, route_stop *s)
+static bool route_address(amqp_value v, route_stop *s)
 {
     amqp_octets text = amqp_text(v);
     amqp_cursor pair;
@@ -65,14 +62,14 @@ static inline bool route_address(amqp_value v, route_stop *s)
 }
 
 /* A list, or an array of strings: what a cursor needs to walk it.  `code`: the array's; 0: each item has its own. */
-static inline bool route_items(amqp_value v, amqp_cursor *items, uint32_t *count, uint8_t *code)
+static bool route_items(amqp_value v, amqp_cursor *items, uint32_t *count, uint8_t *code)
 {
     *code = 0;
     return amqp_list(v, items, count) || (amqp_array(v, items, count, code) && amqp_is_text(*code));
 }
 
 /* The next of a list's addresses, or of an array's strings. */
-static inline bool route_item(amqp_cursor *items, uint8_t code, route_stop *s)
+static bool route_item(amqp_cursor *items, uint8_t code, route_stop *s)
 {
     if (!code) {
         amqp_value item = amqp_next(items);
@@ -83,7 +80,7 @@ static inline bool route_item(amqp_cursor *items, uint8_t code, route_stop *s)
     return text.size && text.size <= UINT16_MAX;
 }
 
-static inline void way_reverse(route_way *w)
+PRIVATE void way_reverse(route_way *w)
 {
     for (uint32_t i = 0; i < w->count / 2; i++) {
         route_stop s = w->stop[i];
@@ -92,7 +89,7 @@ static inline void way_reverse(route_way *w)
     }
 }
 
-static inline enum route_result route_read_way(route_run *r, route_way *w, amqp_value v, bool onward)
+static enum route_result route_read_way(route_run *r, route_way *w, amqp_value v, bool onward)
 {
     const char *key = onward ? "annotation x-opt-route.onward" : "annotation x-opt-route.return";
     uint32_t count, most = onward ? r->table->limits.onward : r->table->limits.returning;
@@ -121,7 +118,7 @@ static inline enum route_result route_read_way(route_run *r, route_way *w, amqp_
 }
 
 /* `route:D1=>B2`, or one name.  False: an address makes no sense. */
-static inline bool route_text_stop(const uint8_t *at, const uint8_t *end, route_stop *s)
+static bool route_text_stop(const uint8_t *at, const uint8_t *end, route_stop *s)
 {
     while (at < end && *at == ' ') at++;
     while (end > at && end[-1] == ' ') end--;
@@ -139,9 +136,9 @@ static inline bool route_text_stop(const uint8_t *at, const uint8_t *end, route_
     return at < end && type <= 255 && end - at <= UINT16_MAX;
 }
 
-static inline bool route_is_scheme(const uint8_t *text, uint32_t size) { return size >= 6 && !memcmp(text, "route:", 6); }
+PRIVATE bool route_is_scheme(const uint8_t *text, uint32_t size) { return size >= 6 && !memcmp(text, "route:", 6); }
 
-static inline enum route_result route_read_text(route_run *r, route_way *w, const uint8_t *text, uint32_t size)
+PRIVATE enum route_result route_read_text(route_run *r, route_way *w, const uint8_t *text, uint32_t size)
 {
     const uint8_t *end = text + size;
     w->count = w->octets = 0;
@@ -169,7 +166,7 @@ static inline enum route_result route_read_text(route_run *r, route_way *w, cons
 
 /* ---- metadata ---- */
 
-static inline void route_meta_list(route_meta *m)
+static void route_meta_list(route_meta *m)
 {
     amqp_cursor items;
     m->items = NULL;
@@ -179,21 +176,21 @@ static inline void route_meta_list(route_meta *m)
 }
 
 /* One more key: whether it collects addresses is seen here. */
-static inline void level_add_meta(route_level *l, const route_meta *m)
+PRIVATE void level_add_meta(route_level *l, const route_meta *m)
 {
     l->meta[l->meta_count++] = *m;
     l->meta_octets += m->octets;
     if (m->class == ROUTE_APPEND && m->items && m->name_size == 5 && !memcmp(m->name, "trace", 5)) l->trace = l->meta_count;
 }
 
-static inline route_meta *level_find_meta(route_level *l, const route_meta *like)
+PRIVATE route_meta *level_find_meta(route_level *l, const route_meta *like)
 {
     for (uint32_t i = 0; i < l->meta_count; i++)
         if (l->meta[i].name_size == like->name_size && !memcmp(l->meta[i].name, like->name, like->name_size)) return &l->meta[i];
     return NULL;
 }
 
-static inline enum route_result route_read_meta(route_run *r, route_level *l, amqp_value map)
+static enum route_result route_read_meta(route_run *r, route_level *l, amqp_value map)
 {
     amqp_cursor items;
     uint32_t count;
@@ -224,7 +221,7 @@ static inline enum route_result route_read_meta(route_run *r, route_level *l, am
 
 /* ---- the map ---- */
 
-static inline enum route_annotation route_key_of(amqp_value v)
+PRIVATE enum route_annotation route_key_of(amqp_value v)
 {
     static const struct { uint8_t length; char text[8]; } known[] = { { 6, "onward" }, { 6, "return" }, { 4, "hops" }, { 5, "state" },
                                                                       { 4, "meta" }, { 7, "nesting" }, { 2, "to" }, { 7, "tracing" }, { 5, "reply" } };
@@ -236,7 +233,7 @@ static inline enum route_annotation route_key_of(amqp_value v)
 }
 
 /* What a symbol says of a return route; ROUTE_NONE + 1: nothing that makes sense. */
-static inline uint8_t route_state_of(amqp_value v)
+static uint8_t route_state_of(amqp_value v)
 {
     static const char *const names[] = { "complete", "partial", "none" };
     amqp_octets text = amqp_text(v);
@@ -245,7 +242,7 @@ static inline uint8_t route_state_of(amqp_value v)
     return i;
 }
 
-static inline enum route_result route_read_state(route_run *r, route_level *l, amqp_value v)
+static enum route_result route_read_state(route_run *r, route_level *l, amqp_value v)
 {
     uint8_t state = route_state_of(v);
     if (state > ROUTE_NONE) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.state is none of complete, partial, none");
@@ -254,7 +251,7 @@ static inline enum route_result route_read_state(route_run *r, route_level *l, a
 }
 
 /* A reply says what the return route is that it goes by: as the message that it answers said. */
-static inline enum route_result route_read_reply(route_run *r, amqp_value v)
+static enum route_result route_read_reply(route_run *r, amqp_value v)
 {
     switch (route_state_of(v)) {
     case ROUTE_COMPLETE: return ROUTE_DONE;
@@ -264,7 +261,7 @@ static inline enum route_result route_read_reply(route_run *r, amqp_value v)
     }
 }
 
-static inline enum route_result route_read_tracing(route_run *r, route_level *l, amqp_value v)
+static enum route_result route_read_tracing(route_run *r, route_level *l, amqp_value v)
 {
     amqp_octets text = amqp_text(v);
     if (!text.at) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.tracing is no text");
@@ -275,9 +272,7 @@ static inline enum route_result route_read_tracing(route_run *r, route_level *l,
     return ROUTE_DONE;
 }
 
-typedef struct { bool onward, returning, state; uint32_t seen; } route_given;
-
-static inline enum route_result route_read_key(route_run *r, route_level *l, enum route_annotation what, amqp_value v, route_given *given)
+static enum route_result route_read_key(route_run *r, route_level *l, enum route_annotation what, amqp_value v, route_given *given)
 {
     uint8_t n;
     if (given->seen & 1u << what) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "an annotation of source routes is there twice");
@@ -299,7 +294,7 @@ static inline enum route_result route_read_key(route_run *r, route_level *l, enu
 }
 
 /* The entries [at, at + size) of a map, `count` values. */
-static inline enum route_result route_read_map(route_run *r, route_level *l, const uint8_t *at, uint32_t size, uint32_t count, route_given *given)
+PRIVATE enum route_result route_read_map(route_run *r, route_level *l, const uint8_t *at, uint32_t size, uint32_t count, route_given *given)
 {
     amqp_cursor items = { at, at + size };
     level_clear(l);
@@ -316,5 +311,3 @@ static inline enum route_result route_read_map(route_run *r, route_level *l, con
     if (!given->state) l->state = l->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;
     return ROUTE_DONE;
 }
-
-#endif

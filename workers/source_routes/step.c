@@ -5,31 +5,30 @@
  *   ROUTE_MORE      a worker has to see more of it: it is taken through all workers again when that has come
  *   ROUTE_REFUSED   reason and detail say why
  */
-#ifndef ROUTERD_WORKERS_ROUTE_STEP_H
-#define ROUTERD_WORKERS_ROUTE_STEP_H
+#include <stdlib.h>
+#include <string.h>
 
-#include "workers/source_routes/body.c"
-#include "workers/source_routes/meta.c"
+#include "workers/source_routes/source_routes.h"
 
 static const route_stop route_marker = { (const uint8_t *) "_scope", 6, 0 };
 
-static inline route_level *run_level(route_run *r) { return &r->level[r->depth]; }
+static route_level *run_level(route_run *r) { return &r->level[r->depth]; }
 
 /* Who sends it now. */
-static inline void run_came_from(route_run *r, const route_worker *w)
+static void run_came_from(route_run *r, const route_worker *w)
 {
     memset(&r->source, 0, sizeof r->source);
     if (w->source >= 0) r->source.names.bits[w->source / 64] |= 1ull << (w->source % 64);
     r->sender = w->number;
 }
 
-static inline enum route_result route_next(route_run *r, uint32_t count)
+static enum route_result route_next(route_run *r, uint32_t count)
 {
     return count ? ROUTE_DONE : route_refuse(r, ROUTE_NO_NEXT, NULL, "the onward route ends at a worker that only passes messages on");
 }
 
 /* On to the next address, over the border of a scope if the worker is one; `traced` NULL: it does not trace. */
-static inline enum route_result route_moved(route_run *r, const route_worker *w, const route_stop *traced)
+static enum route_result route_moved(route_run *r, const route_worker *w, const route_stop *traced)
 {
     route_level *l = run_level(r);
     if (route_next(r, l->onward.count) == ROUTE_REFUSED) return ROUTE_REFUSED;
@@ -41,12 +40,12 @@ static inline enum route_result route_moved(route_run *r, const route_worker *w,
     return ROUTE_DONE;
 }
 
-static inline const route_stop *route_traced(const route_worker *w) { return w->traces ? &w->traced : NULL; }
+static const route_stop *route_traced(const route_worker *w) { return w->traces ? &w->traced : NULL; }
 
 /* ---- cutting off what other scopes have traced ---- */
 
 /* The digits at the end of a name, or what Python finds.  False: it has no scope. */
-static inline bool route_scope_of(route_run *r, route_scope scope, const route_worker *w, const route_stop *s, uint8_t *text, route_stop *found)
+static bool route_scope_of(route_run *r, route_scope scope, const route_worker *w, const route_stop *s, uint8_t *text, route_stop *found)
 {
     if (w->tells_scopes) {
         int n = scope ? scope(r->self, w->number, s, text, UINT8_MAX) : -1;
@@ -59,7 +58,7 @@ static inline bool route_scope_of(route_run *r, route_scope scope, const route_w
     return from < s->length;
 }
 
-static inline void route_cut(route_run *r, const route_worker *w, route_scope scope)
+static void route_cut(route_run *r, const route_worker *w, route_scope scope)
 {
     route_way *way = &run_level(r)->returning;
     bool found = true;
@@ -83,7 +82,7 @@ static inline void route_cut(route_run *r, const route_worker *w, route_scope sc
 /* ---- wrapping ---- */
 
 /* The message becomes the payload of a new one, which goes to `to`. */
-static inline enum route_result route_seal(route_run *r, const route_worker *w, const route_list *to, const route_list *back)
+static enum route_result route_seal(route_run *r, const route_worker *w, const route_list *to, const route_list *back)
 {
     route_level *in = run_level(r), *out = in + 1;
     if (route_next(r, in->onward.count) == ROUTE_REFUSED || route_next(r, to->count) == ROUTE_REFUSED) return ROUTE_REFUSED;
@@ -113,7 +112,7 @@ static inline enum route_result route_seal(route_run *r, const route_worker *w, 
 }
 
 /* One that was put around it here: nothing has been written yet. */
-static inline enum route_result route_unseal(route_run *r, uint8_t form)
+static enum route_result route_unseal(route_run *r, uint8_t form)
 {
     if (r->layer[r->layers - 1].form != form) return route_wrong(r, "it is wrapped in another format");
     r->layers--;
@@ -129,7 +128,7 @@ static inline enum route_result route_unseal(route_run *r, uint8_t form)
 }
 
 /* The message inside.  Of the one around it count hops, nesting and metadata, and no route. */
-static inline enum route_result route_open(route_run *r, uint8_t form, bool merge)
+static enum route_result route_open(route_run *r, uint8_t form, bool merge)
 {
     route_level *out = run_level(r), *in;
     uint16_t hops = out->hops, nesting = out->nesting;
@@ -152,7 +151,7 @@ static inline enum route_result route_open(route_run *r, uint8_t form, bool merg
 
 /* ---- the kinds ---- */
 
-static inline enum route_result step_proxy(route_run *r, const route_worker *w, const route_entry *at)
+static enum route_result step_proxy(route_run *r, const route_worker *w, const route_entry *at)
 {
     route_level *l = run_level(r);
     const route_entry *other = at->inner ? at - 1 : at + 1;
@@ -164,7 +163,7 @@ static inline enum route_result step_proxy(route_run *r, const route_worker *w, 
     return route_moved(r, w, &other->address);
 }
 
-static inline enum route_result step_extend(route_run *r, const route_worker *w)
+static enum route_result step_extend(route_run *r, const route_worker *w)
 {
     way_prepend(&run_level(r)->onward, &w->route);
     if (route_moved(r, w, route_traced(w)) == ROUTE_REFUSED) return ROUTE_REFUSED;
@@ -172,7 +171,7 @@ static inline enum route_result step_extend(route_run *r, const route_worker *w)
     return ROUTE_DONE;
 }
 
-static inline enum route_result step_payload(route_run *r, const route_worker *w)
+static enum route_result step_payload(route_run *r, const route_worker *w)
 {
     enum route_result done = ROUTE_DONE;
     if (w->kind == ROUTE_PAYLOAD_WRAP) way_prepend(&run_level(r)->onward, &w->route);
@@ -189,12 +188,12 @@ static inline enum route_result step_payload(route_run *r, const route_worker *w
     return done;
 }
 
-static inline bool route_incoming(const route_run *r, const route_worker *w, const route_entry *at)
+static bool route_incoming(const route_run *r, const route_worker *w, const route_entry *at)
 {
     return at->inner || route_meet(&r->source.names, &w->uplinks);
 }
 
-static inline enum route_result step_discovery(route_run *r, const route_worker *w, const route_entry *at, route_scope scope)
+static enum route_result step_discovery(route_run *r, const route_worker *w, const route_entry *at, route_scope scope)
 {
     route_level *l = run_level(r);
     if (route_incoming(r, w, at)) {
@@ -214,7 +213,7 @@ static inline enum route_result step_discovery(route_run *r, const route_worker 
 }
 
 /* The data of the body becomes what a function makes of it; everything else of the message stays. */
-static inline enum route_result step_transform(route_run *r, const route_worker *w)
+static enum route_result step_transform(route_run *r, const route_worker *w)
 {
     const uint8_t *body = r->rest;
     bool bare = r->bare_data;
@@ -240,7 +239,7 @@ static inline enum route_result step_transform(route_run *r, const route_worker 
 }
 
 /* A copy has half of the hops that are left, so copies of copies end before they are many.  False: there is none. */
-static inline bool run_copy(route_run *r, const route_worker *w)
+static bool run_copy(route_run *r, const route_worker *w)
 {
     route_run *root = r->root, *copy = root->copy_count < ROUTE_COPIES ? (route_run *) malloc(sizeof *copy) : NULL;
     route_level *level = copy ? (route_level *) malloc((ROUTE_DEPTH + 1) * sizeof *level) : NULL;
@@ -262,7 +261,7 @@ static inline bool run_copy(route_run *r, const route_worker *w)
     return true;
 }
 
-static inline enum route_result step_tee(route_run *r, const route_worker *w)
+static enum route_result step_tee(route_run *r, const route_worker *w)
 {
     enum route_result done = body_whole(r);
     if (done == ROUTE_MORE) return ROUTE_MORE;
@@ -271,7 +270,7 @@ static inline enum route_result step_tee(route_run *r, const route_worker *w)
     return ROUTE_DONE;
 }
 
-static inline enum route_result step_kind(route_run *r, const route_worker *w, const route_entry *at, route_scope scope)
+static enum route_result step_kind(route_run *r, const route_worker *w, const route_entry *at, route_scope scope)
 {
     route_level *l = run_level(r);
     enum route_result done;
@@ -295,7 +294,7 @@ static inline enum route_result step_kind(route_run *r, const route_worker *w, c
 
 /* ---- one worker after the other ---- */
 
-static inline enum route_result route_allowed(route_run *r, const route_entry *to, const route_stop *at)
+static enum route_result route_allowed(route_run *r, const route_entry *to, const route_stop *at)
 {
     if (to && !route_admits(&to->access, &r->source)) return route_refuse(r, ROUTE_ACCESS, at, "its sender may not send here");
     const route_worker *from = r->sender == ROUTE_NOBODY ? NULL : &r->table->worker[r->sender];
@@ -303,7 +302,7 @@ static inline enum route_result route_allowed(route_run *r, const route_entry *t
     return ROUTE_DONE;
 }
 
-static inline enum route_result route_pass(route_run *r, const route_entry *at, route_scope scope)
+static enum route_result route_pass(route_run *r, const route_entry *at, route_scope scope)
 {
     route_worker *w = &r->table->worker[at->worker];
     route_level *l = run_level(r);
@@ -318,7 +317,7 @@ static inline enum route_result route_pass(route_run *r, const route_entry *at, 
     return done;
 }
 
-static inline enum route_result route_chain(route_run *r, route_scope scope)
+PRIVATE enum route_result route_chain(route_run *r, route_scope scope)
 {
     for (;;) {
         route_stop at = *way_first(&run_level(r)->onward);
@@ -339,5 +338,3 @@ static inline enum route_result route_chain(route_run *r, route_scope scope)
         run_came_from(r, &r->table->worker[e->worker]);
     }
 }
-
-#endif

@@ -8,88 +8,19 @@
  *
  * The bytes come from this router's own Python, and are checked all the same: a table that makes no sense is not taken.
  */
-#ifndef ROUTERD_WORKERS_ROUTE_TABLE_H
-#define ROUTERD_WORKERS_ROUTE_TABLE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUTE_SOURCE_WORDS 4u          /* bits for names of sources: 256 of them */
-#define ROUTE_NOBODY UINT32_MAX
-
-enum route_kind {
-    ROUTE_FORWARD, ROUTE_STATIC, ROUTE_PROXY, ROUTE_EXTEND, ROUTE_COLLAPSE, ROUTE_PAYLOAD_WRAP, ROUTE_PAYLOAD_UNWRAP, ROUTE_WRAP,
-    ROUTE_UNWRAP, ROUTE_TEE, ROUTE_DISCOVERY, ROUTE_TRANSFORM, ROUTE_KINDS
-};
-enum route_form { ROUTE_AMQP, ROUTE_BARE, ROUTE_PAYLOAD, ROUTE_FORMS };
-enum route_strip { ROUTE_STRIP_NOTHING, ROUTE_STRIP_COUNT, ROUTE_STRIP_SCOPES, ROUTE_STRIP_MARKER, ROUTE_STRIPS };
-enum route_metadata { ROUTE_META_HIDE, ROUTE_META_COPY, ROUTE_META_KEYS, ROUTE_META_MERGE, ROUTE_METAS };
-enum route_class { ROUTE_CARRY, ROUTE_APPEND, ROUTE_LOCAL, ROUTE_SEALED, ROUTE_CLASSES };
-enum route_reason {                    /* refusal.py names them in this order */
-    ROUTE_EMPTY, ROUTE_NOT_MINE, ROUTE_NO_NEXT, ROUTE_SURPLUS, ROUTE_BAD_ADDRESS, ROUTE_BAD_ANNOTATION, ROUTE_BAD_ENCODING,
-    ROUTE_TOO_MANY_HOPS, ROUTE_LONG_ONWARD, ROUTE_LONG_RETURN, ROUTE_LONG_ADDRESS, ROUTE_LONG_ROUTE, ROUTE_NESTING, ROUTE_METADATA,
-    ROUTE_LONG_MESSAGE, ROUTE_ACCESS, ROUTE_NOT_IMPLEMENTED, ROUTE_UNUSABLE_RETURN, ROUTE_TRANSFORM_FAILED, ROUTE_REASONS
-};
-
-typedef struct { const uint8_t *at; uint16_t length; uint8_t type; } route_stop;
-typedef struct { const route_stop *stop; uint32_t count; } route_list;
-typedef struct { uint64_t bits[ROUTE_SOURCE_WORDS]; } route_sources;
-
-typedef struct {                       /* who may send to an address */
-    bool listed, local;                /* not listed: all but uplinks; local: these, too */
-    route_sources from;
-} route_access;
-
-typedef struct {
-    uint8_t kind, form, strip, strip_count, metadata;
-    bool crosses, marks, tells_scopes; /* marks: it puts a marker in; tells_scopes: not by the digits at the end: Python is asked */
-    bool traces, limited;              /* limited: it may send to `send_to` only */
-    uint32_t number;                   /* its place in the configuration, for Python */
-    int16_t source;                    /* bit of `worker:` and its address; -1: nobody asks */
-    route_stop address, traced;
-    route_list route, returning, keys, scopes, send_to;
-    route_sources uplinks;
-    uint64_t in, out, refused[ROUTE_REASONS];
-} route_worker;
-
-typedef struct {                       /* an address of a worker */
-    route_stop address;
-    route_stop text;                   /* as it is written: `64#name` */
-    uint32_t worker;
-    bool inner;
-    route_access access;
-} route_entry;
-
-typedef struct { uint8_t class; route_stop key; } route_key;
-
-typedef struct {
-    uint8_t hops, onward, returning, nesting, meta_keys;
-    uint16_t address_octets, route_octets, meta_octets;
-    bool lenient_tail;                 /* a zero octet may follow a BARE message of version 1 */
-} route_limits;
-
-typedef struct route_table {
-    route_limits limits;
-    uint32_t worker_count, entry_count, key_count, stop_count, slots;    /* slots: a power of two */
-    route_worker *worker;
-    route_entry *entry;
-    route_key *key;
-    route_stop *stop;                  /* of all lists */
-    uint32_t *slot;                    /* number of an entry plus 1; 0: none */
-    uint8_t bytes[];
-} route_table;
+#include "workers/source_routes/source_routes.h"
 
 /* ---- addresses ---- */
 
-static inline bool route_same(const route_stop *a, const route_stop *b)
+PRIVATE bool route_same(const route_stop *a, const route_stop *b)
 {
     return a->type == b->type && a->length == b->length && !memcmp(a->at, b->at, a->length);
 }
 
-static inline uint32_t route_hash(uint8_t type, const uint8_t *at, uint32_t length)
+static uint32_t route_hash(uint8_t type, const uint8_t *at, uint32_t length)
 {
     uint32_t h = 2166136261u ^ type;
     for (uint32_t i = 0; i < length; i++) h = (h ^ at[i]) * 16777619u;
@@ -97,7 +28,7 @@ static inline uint32_t route_hash(uint8_t type, const uint8_t *at, uint32_t leng
 }
 
 /* The worker's address that is this one; NULL: none is. */
-static inline const route_entry *route_find(const route_table *t, const route_stop *s)
+GLUE const route_entry *route_find(const route_table *t, const route_stop *s)
 {
     for (uint32_t i = route_hash(s->type, s->at, s->length) & (t->slots - 1); t->slot[i]; i = (i + 1) & (t->slots - 1)) {
         const route_entry *e = &t->entry[t->slot[i] - 1];
@@ -106,29 +37,26 @@ static inline const route_entry *route_find(const route_table *t, const route_st
     return NULL;
 }
 
-static inline bool route_listed(const route_list *list, const route_stop *s)
+PRIVATE bool route_listed(const route_list *list, const route_stop *s)
 {
     for (uint32_t i = 0; i < list->count; i++) if (route_same(&list->stop[i], s)) return true;
     return false;
 }
 
-static inline bool route_meet(const route_sources *a, const route_sources *b)
+PRIVATE bool route_meet(const route_sources *a, const route_sources *b)
 {
     uint64_t both = 0;
     for (uint32_t i = 0; i < ROUTE_SOURCE_WORDS; i++) both |= a->bits[i] & b->bits[i];
     return both != 0;
 }
 
-/* Who somebody is that the router saw: the bits of its names, and whether it is an uplink. */
-typedef struct { route_sources names; bool foreign; } route_source;
-
-static inline bool route_admits(const route_access *a, const route_source *who)
+PRIVATE bool route_admits(const route_access *a, const route_source *who)
 {
     if (!a->listed) return !who->foreign;
     return route_meet(&a->from, &who->names) || (a->local && !who->foreign);
 }
 
-static inline uint8_t route_class_of(const route_table *t, const uint8_t *key, size_t size)
+PRIVATE uint8_t route_class_of(const route_table *t, const uint8_t *key, size_t size)
 {
     for (uint32_t i = 0; i < t->key_count; i++)
         if (t->key[i].key.length == size && !memcmp(t->key[i].key.at, key, size)) return t->key[i].class;
@@ -139,7 +67,7 @@ static inline uint8_t route_class_of(const route_table *t, const uint8_t *key, s
 
 typedef struct { const uint8_t *at, *end; bool bad; route_table *table; } route_reader;
 
-static inline uint64_t route_get(route_reader *r, uint32_t octets)
+static uint64_t route_get(route_reader *r, uint32_t octets)
 {
     uint64_t n = 0;
     if (r->bad || r->end - r->at < (ptrdiff_t) octets) { r->bad = true; return 0; }
@@ -148,14 +76,14 @@ static inline uint64_t route_get(route_reader *r, uint32_t octets)
     return n;
 }
 
-static inline uint8_t route_get_below(route_reader *r, uint8_t limit)
+static uint8_t route_get_below(route_reader *r, uint8_t limit)
 {
     uint8_t n = (uint8_t) route_get(r, 1);
     r->bad |= n >= limit;
     return n;
 }
 
-static inline route_stop route_get_stop(route_reader *r)
+static route_stop route_get_stop(route_reader *r)
 {
     route_stop s = { .type = (uint8_t) route_get(r, 1) };
     s.length = (uint16_t) route_get(r, 2);
@@ -166,7 +94,7 @@ static inline route_stop route_get_stop(route_reader *r)
 }
 
 /* Lists stand behind each other in the table's stops, of which there are as many as the bytes could hold. */
-static inline route_list route_get_list(route_reader *r)
+static route_list route_get_list(route_reader *r)
 {
     uint32_t count = (uint32_t) route_get(r, 2);
     route_table *t = r->table;
@@ -176,14 +104,14 @@ static inline route_list route_get_list(route_reader *r)
     return list;
 }
 
-static inline route_sources route_get_sources(route_reader *r)
+static route_sources route_get_sources(route_reader *r)
 {
     route_sources s;
     for (uint32_t i = 0; i < ROUTE_SOURCE_WORDS; i++) s.bits[i] = route_get(r, 8);
     return s;
 }
 
-static inline void route_get_entry(route_reader *r, uint32_t worker, bool inner)
+static void route_get_entry(route_reader *r, uint32_t worker, bool inner)
 {
     route_table *t = r->table;
     route_entry *e = &t->entry[t->entry_count];
@@ -200,7 +128,7 @@ static inline void route_get_entry(route_reader *r, uint32_t worker, bool inner)
     t->slot[i] = ++t->entry_count;
 }
 
-static inline void route_get_worker(route_reader *r, uint32_t number)
+static void route_get_worker(route_reader *r, uint32_t number)
 {
     route_worker *w = &r->table->worker[number];
     w->kind = route_get_below(r, ROUTE_KINDS);
@@ -229,7 +157,7 @@ static inline void route_get_worker(route_reader *r, uint32_t number)
     r->bad |= (w->kind == ROUTE_COLLAPSE && !w->strip) || (w->kind == ROUTE_TEE && !w->route.count);
 }
 
-static inline void route_get_limits(route_reader *r, route_limits *l)
+static void route_get_limits(route_reader *r, route_limits *l)
 {
     l->hops = (uint8_t) route_get(r, 1);
     l->onward = (uint8_t) route_get(r, 1);
@@ -242,7 +170,7 @@ static inline void route_get_limits(route_reader *r, route_limits *l)
     l->lenient_tail = route_get_below(r, 2);
 }
 
-static inline void route_table_free(route_table *t)
+PRIVATE void route_table_free(route_table *t)
 {
     if (!t) return;
     free(t->worker);
@@ -253,7 +181,7 @@ static inline void route_table_free(route_table *t)
     free(t);
 }
 
-static inline bool route_table_rooms(route_table *t, size_t size)
+static bool route_table_rooms(route_table *t, size_t size)
 {
     t->slots = 16;
     while (t->slots < 4 * (t->worker_count + 1)) t->slots *= 2;             /* two addresses each, at most half full */
@@ -266,7 +194,7 @@ static inline bool route_table_rooms(route_table *t, size_t size)
 }
 
 /* NULL: no memory, or the bytes make no sense. */
-static inline route_table *route_table_load(const uint8_t *bytes, size_t size)
+GLUE route_table *route_table_load(const uint8_t *bytes, size_t size)
 {
     route_table *t = (route_table *) calloc(1, sizeof *t + size);
     if (!t) return NULL;
@@ -285,5 +213,3 @@ static inline route_table *route_table_load(const uint8_t *bytes, size_t size)
     route_table_free(t);
     return NULL;
 }
-
-#endif

@@ -4,40 +4,15 @@
  * their annotations say.  A message of a link without a target goes by its onward route, and one that has none by `to`;
  * from another router it goes where that router says.
  */
-#ifndef ROUTERD_WORKERS_ROUTE_TAKE_H
-#define ROUTERD_WORKERS_ROUTE_TAKE_H
+#include <stdlib.h>
+#include <string.h>
 
-#include "workers/source_routes/step.c"
-#include "workers/source_routes/write.c"
+#include "workers/source_routes/source_routes.h"
+#include "shm/amqp.h"
+#include "shm/content.h"
+#include "shm/scan.h"
 
-typedef struct {                       /* what is known of an incoming link, found out once for each table */
-    uint32_t epoch;                    /* of the table; 0: nothing yet */
-    bool off;                          /* its messages pass no worker */
-    bool anonymous, inter_router;
-    bool limited;                      /* policy says which addresses it may send to: `reach` */
-    uint32_t entry;                    /* the worker's address that is its target */
-    uint8_t *reach;                    /* for each address of a worker 0 or 1 */
-    route_source source;
-} route_sender;
-
-typedef struct {
-    route_table *table;
-    uint32_t epoch;
-    void *self;
-    route_scope scope;
-    uint8_t *(*change)(void *self, uint32_t worker, const uint8_t *data, size_t size, size_t *changed);
-    route_level *level;
-    route_out out;
-    route_text_out text;
-    route_pile *pile;
-    route_visit visit[ROUTE_VISITS];
-    uint32_t visit_count;
-    route_run run;
-    route_first first;                 /* in the message as it leaves */
-    bool anew;                         /* it has to be written anew */
-} route_engine;
-
-static inline bool route_engine_open(route_engine *e)
+GLUE bool route_engine_open(route_engine *e)
 {
     memset(e, 0, sizeof *e);
     e->level = (route_level *) malloc((ROUTE_DEPTH + 1) * sizeof *e->level);
@@ -45,7 +20,7 @@ static inline bool route_engine_open(route_engine *e)
 }
 
 /* Copies, and the memory of a run, are gone. */
-static inline void route_engine_clean(route_engine *e)
+PRIVATE void route_engine_clean(route_engine *e)
 {
     while (e->run.copies) {
         route_run *copy = e->run.copies;
@@ -60,7 +35,7 @@ static inline void route_engine_clean(route_engine *e)
     }
 }
 
-static inline void route_engine_close(route_engine *e)
+GLUE void route_engine_close(route_engine *e)
 {
     route_engine_clean(e);
     route_table_free(e->table);
@@ -70,7 +45,7 @@ static inline void route_engine_close(route_engine *e)
 }
 
 /* Messages of links count as of none until it is known again whose they are. */
-static inline void route_engine_set(route_engine *e, route_table *t)
+GLUE void route_engine_set(route_engine *e, route_table *t)
 {
     for (uint32_t i = 0; e->table && i < e->table->entry_count; i++) {     /* counts go on where the address stays */
         const route_entry *now = route_find(t, &e->table->entry[i].address);
@@ -88,7 +63,7 @@ static inline void route_engine_set(route_engine *e, route_table *t)
 /* ---- where it begins ---- */
 
 /* The text of properties.reply-to; empty: there is none. */
-static inline amqp_octets route_reply_to(const uint8_t *start, const scan_found *found)
+static amqp_octets route_reply_to(const uint8_t *start, const scan_found *found)
 {
     amqp_cursor fields;
     uint32_t count;
@@ -102,7 +77,7 @@ static inline amqp_octets route_reply_to(const uint8_t *start, const scan_found 
 }
 
 /* By the name that a link or another router gives: NULL: it is no worker's. */
-static inline const route_entry *route_named(const route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found)
+static const route_entry *route_named(const route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found)
 {
     if (!s->anonymous) return s->entry < e->table->entry_count ? &e->table->entry[s->entry] : NULL;
     if (found->to == SCAN_ABSENT || found->to_length > UINT16_MAX || !(s->inter_router || c->routed & ROUTED_OVERRIDE)) return NULL;
@@ -110,7 +85,7 @@ static inline const route_entry *route_named(const route_engine *e, const route_
 }
 
 /* The onward route that it has, or else a name is. */
-static inline enum route_result route_onward(route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found, bool given)
+static enum route_result route_onward(route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found, bool given)
 {
     route_run *r = &e->run;
     route_level *l = &e->level[0];
@@ -131,7 +106,7 @@ static inline enum route_result route_onward(route_engine *e, const route_sender
     return r->by_text || (l->onward.count && route_find(e->table, way_first(&l->onward))) ? ROUTE_DONE : ROUTE_PASS;
 }
 
-static inline enum route_result route_read(route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found)
+static enum route_result route_read(route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found)
 {
     route_run *r = &e->run;
     route_level *l = &e->level[0];
@@ -149,7 +124,7 @@ static inline enum route_result route_read(route_engine *e, const route_sender *
 
 /* ---- the whole way ---- */
 
-static inline void route_begin(route_engine *e, const route_sender *s, const uint8_t *start, size_t size, bool complete, const scan_found *found)
+PRIVATE void route_begin(route_engine *e, const route_sender *s, const uint8_t *start, size_t size, bool complete, const scan_found *found)
 {
     route_run *r = &e->run;
     memset(r, 0, offsetof(route_run, detail));
@@ -172,14 +147,14 @@ static inline void route_begin(route_engine *e, const route_sender *s, const uin
 }
 
 /* May a client whose policy names addresses send to this one?  The core sees only where it goes from there. */
-static inline bool route_reaches(const route_engine *e, const route_sender *s, const route_stop *first)
+static bool route_reaches(const route_engine *e, const route_sender *s, const route_stop *first)
 {
     const route_entry *entry = s->limited ? route_find(e->table, first) : NULL;
     return !entry || (s->reach && s->reach[entry - e->table->entry]);
 }
 
 /* Takes the copies to where they go, which may make more of them.  One that is refused is counted, and gone. */
-static inline void route_copies(route_engine *e)
+PRIVATE void route_copies(route_engine *e)
 {
     for (route_run **at = &e->run.copies; *at;) {
         route_run *copy = *at;
@@ -191,7 +166,7 @@ static inline void route_copies(route_engine *e)
 }
 
 /* What becomes of a message whose beginning was scanned and found good.  PASS: nothing; else the run says what. */
-static inline enum route_result route_take(route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, size_t size, bool complete,
+PRIVATE enum route_result route_take(route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, size_t size, bool complete,
                                            const scan_found *found)
 {
     route_run *r = &e->run;
@@ -210,7 +185,7 @@ static inline enum route_result route_take(route_engine *e, const route_sender *
 }
 
 /* The new beginning of a message or of a copy; what follows it is the run's `rest`.  False: out of memory. */
-static inline bool route_compose(route_engine *e, const route_run *r, const uint8_t *start, const scan_found *found)
+PRIVATE bool route_compose(route_engine *e, const route_run *r, const uint8_t *start, const scan_found *found)
 {
     uint32_t before = found->message_annotations != SCAN_ABSENT ? found->message_annotations : found->annotations_end;
     e->out.used = 0;
@@ -225,7 +200,7 @@ static inline bool route_compose(route_engine *e, const route_run *r, const uint
 /* ---- counting ---- */
 
 /* What has come of it is certain: the workers count it, and `in` and `refused` of it are what is new. */
-static inline void route_count(route_engine *e)
+PRIVATE void route_count(route_engine *e)
 {
     for (uint32_t i = 0; i < e->visit_count; i++) {
         route_worker *w = &e->table->worker[e->visit[i].worker];
@@ -237,13 +212,8 @@ static inline void route_count(route_engine *e)
 
 /* ---- payloads that go on, piece by piece ---- */
 
-typedef struct {
-    uint32_t opened, layers;
-    route_sections sections[ROUTE_DEPTH];
-} route_body;
-
 /* Takes off what was opened, in place.  How much is left; -1: it is no data any more. */
-static inline int64_t route_body_take(route_body *b, uint8_t *bytes, size_t size)
+PRIVATE int64_t route_body_take(route_body *b, uint8_t *bytes, size_t size)
 {
     int64_t n = (int64_t) size;
     for (uint32_t i = 0; i < b->opened && n > 0; i++) n = sections_take(&b->sections[i], bytes, (size_t) n, bytes);
@@ -251,16 +221,14 @@ static inline int64_t route_body_take(route_body *b, uint8_t *bytes, size_t size
 }
 
 /* The beginnings of the sections around the next piece; how long they are. */
-static inline uint32_t route_body_heads(const route_body *b, size_t size, uint8_t *to)
+PRIVATE uint32_t route_body_heads(const route_body *b, size_t size, uint8_t *to)
 {
     for (uint32_t i = 0; i < b->layers; i++) route_data_head(to + ROUTE_DATA_HEAD * i, (uint32_t) (size + ROUTE_DATA_HEAD * (b->layers - 1 - i)));
     return b->layers * ROUTE_DATA_HEAD;
 }
 
-static inline bool route_body_over(const route_body *b)
+PRIVATE bool route_body_over(const route_body *b)
 {
     for (uint32_t i = 0; i < b->opened; i++) if (!sections_over(&b->sections[i])) return false;
     return true;
 }
-
-#endif

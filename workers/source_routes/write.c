@@ -5,23 +5,19 @@
  *
  * `rest` is not looked at and stays where it is.
  */
-#ifndef ROUTERD_WORKERS_ROUTE_WRITE_H
-#define ROUTERD_WORKERS_ROUTE_WRITE_H
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "workers/amqp/annotations_in.c"
-#include "workers/source_routes/meta.c"
-
-typedef struct {                       /* grows to the front: what is written stands at the end of its room */
-    uint8_t *bytes;
-    size_t room, used;
-    bool failed;
-} route_out;
-
-typedef struct { uint8_t *bytes; size_t room, used; bool failed; } route_text_out;     /* grows to the end */
+#include "workers/source_routes/source_routes.h"
+#include "shm/amqp.h"
+#include "shm/sections.h"
+#include "shm/utf8.h"
+#include "workers/amqp/annotations.h"
 
 /* ---- room ---- */
 
-static inline uint8_t *out_front(route_out *o, size_t size)
+static uint8_t *out_front(route_out *o, size_t size)
 {
     if (o->failed) return NULL;
     if (size > o->room - o->used) {
@@ -37,15 +33,15 @@ static inline uint8_t *out_front(route_out *o, size_t size)
     return o->bytes + o->room - o->used;
 }
 
-static inline void front_bytes(route_out *o, const void *bytes, size_t size)
+PRIVATE void front_bytes(route_out *o, const void *bytes, size_t size)
 {
     uint8_t *to = size ? out_front(o, size) : NULL;
     if (to) memcpy(to, bytes, size);
 }
 
-static inline const uint8_t *out_start(const route_out *o) { return o->bytes + o->room - o->used; }
+PRIVATE const uint8_t *out_start(const route_out *o) { return o->bytes + o->room - o->used; }
 
-static inline uint8_t *text_room(route_text_out *t, size_t size)
+static uint8_t *text_room(route_text_out *t, size_t size)
 {
     if (t->failed) return NULL;
     if (size > t->room - t->used) {
@@ -59,7 +55,7 @@ static inline uint8_t *text_room(route_text_out *t, size_t size)
     return t->bytes + t->used - size;
 }
 
-static inline void text_bytes(route_text_out *t, const void *bytes, size_t size)
+static void text_bytes(route_text_out *t, const void *bytes, size_t size)
 {
     uint8_t *to = text_room(t, size);
     if (to && size) memcpy(to, bytes, size);
@@ -67,7 +63,7 @@ static inline void text_bytes(route_text_out *t, const void *bytes, size_t size)
 
 /* ---- values ---- */
 
-static inline void text_symbol(route_text_out *t, const char *name)
+static void text_symbol(route_text_out *t, const char *name)
 {
     uint32_t size = (uint32_t) strlen(name);
     uint8_t *to = text_room(t, amqp_octets_size(size));
@@ -75,39 +71,39 @@ static inline void text_symbol(route_text_out *t, const char *name)
 }
 
 /* A compound with a long head whose size and count are filled in at its end. */
-static inline size_t text_open(route_text_out *t)
+static size_t text_open(route_text_out *t)
 {
     text_room(t, AMQP_HEAD_MAX);
     return t->used;
 }
 
-static inline void text_close(route_text_out *t, size_t from, uint8_t code, uint32_t count)
+static void text_close(route_text_out *t, size_t from, uint8_t code, uint32_t count)
 {
     if (!t->failed) amqp_put_items_head(t->bytes + from - AMQP_HEAD_MAX, code, (uint32_t) (t->used - from), count);
 }
 
 /* Whether an address can be a string. */
-static inline bool route_plain(const route_stop *s) { return !s->type && utf8_valid(s->at, s->length); }
+PRIVATE bool route_plain(const route_stop *s) { return !s->type && utf8_valid(s->at, s->length); }
 
-static inline void text_string(route_text_out *t, const uint8_t *at, uint32_t size)
+static void text_string(route_text_out *t, const uint8_t *at, uint32_t size)
 {
     uint8_t *to = text_room(t, amqp_octets_size(size));
     if (to) amqp_put_shortest(to, AMQP_STRING8, at, size);
 }
 
-static inline void text_ubyte(route_text_out *t, uint8_t n)
+static void text_ubyte(route_text_out *t, uint8_t n)
 {
     uint8_t *to = text_room(t, 2);
     if (to) amqp_put(to, AMQP_UBYTE, n);
 }
 
-static inline void text_binary_head(route_text_out *t, uint32_t size)
+static void text_binary_head(route_text_out *t, uint32_t size)
 {
     uint8_t *to = text_room(t, amqp_head(AMQP_BINARY32));
     if (to) amqp_put_head(to, AMQP_BINARY32, size);
 }
 
-static inline void text_stop(route_text_out *t, const route_stop *s)
+static void text_stop(route_text_out *t, const route_stop *s)
 {
     if (route_plain(s)) { text_string(t, s->at, s->length); return; }
     size_t list = text_open(t);
@@ -117,7 +113,7 @@ static inline void text_stop(route_text_out *t, const route_stop *s)
     text_close(t, list, AMQP_LIST32, 2);
 }
 
-static inline void text_way(route_text_out *t, const char *key, const route_way *w)
+static void text_way(route_text_out *t, const char *key, const route_way *w)
 {
     text_symbol(t, key);
     size_t list = text_open(t);
@@ -125,13 +121,13 @@ static inline void text_way(route_text_out *t, const char *key, const route_way 
     text_close(t, list, AMQP_LIST32, w->count);
 }
 
-static inline void text_octet(route_text_out *t, const char *key, uint16_t n)
+static void text_octet(route_text_out *t, const char *key, uint16_t n)
 {
     text_symbol(t, key);
     text_ubyte(t, (uint8_t) n);
 }
 
-static inline void text_meta(route_text_out *t, const route_level *l)
+static void text_meta(route_text_out *t, const route_level *l)
 {
     text_symbol(t, "x-opt-route.meta");
     size_t map = text_open(t);
@@ -148,7 +144,7 @@ static inline void text_meta(route_text_out *t, const route_level *l)
 }
 
 /* What of the annotations is neither ours nor other routers'.  How many values it is. */
-static inline uint32_t text_users(route_text_out *t, const route_level *l)
+static uint32_t text_users(route_text_out *t, const route_level *l)
 {
     amqp_cursor items = { l->user, l->user + l->user_size };
     uint32_t kept = 0;
@@ -162,10 +158,8 @@ static inline uint32_t text_users(route_text_out *t, const route_level *l)
     return kept;
 }
 
-typedef struct { size_t offset; uint32_t length; } route_first;            /* where the first address stands, as text */
-
 /* An address that is no string, as text, for the core. */
-static inline void text_to(route_text_out *t, const route_stop *s, route_first *first)
+static void text_to(route_text_out *t, const route_stop *s, route_first *first)
 {
     char type[8] = "";
     if (s->type) snprintf(type, sizeof type, "%u#", s->type);
@@ -178,7 +172,7 @@ static inline void text_to(route_text_out *t, const route_stop *s, route_first *
 }
 
 /* The message-annotations of a level. */
-static inline void text_level(route_text_out *t, const route_level *l, bool outermost, route_first *first)
+static void text_level(route_text_out *t, const route_level *l, bool outermost, route_first *first)
 {
     static const char *const states[] = { "complete", "partial", "none" };
     const route_stop *s = way_first(&l->onward);
@@ -202,7 +196,7 @@ static inline void text_level(route_text_out *t, const route_level *l, bool oute
 
 /* ---- payloads ---- */
 
-static inline void front_data(route_out *o, uint64_t size)
+static void front_data(route_out *o, uint64_t size)
 {
     uint8_t head[ROUTE_DATA_HEAD];
     if (size > UINT32_MAX) { o->failed = true; return; }
@@ -211,7 +205,7 @@ static inline void front_data(route_out *o, uint64_t size)
 }
 
 /* Properties with nothing but a content-type. */
-static inline void front_content_type(route_out *o, const char *type)
+static void front_content_type(route_out *o, const char *type)
 {
     enum { BEFORE = 6 };               /* fields in front of it */
     uint8_t head[32];
@@ -223,7 +217,7 @@ static inline void front_content_type(route_out *o, const char *type)
     front_bytes(o, head, (size_t) (to - head));
 }
 
-static inline uint32_t route_uint(uint8_t *to, uint64_t n)
+PRIVATE uint32_t route_uint(uint8_t *to, uint64_t n)
 {
     uint32_t size = 0;
     for (; n > 127; n >>= 7) to[size++] = (uint8_t) (n & 127) | 128;
@@ -231,13 +225,13 @@ static inline uint32_t route_uint(uint8_t *to, uint64_t n)
     return size;
 }
 
-static inline void front_uint(route_out *o, uint64_t n)
+static void front_uint(route_out *o, uint64_t n)
 {
     uint8_t bytes[10];
     front_bytes(o, bytes, route_uint(bytes, n));
 }
 
-static inline void front_bare_way(route_out *o, const route_way *w)
+static void front_bare_way(route_out *o, const route_way *w)
 {
     for (uint32_t i = 0; i < w->count; i++) {                              /* the last stop is first here, too */
         front_bytes(o, w->stop[i].at, w->stop[i].length);
@@ -250,7 +244,7 @@ static inline void front_bare_way(route_out *o, const route_way *w)
 static const char *const route_type_of[ROUTE_FORMS] = { "application/x-amqp-message", "application/x-routed-message; version=1", "application/x-bare" };
 
 /* A payload in the making is content, which a section goes around unless BARE takes it as it is. */
-static inline void front_section(route_out *o, int form, uint64_t rest)
+static void front_section(route_out *o, int form, uint64_t rest)
 {
     if (form < 0) return;
     front_data(o, o->used + rest);
@@ -258,7 +252,7 @@ static inline void front_section(route_out *o, int form, uint64_t rest)
 }
 
 /* BARE has the tracing context behind the payload: those of all messages wrapped here, behind `rest`.  False: out of memory. */
-static inline bool route_tails(route_run *r)
+PRIVATE bool route_tails(route_run *r)
 {
     uint8_t head[16];
     size_t all = 0;
@@ -286,7 +280,7 @@ static inline bool route_tails(route_run *r)
 }
 
 /* The beginning in front of `rest`, from message-annotations on. */
-static inline void route_write(const route_run *r, route_out *o, route_text_out *t, route_first *first)
+PRIVATE void route_write(const route_run *r, route_out *o, route_text_out *t, route_first *first)
 {
     int pending = r->bare_data ? (int) ROUTE_FORMS : -1;
     uint64_t rest = r->rest_size;                                           /* and what stands behind it */
@@ -315,5 +309,3 @@ static inline void route_write(const route_run *r, route_out *o, route_text_out 
     front_bytes(o, t->bytes, t->used);
     o->failed |= t->failed;
 }
-
-#endif

@@ -25,7 +25,7 @@
 #include "workers/state/pool.h"
 #include "shm/record.h"
 #include "shm/ring.h"
-#include "workers/source_routes/take.c"
+#include "workers/source_routes/source_routes.h"
 #include "shm/stats.h"
 #include "shm/unity.h"
 

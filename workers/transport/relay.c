@@ -15,37 +15,16 @@
  * Prohibited: deciding for the client without OPEN (its properties say who it is), deciding twice, offering EXTERNAL (the service
  * would see the router's certificate, and take the client for the router).  An init that comes before the mechanisms waits for them.
  */
-#ifndef ROUTERD_WORKERS_RELAY_H
-#define ROUTERD_WORKERS_RELAY_H
-
-#include "workers/state/pump.h"
-
+#include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
-enum relay_state { RELAY_CONNECTING, RELAY_OFFERED, RELAY_ASKING, RELAY_ANSWERING, RELAY_OPENING, RELAY_DECIDED };
-enum { RELAY_MECHANISMS = 256, RELAY_MECHANISM_COUNT = 30, RELAY_SAID_MAX = 65536 };   /* the engine has room for 32 mechanisms */
-
-typedef struct { char *start; size_t size; } relay_said;
-
-typedef struct relay {
-    pump *p;
-    wconn *up, *down;              /* NULL: gone, or not there yet */
-    enum relay_state state;
-    uint32_t engines;              /* transports that know it; it goes with the last one */
-    bool asked;                    /* Python knows of the client */
-    bool early;                    /* the client's init came before the mechanisms, and waits in `client` */
-    bool anonymous;                /* ANONYMOUS may be offered */
-    bool local;                    /* the router's own users: a thread answers */
-    char mechanisms[RELAY_MECHANISMS];   /* offered to the client, blanks between */
-    char mechanism[64];            /* that the client has chosen */
-    relay_said client, service;    /* what each side said last; the other's engine writes it from here */
-    char *user;                    /* the engine keeps this pointer */
-    const char *why;               /* why it came to nothing; NULL: the service said so, or nothing is known */
-    bool faulty;                   /* and it is the client's fault */
-} relay;
+#include "workers/transport/transport.h"
+#include "workers/state/engine.h"
+#include "workers/state/pump.h"
 
 /* The engine's own buffer is gone when the callback returns. False: too long. */
-static inline bool relay_keep(relay_said *said, const pn_bytes_t *bytes)
+static bool relay_keep(relay_said *said, const pn_bytes_t *bytes)
 {
     if (bytes->size > RELAY_SAID_MAX) return false;
     char *copy = bytes->start ? (char *) malloc(bytes->size + 1) : NULL;
@@ -56,10 +35,10 @@ static inline bool relay_keep(relay_said *said, const pn_bytes_t *bytes)
     return true;
 }
 
-static inline pn_bytes_t relay_bytes(const relay_said *said) { return (pn_bytes_t) { said->size, said->start }; }
+static pn_bytes_t relay_bytes(const relay_said *said) { return (pn_bytes_t) { said->size, said->start }; }
 
 /* Have one side say something. */
-static inline void relay_say(relay *r, wconn *c, const relay_said *said, int what)
+static void relay_say(relay *r, wconn *c, const relay_said *said, int what)
 {
     pnx_sasl_set_bytes_out(c->transport, relay_bytes(said));
     pnx_sasl_set_desired_state(c->transport, what);
@@ -67,13 +46,13 @@ static inline void relay_say(relay *r, wconn *c, const relay_said *said, int wha
 }
 
 /* The service's connection is of no use any more.  It may be the one whose bytes are being read: the sweep ends it. */
-static inline void relay_hang_up(relay *r)
+static void relay_hang_up(relay *r)
 {
     if (r->down) r->down->deadline = r->p->now_ms;
 }
 
 /* The client is refused: pn_sasl_outcome_t. */
-static inline void relay_refuse(relay *r, int outcome, const char *why)
+GLUE void relay_refuse(relay *r, int outcome, const char *why)
 {
     if (r->state == RELAY_DECIDED) return;
     r->state = RELAY_DECIDED;
@@ -87,7 +66,7 @@ static inline void relay_refuse(relay *r, int outcome, const char *why)
 }
 
 /* The service, or a thread, has decided for the client. */
-static inline void relay_admit(relay *r, const char *user)
+GLUE void relay_admit(relay *r, const char *user)
 {
     if (r->state != (r->local ? RELAY_ASKING : RELAY_OPENING) || !r->up || pn_sasl_outcome(pn_sasl(r->up->transport)) != PN_SASL_NONE) return;
     r->user = strdup(user);
@@ -97,10 +76,10 @@ static inline void relay_admit(relay *r, const char *user)
     relay_say(r, r->up, r->local ? &(relay_said) { NULL, 0 } : &r->service, SASL_POSTED_OUTCOME);
 }
 
-static inline relay *relay_of(pn_transport_t *t) { return (relay *) pnx_sasl_get_context(t); }
+static relay *relay_of(pn_transport_t *t) { return (relay *) pnx_sasl_get_context(t); }
 
 /* Is the word there, as a whole? */
-static inline bool relay_offers(const char *words, const char *word, size_t size)
+static bool relay_offers(const char *words, const char *word, size_t size)
 {
     for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
         if (strcspn(at, " ") == size && !strncasecmp(at, word, size)) return true;
@@ -109,7 +88,7 @@ static inline bool relay_offers(const char *words, const char *word, size_t size
 
 /* What a client may choose from: the service's mechanisms, or those of the router's users, but for those that would not prove
  * anything, and those that the listener does not allow, which the engine leaves out. */
-static inline uint32_t relay_choose(relay *r, const char *words)
+static uint32_t relay_choose(relay *r, const char *words)
 {
     size_t used = 0;
     uint32_t count = 0;
@@ -130,7 +109,7 @@ static inline uint32_t relay_choose(relay *r, const char *words)
 
 /* ---- the engine asks: the client's side ---- */
 
-static inline bool relay_init_server(pn_transport_t *t)
+static bool relay_init_server(pn_transport_t *t)
 {
     relay *r = relay_of(t);
     if (!r->up || r->asked) return true;
@@ -145,17 +124,17 @@ static inline bool relay_init_server(pn_transport_t *t)
     return true;
 }
 
-static inline const char *relay_list(pn_transport_t *t) { return relay_of(t)->mechanisms; }
+static const char *relay_list(pn_transport_t *t) { return relay_of(t)->mechanisms; }
 
 /* A thread is to answer what the client has said. */
-static inline void relay_tell(relay *r)
+static void relay_tell(relay *r)
 {
     r->state = RELAY_ASKING;
     r->p->on_event(r->p->self, EV_RELAY, r->up, NULL, NULL, NULL);
 }
 
 /* A client chooses how to log in here.  What needs no password is decided at once. */
-static inline void relay_login(relay *r)
+static void relay_login(relay *r)
 {
     const char *external = pnx_sasl_get_external_username(r->up->transport);
     r->state = RELAY_ASKING;
@@ -166,7 +145,7 @@ static inline void relay_login(relay *r)
     else relay_refuse(r, PN_SASL_AUTH, "the client's certificate is for another user than it says");
 }
 
-static inline void relay_ask(relay *r)
+static void relay_ask(relay *r)
 {
     if (!relay_offers(r->mechanisms, r->mechanism, strlen(r->mechanism))) {
         relay_refuse(r, PN_SASL_AUTH, "the client has chosen a mechanism that was not offered");
@@ -178,7 +157,7 @@ static inline void relay_ask(relay *r)
     relay_say(r, r->down, &r->client, SASL_POSTED_INIT);
 }
 
-static inline void relay_init(pn_transport_t *t, const char *mechanism, const pn_bytes_t *bytes)
+static void relay_init(pn_transport_t *t, const char *mechanism, const pn_bytes_t *bytes)
 {
     relay *r = relay_of(t);
     bool early = r->state == RELAY_CONNECTING && !r->early;
@@ -191,7 +170,7 @@ static inline void relay_init(pn_transport_t *t, const char *mechanism, const pn
     if (!early) relay_ask(r);
 }
 
-static inline void relay_response(pn_transport_t *t, const pn_bytes_t *bytes)
+static void relay_response(pn_transport_t *t, const pn_bytes_t *bytes)
 {
     relay *r = relay_of(t);
     if (r->state != RELAY_ANSWERING || (!r->down && !r->local) || !relay_keep(&r->client, bytes)) {
@@ -205,9 +184,9 @@ static inline void relay_response(pn_transport_t *t, const pn_bytes_t *bytes)
 
 /* ---- the engine asks: the service's side ---- */
 
-static inline bool relay_init_client(pn_transport_t *t) { (void) t; return true; }
+static bool relay_init_client(pn_transport_t *t) { (void) t; return true; }
 
-static inline bool relay_mechanisms(pn_transport_t *t, const char *words)
+static bool relay_mechanisms(pn_transport_t *t, const char *words)
 {
     relay *r = relay_of(t);
     if (r->state != RELAY_CONNECTING || !r->up) {
@@ -225,7 +204,7 @@ static inline bool relay_mechanisms(pn_transport_t *t, const char *words)
     return true;
 }
 
-static inline void relay_challenge(pn_transport_t *t, const pn_bytes_t *bytes)
+static void relay_challenge(pn_transport_t *t, const pn_bytes_t *bytes)
 {
     relay *r = relay_of(t);
     if (r->state != RELAY_ASKING || !r->up || !relay_keep(&r->service, bytes)) {
@@ -237,7 +216,7 @@ static inline void relay_challenge(pn_transport_t *t, const pn_bytes_t *bytes)
 }
 
 /* The thread's question to the client. */
-static inline void relay_question(relay *r, const char *start, size_t size)
+GLUE void relay_question(relay *r, const char *start, size_t size)
 {
     if (r->state == RELAY_ASKING && r->up && relay_keep(&r->service, &(pn_bytes_t) { size, start })) {
         r->state = RELAY_ANSWERING;
@@ -245,7 +224,7 @@ static inline void relay_question(relay *r, const char *start, size_t size)
     } else relay_refuse(r, PN_SASL_TEMP, "no challenge could be sent");
 }
 
-static inline void relay_outcome(pn_transport_t *t, const pn_bytes_t *bytes)
+static void relay_outcome(pn_transport_t *t, const pn_bytes_t *bytes)
 {
     relay *r = relay_of(t);
     int outcome = pn_sasl_outcome(pn_sasl(t));
@@ -257,12 +236,12 @@ static inline void relay_outcome(pn_transport_t *t, const pn_bytes_t *bytes)
     else relay_refuse(r, outcome > PN_SASL_TEMP ? PN_SASL_TEMP : outcome, NULL);
 }
 
-static inline bool relay_encrypts(pn_transport_t *t) { (void) t; return false; }
-static inline ssize_t relay_encrypt_size(pn_transport_t *t) { (void) t; return 0; }
-static inline ssize_t relay_encrypt(pn_transport_t *t, pn_bytes_t in, pn_bytes_t *out) { (void) t; (void) in; (void) out; return 0; }
-static inline void relay_prepare(pn_transport_t *t) { (void) t; }
+static bool relay_encrypts(pn_transport_t *t) { (void) t; return false; }
+static ssize_t relay_encrypt_size(pn_transport_t *t) { (void) t; return 0; }
+static ssize_t relay_encrypt(pn_transport_t *t, pn_bytes_t in, pn_bytes_t *out) { (void) t; (void) in; (void) out; return 0; }
+static void relay_prepare(pn_transport_t *t) { (void) t; }
 
-static inline void relay_release(pn_transport_t *t)
+static void relay_release(pn_transport_t *t)
 {
     relay *r = relay_of(t);
     if (--r->engines) return;
@@ -277,7 +256,7 @@ static const pnx_sasl_implementation relay_engine = {
     relay_challenge, relay_outcome, relay_encrypts, relay_encrypt_size, relay_encrypt, relay_encrypt
 };
 
-static inline void relay_join(relay *r, wconn *c)
+static void relay_join(relay *r, wconn *c)
 {
     c->relay = r;
     r->engines++;
@@ -285,7 +264,7 @@ static inline void relay_join(relay *r, wconn *c)
 }
 
 /* The connection to the service that a client needs has been begun. */
-static inline void relay_dialled(relay *r, wconn *c, const char *realm)
+GLUE void relay_dialled(relay *r, wconn *c, const char *realm)
 {
     r->down = c;
     relay_join(r, c);
@@ -294,7 +273,7 @@ static inline void relay_dialled(relay *r, wconn *c, const char *realm)
 
 /* A client of a listener with a service: nobody enters without the service's word, not even by leaving SASL out.  With users of the
  * router's own, the listener says whether SASL may be left out.  False: no memory. */
-static inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
+PRIVATE bool relay_accept(pump *p, const wlistener *l, wconn *c)
 {
     relay *r = (relay *) calloc(1, sizeof *r);
     if (!r) return false;
@@ -308,7 +287,7 @@ static inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
 }
 
 /* One end is gone. */
-static inline void relay_left(wconn *c)
+PRIVATE void relay_left(wconn *c)
 {
     relay *r = c->relay;
     if (!r) return;
@@ -320,5 +299,3 @@ static inline void relay_left(wconn *c)
         relay_refuse(r, PN_SASL_TEMP, "the service has ended the connection");
     }
 }
-
-#endif

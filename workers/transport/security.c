@@ -3,22 +3,26 @@
  * Who may connect, and with which limits, Python decides once per connection (policy.py).  What must be looked at with every
  * session or message is looked at here, and only on connections that have such a limit.
  */
-#ifndef ROUTERD_WORKERS_SECURITY_H
-#define ROUTERD_WORKERS_SECURITY_H
-
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "workers/state/pump.h"
+#include "workers/transport/transport.h"
+#include "shm/amqp.h"
+#include "shm/counters.h"
 #include "shm/scan.h"
+#include "shm/stats.h"
+#include "workers/state/engine.h"
+#include "workers/state/pump.h"
 
 #define CERTIFICATES_MS 1000           /* files of certificates are looked at when somebody connects, at most this often */
 
-static const char security_proxy[] = "user-id is not that of the connection";
+GLUE const char security_proxy[] = "user-id is not that of the connection";
 
 /* False: the connection cannot be protected and must not live. */
-static inline bool security_begin(const wlistener *l, wconn *c)
+PRIVATE bool security_begin(const wlistener *l, wconn *c)
 {
     pn_transport_t *t = c->transport;
     pn_sasl_t *sasl = pn_sasl(t);
@@ -35,7 +39,7 @@ static inline bool security_begin(const wlistener *l, wconn *c)
 }
 
 /* Somebody connects: let Python see whether the certificates have changed. */
-static inline void security_refresh(pump *p, wlistener *l)
+PRIVATE void security_refresh(pump *p, wlistener *l)
 {
     if (!l->tls || p->now_ms < l->tls_checked + CERTIFICATES_MS) return;
     l->tls_checked = p->now_ms;
@@ -44,7 +48,7 @@ static inline void security_refresh(pump *p, wlistener *l)
 
 /* A session more than the vhost allows, begun before its peer could know how many these are: no channel is left to answer it on,
  * so the connection is closed.  False: that has been done. */
-static inline bool security_session(pump *p, wconn *c)
+PRIVATE bool security_session(pump *p, wconn *c)
 {
     c->sessions++;
     if (!c->max_sessions || c->sessions <= c->max_sessions) return true;
@@ -55,7 +59,7 @@ static inline bool security_session(pump *p, wconn *c)
 
 /* The user-id of a scanned message: SCAN_BAD with security_proxy when it names somebody else.  `start`: of the bytes that were
  * scanned; only their first SCAN_DONE bytes, of whose form the scan has made sure, are looked at. */
-static inline enum scan_result security_user_id(const wconn *c, const uint8_t *start, scan_found *found, enum scan_result result)
+PRIVATE enum scan_result security_user_id(const wconn *c, const uint8_t *start, scan_found *found, enum scan_result result)
 {
     if (!c->user || result != SCAN_DONE || found->properties == SCAN_ABSENT) return result;
     const uint8_t *p = scan_value(start + found->properties);
@@ -70,7 +74,7 @@ static inline enum scan_result security_user_id(const wconn *c, const uint8_t *s
 }
 
 /* `address:port` of who connected, or "-". */
-static inline void security_peer(const wconn *c, char *text, size_t size)
+GLUE void security_peer(const wconn *c, char *text, size_t size)
 {
     char address[INET6_ADDRSTRLEN];
     const struct sockaddr_in *v4 = (const struct sockaddr_in *) &c->peer;
@@ -81,6 +85,4 @@ static inline void security_peer(const wconn *c, char *text, size_t size)
         snprintf(text, size, "%s:%u", address, ntohs(v4->sin_port));
 }
 
-static inline bool security_too_large(const wconn *c, uint64_t size) { return c->max_message && size > c->max_message; }
-
-#endif
+PRIVATE bool security_too_large(const wconn *c, uint64_t size) { return c->max_message && size > c->max_message; }

@@ -3,20 +3,22 @@
  * All workers share each listening socket.  Whoever is woken takes a connection only while it has about as few as the
  * least loaded of the others; otherwise it looks away for a moment, and comes back in case nobody else did.
  */
-#ifndef ROUTERD_WORKERS_SOCKETS_H
-#define ROUTERD_WORKERS_SOCKETS_H
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "workers/transport/relay.c"
-#include "workers/transport/security.c"
-#include "workers/transport/trace.c"
-#include "workers/transport/websocket.c"
+#include "workers/transport/transport.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/stats.h"
+#include "workers/framed/framed.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
+#include "workers/state/pump.h"
 
 #define ACCEPT_LOOK_AWAY_MS 2          /* time for a less loaded worker to take the connection */
 #define ACCEPT_MEMORY (4u << 20)       /* far more than it needs: what others do meanwhile takes some, too */
@@ -24,23 +26,22 @@
 
 #define RESUME_TICK_MS 1000
 
-enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WAKE };
 /* epoll data: kind << 60 | (connection: its handle with 28 bits of generation; listener: its number) */
-static inline uint64_t epoll_name(uint64_t kind, uint64_t handle) { return kind << 60 | (handle & ~(0xfull << 60)); }
+PRIVATE uint64_t epoll_name(uint64_t kind, uint64_t handle) { return kind << 60 | (handle & ~(0xfull << 60)); }
 
-static inline void listener_arm(pump *p, wlistener *l, bool armed)
+GLUE void listener_arm(pump *p, wlistener *l, bool armed)
 {
     if (l->armed == armed || l->fd < 0) return;
     struct epoll_event e = { .events = EPOLLIN, .data.u64 = epoll_name(EPOLL_LISTENER, (uint64_t) (l - p->listeners)) };
     if (epoll_ctl(p->epoll_fd, armed ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, l->fd, &e) == 0) l->armed = armed;
 }
 
-static inline void listeners_arm(pump *p, bool armed)
+GLUE void listeners_arm(pump *p, bool armed)
 {
     for (uint32_t i = 0; i < p->listener_count; i++) listener_arm(p, &p->listeners[i], armed && p->accepting);
 }
 
-static inline bool listener_used(const pump *p, uint32_t place)
+static bool listener_used(const pump *p, uint32_t place)
 {
     if (p->listeners[place].fd >= 0 || p->listeners[place].dials) return true;
     for (uint32_t i = 0; i < p->conns.high; i++) {
@@ -51,7 +52,7 @@ static inline bool listener_used(const pump *p, uint32_t place)
 }
 
 /* A place for another listener: a removed one's whose connections are gone, too, or a new one.  NULL: there is none. */
-static inline wlistener *listener_new(pump *p)
+GLUE wlistener *listener_new(pump *p)
 {
     for (uint32_t i = 0; i < p->listener_count; i++) {
         if (listener_used(p, i)) continue;
@@ -63,7 +64,7 @@ static inline wlistener *listener_new(pump *p)
 }
 
 /* Out of epoll first: the socket stays open elsewhere, and its events would go on coming. */
-static inline void listener_close(pump *p, wlistener *l)
+GLUE void listener_close(pump *p, wlistener *l)
 {
     listener_arm(p, l, false);
     if (l->fd >= 0) close(l->fd);
@@ -71,7 +72,7 @@ static inline void listener_close(pump *p, wlistener *l)
 }
 
 /* Fewest connections among the workers that accept. */
-static inline bool my_turn(const pump *p)
+static bool my_turn(const pump *p)
 {
     uint64_t mine = p->conns.used, least = mine;
     for (uint32_t i = 0; i < p->workers; i++) {
@@ -82,14 +83,14 @@ static inline bool my_turn(const pump *p)
     return mine <= least + least / 16;
 }
 
-static inline void conn_watch(pump *p, wconn *c)
+PRIVATE void conn_watch(pump *p, wconn *c)
 {
     struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u), .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
     epoll_ctl(p->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
 }
 
 /* What every connection begins with; its maker says which side of it we are, protects it and calls conn_begun.  NULL: no room. */
-static inline wconn *conn_begin(pump *p, int fd, uint16_t listener)
+PRIVATE wconn *conn_begin(pump *p, int fd, uint16_t listener)
 {
     const wlistener *l = &p->listeners[listener];
     wconn *c = (wconn *) pool_take(&p->conns);
@@ -113,7 +114,7 @@ static inline wconn *conn_begin(pump *p, int fd, uint16_t listener)
     return c;
 }
 
-static inline void conn_begun(pump *p, wconn *c, bool secured, bool writing)
+PRIVATE void conn_begun(pump *p, wconn *c, bool secured, bool writing)
 {
     const wlistener *l = &p->listeners[c->listener];
     pn_transport_bind(c->transport, c->engine);
@@ -126,7 +127,7 @@ static inline void conn_begun(pump *p, wconn *c, bool secured, bool writing)
 }
 
 /* A connection on an accepted socket; NULL: no room for it. */
-static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
+static wconn *conn_new(pump *p, int fd, uint16_t listener)
 {
     wconn *c = conn_begin(p, fd, listener);
     if (!c) return NULL;
@@ -140,16 +141,14 @@ static inline wconn *conn_new(pump *p, int fd, uint16_t listener)
 }
 
 /* Is there memory for what a connection begins with?  The engine does not survive finding none. */
-static inline bool memory_left(void)
+static bool memory_left(void)
 {
     void *probe = malloc(ACCEPT_MEMORY);
     free(probe);
     return probe != NULL;
 }
 
-static wconn *plain_new(pump *p, int fd, uint16_t listener, bool dialled);         /* plain_conn.h */
-
-static inline void sockets_accept(pump *p, wlistener *l)
+PRIVATE void sockets_accept(pump *p, wlistener *l)
 {
     while (p->accepting) {
         if (!my_turn(p)) {
@@ -185,7 +184,7 @@ static inline void sockets_accept(pump *p, wlistener *l)
 }
 
 /* The socket is of no use any more: tell the engine, whose TRANSPORT_CLOSED tells everybody else. */
-static inline void conn_broken(pump *p, wconn *c)
+GLUE void conn_broken(pump *p, wconn *c)
 {
     if (!c->failed) {
         c->failed = true;
@@ -196,7 +195,7 @@ static inline void conn_broken(pump *p, wconn *c)
 }
 
 /* Read once; true if there may be more. */
-static inline bool conn_read(pump *p, wconn *c)
+PRIVATE bool conn_read(pump *p, wconn *c)
 {
     ssize_t room = pn_transport_capacity(c->transport);
     if (room <= 0) {                                            /* the engine wants no more input: it is closing */
@@ -229,14 +228,14 @@ static inline bool conn_read(pump *p, wconn *c)
     return false;
 }
 
-static inline ssize_t conn_send(wconn *c, const char *bytes, size_t size)
+static ssize_t conn_send(wconn *c, const char *bytes, size_t size)
 {
     if (__builtin_expect(c->websocket != NULL, 0)) return websocket_send(c->websocket, c->fd, bytes, size);
     return send(c->fd, bytes, size, MSG_NOSIGNAL);
 }
 
 /* The last that is said on a WebSocket; what does not fit into the socket any more is not said. */
-static inline void conn_farewell(wconn *c)
+static void conn_farewell(wconn *c)
 {
     if (!c->websocket) return;
     if (!c->websocket->over) websocket_end(c->websocket, WEBSOCKET_NORMAL);
@@ -244,7 +243,7 @@ static inline void conn_farewell(wconn *c)
 }
 
 /* The socket takes no more: now, or (true) never again. */
-static inline bool conn_full(pump *p, wconn *c)
+static bool conn_full(pump *p, wconn *c)
 {
     if (errno != EAGAIN) { conn_broken(p, c); return true; }
     if (!c->want_write) { c->want_write = true; conn_watch(p, c); }
@@ -252,7 +251,7 @@ static inline bool conn_full(pump *p, wconn *c)
 }
 
 /* Write what the engine has; false if the socket is full. */
-static inline bool conn_write(pump *p, wconn *c)
+PRIVATE bool conn_write(pump *p, wconn *c)
 {
     ssize_t size;
     if (__builtin_expect(c->websocket != NULL, 0) && !websocket_flush(c->websocket, c->fd)) return conn_full(p, c);
@@ -279,7 +278,7 @@ static inline bool conn_write(pump *p, wconn *c)
 
 /* A connection that is not listened to cannot be found silent: its idle timeout rests, and so does the check just after,
  * until what has piled up in the socket was read. */
-static inline void conn_listen(pump *p, wconn *c, bool listen)
+static void conn_listen(pump *p, wconn *c, bool listen)
 {
     c->reading = listen;
     conn_watch(p, c);
@@ -287,13 +286,13 @@ static inline void conn_listen(pump *p, wconn *c, bool listen)
     if (listen) c->tick_at = p->now_ms + RESUME_TICK_MS;
 }
 
-static inline void conn_resume(pump *p, wconn *c)
+PRIVATE void conn_resume(pump *p, wconn *c)
 {
     if (c->plain) mark_dirty(p, c);
     else if (!c->reading && !c->failed && pn_transport_capacity(c->transport) > 0) conn_listen(p, c, true);
 }
 
-static inline void pressure_check(pump *p)
+GLUE void pressure_check(pump *p)
 {
     uint32_t small = p->arena.free_count[0], large = p->arena.free_count[1];
     stats_set(p->stats, N_SMALL_FREE, small);
@@ -314,7 +313,7 @@ static inline void pressure_check(pump *p)
 
 /* Must this connection wait?  Receivers are read on: their dispositions are what frees blocks.  So are the rests of
  * messages: nothing they have begun to take up can be freed without them. */
-static inline bool conn_waits(pump *p, wconn *c)
+PRIVATE bool conn_waits(pump *p, wconn *c)
 {
     if (!p->paused || c->links_out) return false;
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
@@ -326,5 +325,3 @@ static inline bool conn_waits(pump *p, wconn *c)
     }
     return false;
 }
-
-#endif

@@ -3,26 +3,24 @@
  * A connection follows the log's level of the module PROTOCOL (pump.tracing) unless it was told itself.  The engine has no
  * tracer, and looks at one flag per frame, while a connection is not traced.  One without an engine hands over the frame itself.
  */
-#ifndef ROUTERD_WORKERS_TRACE_H
-#define ROUTERD_WORKERS_TRACE_H
-
+#include "workers/transport/transport.h"
+#include "workers/state/engine.h"
+#include "workers/state/pool.h"
 #include "workers/state/pump.h"
 
-enum trace_wish { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
-
-static inline bool trace_wanted(const pump *p, const wconn *c)
+static bool trace_wanted(const pump *p, const wconn *c)
 {
     return c->trace == TRACE_ON || (c->trace == TRACE_AS_LOGGED && p->tracing);
 }
 
-static inline void trace_line(pn_transport_t *transport, const char *line)
+static void trace_line(pn_transport_t *transport, const char *line)
 {
     wconn *c = (wconn *) pn_transport_get_context(transport);
     if (c && c->tracer) c->tracer->on_event(c->tracer->self, EV_TRACE, c, NULL, (void *) line, NULL);
 }
 
 /* Begin or stop, as is wanted now. */
-static inline void trace_apply(pump *p, wconn *c)
+GLUE void trace_apply(pump *p, wconn *c)
 {
     bool wanted = trace_wanted(p, c);
     if ((!c->transport && !c->plain) || wanted == (c->tracer != NULL)) return;
@@ -36,7 +34,7 @@ static inline void trace_apply(pump *p, wconn *c)
 }
 
 /* The log's level has changed. */
-static inline void trace_all(pump *p, bool tracing)
+GLUE void trace_all(pump *p, bool tracing)
 {
     if (p->tracing == tracing) return;
     p->tracing = tracing;
@@ -46,25 +44,15 @@ static inline void trace_all(pump *p, bool tracing)
     }
 }
 
-#define FRAME_SEEN_PAYLOAD 256u        /* octets of a payload that are told */
-
-typedef struct {                       /* a frame of a connection without an engine */
-    bool sent;
-    uint32_t length, head_length, payload_length;              /* of all of it; of what stands around the payload, of what is there of that */
-    const uint8_t *head, *payload;
-} frame_seen;
-
-static inline void trace_frame(wconn *c, frame_seen *seen)
+PRIVATE void trace_frame(wconn *c, frame_seen *seen)
 {
     if (seen->payload_length > FRAME_SEEN_PAYLOAD) seen->payload_length = FRAME_SEEN_PAYLOAD;
     c->tracer->on_event(c->tracer->self, EV_TRACE, c, NULL, seen, NULL);
 }
 
 /* Nobody is left to say whose frames these are. */
-static inline void trace_end(wconn *c)
+PRIVATE void trace_end(wconn *c)
 {
     c->tracer = NULL;
     pn_transport_trace(c->transport, PN_TRACE_OFF);
 }
-
-#endif

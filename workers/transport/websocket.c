@@ -9,42 +9,23 @@
  * Where frames begin and end means nothing to AMQP.  Prohibited: a frame of a client that is not masked, reserved bits, text, a
  * control frame in parts or of more than 125 bytes: the connection ends with the status that says so.
  */
-#ifndef ROUTERD_WORKERS_WEBSOCKET_H
-#define ROUTERD_WORKERS_WEBSOCKET_H
-
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include "workers/transport/transport.h"
 #include "shm/amqp.h"
-#include "workers/state/pump.h"
-
-#define WEBSOCKET_READ 16384u
-#define WEBSOCKET_CONTROL 125u
+#include "workers/state/engine.h"
 
 enum websocket_opcode { WEBSOCKET_CONTINUED = 0, WEBSOCKET_TEXT = 1, WEBSOCKET_BINARY = 2, WEBSOCKET_CLOSE = 8, WEBSOCKET_PING = 9, WEBSOCKET_PONG = 10 };
-enum websocket_status { WEBSOCKET_NORMAL = 1000, WEBSOCKET_WRONG = 1002, WEBSOCKET_NO_TEXT = 1003 };
-
-typedef struct websocket {
-    uint8_t header[14];            /* of the frame that is being read, as far as it has come */
-    uint32_t header_size;
-    bool inside;                   /* its payload is being read */
-    uint64_t left;                 /* of that */
-    uint32_t masked;               /* bytes of it so far: where in the mask the next one is */
-    uint8_t control[WEBSOCKET_CONTROL];    /* payload of a control frame */
-    uint32_t control_size;
-    bool over;                     /* nothing more is read */
-    uint8_t begin[14];             /* header of the frame that is being written, and what of it is to be sent */
-    uint32_t begin_at, begin_size;
-    uint64_t payload;              /* of that frame still to be sent: it stands in the engine */
-    uint8_t answer[4 + WEBSOCKET_CONTROL]; /* a control frame that goes next */
-    uint32_t answer_size;
-} websocket;
 
 /* ---- what comes ---- */
 
-static inline void websocket_answer(websocket *s, uint8_t opcode, const uint8_t *payload, uint32_t size)
+static void websocket_answer(websocket *s, uint8_t opcode, const uint8_t *payload, uint32_t size)
 {
     s->answer[0] = (uint8_t) (0x80 | opcode);
     s->answer[1] = (uint8_t) size;
@@ -52,7 +33,7 @@ static inline void websocket_answer(websocket *s, uint8_t opcode, const uint8_t 
     s->answer_size = 2 + size;
 }
 
-static inline void websocket_end(websocket *s, uint32_t status)
+PRIVATE void websocket_end(websocket *s, uint32_t status)
 {
     uint8_t payload[2];
     be16_put(payload, (uint16_t) status);
@@ -60,7 +41,7 @@ static inline void websocket_end(websocket *s, uint32_t status)
     websocket_answer(s, WEBSOCKET_CLOSE, payload, 2);
 }
 
-static inline uint32_t websocket_header_size(const websocket *s)
+static uint32_t websocket_header_size(const websocket *s)
 {
     if (s->header_size < 2) return 2;
     uint8_t length = s->header[1] & 0x7f;
@@ -68,7 +49,7 @@ static inline uint32_t websocket_header_size(const websocket *s)
 }
 
 /* A header is there whole.  0, or the status that the connection ends with. */
-static inline uint32_t websocket_header(websocket *s)
+static uint32_t websocket_header(websocket *s)
 {
     uint8_t opcode = s->header[0] & 0x0f, length = s->header[1] & 0x7f;
     bool control = opcode & 8;
@@ -85,7 +66,7 @@ static inline uint32_t websocket_header(websocket *s)
     return 0;
 }
 
-static inline void websocket_unmask(websocket *s, uint8_t *to, const uint8_t *from, size_t size)
+static void websocket_unmask(websocket *s, uint8_t *to, const uint8_t *from, size_t size)
 {
     const uint8_t *mask = s->header + s->header_size - 4;
     for (size_t i = 0; i < size; i++) to[i] = from[i] ^ mask[(s->masked + i) & 3];
@@ -94,7 +75,7 @@ static inline void websocket_unmask(websocket *s, uint8_t *to, const uint8_t *fr
 }
 
 /* A frame has come whole. */
-static inline void websocket_frame(websocket *s)
+static void websocket_frame(websocket *s)
 {
     uint8_t opcode = s->header[0] & 0x0f;
     s->inside = false;
@@ -108,7 +89,7 @@ static inline void websocket_frame(websocket *s)
 }
 
 /* Bytes of the socket into the engine.  False: the engine, or this side of the WebSocket, has ended. */
-static inline bool websocket_take(websocket *s, pn_transport_t *t, const uint8_t *from, size_t size)
+static bool websocket_take(websocket *s, pn_transport_t *t, const uint8_t *from, size_t size)
 {
     while (size && !s->over) {
         if (!s->inside) {
@@ -138,7 +119,7 @@ static inline bool websocket_take(websocket *s, pn_transport_t *t, const uint8_t
 }
 
 /* As read(2) into the engine: how much came from the socket, 0 at the end, -1 with errno. */
-static inline ssize_t websocket_read(websocket *s, int fd, pn_transport_t *t)
+PRIVATE ssize_t websocket_read(websocket *s, int fd, pn_transport_t *t)
 {
     uint8_t bytes[WEBSOCKET_READ];
     if (s->over) return 0;
@@ -149,9 +130,9 @@ static inline ssize_t websocket_read(websocket *s, int fd, pn_transport_t *t)
 
 /* ---- what goes ---- */
 
-static inline bool websocket_idle(const websocket *s) { return s->begin_at == s->begin_size && !s->payload; }
+static bool websocket_idle(const websocket *s) { return s->begin_at == s->begin_size && !s->payload; }
 
-static inline void websocket_begin_frame(websocket *s, uint64_t size)
+static void websocket_begin_frame(websocket *s, uint64_t size)
 {
     s->begin[0] = 0x80 | WEBSOCKET_BINARY;
     s->begin_at = 0;
@@ -168,7 +149,7 @@ static inline void websocket_begin_frame(websocket *s, uint64_t size)
 }
 
 /* An answer that waits goes out between two frames.  False: the socket takes no more, errno says why. */
-static inline bool websocket_flush(websocket *s, int fd)
+PRIVATE bool websocket_flush(websocket *s, int fd)
 {
     while (s->answer_size && websocket_idle(s)) {
         ssize_t n = send(fd, s->answer, s->answer_size, MSG_NOSIGNAL);
@@ -181,7 +162,7 @@ static inline bool websocket_flush(websocket *s, int fd)
 }
 
 /* As send(2), of bytes of the engine: how many of them went, -1 with errno. */
-static inline ssize_t websocket_send(websocket *s, int fd, const char *bytes, size_t size)
+PRIVATE ssize_t websocket_send(websocket *s, int fd, const char *bytes, size_t size)
 {
     for (;;) {
         if (websocket_idle(s)) {
@@ -208,7 +189,7 @@ static inline ssize_t websocket_send(websocket *s, int fd, const char *bytes, si
 /* ---- handing over ---- */
 
 /* Does this socket hand connections over, or does it listen? */
-static inline bool websocket_door(int fd)
+GLUE bool websocket_door(int fd)
 {
     int type = 0;
     socklen_t size = sizeof type;
@@ -216,7 +197,7 @@ static inline bool websocket_door(int fd)
 }
 
 /* As accept(2): the next connection that is handed over; -1 with errno. */
-static inline int websocket_accept(int fd, struct sockaddr_in6 *peer)
+PRIVATE int websocket_accept(int fd, struct sockaddr_in6 *peer)
 {
     union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } rights;
     struct iovec part = { peer, sizeof *peer };
@@ -229,5 +210,3 @@ static inline int websocket_accept(int fd, struct sockaddr_in6 *peer)
     memcpy(&got, CMSG_DATA(c), sizeof got);
     return got;
 }
-
-#endif

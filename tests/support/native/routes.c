@@ -1,5 +1,16 @@
 /* Workers of source routes as functions that a test can call. */
+#define ROUTERD_UNITY
+
+#include "workers/amqp/annotations_in.c"
+#include "workers/amqp/annotations_put.c"
+#include "workers/source_routes/body.c"
+#include "workers/source_routes/meta.c"
+#include "workers/source_routes/read.c"
+#include "workers/source_routes/run.c"
+#include "workers/source_routes/step.c"
+#include "workers/source_routes/table.c"
 #include "workers/source_routes/take.c"
+#include "workers/source_routes/write.c"
 
 static route_engine engine;
 static uint8_t out[4 << 20];

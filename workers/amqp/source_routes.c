@@ -1,14 +1,22 @@
 /* Source routes between the pump and the core: an arriving message is taken through the workers before it is posted. */
-#ifndef ROUTERD_WORKERS_ROUTE_INTAKE_H
-#define ROUTERD_WORKERS_ROUTE_INTAKE_H
+#include <stdlib.h>
+#include <string.h>
 
-#include "workers/amqp/content_header.c"
-#include "workers/amqp/incoming.c"
+#include "workers/amqp/amqp.h"
+#include "shm/arena.h"
+#include "shm/content.h"
+#include "shm/counters.h"
+#include "shm/record.h"
+#include "shm/scan.h"
+#include "shm/stats.h"
+#include "workers/amqp/annotations.h"
+#include "workers/source_routes/source_routes.h"
+#include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
-static const char route_broken[] = "the encoding is wrong: the rest of a wrapped message is no data";
+GLUE const char route_broken[] = "the encoding is wrong: the rest of a wrapped message is no data";
 
-static inline uint32_t route_counter_of(uint8_t reason)
+PRIVATE uint32_t route_counter_of(uint8_t reason)
 {
     switch (reason) {
     case ROUTE_BAD_ANNOTATION: case ROUTE_BAD_ENCODING: return N_ROUTE_REFUSED_DECODE;
@@ -25,7 +33,7 @@ static inline uint32_t route_counter_of(uint8_t reason)
     }
 }
 
-static inline void route_counted(pump *p)
+PRIVATE void route_counted(pump *p)
 {
     route_engine *e = p->routes;
     route_count(e);
@@ -35,7 +43,7 @@ static inline void route_counted(pump *p)
 }
 
 /* Who sends on this link, as of the present table.  False: nothing of it is for workers. */
-static inline bool route_sender_known(pump *p, wlink *k)
+PRIVATE bool route_sender_known(pump *p, wlink *k)
 {
     route_sender *s = &k->sender;
     if (__builtin_expect(s->epoch != p->routes->epoch, 0)) {
@@ -47,7 +55,7 @@ static inline bool route_sender_known(pump *p, wlink *k)
 }
 
 /* It goes no further; the description says why. */
-static inline enum scan_result route_rejected(pump *p, scan_found *found)
+static enum scan_result route_rejected(pump *p, scan_found *found)
 {
     const route_run *r = &p->routes->run;
     stats_add(p->stats, route_counter_of(r->reason), 1);
@@ -57,7 +65,7 @@ static inline enum scan_result route_rejected(pump *p, scan_found *found)
     return scan_bad(found, r->detail);
 }
 
-static inline enum scan_result route_no_room(pump *p, scan_found *found)
+static enum scan_result route_no_room(pump *p, scan_found *found)
 {
     p->routes->visit_count = 0;
     route_refuse(&p->routes->run, ROUTE_LONG_MESSAGE, NULL, "the router has no memory for it now");
@@ -65,7 +73,7 @@ static inline enum scan_result route_no_room(pump *p, scan_found *found)
 }
 
 /* A new chain: what was composed, and the rest.  False: there is no room for it. */
-static inline bool route_chain_new(pump *p, const wlink *k, const route_run *r, arena_writer *w)
+static bool route_chain_new(pump *p, const wlink *k, const route_run *r, arena_writer *w)
 {
     const route_out *o = &p->routes->out;
     uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
@@ -80,7 +88,7 @@ static inline bool route_chain_new(pump *p, const wlink *k, const route_run *r, 
 }
 
 /* What was found out of a message is to be found out again. */
-static inline void route_forget(pump *p, arena_content *c)
+PRIVATE void route_forget(pump *p, arena_content *c)
 {
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
     c->key_block = ROUTERD_NIL;
@@ -89,7 +97,7 @@ static inline void route_forget(pump *p, arena_content *c)
 }
 
 /* What the new beginning says, of a chain that is there as far as it is.  MORE: its properties are not. */
-static inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found)
+PRIVATE enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
     arena_content *c = arena_content_of(v, head);
@@ -110,7 +118,7 @@ static inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t siz
 }
 
 /* Where it goes now, for the core: this wins over `to`, and over its link's target. */
-static inline void route_describe(pump *p, arena_content *c, const route_first *first)
+PRIVATE void route_describe(pump *p, arena_content *c, const route_first *first)
 {
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
     c->key_block = ROUTERD_NIL;
@@ -120,7 +128,7 @@ static inline void route_describe(pump *p, arena_content *c, const route_first *
 }
 
 /* The copies of a tee: each is a message of its own, settled, whose credit nobody gave. */
-static inline void route_post_copies(pump *p, wlink *k, const uint8_t *start, const scan_found *was)
+PRIVATE void route_post_copies(pump *p, wlink *k, const uint8_t *start, const scan_found *was)
 {
     route_engine *e = p->routes;
     stats_add(p->stats, N_ROUTE_COPIES_LOST, e->run.copies_lost);
@@ -145,14 +153,14 @@ static inline void route_post_copies(pump *p, wlink *k, const uint8_t *start, co
 }
 
 /* What came out of a wrapper is no message. */
-static inline enum scan_result route_nonsense(pump *p, scan_found *found)
+static enum scan_result route_nonsense(pump *p, scan_found *found)
 {
     route_wrong(&p->routes->run, found->why ? found->why : "what was wrapped is no message");
     return route_rejected(p, found);
 }
 
 /* The message as the workers leave it takes the place of the one that came. */
-static inline enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete, const uint8_t *bytes, const scan_found *was, scan_found *found)
+static enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete, const uint8_t *bytes, const scan_found *was, scan_found *found)
 {
     route_engine *e = p->routes;
     const route_run *r = &e->run;
@@ -182,7 +190,7 @@ static inline enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool c
 /* ---- a message that came in one piece ---- */
 
 /* As content_check(), for a whole message in one block; `head` and `size` are those of what it has become. */
-static inline enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found, uint8_t *origin)
+PRIVATE enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found, uint8_t *origin)
 {
     route_engine *e = p->routes;
     const arena_view *v = &p->arena.view;
@@ -221,7 +229,7 @@ static inline enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, si
 
 /* Takes a scanned message through the workers.  MORE: one of them has to see more of it; DONE: `found` says what it has
  * become, or the same as before. */
-static inline enum scan_result route_streamed(pump *p, wlink *k, win *s, bool complete, scan_found *found)
+PRIVATE enum scan_result route_streamed(pump *p, wlink *k, win *s, bool complete, scan_found *found)
 {
     route_engine *e = p->routes;
     const arena_view *v = &p->arena.view;
@@ -250,7 +258,7 @@ static inline enum scan_result route_streamed(pump *p, wlink *k, win *s, bool co
 
 /* The next piece of a payload that was opened or wrapped on its way.  1: it is in the chain; 0: nothing came; -1: it makes no
  * sense, or there is no room for it. */
-static inline int route_receive(pump *p, wlink *k, win *s, size_t pending)
+PRIVATE int route_receive(pump *p, wlink *k, win *s, size_t pending)
 {
     uint8_t piece[16384], heads[ROUTE_DEPTH * ROUTE_DATA_HEAD];
     ssize_t n = pn_link_recv(k->engine, (char *) piece, pending < sizeof piece ? pending : sizeof piece);
@@ -261,5 +269,3 @@ static inline int route_receive(pump *p, wlink *k, win *s, size_t pending)
     uint32_t front = route_body_heads(s->body, (size_t) left, heads);
     return chain_write(&p->arena, &s->writer, ARENA_LARGE, heads, front) && chain_write(&p->arena, &s->writer, ARENA_LARGE, piece, (size_t) left) ? 1 : -1;
 }
-
-#endif

@@ -1,0 +1,13 @@
+/* What the glue (pump.pyx) may call: the functions that these headers mark as GLUE, and those that stand in state/ and shm/. */
+#ifndef ROUTERD_WORKERS_API_H
+#define ROUTERD_WORKERS_API_H
+
+#include "shm/layout.h"
+#include "workers/amqp/amqp.h"
+#include "workers/loop/loop.h"
+#include "workers/ockam/frame.h"
+#include "workers/ockam/ockam.h"
+#include "workers/rmr/rmr.h"
+#include "workers/transport/transport.h"
+
+#endif

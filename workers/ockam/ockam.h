@@ -1,0 +1,26 @@
+/* Connections of Ockam nodes. */
+#ifndef ROUTERD_WORKERS_OCKAM_H
+#define ROUTERD_WORKERS_OCKAM_H
+
+#include <stdint.h>
+
+#include "shm/unity.h"
+#include "workers/framed/framed.h"
+#include "workers/state/pump.h"
+
+typedef struct {                       /* of a listener or connector */
+    plain_terms plain;
+    uint8_t framing;                   /* enum ockam_framing */
+    uint32_t reach_count;              /* addresses, no workers', that may be reached from here */
+    uint8_t reach[];                   /* of each: its type, whether what begins with it is meant, two octets of length, its octets */
+} ockam_terms;
+
+/* ockam.c */
+PRIVATE const ockam_terms *ockam_terms_of(const pump *p, const wconn *c);
+PRIVATE enum plain_step ockam_next(pump *p, wconn *c);
+
+/* out.c */
+GLUE void ockam_greet(pump *p, wconn *c);
+extern GLUE const plain_protocol ockam_protocol;
+
+#endif

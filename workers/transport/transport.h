@@ -1,0 +1,118 @@
+/* How a connection's bytes travel: sockets, WebSocket frames, TLS and SASL, and the log of frames. */
+#ifndef ROUTERD_WORKERS_TRANSPORT_H
+#define ROUTERD_WORKERS_TRANSPORT_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shm/scan.h"
+#include "shm/unity.h"
+#include "workers/state/engine.h"
+#include "workers/state/pump.h"
+
+enum trace_wish { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
+
+#define FRAME_SEEN_PAYLOAD 256u        /* octets of a payload that are told */
+
+typedef struct {                       /* a frame of a connection without an engine */
+    bool sent;
+    uint32_t length, head_length, payload_length;              /* of all of it; of what stands around the payload, of what is there of that */
+    const uint8_t *head, *payload;
+} frame_seen;
+
+#define WEBSOCKET_READ 16384u
+#define WEBSOCKET_CONTROL 125u
+
+enum websocket_status { WEBSOCKET_NORMAL = 1000, WEBSOCKET_WRONG = 1002, WEBSOCKET_NO_TEXT = 1003 };
+
+typedef struct websocket {
+    uint8_t header[14];            /* of the frame that is being read, as far as it has come */
+    uint32_t header_size;
+    bool inside;                   /* its payload is being read */
+    uint64_t left;                 /* of that */
+    uint32_t masked;               /* bytes of it so far: where in the mask the next one is */
+    uint8_t control[WEBSOCKET_CONTROL];    /* payload of a control frame */
+    uint32_t control_size;
+    bool over;                     /* nothing more is read */
+    uint8_t begin[14];             /* header of the frame that is being written, and what of it is to be sent */
+    uint32_t begin_at, begin_size;
+    uint64_t payload;              /* of that frame still to be sent: it stands in the engine */
+    uint8_t answer[4 + WEBSOCKET_CONTROL]; /* a control frame that goes next */
+    uint32_t answer_size;
+} websocket;
+
+enum relay_state { RELAY_CONNECTING, RELAY_OFFERED, RELAY_ASKING, RELAY_ANSWERING, RELAY_OPENING, RELAY_DECIDED };
+enum { RELAY_MECHANISMS = 256, RELAY_MECHANISM_COUNT = 30, RELAY_SAID_MAX = 65536 };   /* the engine has room for 32 mechanisms */
+typedef struct { char *start; size_t size; } relay_said;
+
+typedef struct relay {
+    pump *p;
+    wconn *up, *down;              /* NULL: gone, or not there yet */
+    enum relay_state state;
+    uint32_t engines;              /* transports that know it; it goes with the last one */
+    bool asked;                    /* Python knows of the client */
+    bool early;                    /* the client's init came before the mechanisms, and waits in `client` */
+    bool anonymous;                /* ANONYMOUS may be offered */
+    bool local;                    /* the router's own users: a thread answers */
+    char mechanisms[RELAY_MECHANISMS];   /* offered to the client, blanks between */
+    char mechanism[64];            /* that the client has chosen */
+    relay_said client, service;    /* what each side said last; the other's engine writes it from here */
+    char *user;                    /* the engine keeps this pointer */
+    const char *why;               /* why it came to nothing; NULL: the service said so, or nothing is known */
+    bool faulty;                   /* and it is the client's fault */
+} relay;
+
+enum epoll_kind { EPOLL_DOORBELL = 1, EPOLL_LISTENER, EPOLL_CONNECTION, EPOLL_WAKE };
+
+/* trace.c */
+GLUE void trace_apply(pump *p, wconn *c);
+GLUE void trace_all(pump *p, bool tracing);
+PRIVATE void trace_frame(wconn *c, frame_seen *seen);
+PRIVATE void trace_end(wconn *c);
+
+/* websocket.c */
+PRIVATE void websocket_end(websocket *s, uint32_t status);
+PRIVATE ssize_t websocket_read(websocket *s, int fd, pn_transport_t *t);
+PRIVATE bool websocket_flush(websocket *s, int fd);
+PRIVATE ssize_t websocket_send(websocket *s, int fd, const char *bytes, size_t size);
+GLUE bool websocket_door(int fd);
+PRIVATE int websocket_accept(int fd, struct sockaddr_in6 *peer);
+
+/* relay.c */
+GLUE void relay_refuse(relay *r, int outcome, const char *why);
+GLUE void relay_admit(relay *r, const char *user);
+GLUE void relay_question(relay *r, const char *start, size_t size);
+GLUE void relay_dialled(relay *r, wconn *c, const char *realm);
+PRIVATE bool relay_accept(pump *p, const wlistener *l, wconn *c);
+PRIVATE void relay_left(wconn *c);
+
+/* security.c */
+extern GLUE const char security_proxy[];
+PRIVATE bool security_begin(const wlistener *l, wconn *c);
+PRIVATE void security_refresh(pump *p, wlistener *l);
+PRIVATE bool security_session(pump *p, wconn *c);
+PRIVATE enum scan_result security_user_id(const wconn *c, const uint8_t *start, scan_found *found,
+    enum scan_result result);
+GLUE void security_peer(const wconn *c, char *text, size_t size);
+PRIVATE bool security_too_large(const wconn *c, uint64_t size);
+
+/* sockets.c */
+PRIVATE uint64_t epoll_name(uint64_t kind, uint64_t handle);
+GLUE void listener_arm(pump *p, wlistener *l, bool armed);
+GLUE void listeners_arm(pump *p, bool armed);
+GLUE wlistener *listener_new(pump *p);
+GLUE void listener_close(pump *p, wlistener *l);
+PRIVATE void conn_watch(pump *p, wconn *c);
+PRIVATE wconn *conn_begin(pump *p, int fd, uint16_t listener);
+PRIVATE void conn_begun(pump *p, wconn *c, bool secured, bool writing);
+PRIVATE void sockets_accept(pump *p, wlistener *l);
+GLUE void conn_broken(pump *p, wconn *c);
+PRIVATE bool conn_read(pump *p, wconn *c);
+PRIVATE bool conn_write(pump *p, wconn *c);
+PRIVATE void conn_resume(pump *p, wconn *c);
+GLUE void pressure_check(pump *p);
+PRIVATE bool conn_waits(pump *p, wconn *c);
+
+#endif
