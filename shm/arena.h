@@ -49,7 +49,8 @@ typedef struct {
 } arena_block;
 
 _Static_assert(sizeof(arena_content) + 16 <= 160, "the content header leaves a small block room for a small message");
-_Static_assert(sizeof(arena_block) + offsetof(arena_content, routed) < 64, "what every reader looks at is in one cache line");
+_Static_assert(sizeof(arena_block) + offsetof(arena_content, routed) < 64,
+               "what every reader looks at is in one cache line");
 
 #define ARENA_BLOCK_BYTES(large) ((large) ? ARENA_LARGE_BYTES : ARENA_SMALL_BYTES)
 
@@ -116,7 +117,8 @@ static inline arena_block *arena_at(const arena_view *v, uint32_t index)
 /* Bytes a block holds behind its own header; a head block loses the content header. */
 static inline uint32_t arena_capacity(const arena_view *v, uint32_t index, bool head)
 {
-    return ARENA_BLOCK_BYTES(arena_is_large(v, index)) - (uint32_t) sizeof(arena_block) - (head ? (uint32_t) sizeof(arena_content) : 0);
+    return ARENA_BLOCK_BYTES(arena_is_large(v, index)) - (uint32_t) sizeof(arena_block)
+           - (head ? (uint32_t) sizeof(arena_content) : 0);
 }
 
 static inline arena_content *arena_content_of(const arena_view *v, uint32_t head)
@@ -125,7 +127,8 @@ static inline arena_content *arena_content_of(const arena_view *v, uint32_t head
     return b ? (arena_content *) b->data : NULL;
 }
 
-/* A head block that another process has written and that will be read soon: its headers, and the beginning of the message. */
+/* A head block that another process has written and that will be read soon: its headers, and the beginning of the
+ * message. */
 static inline void arena_fetch(const arena_view *v, uint32_t head)
 {
     const uint8_t *at = (const uint8_t *) arena_at(v, head), *bytes = at + sizeof(arena_block) + sizeof(arena_content);
@@ -197,9 +200,11 @@ static inline uint32_t arena_alloc_head(arena_owner *o, enum arena_class want)
     atomic_store_explicit(&c->length, 0, memory_order_relaxed);
     atomic_store_explicit(&c->state, CONTENT_RECEIVING, memory_order_relaxed);
     c->key_block = ROUTERD_NIL;
-    c->to_offset = c->delivery_annotations = c->message_annotations = c->properties = c->application_properties = ARENA_NO_OFFSET;
+    c->to_offset = c->delivery_annotations = c->message_annotations = c->properties = c->application_properties =
+        ARENA_NO_OFFSET;
     c->to_length = c->annotations_end = c->body = c->section_end = c->section_flags = 0;
-    c->user_from = c->user_to = c->user_count = c->ingress_length = c->trace_length = c->trace_count = c->tail_length = c->tail_count = 0;
+    c->user_from = c->user_to = c->user_count = c->ingress_length = c->trace_length = c->trace_count = c->tail_length =
+        c->tail_count = 0;
     c->priority = 4;
     c->annotations = c->phase = c->routed = 0;
     c->arrived = 0;
@@ -289,19 +294,21 @@ static inline bool chain_write(arena_owner *o, arena_writer *w, enum arena_class
 }
 
 /* Frees the blocks of a message still being received whose bytes every reader has behind it; the head stays, it holds
- * the content header.  `consumed` is the slowest reader's position.  A reader that stands exactly at a block's end still
+ * the content header. `consumed` is the slowest reader's position. A reader that stands exactly at a block's end still
  * needs the block's `next`, so a block goes when a byte behind it has been read.  Returns how many blocks came back. */
 static inline uint32_t chain_trim(arena_owner *o, arena_writer *w, uint64_t consumed)
 {
     arena_block *head = arena_at(&o->view, w->head);
     uint64_t end = arena_capacity(&o->view, w->head, true) + w->trimmed;
     uint32_t freed = 0;
-    for (uint32_t index = atomic_load_explicit(&head->next, memory_order_relaxed); index < arena_blocks(&o->view) && index != w->tail;) {
+    for (uint32_t index = atomic_load_explicit(&head->next, memory_order_relaxed);
+         index < arena_blocks(&o->view) && index != w->tail;) {
         uint32_t capacity = arena_capacity(&o->view, index, false);
         uint32_t next = atomic_load_explicit(&arena_at(&o->view, index)->next, memory_order_relaxed);
         end += capacity;
         if (end >= consumed || !arena_free_one(o, index)) break;
-        atomic_store_explicit(&head->next, next, memory_order_release);   /* partner: the acquire load in arena_mark_chain */
+        /* partner: the acquire load in arena_mark_chain */
+        atomic_store_explicit(&head->next, next, memory_order_release);
         w->trimmed += capacity;
         freed++;
         index = next;
@@ -324,11 +331,17 @@ static inline void chain_open(arena_reader *r, uint32_t head)
     r->position = 0;
 }
 
-static inline uint64_t chain_length(const arena_content *c) { return atomic_load_explicit(&c->length, memory_order_acquire); }
-static inline uint32_t chain_state(const arena_content *c) { return atomic_load_explicit(&c->state, memory_order_acquire); }
+static inline uint64_t chain_length(const arena_content *c)
+{
+    return atomic_load_explicit(&c->length, memory_order_acquire);
+}
+static inline uint32_t chain_state(const arena_content *c)
+{
+    return atomic_load_explicit(&c->state, memory_order_acquire);
+}
 
 /* The next run of contiguous bytes below `limit` (a published length); *size = 0 and NULL when there is none.
- * NULL with *size = 1: the chain is broken.  More unread bytes than the arena has room for cannot be true, so reading to
+ * NULL with *size = 1: the chain is broken. More unread bytes than the arena has room for cannot be true, so reading to
  * any limit, in a chain that loops too, ends after at most one arena's bytes. */
 static inline const uint8_t *chain_read(const arena_view *v, arena_reader *r, uint64_t limit, uint32_t *size)
 {

@@ -5,7 +5,7 @@
  *   version even: the bytes are whole; odd: they are being replaced, or the writer died while it did so
  *   even --board_write begins--> odd --board_write ends--> even + 2
  *
- * A writer that finds it odd follows one that died and goes on from there.  Prohibited: two writers; using what was read
+ * A writer that finds it odd follows one that died and goes on from there. Prohibited: two writers; using what was read
  * while the version was odd or changed: board_read answers 0 then, and the reader looks again later.
  */
 #ifndef ROUTERD_SHM_BOARD_H

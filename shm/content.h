@@ -1,7 +1,7 @@
 /* The content header: what is known of a message whose bytes stand in a chain of blocks (arena.h).
  *
- * Its writer is the worker that the message came to; the core and the workers that send it read.  Lengths and offsets are
- * checked by their readers.
+ * Its writer is the worker that the message came to; the core and the workers that send it read. Lengths and offsets
+ * are checked by their readers.
  */
 #ifndef ROUTERD_SHM_CONTENT_H
 #define ROUTERD_SHM_CONTENT_H
@@ -13,7 +13,8 @@
 
 enum content_state { CONTENT_RECEIVING = 0, CONTENT_COMPLETE = 1, CONTENT_ABORTED = 2 };
 
-typedef struct {               /* for the flow log, if the record of the message says so (F_DIGEST); offsets: 0 where there is none */
+typedef struct {               /* for the flow log, if the record of the message says so (F_DIGEST); offsets: 0 where
+                                  there is none */
     uint64_t message;          /* hash of the message-id (workers/amqp/flow_extract.c); 0: it has none */
     uint32_t body;             /* offset of the first body section; 0: it had not come yet */
     uint32_t trace;            /* text of a W3C traceparent */
@@ -27,35 +28,43 @@ typedef struct {               /* stands at the start of a head block's data */
     _Atomic uint64_t length;   /* bytes published */
     _Atomic uint32_t state;    /* enum content_state */
     uint32_t key_block;        /* an extra one-block chain holding `to` when it straddles blocks, else ROUTERD_NIL */
-    uint32_t to_offset;        /* of properties.to: from the start of the message, or of key_block's bytes; ARENA_NO_OFFSET: none */
+    uint32_t to_offset;        /* of properties.to: from the start of the message, or of key_block's bytes;
+                                  ARENA_NO_OFFSET: none */
     uint32_t to_length;
     /* message offsets of the sections found by the scan, ARENA_NO_OFFSET where absent */
     uint32_t delivery_annotations, message_annotations, properties, application_properties;
-    uint32_t annotations_end;  /* where new annotations go in: the offset behind header, delivery- and message-annotations */
+    uint32_t annotations_end;  /* where new annotations go in: the offset behind header, delivery- and
+                                  message-annotations */
     uint8_t priority;          /* header.priority clipped to 9, 4 when absent (AMQP 3.2.1) */
     uint8_t annotations;       /* enum content_annotations: which form of router annotations the message came with */
     uint8_t phase;             /* of the address, 0..9 */
     uint8_t routed;            /* enum content_routed */
-    /* Up to here a sender of a message without router annotations reads, in the cache line that it has from `length`. */
+    /* Up to here a sender of a message without router annotations reads, in the cache line that it has from
+       `length`. */
     uint32_t body;             /* offset of the first section behind properties (or of the message's end) */
     uint32_t section_flags;    /* flags of a router-annotations section, all bits: unknown ones are passed on */
     uint64_t arrived;          /* nanoseconds of CLOCK_MONOTONIC */
     uint32_t section_end;      /* bytes of a router-annotations section in front of everything else, 0: none */
-    uint32_t user_from, user_to, user_count;   /* message annotations: the encoded entries that are not the routers', and how many values */
-    /* What routers on the way have said, as offsets from the start of the message.  Valid where `annotations` is not NONE. */
+    uint32_t user_from, user_to, user_count;   /* message annotations: the encoded entries that are not the routers',
+                                                  and how many values */
+    /* What routers on the way have said, as offsets from the start of the message. Valid where `annotations` is not
+       NONE. */
     uint32_t ingress, ingress_length;          /* text of the ingress router's id, `area/id`; length 0: not named */
     uint32_t trace, trace_length, trace_count; /* encoded entries of the trace list */
     uint32_t tail, tail_length, tail_count;    /* encoded fields of a section behind those we know */
     content_digest digest;
 } arena_content;
 
-enum content_annotations { ANNOTATIONS_NONE = 0, ANNOTATIONS_MAP = 1, ANNOTATIONS_SECTION = 2, ANNOTATIONS_SKUPPER = 3 };
+enum content_annotations { ANNOTATIONS_NONE = 0, ANNOTATIONS_MAP = 1, ANNOTATIONS_SECTION = 2,
+                           ANNOTATIONS_SKUPPER = 3 };
 
 enum content_routed {
     ROUTED_STREAM = 1,         /* marked as streaming by an earlier router */
-    ROUTED_OVERRIDE = 2,       /* to_offset and to_length name the to-override, which wins over properties.to; the address of a link with a target wins over
-                                * both, but over none that a worker of source routes has set (record.h, enum deliver_origin) */
-    ROUTED_IGNORED = 4         /* there are router annotations that this sender may not make: no reader heeds them, and they are not passed on */
+    ROUTED_OVERRIDE = 2,       /* to_offset and to_length name the to-override, which wins over properties.to; the
+                                  address of a link with a target wins over both, but over none that a worker of source
+                                  routes has set (record.h, enum deliver_origin) */
+    ROUTED_IGNORED = 4         /* there are router annotations that this sender may not make: no reader heeds them, and
+                                  they are not passed on */
 };
 
 #endif

@@ -2,8 +2,9 @@
  *
  *   ring --64 at a time--> rows that make sense --a column at a time--> columns, ids as codes
  *
- * A column of ids holds codes: places in the list of the ids that came, in the order in which they did, so that what is looked
- * up for these is looked up for all rows.  An id whose place was used again meanwhile stands there twice, at most once per row.
+ * A column of ids holds codes: places in the list of the ids that came, in the order in which they did, so that what is
+ * looked up for these is looked up for all rows. An id whose place was used again meanwhile stands there twice, at most
+ * once per row.
  */
 #ifndef ROUTERD_SHM_FLOW_COLUMNS_H
 #define ROUTERD_SHM_FLOW_COLUMNS_H
@@ -25,7 +26,8 @@ typedef struct {
     uint32_t count;
 } flow_codes;
 
-enum flow_coded { CODED_FROM, CODED_TO, CODED_ADDRESS, CODED_PATH, CODED_MEID, CODED_CONDITION, CODED_ONWARD, CODED_BACK, FLOW_CODED };
+enum flow_coded { CODED_FROM, CODED_TO, CODED_ADDRESS, CODED_PATH, CODED_MEID, CODED_CONDITION, CODED_ONWARD,
+                  CODED_BACK, FLOW_CODED };
 
 typedef struct {               /* -1: not known */
     int64_t *ts, *seq, *bytes, *latency, *settle, *queue, *starved, *message, *body, *delivery;
@@ -34,7 +36,8 @@ typedef struct {               /* -1: not known */
     int8_t *kind, *outcome, *treatment, *priority, *settled, *known;
     uint8_t *trace, *span, *transaction;       /* 16, 8 and 32 octets of a row, if `known` says so */
     flow_codes codes[FLOW_CODED];
-    int64_t lowest[ROUTERD_MAX_WORKERS + 1], highest[ROUTERD_MAX_WORKERS + 1];     /* `seq` by worker; highest 0: it has none */
+    /* `seq` by worker; highest 0: it has none */
+    int64_t lowest[ROUTERD_MAX_WORKERS + 1], highest[ROUTERD_MAX_WORKERS + 1];
     uint32_t count, room;
 } flow_columns;
 
@@ -47,7 +50,8 @@ typedef struct {               /* rows on their way */
 static inline bool flow_sound(const telemetry_said *r)
 {
     const telemetry_message *m = &r->of;
-    return m->kind <= FLOW_DROP && m->outcome <= FLOW_DROPPED && m->treatment <= FLOW_NO_CLASS && m->priority <= 9 && m->worker <= ROUTERD_MAX_WORKERS;
+    return m->kind <= FLOW_DROP && m->outcome <= FLOW_DROPPED && m->treatment <= FLOW_NO_CLASS && m->priority <= 9
+           && m->worker <= ROUTERD_MAX_WORKERS;
 }
 
 /* One that makes sense, copied already; `more`: what few have. */
@@ -89,7 +93,10 @@ static inline void flow_codes_clear(flow_codes *c)
     while (c->count) c->place[c->id[--c->count] & (FLOW_PLACES - 1)].code = 0;
 }
 
-static inline int64_t flow_since(uint64_t time, uint64_t arrived) { return time && time >= arrived ? (int64_t) (time - arrived) : -1; }
+static inline int64_t flow_since(uint64_t time, uint64_t arrived)
+{
+    return time && time >= arrived ? (int64_t) (time - arrived) : -1;
+}
 
 /* A column at a time: rows at a time would write to forty places that share a few lines of the cache. */
 #define FLOW_FILL(column, value) do { \
@@ -169,9 +176,10 @@ static inline void flow_fill(flow_columns *c, const flow_rows *rows, uint64_t of
     c->count += rows->count;
 }
 
-/* Appends up to FLOW_ROWS records, as far as there is room, of one core only, which is `generation`; how many are read, and of
- * these how many were `bad`. */
-static inline uint32_t flow_take(flow_columns *c, telemetry_consumer *from, uint64_t waiting, uint32_t generation, uint64_t offset, uint64_t *bad)
+/* Appends up to FLOW_ROWS records, as far as there is room, of one core only, which is `generation`; how many are read,
+ * and of these how many were `bad`. */
+static inline uint32_t flow_take(flow_columns *c, telemetry_consumer *from, uint64_t waiting, uint32_t generation,
+                                 uint64_t offset, uint64_t *bad)
 {
     flow_rows rows;
     uint32_t most = c->room - c->count < FLOW_ROWS ? c->room - c->count : FLOW_ROWS, read = 0;

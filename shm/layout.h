@@ -1,13 +1,14 @@
 /* Where everything stands in the segments of one router (docs/memory-layout.md).
  *
- *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor, recorder | board | journals: the same, exporter |
+ *   control   | header, doorbells: 8192 bytes | statistics pages: workers, core, supervisor, recorder | board |
+ *             journals: the same, exporter |
  *   rings     | worker 0: actions, work | worker 1: actions, work | ...
  *   flow      | see telemetry.h |
  *   arena-<i> | see arena.h; i in 0..places-1: the workers', i == places: the core's |
  *
- * There is a place for every worker that a running router may ever have: `places`.  The first `workers` of them are filled.
- * The others are memory that nobody has touched, so they cost addresses only, and no process has to map anything when
- * a worker is added.
+ * There is a place for every worker that a running router may ever have: `places`. The first `workers` of them are
+ * filled. The others are memory that nobody has touched, so they cost addresses only, and no process has to map
+ * anything when a worker is added.
  *
  * The supervisor formats the segments before any child exists; every offset follows from the number of places, which a
  * child knows from its set-up packet as well: what the header says is compared with it, never followed blindly.
@@ -36,10 +37,12 @@
 #define LAYOUT_WORKER_DOORBELL 1088u
 #define LAYOUT_RING_CAPACITY 8192u     /* records: all deliveries of 32 links with the default credit of 250 */
 #define LAYOUT_CORE_ARENA_BYTES (4u * 1024u * 1024u)   /* control payloads, and what the core itself sends */
-#define LAYOUT_OTHERS 3u               /* that have a statistics page beside the workers; the exporter has a journal only */
+ /* that have a statistics page beside the workers; the exporter has a journal only */
+#define LAYOUT_OTHERS 3u
 #define LAYOUT_JOURNAL_BYTES (256u * 1024u)   /* of one process: some hundred log lines (journal.py) */
 
-typedef struct {               /* the first bytes of the control segment; but for the atomic ones written once, before any child exists */
+typedef struct {               /* the first bytes of the control segment; but for the atomic ones written once, before
+                                  any child exists */
     uint64_t magic;
     uint32_t places;
     uint32_t version;
@@ -64,20 +67,35 @@ static inline size_t layout_core_doorbell(void) { return LAYOUT_CORE_DOORBELL; }
 static inline size_t layout_worker_doorbell(uint32_t worker) { return LAYOUT_WORKER_DOORBELL + (size_t) worker * 64u; }
 
 /* Statistics pages by slot: workers' places from 0, then the core, the supervisor, the recorder. */
-static inline size_t layout_stats(uint32_t slot) { return LAYOUT_CONTROL_HEADER_BYTES + (size_t) slot * STATS_PAGE_BYTES; }
+static inline size_t layout_stats(uint32_t slot)
+{
+    return LAYOUT_CONTROL_HEADER_BYTES + (size_t) slot * STATS_PAGE_BYTES;
+}
 static inline size_t layout_board(uint32_t places) { return layout_stats(places + LAYOUT_OTHERS); }
 static inline size_t layout_journal(uint32_t places, uint32_t slot)
 {
     return layout_page_up(layout_board(places) + BOARD_BYTES) + (size_t) slot * LAYOUT_JOURNAL_BYTES;
 }
-static inline size_t layout_control_bytes(uint32_t places) { return layout_journal(places, places + LAYOUT_OTHERS + 1); }
+static inline size_t layout_control_bytes(uint32_t places)
+{
+    return layout_journal(places, places + LAYOUT_OTHERS + 1);
+}
 
 /* A number for a connection, unique in the router, from 1. */
-static inline uint32_t layout_next_connection(layout_control *c) { return (atomic_fetch_add_explicit(&c->connections, 1, memory_order_relaxed) + 1) & 0x7fffffffu; }
+static inline uint32_t layout_next_connection(layout_control *c)
+{
+    return (atomic_fetch_add_explicit(&c->connections, 1, memory_order_relaxed) + 1) & 0x7fffffffu;
+}
 
 /* Anybody may ask at any time: these two are only told, nothing else hangs on them. */
-static inline uint32_t layout_workers(const layout_control *c) { return atomic_load_explicit(&c->workers, memory_order_relaxed); }
-static inline uint32_t layout_most(const layout_control *c) { return atomic_load_explicit(&c->most, memory_order_relaxed); }
+static inline uint32_t layout_workers(const layout_control *c)
+{
+    return atomic_load_explicit(&c->workers, memory_order_relaxed);
+}
+static inline uint32_t layout_most(const layout_control *c)
+{
+    return atomic_load_explicit(&c->most, memory_order_relaxed);
+}
 
 static inline void layout_set_workers(layout_control *c, uint32_t workers, uint32_t most)
 {

@@ -1,8 +1,8 @@
 /* A producer that never waits: a ring, and a private queue behind it for when the ring is full.
  *
- * Records keep their order: while anything is queued, new records are queued behind it.  The owner calls outbox_publish()
- * once per batch; it moves what fits from the queue into the ring.  `waiting` says how much is queued, so that the owner
- * can stop taking in work that would add to it.
+ * Records keep their order: while anything is queued, new records are queued behind it. The owner calls
+ * outbox_publish() once per batch; it moves what fits from the queue into the ring. `waiting` says how much is queued,
+ * so that the owner can stop taking in work that would add to it.
  */
 #ifndef ROUTERD_SHM_OUTBOX_H
 #define ROUTERD_SHM_OUTBOX_H

@@ -33,43 +33,57 @@ typedef struct {
     uint64_t peer;
     uint32_t state;        /* AMQP delivery state code (0x23..0x27, 0x33..); 0: none.  CONTROL: enum control_kind */
     uint32_t credit;       /* credit to grant, or returned; CONN records: the worker's connection index */
-    uint64_t length;       /* bytes: published (DELIVER, CONTINUE, SEND), consumed (PROGRESS, CONSUMED), section-offset (UPDATE received) */
-    uint64_t time;         /* nanoseconds of CLOCK_MONOTONIC: arrival (DELIVER), 0 elsewhere; CONN records: generation */
-    uint64_t extra;        /* UPDATE: enum update_detail / section-number << 8.  SEND to a router: block of the to-override's text in the core's
-                            * arena (a payload, alive until the delivery is over) plus 1, 0: none; `state` then holds enum send_routed and the phase */
+    uint64_t length;       /* bytes: published (DELIVER, CONTINUE, SEND), consumed (PROGRESS, CONSUMED), section-offset
+                              (UPDATE received) */
+    uint64_t time;         /* nanoseconds of CLOCK_MONOTONIC: arrival (DELIVER), 0 elsewhere; CONN records:
+                              generation */
+    uint64_t extra;        /* UPDATE: enum update_detail / section-number << 8. SEND to a router: block of the
+                              to-override's text in the core's arena (a payload, alive until the delivery is over) plus
+                              1, 0: none; `state` then holds enum send_routed and the phase */
 } routerd_record;
 
 _Static_assert(sizeof(routerd_record) == ROUTERD_RECORD_SIZE, "a record is one cache line");
 
 enum routerd_action {          /* worker -> core */
     A_NONE = 0,
-    A_DELIVER = 1,             /* link, block, peer = incoming delivery, flags, priority, length, time.  Presettled: peer 0 unless incomplete.
-                                * Of a keyed link also `state`, `delivery`, `extra`, `credit`: the key, see enum deliver_key */
+    A_DELIVER = 1,             /* link, block, peer = incoming delivery, flags, priority, length, time. Presettled: peer
+                                  0 unless incomplete. Of a keyed link also `state`, `delivery`, `extra`, `credit`: the
+                                  key, see enum deliver_key */
     A_CONTINUE = 2,            /* delivery = core's incoming handle: content grew, or flags COMPLETE / ABORTED */
-    A_UPDATE = 3,              /* delivery = core's handle (incoming: see IN flag): state, extra, block = detail payload, flags SETTLED.
-                                * Outgoing, sent: `time` of its last byte, microseconds of writing in `credit`; nanoseconds without credit in
-                                * `length`, but for RECEIVED */
-    A_DONE = 4,                /* delivery = core's outgoing handle: sent presettled (or dropped: DROPPED); nothing more will be said of it; times as UPDATE */
+    A_UPDATE = 3,              /* delivery = core's handle (incoming: see IN flag): state, extra, block = detail
+                                  payload, flags SETTLED. Outgoing, sent: `time` of its last byte, microseconds of
+                                  writing in `credit`; nanoseconds without credit in `length`, but for RECEIVED */
+    A_DONE = 4,                /* delivery = core's outgoing handle: sent presettled (or dropped: DROPPED); nothing more
+                                  will be said of it; times as UPDATE */
     A_PROGRESS = 5,            /* delivery = core's outgoing handle: `length` bytes have been read */
     A_DRAIN = 6,               /* link (outgoing): the receiver asks to drain */
     A_DRAINED = 7,             /* link (incoming): `credit` came back unused */
     A_FREE = 8,                /* block of the core's arena that the worker has read */
-    A_CREDIT = 9,              /* link (outgoing, routed): its receiver gives `credit` more; 0: it wants no drain any more */
-    A_WAITS = 13,              /* delivery = core's outgoing handle: it came settled and waits for its receiver, who takes none at present */
+    A_CREDIT = 9,              /* link (outgoing, routed): its receiver gives `credit` more; 0: it wants no drain any
+                                  more */
+    A_WAITS = 13,              /* delivery = core's outgoing handle: it came settled and waits for its receiver, who
+                                  takes none at present */
     A_CONTROL = 16             /* state = control kind, block = MessagePack payload; handled in Python */
 };
 
 enum routerd_work {            /* core -> worker */
     W_NONE = 0,
-    W_SEND = 1,                /* link (outgoing), arena+block = content, peer = core's outgoing handle, flags SETTLED, priority, length */
-    W_CONTINUE = 2,            /* delivery = worker's outgoing handle or 0, peer = core's outgoing handle, link: content grew / COMPLETE / ABORTED */
-    W_UPDATE = 3,              /* delivery = worker's handle (incoming if IN), state, extra, arena+block = detail, flags SETTLED RELEASE; credit */
-    W_RELEASE = 4,             /* block = head of a chain of the worker's own arena that nobody needs any more; link+credit may replenish */
-    W_CONSUMED = 5,            /* delivery = worker's incoming handle: the slowest reader has read `length` bytes; free what lies before */
+    W_SEND = 1,                /* link (outgoing), arena+block = content, peer = core's outgoing handle, flags SETTLED,
+                                  priority, length */
+    W_CONTINUE = 2,            /* delivery = worker's outgoing handle or 0, peer = core's outgoing handle, link: content
+                                  grew / COMPLETE / ABORTED */
+    W_UPDATE = 3,              /* delivery = worker's handle (incoming if IN), state, extra, arena+block = detail, flags
+                                  SETTLED RELEASE; credit */
+    W_RELEASE = 4,             /* block = head of a chain of the worker's own arena that nobody needs any more;
+                                  link+credit may replenish */
+    W_CONSUMED = 5,            /* delivery = worker's incoming handle: the slowest reader has read `length` bytes; free
+                                  what lies before */
     W_FLOW = 6,                /* link (incoming): grant `credit` more */
     W_DRAIN = 7,               /* link (incoming): take back the sender's credit (answer: A_DRAINED) */
-    W_DRAINED = 8,             /* link (outgoing): everything posted before this is all there is; answer the receiver's drain.  Routed: `credit` came back */
-    W_ACCEPTED = 9,            /* delivery = worker's incoming handle: the core knows it as `peer` (for later A_CONTINUE, A_UPDATE) */
+    W_DRAINED = 8,             /* link (outgoing): everything posted before this is all there is; answer the receiver's
+                                  drain. Routed: `credit` came back */
+    W_ACCEPTED = 9,            /* delivery = worker's incoming handle: the core knows it as `peer` (for later
+                                  A_CONTINUE, A_UPDATE) */
     W_CONTROL = 16             /* state = control kind, arena+block = MessagePack payload; handled in Python */
 };
 
@@ -81,8 +95,9 @@ enum routerd_record_flag {
     F_RELEASE = 16,            /* UPDATE to a worker: `block` is the content chain to free (not a detail payload) */
     F_DROPPED = 32,            /* DONE: the presettled delivery was dropped, not sent */
     F_UNSENT = 64,             /* UPDATE from a lost outgoing link: not a byte had been sent */
-    F_BRIEF = 64,              /* DELIVER: the record has all that the flow log wants to know: `delivery` is the hash of the message-id or 0,
-                                * `credit` the offset of the body or 0, `extra` the delivery-count.  Not of a keyed link */
+    F_BRIEF = 64,              /* DELIVER: the record has all that the flow log wants to know: `delivery` is the hash of
+                                  the message-id or 0, `credit` the offset of the body or 0, `extra` the delivery-count.
+                                  Not of a keyed link */
     F_DIGEST = 128             /* DELIVER: the content header has it */
 };
 
@@ -96,13 +111,15 @@ enum routerd_update_detail {   /* low bits of `extra` in UPDATE */
  *
  *   delivery   message type | subscription id << 32, each as 32 bits; no subscription: -1
  *   extra      where the text of the MEID stands in the message | its length << 32; 0: it has none
- *   credit     where the text of the source (name:port) stands, which the octet before tells the length of; 0: it has none */
+ *   credit     where the text of the source (name:port) stands, which the octet before tells the length of; 0: it has
+ *              none */
 enum deliver_key {
     KEY_NONE = 0,              /* it has none */
     KEY_FOUND = 1
 };
 
-enum deliver_origin {          /* `state` of DELIVER: workers of source routes have had it.  Its `to` wins over its link's target */
+enum deliver_origin {          /* `state` of DELIVER: workers of source routes have had it. Its `to` wins over its
+                                  link's target */
     DELIVER_OF_LINK = 16,      /* it has passed none of them: the link's rights count */
     DELIVER_OF_WORKER = 32,    /* a worker sends it */
     DELIVER_COPY = 64          /* it is one more than its sender has sent: no credit belongs to it */
@@ -129,16 +146,23 @@ enum routerd_control_kind {    /* A_CONTROL and W_CONTROL: payloads are the stru
     C_TRACE = 12,              /* core -> worker: log the frames of a connection, or not */
     C_CONNECTOR = 13,          /* worker -> core: how a connector does */
     C_COST = 14,               /* worker -> core: the way to another router costs something else */
-    C_ENDPOINT = 16,           /* core -> worker: keep a connection to an endpoint of a route table, or do so no longer */
-    C_ROUTE_REACH = 24,        /* core -> worker: which workers of source routes a link under vhost policy may send to */
+    C_ENDPOINT = 16,           /* core -> worker: keep a connection to an endpoint of a route table, or do so no
+                                  longer */
+    C_ROUTE_REACH = 24,        /* core -> worker: which workers of source routes a link under vhost policy may send
+                                  to */
     C_ROUTE_COUNTS = 25,       /* worker -> core: what workers of source routes have counted */
-    C_PRESENTED = 29           /* worker -> core: a new core has heard of all its links; core -> worker: of those of all, messages flow */
+    C_PRESENTED = 29           /* worker -> core: a new core has heard of all its links; core -> worker: of those of
+                                  all, messages flow */
 };
 
 /* AMQP 1.0 part 3.4: the delivery states the router looks at. */
-enum { S_NONE = 0, S_RECEIVED = 0x23, S_ACCEPTED = 0x24, S_REJECTED = 0x25, S_RELEASED = 0x26, S_MODIFIED = 0x27, S_DECLARED = 0x33, S_TRANSACTIONAL = 0x34 };
+enum { S_NONE = 0, S_RECEIVED = 0x23, S_ACCEPTED = 0x24, S_REJECTED = 0x25, S_RELEASED = 0x26, S_MODIFIED = 0x27,
+       S_DECLARED = 0x33, S_TRANSACTIONAL = 0x34 };
 
-static inline uint64_t routerd_handle(uint32_t index, uint32_t generation) { return (uint64_t) generation << 32 | index; }
+static inline uint64_t routerd_handle(uint32_t index, uint32_t generation)
+{
+    return (uint64_t) generation << 32 | index;
+}
 static inline uint32_t routerd_handle_index(uint64_t handle) { return (uint32_t) handle; }
 static inline uint32_t routerd_handle_generation(uint64_t handle) { return (uint32_t) (handle >> 32); }
 

@@ -9,7 +9,8 @@
  * A producer writes any number of records and publishes them with one store of `head`.  Prohibited: writing a slot at
  * or beyond tail + capacity (the consumer may still read it); moving an index backwards (the other side's arithmetic
  * would read old records as new).  A process that dies between writing and publishing leaves nothing half-said: what is
- * not published does not exist.  Indices read from shared memory are checked: `head - tail > capacity` is never acted on.
+ * not published does not exist. Indices read from shared memory are checked: `head - tail > capacity` is never acted
+ * on.
  */
 #ifndef ROUTERD_SHM_RING_H
 #define ROUTERD_SHM_RING_H
@@ -45,7 +46,10 @@ typedef struct {
     uint64_t capacity;
 } routerd_consumer;
 
-static inline size_t ring_bytes(uint64_t capacity) { return sizeof(routerd_ring) + (size_t) capacity * sizeof(routerd_record); }
+static inline size_t ring_bytes(uint64_t capacity)
+{
+    return sizeof(routerd_ring) + (size_t) capacity * sizeof(routerd_record);
+}
 
 static inline bool ring_format(routerd_ring *ring, uint64_t capacity)
 {
@@ -99,7 +103,8 @@ static inline void ring_fetch(const void *line)
 #endif
 }
 
-/* The slot for the next record, or NULL when the ring is full.  ring_push() makes it count; ring_publish() makes it seen. */
+/* The slot for the next record, or NULL when the ring is full. ring_push() makes it count; ring_publish() makes it
+ * seen. */
 static inline routerd_record *ring_slot(routerd_producer *p)
 {
     if (p->next - p->tail_seen >= p->capacity) {

@@ -6,7 +6,8 @@
  *   rmr.meid               x-opt-rmr.meid         string, symbol; binary where it is no UTF-8
  *   rmr.source             x-opt-rmr.source       the same: name:port
  *
- * Where both are there the annotation counts.  Workers look at messages on links to a route table; the core at those that come to one in another way.
+ * Where both are there the annotation counts. Workers look at messages on links to a route table; the core at those
+ * that come to one in another way.
  */
 #ifndef ROUTERD_SHM_RMR_KEY_H
 #define ROUTERD_SHM_RMR_KEY_H
@@ -42,10 +43,14 @@ static inline bool rmr_key_number(amqp_value v, int32_t *value)
     return true;
 }
 
-static inline bool rmr_key_is(const uint8_t *name, size_t length, const char *wanted, size_t size) { return length == size && !memcmp(name, wanted, size); }
+static inline bool rmr_key_is(const uint8_t *name, size_t length, const char *wanted, size_t size)
+{
+    return length == size && !memcmp(name, wanted, size);
+}
 
 /* One entry of a map; a key of ours whose value is of a wrong type counts as not there. */
-static inline void rmr_key_entry(rmr_key *key, const uint8_t *start, const uint8_t *name, size_t length, amqp_value value)
+static inline void rmr_key_entry(rmr_key *key, const uint8_t *start, const uint8_t *name, size_t length,
+                                 amqp_value value)
 {
     if (length < 6 || memcmp(name, "rmr.", 4)) return;
     if (rmr_key_is(name, length, "rmr.mt", 6)) {
@@ -85,7 +90,8 @@ static inline bool rmr_key_map(rmr_key *key, const uint8_t *start, amqp_value ma
     return true;
 }
 
-/* Are the application properties there as a whole?  Of a message whose scan is DONE; that ends with the properties if there are some. */
+/* Are the application properties there as a whole? Of a message whose scan is DONE; that ends with the properties if
+ * there are some. */
 static inline enum scan_result rmr_key_there(const uint8_t *start, size_t size, bool complete, scan_found *found)
 {
     if (found->application_properties == SCAN_ABSENT) {
@@ -107,9 +113,11 @@ static inline enum scan_result rmr_key_there(const uint8_t *start, size_t size, 
 static inline enum scan_result rmr_key_scan(const uint8_t *start, size_t size, scan_found *found, rmr_key *key)
 {
     rmr_key_none(key);
-    if (found->application_properties != SCAN_ABSENT && !rmr_key_map(key, start, scan_whole_value(start, found->application_properties, size), ""))
+    if (found->application_properties != SCAN_ABSENT
+        && !rmr_key_map(key, start, scan_whole_value(start, found->application_properties, size), ""))
         return scan_bad(found, rmr_bad_properties);
-    if (found->message_annotations != SCAN_ABSENT && !rmr_key_map(key, start, scan_whole_value(start, found->message_annotations, size), rmr_key_prefix))
+    if (found->message_annotations != SCAN_ABSENT && !rmr_key_map(key, start,
+        scan_whole_value(start, found->message_annotations, size), rmr_key_prefix))
         return scan_bad(found, "the message annotations are malformed");
     return SCAN_DONE;
 }

@@ -1,10 +1,10 @@
 /* The scan of an arriving message: which sections there are and what the router needs of them (AMQP 1.0 part 3.2).
  *
- * Passes over a router-annotations section in front of the others (what it says, annotations_in.h reads), then reads header,
- * delivery-annotations, message-annotations and properties up to `to`; stops at the first section behind properties, and at bytes
- * that begin no section of a message: they go on as they are, as other message formats than 0 do (2.8.11).  A function of the
- * bytes alone: no state is kept between calls, so a message that arrived only in part is scanned again from its start when
- * there is more of it.
+ * Passes over a router-annotations section in front of the others (what it says, annotations_in.h reads), then reads
+ * header, delivery-annotations, message-annotations and properties up to `to`; stops at the first section behind
+ * properties, and at bytes that begin no section of a message: they go on as they are, as other message formats than 0
+ * do (2.8.11). A function of the bytes alone: no state is kept between calls, so a message that arrived only in part is
+ * scanned again from its start when there is more of it.
  *
  * Sections are known by their numbers, of either width, and by their names.
  *
@@ -29,8 +29,10 @@
 #define SCAN_NAME_MAX 31u              /* bytes of a section's name */
 #define SCAN_DESCRIPTOR_MAX (6u + SCAN_NAME_MAX)
 
-static const uint8_t scan_section_ours[SCAN_ROUTERS_DESCRIPTOR] = { AMQP_DESCRIBED, AMQP_ULONG, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x20, 0x00 };
-static const uint8_t scan_section_skupper[SCAN_ROUTERS_DESCRIPTOR] = { AMQP_DESCRIBED, AMQP_ULONG, 'S', 'K', 'P', 'R', '-', '-', 'R', 'A' };
+static const uint8_t scan_section_ours[SCAN_ROUTERS_DESCRIPTOR] = { AMQP_DESCRIBED, AMQP_ULONG, 0xff, 0xff, 0xff, 0xff,
+    0x00, 0x00, 0x20, 0x00 };
+static const uint8_t scan_section_skupper[SCAN_ROUTERS_DESCRIPTOR] = { AMQP_DESCRIBED, AMQP_ULONG, 'S', 'K', 'P', 'R',
+    '-', '-', 'R', 'A' };
 
 enum scan_result { SCAN_DONE, SCAN_MORE, SCAN_BAD };
 enum { SECTION_ROUTERS = 2 };          /* no number of AMQP's: the name of router annotations */
@@ -96,12 +98,14 @@ __attribute__((noinline, cold)) static uint8_t scan_name(const uint8_t *p, const
     if ((size_t) (end - p) < head + size) return 0;
     *length = head + size;
     for (size_t i = 0; i < SECTION_COUNT; i++)
-        if (strlen(section_names[i].text) == size && !memcmp(p + head, section_names[i].text, size)) return section_names[i].code;
+        if (strlen(section_names[i].text) == size && !memcmp(p + head, section_names[i].text, size))
+            return section_names[i].code;
     if (size == sizeof routers - 1 && !memcmp(p + head, routers, size)) return SECTION_ROUTERS;
     return 1;
 }
 
-/* The value of a section whose descriptor a scan has read.  No name leads further than one has octets: who wrote it may write it anew. */
+/* The value of a section whose descriptor a scan has read. No name leads further than one has octets: who wrote it may
+ * write it anew. */
 static inline const uint8_t *scan_value(const uint8_t *p)
 {
     if (__builtin_expect(p[1] == AMQP_SMALLULONG, 1)) return p + 3;
@@ -111,7 +115,10 @@ static inline const uint8_t *scan_value(const uint8_t *p)
 }
 
 /* The same of one that begins at an offset, if all of it is there. */
-static inline amqp_value scan_whole_value(const uint8_t *start, uint32_t at, size_t size) { return amqp_take(scan_value(start + at), start + size, 0); }
+static inline amqp_value scan_whole_value(const uint8_t *start, uint32_t at, size_t size)
+{
+    return amqp_take(scan_value(start + at), start + size, 0);
+}
 
 /* The section's code, or 0 when more bytes are needed, or 1 when it is no section descriptor. */
 static inline uint8_t scan_descriptor(const uint8_t *p, const uint8_t *end, uint32_t *length)
@@ -141,10 +148,12 @@ static inline enum scan_result scan_routers(const uint8_t *start, size_t size, b
     const uint8_t *value = start + length, *end = start + size;
     if (value < end && !amqp_is_list(*value)) return scan_bad(found, "router annotations are no list");
     size_t n = amqp_size(value, end, 0);
-    if (n == 0 || n > (size_t) (end - value)) return complete ? scan_bad(found, "the message ends inside router annotations") : SCAN_MORE;
+    if (n == 0 || n > (size_t) (end - value))
+        return complete ? scan_bad(found, "the message ends inside router annotations") : SCAN_MORE;
     found->section = ours ? ANNOTATIONS_SECTION : ANNOTATIONS_SKUPPER;
     found->section_end = found->annotations_end = (uint32_t) (value + n - start);
-    if (found->section_end == size && complete) return scan_bad(found, "there is no message behind the router annotations");
+    if (found->section_end == size && complete)
+        return scan_bad(found, "there is no message behind the router annotations");
     return SCAN_DONE;
 }
 
@@ -154,7 +163,8 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
     if (size >= SCAN_ABSENT) size = SCAN_ABSENT - 1;
     const uint8_t *p = start, *end = start + size;
     uint8_t previous = 0;
-    found->delivery_annotations = found->message_annotations = found->properties = found->application_properties = found->to = SCAN_ABSENT;
+    found->delivery_annotations = found->message_annotations = found->properties = found->application_properties =
+        found->to = SCAN_ABSENT;
     found->annotations_end = found->body = found->to_length = found->section_end = 0;
     found->priority = 4;
     found->section = ANNOTATIONS_NONE;
@@ -173,7 +183,8 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
         }
         uint8_t code = scan_descriptor(p, end, &descriptor);
         if (code == 0) return complete ? scan_bad(found, "the message ends inside a section descriptor") : SCAN_MORE;
-        if (code < SECTION_HEADER || code > SECTION_FOOTER) { found->body = here; return SCAN_DONE; }   /* the receiver's business */
+        /* the receiver's business */
+        if (code < SECTION_HEADER || code > SECTION_FOOTER) { found->body = here; return SCAN_DONE; }
         if (code <= previous && code < SECTION_DATA) return scan_bad(found, "the sections are out of order");
         if (code >= SECTION_APPLICATION_PROPERTIES) {
             if (code == SECTION_APPLICATION_PROPERTIES) found->application_properties = here;
@@ -184,7 +195,8 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
         size_t n = amqp_size(value, end, 0);
         if (n == AMQP_WRONG) return scan_bad(found, "a section holds no AMQP list or map");
         if (n == 0 || n > (size_t) (end - value)) {
-            if (value < end && !amqp_is_list(*value) && !amqp_is_map(*value)) return scan_bad(found, "a section holds no list or map");
+            if (value < end && !amqp_is_list(*value) && !amqp_is_map(*value))
+                return scan_bad(found, "a section holds no list or map");
             return complete ? scan_bad(found, "the message ends inside a section") : SCAN_MORE;
         }
         bool map = amqp_is_map(*value);
@@ -205,7 +217,8 @@ static inline enum scan_result scan_message(const uint8_t *start, size_t size, b
             break;
         default:
             found->properties = here;
-            if (!scan_properties(start, (amqp_value) { value, n }, found)) return scan_bad(found, "the properties are malformed");
+            if (!scan_properties(start, (amqp_value) { value, n }, found))
+                return scan_bad(found, "the properties are malformed");
         }
         p = value + n;
         if (code < SECTION_PROPERTIES) found->annotations_end = (uint32_t) (p - start);

@@ -1,4 +1,5 @@
-/* The sections of a message by number and name (AMQP 1.0 part 3.2): C reads the enum, Python section_names (shm/contract/sections.py). */
+/* The sections of a message by number and name (AMQP 1.0 part 3.2): C reads the enum, Python section_names
+ * (shm/contract/sections.py). */
 #ifndef ROUTERD_SHM_SECTIONS_H
 #define ROUTERD_SHM_SECTIONS_H
 

@@ -1,6 +1,6 @@
 /* Statistics pages: one per process, written by that process alone, read by anyone at any time.
  *
- * Counters only grow and gauges move; both are single 64-bit words, so a reader never sees half a value.  A histogram is
+ * Counters only grow and gauges move; both are single 64-bit words, so a reader never sees half a value. A histogram is
  * log-linear: 4 buckets for each power of two, from 1 upwards, so a value is known to within 25 %.
  * Names and meaning of the numbers: counters.h.
  */
@@ -22,7 +22,8 @@ typedef struct {
     _Atomic uint32_t pid;      /* 0: no such process now */
     _Atomic uint32_t generation;   /* of the process in this place */
     uint32_t reserved;
-    _Atomic uint64_t heartbeat;           /* loop turns; a page whose heartbeat stands still belongs to a hung process */
+    _Atomic uint64_t heartbeat;           /* loop turns; a page whose heartbeat stands still belongs to a hung
+                                             process */
     uint64_t padding[5];
     _Atomic uint64_t counter[STATS_COUNTERS];
     struct { _Atomic uint64_t sum; _Atomic uint64_t bucket[STATS_BUCKETS]; } histogram[STATS_HISTOGRAMS];
@@ -37,12 +38,19 @@ static inline void stats_add(stats_page *p, uint32_t which, uint64_t n)
     _Atomic uint64_t *c = &p->counter[which];
     atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
 }
-static inline void stats_set(stats_page *p, uint32_t which, uint64_t n) { atomic_store_explicit(&p->counter[which], n, memory_order_relaxed); }
-static inline uint64_t stats_get(const stats_page *p, uint32_t which) { return atomic_load_explicit(&p->counter[which], memory_order_relaxed); }
+static inline void stats_set(stats_page *p, uint32_t which, uint64_t n)
+{
+    atomic_store_explicit(&p->counter[which], n, memory_order_relaxed);
+}
+static inline uint64_t stats_get(const stats_page *p, uint32_t which)
+{
+    return atomic_load_explicit(&p->counter[which], memory_order_relaxed);
+}
 
 static inline void stats_beat(stats_page *p)
 {
-    atomic_store_explicit(&p->heartbeat, atomic_load_explicit(&p->heartbeat, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(&p->heartbeat, atomic_load_explicit(&p->heartbeat, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
 }
 
 static inline uint32_t stats_bucket(uint64_t value)

@@ -2,18 +2,19 @@
  *
  *   | header | ring of records of 192 bytes: core -> recorder | names: texts that records refer to | links |
  *
- * The ring keeps the rules of ring.h, with one difference: a full one makes the core drop the record and count it.  Each
+ * The ring keeps the rules of ring.h, with one difference: a full one makes the core drop the record and count it. Each
  * record has a number, so what was dropped shows as a gap.
  *
  *   role      writes                      reads
  *   core      records, head, names, links tail
  *   recorder  tail                        all else
  *
- * The recorder moves the tail when what it has read is in its spool (spool.py): what a killed one has not written is still here.
+ * The recorder moves the tail when what it has read is in its spool (spool.py): what a killed one has not written is
+ * still here.
  *
- * A name or link is known by its place and how often that place was used before: id = place | uses << 16.  A place is used
- * again when all others have been, so an id that a record holds stays good for long; what is read with another id is gone,
- * never wrong.  Prohibited: changing a text while its id stands; the core waiting for the recorder.
+ * A name or link is known by its place and how often that place was used before: id = place | uses << 16. A place is
+ * used again when all others have been, so an id that a record holds stays good for long; what is read with another id
+ * is gone, never wrong. Prohibited: changing a text while its id stands; the core waiting for the recorder.
  */
 #ifndef ROUTERD_SHM_TELEMETRY_H
 #define ROUTERD_SHM_TELEMETRY_H
@@ -32,13 +33,17 @@
 
 enum telemetry_kind { FLOW_DELIVERY = 0, FLOW_DROP = 2 };      /* KINDS of flow.py */
 enum telemetry_outcome {                                       /* OUTCOMES of flow.py */
-    FLOW_ACCEPTED = 0, FLOW_REJECTED = 1, FLOW_RELEASED = 2, FLOW_MODIFIED = 3, FLOW_PRESETTLED = 4, FLOW_UNDELIVERABLE = 5,
+    FLOW_ACCEPTED = 0, FLOW_REJECTED = 1, FLOW_RELEASED = 2, FLOW_MODIFIED = 3, FLOW_PRESETTLED = 4,
+    FLOW_UNDELIVERABLE = 5,
     FLOW_ABORTED = 6, FLOW_DROPPED = 7
 };
-enum telemetry_link_kind { FLOW_NORMAL = 0, FLOW_INTER_ROUTER = 1, FLOW_EDGE = 2, FLOW_ROUTE_CONTAINER = 3, FLOW_LOCAL = 4 };
-enum telemetry_class { FLOW_MC = 0, FLOW_UC = 1, FLOW_BALANCED = 2, FLOW_ANYCAST = 3, FLOW_LINK = 4, FLOW_NO_CLASS = 5 };
+enum telemetry_link_kind { FLOW_NORMAL = 0, FLOW_INTER_ROUTER = 1, FLOW_EDGE = 2, FLOW_ROUTE_CONTAINER = 3,
+                           FLOW_LOCAL = 4 };
+enum telemetry_class { FLOW_MC = 0, FLOW_UC = 1, FLOW_BALANCED = 2, FLOW_ANYCAST = 3, FLOW_LINK = 4,
+                       FLOW_NO_CLASS = 5 };
 
-typedef struct {               /* what is known once a message has come: a cache line, which all records of its copies begin as */
+typedef struct {               /* what is known once a message has come: a cache line, which all records of its copies
+                                  begin as */
     uint64_t delivery;         /* one number for all copies of a message */
     uint64_t message;          /* hash of the message-id; 0: it has none */
     uint32_t from_link, address, path, meid;   /* a link and names; 0: none */
@@ -110,7 +115,8 @@ typedef struct {
     uint8_t rest[4096 - 4 * 64];
 } telemetry_header;
 
-_Static_assert(sizeof(telemetry_message) == 64 && sizeof(telemetry_said) == 128 && sizeof(telemetry_record) == 192, "a record is three cache lines, of which most need two");
+_Static_assert(sizeof(telemetry_message) == 64 && sizeof(telemetry_said) == 128 && sizeof(telemetry_record) == 192,
+               "a record is three cache lines, of which most need two");
 _Static_assert(sizeof(telemetry_name) == 256, "a name is four");
 _Static_assert(sizeof(telemetry_link) == 32, "two links are one");
 _Static_assert(sizeof(telemetry_header) == 4096, "the ring begins at a page");
@@ -124,7 +130,8 @@ typedef struct {               /* where the parts stand */
 
 static inline size_t telemetry_bytes(void)
 {
-    return sizeof(telemetry_header) + (size_t) TELEMETRY_RECORDS * sizeof(telemetry_record) + (size_t) TELEMETRY_NAMES * sizeof(telemetry_name)
+    return sizeof(telemetry_header) + (size_t) TELEMETRY_RECORDS * sizeof(telemetry_record)
+           + (size_t) TELEMETRY_NAMES * sizeof(telemetry_name)
         + (size_t) TELEMETRY_LINKS * sizeof(telemetry_link);
 }
 
@@ -153,7 +160,8 @@ static inline const char *telemetry_check(const void *base, size_t bytes)
     const telemetry_header *h = (const telemetry_header *) base;
     if (bytes != telemetry_bytes()) return "it has another size than telemetry has";
     if (h->magic != TELEMETRY_MAGIC) return "it is no telemetry";
-    if (h->records != TELEMETRY_RECORDS || h->names != TELEMETRY_NAMES || h->links != TELEMETRY_LINKS) return "its parts have other sizes";
+    if (h->records != TELEMETRY_RECORDS || h->names != TELEMETRY_NAMES || h->links != TELEMETRY_LINKS)
+        return "its parts have other sizes";
     return NULL;
 }
 
@@ -172,7 +180,8 @@ static inline void telemetry_produce(telemetry_producer *p, const telemetry_view
     p->record = v->record;
     p->next = p->published = atomic_load_explicit(&v->header->head, memory_order_acquire);
     p->tail_seen = atomic_load_explicit(&v->header->tail, memory_order_acquire);
-    if (p->next - p->tail_seen > TELEMETRY_RECORDS) p->tail_seen = p->next - TELEMETRY_RECORDS;   /* full, until the recorder says otherwise */
+    /* full, until the recorder says otherwise */
+    if (p->next - p->tail_seen > TELEMETRY_RECORDS) p->tail_seen = p->next - TELEMETRY_RECORDS;
 }
 
 /* The place of the next record, or NULL: there is no room. */
@@ -209,13 +218,15 @@ static inline void telemetry_publish(telemetry_producer *p)
 static inline void telemetry_write_name(telemetry_name *n, uint32_t id, const uint8_t *text, uint32_t length)
 {
     atomic_store_explicit(&n->id, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst);     /* nobody sees the new text under the old id: partner telemetry_read_name */
+    atomic_thread_fence(memory_order_seq_cst);     /* nobody sees the new text under the old id: partner
+                                                      telemetry_read_name */
     n->length = length;
     memcpy(n->text, text, length);
     atomic_store_explicit(&n->id, id, memory_order_release);
 }
 
-static inline void telemetry_write_link(telemetry_link *l, uint32_t id, uint32_t connection, uint64_t number, uint32_t container, uint8_t kind)
+static inline void telemetry_write_link(telemetry_link *l, uint32_t id, uint32_t connection, uint64_t number,
+                                        uint32_t container, uint8_t kind)
 {
     atomic_store_explicit(&l->id, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);     /* as above: partner telemetry_read_link */

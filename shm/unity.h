@@ -1,7 +1,8 @@
 /* How the functions of a process are linked.
  *
- * The bodies (.c) of a process are one translation unit, unity.c beside the Cython module: it defines ROUTERD_UNITY and includes
- * them, so that the compiler inlines across files.  Each body also compiles alone, as a test does and as editors do.
+ * The bodies (.c) of a process are one translation unit, unity.c beside the Cython module: it defines ROUTERD_UNITY and
+ * includes them, so that the compiler inlines across files. Each body also compiles alone, as a test does and as
+ * editors do.
  *
  *   static     used in its body only
  *   PRIVATE    shared by bodies, declared in a header: static in the unit, external in a body that is compiled alone;

@@ -19,9 +19,12 @@ static inline bool utf8_valid(const uint8_t *p, size_t size)
         if (!(eight & 0x8080808080808080u)) { p += 8; continue; }
         uint8_t lead = *p++;
         if (lead < 0x80) continue;
-        int more = lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : 0;
+        int more = lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3
+                   : 0;
         if (!more || end - p < more) return false;
-        if ((lead == 0xe0 && *p < 0xa0) || (lead == 0xed && *p > 0x9f) || (lead == 0xf0 && *p < 0x90) || (lead == 0xf4 && *p > 0x8f)) return false;
+        if ((lead == 0xe0 && *p < 0xa0) || (lead == 0xed && *p > 0x9f) || (lead == 0xf0 && *p < 0x90)
+            || (lead == 0xf4 && *p > 0x8f))
+            return false;
         while (more--) if ((*p++ & 0xc0) != 0x80) return false;
     }
     return true;

@@ -5,8 +5,8 @@
  *   SECTION   list in front of the header, 0xFFFFFFFF:0x00002000, version 1  our own routers
  *   SKUPPER   list in front of the header, SKPR--RA, version 2               skrouterd
  *
- * A form is chosen for each connection.  What comes in it stays where it is in the message and is named by offsets in the
- * content header (annotations_in.h); what goes is written anew in front of the bytes that stay (annotations_out.h).
+ * A form is chosen for each connection. What comes in it stays where it is in the message and is named by offsets in
+ * the content header (annotations_in.h); what goes is written anew in front of the bytes that stay (annotations_out.h).
  */
 #ifndef ROUTERD_WORKERS_ANNOTATIONS_H
 #define ROUTERD_WORKERS_ANNOTATIONS_H
@@ -34,7 +34,8 @@
 #define ANNOTATIONS_STREAMING 1u           /* the bit of a section's flags */
 #define ANNOTATIONS_PHASE_BYTES 9u         /* of a section's symbol that says the phase */
 
-static const uint8_t annotations_section_phase[] = { AMQP_SYMBOL8, 7, 'p', 'h', 'a', 's', 'e', '=' };      /* and a digit */
+ /* and a digit */
+static const uint8_t annotations_section_phase[] = { AMQP_SYMBOL8, 7, 'p', 'h', 'a', 's', 'e', '=' };
 
 enum annotations_key { KEY_USER, KEY_PHASE, KEY_STREAM, KEY_TO, KEY_INGRESS, KEY_TRACE, KEY_CLASS, KEY_PADDING };
 
@@ -42,7 +43,10 @@ enum annotations_key { KEY_USER, KEY_PHASE, KEY_STREAM, KEY_TO, KEY_INGRESS, KEY
 static inline uint8_t annotations_form_bit(enum content_annotations form) { return form ? (uint8_t) (1u << form) : 0; }
 
 /* Does this router have to touch a message that goes out in `form`? */
-static inline bool annotations_touch(const arena_content *c, uint8_t form) { return form | c->annotations | (c->routed & ROUTED_IGNORED); }
+static inline bool annotations_touch(const arena_content *c, uint8_t form)
+{
+    return form | c->annotations | (c->routed & ROUTED_IGNORED);
+}
 
 typedef struct {                           /* this router, as it signs */
     char id[ANNOTATIONS_ID_MAX];           /* `area/id` */

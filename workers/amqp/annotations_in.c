@@ -17,7 +17,8 @@
 
 static const char annotations_invalid[] = "amqp:invalid-field", annotations_refused[] = "amqp:not-allowed";
 
-/* A string: the place of its text, or `at` NULL when it is none.  What is no UTF-8 is none: we write it again as a string. */
+/* A string: the place of its text, or `at` NULL when it is none. What is no UTF-8 is none: we write it again as a
+ * string. */
 __attribute__((always_inline)) static inline amqp_octets annotations_text(amqp_value v)
 {
     amqp_octets text = amqp_string(v);
@@ -60,7 +61,8 @@ static const char *annotations_trace(arena_content *c, const uint8_t *start, amq
         amqp_value entry = amqp_next(&entries);
         if (!entry.at) return "the trace is cut short";
         amqp_octets id = annotations_text(entry);
-        if (!id.at || (*entry.at != AMQP_STRING8 && c->annotations == ANNOTATIONS_SECTION)) return "the trace has an entry that is no string, or no short one";
+        if (!id.at || (*entry.at != AMQP_STRING8 && c->annotations == ANNOTATIONS_SECTION))
+            return "the trace has an entry that is no string, or no short one";
         if (id.size > ANNOTATIONS_ID_MAX) return "the trace has a router id longer than 255 octets";
     }
     return entries.at == entries.end ? NULL : "the trace is longer than its count says";
@@ -77,11 +79,13 @@ static bool annotations_flags(arena_content *c, amqp_value v, enum content_annot
     return true;
 }
 
-/* The phase of the address, which the form has no field for: behind its fields, where others pass on what they do not know. */
+/* The phase of the address, which the form has no field for: behind its fields, where others pass on what they do not
+ * know. */
 static bool annotations_section_says(arena_content *c, amqp_cursor *fields)
 {
     const uint8_t *p = fields->at, last = ANNOTATIONS_PHASE_BYTES - 1;
-    if (fields->end - p < (ptrdiff_t) ANNOTATIONS_PHASE_BYTES || memcmp(p, annotations_section_phase, last)) return false;
+    if (fields->end - p < (ptrdiff_t) ANNOTATIONS_PHASE_BYTES || memcmp(p, annotations_section_phase, last))
+        return false;
     if (p[last] < '1' || p[last] > '9') return false;
     c->phase = (uint8_t) (p[last] - '0');
     fields->at += ANNOTATIONS_PHASE_BYTES;
@@ -95,16 +99,19 @@ static const char *annotations_section(arena_content *c, const uint8_t *start, s
     const char *why;
     amqp_cursor fields;
     uint32_t count;
-    if (!amqp_list((amqp_value) { p, found->section_end - (size_t) (p - start) }, &fields, &count)) return "the router annotations are cut short";
+    if (!amqp_list((amqp_value) { p, found->section_end - (size_t) (p - start) }, &fields, &count))
+        return "the router annotations are cut short";
     if (count < 4) return "the router annotations have fewer than four fields";
-    for (uint32_t i = 0; i < 4; i++) if (!(field[i] = amqp_next(&fields)).at) return "the router annotations are cut short";
+    for (uint32_t i = 0; i < 4; i++)
+        if (!(field[i] = amqp_next(&fields)).at) return "the router annotations are cut short";
     if (found->section == ANNOTATIONS_SECTION && count > 4 && annotations_section_says(c, &fields)) count--;
     c->tail = (uint32_t) (fields.at - start);
     c->tail_length = (uint32_t) (fields.end - fields.at);
     c->tail_count = count - 4;
     for (uint32_t i = 4; i < count; i++) if (!amqp_next(&fields).at) return "the router annotations are cut short";
     if (fields.at != fields.end) return "the router annotations are longer than their count says";
-    if (!annotations_flags(c, field[0], (enum content_annotations) found->section)) return "the router annotations' flags are of a wrong type";
+    if (!annotations_flags(c, field[0], (enum content_annotations) found->section))
+        return "the router annotations' flags are of a wrong type";
     if (*field[1].at != AMQP_NULL && (why = annotations_to(c, start, field[1], found))) return why;
     if (*field[2].at != AMQP_NULL && (why = annotations_ingress(c, start, field[2]))) return why;
     if (c->section_flags & ANNOTATIONS_STREAMING) c->routed |= ROUTED_STREAM;
@@ -114,7 +121,8 @@ static const char *annotations_section(arena_content *c, const uint8_t *start, s
 
 /* ---- the map ---- */
 
-typedef struct { enum annotations_key key; uint8_t *at; size_t key_size, size; } annotations_entry;   /* size: of key and value */
+ /* size: of key and value */
+typedef struct { enum annotations_key key; uint8_t *at; size_t key_size, size; } annotations_entry;
 
 PRIVATE enum annotations_key annotations_key_of(amqp_value v)
 {
@@ -158,7 +166,8 @@ static uint8_t annotations_phase(amqp_value v)
     return amqp_integer(v, &n) && n >= 0 && n <= 9 ? (uint8_t) n : 0;
 }
 
-static const char *annotations_heed(arena_content *c, const uint8_t *start, const annotations_entry *e, scan_found *found)
+static const char *annotations_heed(arena_content *c, const uint8_t *start, const annotations_entry *e,
+                                    scan_found *found)
 {
     amqp_value value = { e->at + e->key_size, e->size - e->key_size };
     switch (e->key) {
@@ -219,7 +228,8 @@ static enum scan_result annotations_bad(scan_found *found, const char *why)
 }
 
 /* DONE, or BAD with `why` and `condition`.  `start`: where the message begins, as far as it was scanned. */
-static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded, bool *moved)
+static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded,
+                                         bool *moved)
 {
     const char *why = NULL;
     bool map = heeded & annotations_form_bit(ANNOTATIONS_MAP);
@@ -241,7 +251,8 @@ static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_
 }
 
 /* After a scan that is DONE: nothing to do for most messages. */
-PRIVATE enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded, enum scan_result result, bool *moved)
+PRIVATE enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded,
+                                           enum scan_result result, bool *moved)
 {
     if (result != SCAN_DONE || (found->message_annotations == SCAN_ABSENT && !found->section_end)) return result;
     return annotations_read(c, start, found, heeded, moved);

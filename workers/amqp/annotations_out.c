@@ -1,10 +1,10 @@
 /* The beginning of an outgoing message whose router annotations differ from how they stand in its blocks.
  *
- *   in the blocks:  [section] [header, delivery-annotations] [message-annotations: the user's | routers'] [the rest ...]
+ *   in the blocks: [section] [header, delivery-annotations] [message-annotations: the user's | routers'] [the rest ...]
  *   written here:   [section] [header, delivery-annotations] [message-annotations: the user's | routers']
  *
- * What stays is copied octet for octet from where it is; the rest, with the body in it, goes its usual way from there.  The
- * content header was written by another process: every place it names is checked against what has been published.
+ * What stays is copied octet for octet from where it is; the rest, with the body in it, goes its usual way from there.
+ * The content header was written by another process: every place it names is checked against what has been published.
  */
 #include <string.h>
 
@@ -16,7 +16,8 @@
 typedef struct {                           /* what of it is written, and how long it gets */
     bool to, ingress, old_trace;           /* there is an override; the ingress, the trace that came are kept */
     uint32_t to_length, ingress_length, trace, trace_count;    /* trace: bytes of its entries, ours with them */
-    const uint8_t *narrow;                 /* entries of the trace that came, with short strings only; NULL: as they came */
+    const uint8_t *narrow;                 /* entries of the trace that came, with short strings only; NULL: as they
+                                              came */
     uint32_t narrow_length;
 } annotations_plan;
 
@@ -91,9 +92,13 @@ static void put_section(annotations_writer *w, const annotations_wanted *want, c
     uint32_t trace = signs ? amqp_items_size(plan->trace, plan->trace_count) : 1, tail = same ? c->tail_length : 0;
     bool phase = want->phase && want->phase <= 9;
     put_bytes(w, scan_section_ours, SCAN_ROUTERS_DESCRIPTOR);
-    put_shortest_items_head(w, AMQP_LIST8, 2 + to + ingress + trace + (phase ? ANNOTATIONS_PHASE_BYTES : 0) + tail, 4 + phase + (same ? c->tail_count : 0));
+    put_shortest_items_head(w, AMQP_LIST8, 2 + to + ingress + trace + (phase ? ANNOTATIONS_PHASE_BYTES : 0) + tail,
+                            4 + phase + (same ? c->tail_count : 0));
     put_value(w, AMQP_UBYTE, (same ? c->section_flags : 0) | (want->stream ? ANNOTATIONS_STREAMING : 0));
-    if (plan->to) { put_to(w, amqp_put_head(put_room(w, AMQP_HEAD_MAX), AMQP_STRING32, plan->to_length)); put_override(w, want, plan); }
+    if (plan->to) {
+        put_to(w, amqp_put_head(put_room(w, AMQP_HEAD_MAX), AMQP_STRING32, plan->to_length));
+        put_override(w, want, plan);
+    }
     else put_value(w, AMQP_NULL, 0);
     if (signs) {
         put_ingress(w, want, plan);
@@ -115,7 +120,8 @@ static void put_skupper(annotations_writer *w, const annotations_wanted *want, c
 {
     const arena_content *c = &w->content;
     bool same = c->annotations == ANNOTATIONS_SKUPPER, signs = want->self->length;
-    uint32_t flags = (same ? c->section_flags : 0) | (want->stream ? ANNOTATIONS_STREAMING : 0), tail = same ? c->tail_length : 0;
+    uint32_t flags = (same ? c->section_flags : 0) | (want->stream ? ANNOTATIONS_STREAMING : 0),
+        tail = same ? c->tail_length : 0;
     uint32_t size = flags > 255 ? 5 : flags ? 2 : 1;
     size += plan->to ? amqp_octets_size(plan->to_length) : 1;
     size += signs ? amqp_octets_size(plan->ingress_length) + 9 + plan->trace : 2;
@@ -146,8 +152,10 @@ static void put_key(annotations_writer *w, const char *key, uint8_t length)
 static uint32_t map_count(const annotations_wanted *want, const annotations_plan *plan, uint32_t *size)
 {
     bool signs = want->self->length;
-    *size = (want->phase ? 16 + 2u : 0) + (want->stream ? 17 + 2u : 0) + (plan->to ? 13 + amqp_octets_size(plan->to_length) : 0);
-    if (signs) *size += 18 + amqp_octets_size(plan->ingress_length) + 16 + amqp_items_size(plan->trace, plan->trace_count);
+    *size = (want->phase ? 16 + 2u : 0) + (want->stream ? 17 + 2u : 0)
+            + (plan->to ? 13 + amqp_octets_size(plan->to_length) : 0);
+    if (signs)
+        *size += 18 + amqp_octets_size(plan->ingress_length) + 16 + amqp_items_size(plan->trace, plan->trace_count);
     return 2u * ((want->phase > 0) + want->stream + plan->to + 2u * signs);
 }
 
@@ -165,13 +173,16 @@ static void put_keys(annotations_writer *w, const annotations_wanted *want, cons
 }
 
 /* Header and delivery-annotations as they are, then message-annotations: the user's first, unchanged. */
-static void put_map(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan, uint32_t keys, uint32_t size)
+static void put_map(annotations_writer *w, const annotations_wanted *want, const annotations_plan *plan, uint32_t keys,
+                    uint32_t size)
 {
     const arena_content *c = &w->content;
     bool there = c->message_annotations != ARENA_NO_OFFSET;
-    uint32_t before = there ? c->message_annotations : c->annotations_end, users = there ? c->user_to - c->user_from : 0;
+    uint32_t before = there ? c->message_annotations : c->annotations_end,
+        users = there ? c->user_to - c->user_from : 0;
     uint32_t count = (there ? c->user_count : 0) + keys;
-    bool alone = before == c->section_end && c->annotations_end == w->length;   /* the message is nothing else, and an empty one is none */
+    /* the message is nothing else, and an empty one is none */
+    bool alone = before == c->section_end && c->annotations_end == w->length;
     put_range(w, c->section_end, before - c->section_end);
     if (!count && !alone) return;
     put_to(w, amqp_put_descriptor(put_room(w, AMQP_HEAD_MAX), SECTION_MESSAGE_ANNOTATIONS));
@@ -185,17 +196,20 @@ static void put_map(annotations_writer *w, const annotations_wanted *want, const
 static bool content_plausible(const arena_content *c, uint64_t length)
 {
     bool there = c->message_annotations != ARENA_NO_OFFSET;
-    if (c->annotations_end > length || c->annotations_end > ANNOTATIONS_END_MAX || c->section_end > c->annotations_end) return false;
-    if (there && (c->message_annotations < c->section_end || c->user_from < c->message_annotations || c->user_to < c->user_from
+    if (c->annotations_end > length || c->annotations_end > ANNOTATIONS_END_MAX || c->section_end > c->annotations_end)
+        return false;
+    if (there && (c->message_annotations < c->section_end || c->user_from < c->message_annotations
+                  || c->user_to < c->user_from
                   || c->user_to > c->annotations_end)) return false;
     if (c->routed & ROUTED_OVERRIDE && c->to_length > ANNOTATIONS_TO_MAX) return false;
     if (c->annotations == ANNOTATIONS_NONE) return true;
-    return c->ingress_length <= ANNOTATIONS_ID_MAX && c->trace_length <= ANNOTATIONS_TRACE_BYTES && c->trace_count <= ANNOTATIONS_TRACE_MAX
+    return c->ingress_length <= ANNOTATIONS_ID_MAX && c->trace_length <= ANNOTATIONS_TRACE_BYTES
+           && c->trace_count <= ANNOTATIONS_TRACE_MAX
         && c->tail_length <= c->section_end;
 }
 
-/* Writes the beginning.  Where the rest of the message starts; ANNOTATIONS_BROKEN: it makes no sense, and what was given so
- * far is no part of a message. */
+/* Writes the beginning. Where the rest of the message starts; ANNOTATIONS_BROKEN: it makes no sense, and what was given
+ * so far is no part of a message. */
 PRIVATE uint32_t annotations_write(annotations_writer *w, const annotations_wanted *want)
 {
     const arena_content *c = &w->content;
@@ -203,7 +217,8 @@ PRIVATE uint32_t annotations_write(annotations_writer *w, const annotations_want
     if (!content_plausible(c, w->length)) return ANNOTATIONS_BROKEN;
     annotations_plan plan = { .to = false };
     uint32_t keys = 0, size = 0;
-    bool rewrite = c->message_annotations != ARENA_NO_OFFSET && c->user_to != c->annotations_end;   /* router keys have come */
+    /* router keys have come */
+    bool rewrite = c->message_annotations != ARENA_NO_OFFSET && c->user_to != c->annotations_end;
     if (want->form != ANNOTATIONS_NONE) plan = annotations_plan_for(w, want, scratch);
     if (w->broken) return ANNOTATIONS_BROKEN;
     if (want->form == ANNOTATIONS_SECTION) put_section(w, want, &plan);

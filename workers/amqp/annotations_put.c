@@ -43,7 +43,8 @@ PRIVATE void put_to(annotations_writer *w, const uint8_t *end) { w->used = (uint
 /* ---- parts of the message ---- */
 
 /* The next run of [from, end): NULL when all of it was given, or the chain ends before. */
-static const uint8_t *message_run(const annotations_writer *w, arena_reader *reader, uint64_t from, uint64_t end, uint32_t *size)
+static const uint8_t *message_run(const annotations_writer *w, arena_reader *reader, uint64_t from, uint64_t end,
+                                  uint32_t *size)
 {
     while (end <= w->length) {
         const uint8_t *bytes = chain_read(w->view, reader, end, size);
@@ -100,7 +101,10 @@ PRIVATE void put_address(annotations_writer *w, uint32_t size)
 
 /* ---- AMQP values (amqp.h) ---- */
 
-PRIVATE void put_value(annotations_writer *w, uint8_t code, uint64_t bits) { put_to(w, amqp_put(put_room(w, AMQP_HEAD_MAX), code, bits)); }
+PRIVATE void put_value(annotations_writer *w, uint8_t code, uint64_t bits)
+{
+    put_to(w, amqp_put(put_room(w, AMQP_HEAD_MAX), code, bits));
+}
 
 PRIVATE void put_string_head(annotations_writer *w, uint32_t size)
 {

@@ -27,22 +27,27 @@ PRIVATE void content_describe(arena_content *c, const scan_found *found, uint64_
 }
 
 /* A message that is there as a whole, or its sections are: what it says to routers, and in whose name it speaks. */
-PRIVATE enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found, enum scan_result result, bool *moved)
+PRIVATE enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found,
+                                       enum scan_result result, bool *moved)
 {
     result = annotations_check(c, bytes, found, conn->heeded, result, moved);
     return security_user_id(conn, bytes, found, result);
 }
 
-/* A message whose sections are there: the key by which a route table goes.  MORE: not all of its application properties are. */
-PRIVATE enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result, scan_found *found, rmr_key *key)
+/* A message whose sections are there: the key by which a route table goes. MORE: not all of its application properties
+ * are. */
+PRIVATE enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result,
+                                     scan_found *found, rmr_key *key)
 {
     if (result == SCAN_DONE) result = rmr_key_there(bytes, size, complete, found);
     return result == SCAN_DONE ? rmr_key_scan(bytes, size, found, key) : result;
 }
 
-/* What is to be there of a message before it can be posted, from where its scan got.  `loose`: it may be to a route table, or to anything else, so the
- * core looks for its key and needs the application properties; malformed ones are for their reader. */
-static enum scan_result content_there(const uint8_t *bytes, size_t size, bool complete, bool keyed, bool loose, enum scan_result result, scan_found *found)
+/* What is to be there of a message before it can be posted, from where its scan got. `loose`: it may be to a route
+ * table, or to anything else, so the core looks for its key and needs the application properties; malformed ones are
+ * for their reader. */
+static enum scan_result content_there(const uint8_t *bytes, size_t size, bool complete, bool keyed, bool loose,
+                                      enum scan_result result, scan_found *found)
 {
     scan_found more = *found;
     if (result != SCAN_DONE || !(keyed || loose)) return result;
@@ -80,7 +85,8 @@ PRIVATE uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size)
     return gathered;
 }
 
-/* Scan what there is of a long message: in its first block, or gathered when the sections reach further.  `key`: of one to a route table. */
+/* Scan what there is of a long message: in its first block, or gathered when the sections reach further. `key`: of one
+ * to a route table. */
 PRIVATE enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key)
 {
     arena_view *v = &p->arena.view;
@@ -102,7 +108,8 @@ PRIVATE enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found 
     all = complete && size == s->writer.written;
     result = scan_message(gathered, size, all, found);
     result = content_there(gathered, size, all, keyed, loose, result, found);
-    if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
+    if (result == SCAN_MORE && size == SCAN_LIMIT)
+        result = scan_bad(found, "annotations and properties are longer than 1 MiB");
     result = content_check(s->link->conn, c, gathered, found, result, &moved);
     if (keyed) result = content_key(gathered, size, all, result, found, key);
     if (moved) content_return(v, s->writer.head, gathered, size);

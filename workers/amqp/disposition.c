@@ -101,12 +101,14 @@ PRIVATE void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r)
     case S_REJECTED: {
         pn_condition_t *error = pn_disposition_condition(remote);
         if (!pn_condition_is_set(error)) return;
-        fits = detail_text(buffer, &size, pn_condition_get_name(error)) && detail_text(buffer, &size, pn_condition_get_description(error));
+        fits = detail_text(buffer, &size, pn_condition_get_name(error))
+               && detail_text(buffer, &size, pn_condition_get_description(error));
         if (fits) detail_data(buffer, &size, pn_condition_info(error));
         break;
     }
     case S_MODIFIED:
-        r->extra = (pn_disposition_is_failed(remote) ? D_FAILED : 0) | (pn_disposition_is_undeliverable(remote) ? D_UNDELIVERABLE : 0);
+        r->extra = (pn_disposition_is_failed(remote) ? D_FAILED : 0)
+            | (pn_disposition_is_undeliverable(remote) ? D_UNDELIVERABLE : 0);
         fits = detail_data(buffer, &size, pn_disposition_annotations(remote));
         break;
     default:
@@ -160,7 +162,8 @@ PRIVATE void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *
         pn_disposition_set_undeliverable(local, r->extra & D_UNDELIVERABLE);
         detail_restore(pn_disposition_annotations(local), buffer, size);
         break;
-    case S_ACCEPTED: case S_RELEASED:  /* no fields: nothing that was there would be sent, and the engine has made no room for any */
+    case S_ACCEPTED: case S_RELEASED:  /* no fields: nothing that was there would be sent, and the engine has made no
+                                          room for any */
         break;
     default:
         detail_restore(pn_disposition_data(local), buffer, size);

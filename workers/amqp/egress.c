@@ -110,8 +110,8 @@ static void drop_presettled(pump *p, wlink *k)
     }
 }
 
-/* Their receiver takes none at present.  What came settled does not hold up its sender any longer; what is not sent until
- * the list is full is dropped.  Only what was queued since the last time is looked at. */
+/* Their receiver takes none at present. What came settled does not hold up its sender any longer; what is not sent
+ * until the list is full is dropped. Only what was queued since the last time is looked at. */
 PRIVATE void out_waits(pump *p, wlink *k)
 {
     for (wout *o = k->queue_last; o && !o->waits; o = o->previous) {
@@ -201,7 +201,8 @@ static enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *
     uint32_t state = chain_state(c);       /* before the length: complete means that the length is final */
     uint64_t length = chain_length(c);
     if (o->aborted) { out_abort(p, o); return SERVE_EMPTY; }
-    if (state == CONTENT_ABORTED) return SERVE_BLOCKED;         /* the core does not know yet: our answer waits for its CONTINUE */
+    /* the core does not know yet: our answer waits for its CONTINUE */
+    if (state == CONTENT_ABORTED) return SERVE_BLOCKED;
     if (!o->engine && !egress_begin(p, k, o, c, length)) {
         stats_add(p->stats, N_BAD_RECORDS, 1);
         out_abort(p, o);
@@ -211,7 +212,8 @@ static enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *
     while (o->reader.position < length) {
         uint32_t n;
         const uint8_t *from = chain_read(v, &o->reader, length, &n);
-        if (!from) {                                            /* a broken chain: never send half a message as a whole one */
+        /* a broken chain: never send half a message as a whole one */
+        if (!from) {
             stats_add(p->stats, N_BAD_RECORDS, 1);
             out_abort(p, o);
             return SERVE_EMPTY;
@@ -268,8 +270,8 @@ static bool session_shut(pn_session_t *session)
 }
 
 /* Serve a connection's links with work, most urgent first.  BUSY: something is left that only the engine holds up;
- * BLOCKED: what is left waits for its session's window, which opens when the peer says so: there is no need to try again
- * before something has been read. */
+ * BLOCKED: what is left waits for its session's window, which opens when the peer says so: there is no need to try
+ * again before something has been read. */
 PRIVATE enum serve_result egress_turn(pump *p, wconn *c)
 {
     enum serve_result result = SERVE_EMPTY;
@@ -312,7 +314,8 @@ PRIVATE void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
     if (!settled && !pn_delivery_remote_state(d)) { pn_delivery_clear(d); return; }
     routerd_record *r = post_update(p, o);
     disposition_read(p, d, r);
-    o->told = (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED || r->state == S_TRANSACTIONAL;
+    o->told = (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
+        || r->state == S_TRANSACTIONAL;
     pn_delivery_clear(d);
     if (!settled) return;
     r->flags = F_SETTLED;
@@ -327,7 +330,7 @@ PRIVATE void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
     mark_dirty(p, k->conn);
 }
 
-/* The sender changed or settled what we sent (UPDATE from the core).  If it settles, DONE is our last word on it, unless
+/* The sender changed or settled what we sent (UPDATE from the core). If it settles, DONE is our last word on it, unless
  * the receiver's outcome was. */
 PRIVATE void egress_update(pump *p, const routerd_record *r)
 {
@@ -372,8 +375,8 @@ GLUE void egress_flow(pump *p, wlink *k)
     }
 }
 
-/* The link is lost: what was not begun goes back as released, what was begun as modified(delivery-failed); a receiver that is
- * still there is told that the rest of it will not come. */
+/* The link is lost: what was not begun goes back as released, what was begun as modified(delivery-failed); a receiver
+ * that is still there is told that the rest of it will not come. */
 PRIVATE void egress_lost(pump *p, wlink *k)
 {
     wout *o;

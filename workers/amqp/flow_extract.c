@@ -1,5 +1,5 @@
-/* What the flow log wants to know of a message and its router does not need: read where the message's bytes are at hand, and only
- * while there is a flow log (pump.digests).
+/* What the flow log wants to know of a message and its router does not need: read where the message's bytes are at
+ * hand, and only while there is a flow log (pump.digests).
  *
  *   header                   delivery-count
  *   properties               message-id, as a hash
@@ -7,8 +7,8 @@
  *   application-properties   a W3C traceparent
  *   behind them              where the body begins
  *
- * What stands behind the first block of a message, or has not come yet, is left out: nobody waits for it, and nothing here makes
- * a message malformed.
+ * What stands behind the first block of a message, or has not come yet, is left out: nobody waits for it, and nothing
+ * here makes a message malformed.
  */
 #include <string.h>
 
@@ -20,7 +20,8 @@
 
 #define DIGEST_TRACEPARENT 55u         /* octets: 00-TRACE-SPAN-FLAGS */
 
-/* A message-id is known by the same number in every router and every version: docs/flow-log.md says how it is made.  Never 0. */
+/* A message-id is known by the same number in every router and every version: docs/flow-log.md says how it is made.
+ * Never 0. */
 static uint64_t digest_hash(const uint8_t *text, size_t size)
 {
     const uint64_t odd = 0x9e3779b97f4a7c15ull;
@@ -56,7 +57,8 @@ static uint64_t digest_identity(amqp_value v)
 static amqp_value digest_section(const uint8_t *start, size_t size, uint32_t offset, uint8_t wanted)
 {
     uint32_t descriptor = 0;
-    if (offset >= size || scan_descriptor(start + offset, start + size, &descriptor) != wanted || !descriptor) return (amqp_value) { NULL, 0 };
+    if (offset >= size || scan_descriptor(start + offset, start + size, &descriptor) != wanted || !descriptor)
+        return (amqp_value) { NULL, 0 };
     return amqp_take(start + offset + descriptor, start + size, 0);
 }
 
@@ -80,7 +82,10 @@ static void digest_header(content_digest *d, const uint8_t *start, size_t size, 
     d->delivery_count = (uint16_t) (count > INT16_MAX ? INT16_MAX : count);
 }
 
-static bool digest_is(const uint8_t *key, uint32_t length, const char *name) { return length == strlen(name) && !memcmp(key, name, length); }
+static bool digest_is(const uint8_t *key, uint32_t length, const char *name)
+{
+    return length == strlen(name) && !memcmp(key, name, length);
+}
 
 /* One entry of a map. */
 static void digest_entry(content_digest *d, const uint8_t *start, amqp_octets key, amqp_value value, uint8_t wishes)
@@ -115,11 +120,13 @@ static void digest_map(content_digest *d, const uint8_t *start, amqp_value map, 
 }
 
 /* Of a message whose scan is DONE, of which `size` bytes are in one piece; `all`: these are all. */
-PRIVATE void digest_read(content_digest *d, const uint8_t *start, size_t size, bool all, const scan_found *found, uint8_t wishes)
+PRIVATE void digest_read(content_digest *d, const uint8_t *start, size_t size, bool all, const scan_found *found,
+                         uint8_t wishes)
 {
     *d = (content_digest) { 0 };
     digest_header(d, start, size, found->section_end);
-    amqp_value id = digest_field(digest_section(start, size, found->properties, SECTION_PROPERTIES), 0);     /* SCAN_ABSENT is behind any size */
+    /* SCAN_ABSENT is behind any size */
+    amqp_value id = digest_field(digest_section(start, size, found->properties, SECTION_PROPERTIES), 0);
     if (id.at) d->message = digest_identity(id);
     digest_map(d, start, digest_section(start, size, found->message_annotations, SECTION_MESSAGE_ANNOTATIONS), wishes);
     uint32_t body = found->body, descriptor = 0;
@@ -129,7 +136,8 @@ PRIVATE void digest_read(content_digest *d, const uint8_t *start, size_t size, b
     }
     uint8_t code = scan_descriptor(start + body, start + size, &descriptor);
     if (code > SECTION_APPLICATION_PROPERTIES) d->body = body;
-    amqp_value properties = code == SECTION_APPLICATION_PROPERTIES ? digest_section(start, size, body, code) : (amqp_value) { NULL, 0 };
+    amqp_value properties = code == SECTION_APPLICATION_PROPERTIES ? digest_section(start, size, body, code)
+                            : (amqp_value) { NULL, 0 };
     if (!properties.at) return;
     d->body = (uint32_t) (properties.at + properties.size - start);
     digest_map(d, start, properties, wishes);

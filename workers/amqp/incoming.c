@@ -1,4 +1,5 @@
-/* Incoming deliveries as the worker keeps them, and what is said of each: to the core when it comes, to its sender when it is refused. */
+/* Incoming deliveries as the worker keeps them, and what is said of each: to the core when it comes, to its sender when
+ * it is refused. */
 #include <stdlib.h>
 
 #include "workers/amqp/amqp.h"
@@ -47,7 +48,8 @@ PRIVATE win *win_new(pump *p, wlink *k, pn_delivery_t *d)
     return s;
 }
 
-/* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind it. */
+/* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind
+ * it. */
 PRIVATE void intake_stall(pump *p, wlink *k)
 {
     if (k->stalled) return;
@@ -72,15 +74,18 @@ PRIVATE bool intake_complains(pump *p, const char *why)
 PRIVATE void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
 {
     pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
-    pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition : "amqp:decode-error");
+    pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition
+                          : "amqp:decode-error");
     pn_condition_set_description(error, why);
     pn_delivery_update(d, S_REJECTED);
-    if (!p->routes || why != p->routes->run.detail) stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
+    if (!p->routes || why != p->routes->run.detail)
+        stats_add(p->stats, why == security_proxy ? N_REFUSED_USER_ID : N_DECODE_ERRORS, 1);
     mark_dirty(p, k->conn);
     if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
 }
 
-PRIVATE routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority, uint64_t length, uint8_t flags)
+PRIVATE routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority,
+                                     uint64_t length, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DELIVER, k);
     r->flags = flags;
@@ -111,13 +116,15 @@ PRIVATE uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool c
     if (__builtin_expect(!p->digests, 1)) return 0;
     arena_content *c = arena_content_of(&p->arena.view, head);
     uint32_t first = arena_capacity(&p->arena.view, head, true);
-    digest_read(&c->digest, (const uint8_t *) (c + 1), size < first ? size : first, complete && size <= first, found, p->digests);
+    digest_read(&c->digest, (const uint8_t *) (c + 1), size < first ? size : first, complete && size <= first, found,
+                p->digests);
     return F_DIGEST;
 }
 
-/* The same of one that is whole in its block.  Of most messages all goes into the record (digest_post): to fetch a line of theirs
- * that it does not need otherwise takes the core longer than all the rest that it does for the flow log. */
-PRIVATE uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, uint64_t size, const scan_found *found, content_digest *d)
+/* The same of one that is whole in its block. Of most messages all goes into the record (digest_post): to fetch a line
+ * of theirs that it does not need otherwise takes the core longer than all the rest that it does for the flow log. */
+PRIVATE uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, uint64_t size, const scan_found *found,
+                             content_digest *d)
 {
     if (__builtin_expect(!p->digests, 1)) return 0;
     digest_read(d, (const uint8_t *) (c + 1), size, true, found, p->digests);

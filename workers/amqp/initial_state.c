@@ -1,7 +1,7 @@
 /* What a sender says of a delivery before that is begun here: it goes with its first transfer.
  *
- * A transfer may carry a state (AMQP 2.7.5).  It comes behind the SEND, and the delivery waits for credit, or behind others:
- * what was said last is kept with it, its payload included, until it is begun or over.
+ * A transfer may carry a state (AMQP 2.7.5). It comes behind the SEND, and the delivery waits for credit, or behind
+ * others: what was said last is kept with it, its payload included, until it is begun or over.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Incoming deliveries: from the engine into blocks, scanned, and posted to the core.
  *
  *   state of a delivery   what has been said to the core      what ends it
- *   arriving              nothing                             posted, or refused (malformed): the core never hears of it
+ *   arriving              nothing                             posted, or refused (malformed): the core never hears it
  *   streaming             DELIVER, then CONTINUE              complete or aborted
  *   waiting (unsettled)   DELIVER with COMPLETE               UPDATE from the core that settles, or the link is lost
  *
@@ -52,7 +52,8 @@ static bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
     win *s = NULL;
     if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
         arena_free_chain(&p->arena, head);
-        intake_refuse(p, k, d, result != SCAN_DONE ? found.why : "the router has no room for another unsettled delivery", found.condition);
+        intake_refuse(p, k, d, result != SCAN_DONE ? found.why
+                      : "the router has no room for another unsettled delivery", found.condition);
         pn_delivery_settle(d);
         credit_owed(p, k, 1);
         return true;
@@ -66,7 +67,8 @@ static bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
     message_log(p, k, &p->arena.view, head, false);
     content_digest digest;
     uint8_t flags = (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)
-                               | (__builtin_expect(origin, 0) ? digest_chain(p, head, size, true, &found) : digest_whole(p, k, c, size, &found, &digest)));
+                               | (__builtin_expect(origin, 0) ? digest_chain(p, head, size, true, &found)
+                                   : digest_whole(p, k, c, size, &found, &digest)));
     routerd_record *r = post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, size, flags);
     if (flags & F_BRIEF) digest_post(&digest, r);
     if (__builtin_expect(k->keyed, 0)) rmr_key_post(&key, r);
@@ -160,7 +162,7 @@ static void intake_too_large(pump *p, wlink *k, win *s, pn_delivery_t *d)
         win_free(p, s);
     }
     pn_delivery_settle(d);
-    pn_link_close(k->engine);                                  /* without an error: the message has it, and the connection's CLOSE follows */
+    pn_link_close(k->engine);          /* without an error: the message has it, and the connection's CLOSE follows */
     k->conn->denied = true;
     stats_add(p->stats, N_REFUSED_SIZE, 1);
     mark_dirty(p, k->conn);
@@ -186,9 +188,11 @@ static enum scan_result intake_known(pump *p, wlink *k, win *s, bool complete, s
 {
     if (k->routed) return routed_scan(p, s, complete, found);
     if (__builtin_expect(s->wants_whole, 0) && !complete && s->writer.written < ROUTE_WHOLE) return SCAN_MORE;
-    if (__builtin_expect(s->passed && s->origin, 0)) return route_rescan(p, s->writer.head, s->writer.written, complete, found);
+    if (__builtin_expect(s->passed && s->origin, 0))
+        return route_rescan(p, s->writer.head, s->writer.written, complete, found);
     enum scan_result result = intake_scan(p, s, complete, found, key);
-    return result != SCAN_DONE || k->keyed || __builtin_expect(!p->routes, 1) ? result : route_streamed(p, k, s, complete, found);
+    return result != SCAN_DONE || k->keyed || __builtin_expect(!p->routes, 1) ? result
+           : route_streamed(p, k, s, complete, found);
 }
 
 /* After new bytes: publish, post.  False: the message was refused. */
@@ -222,7 +226,8 @@ static void intake_post(pump *p, wlink *k, win *s, bool complete)
             message_log(p, k, &p->arena.view, s->writer.head, false);
             flags |= digest_chain(p, s->writer.head, s->writer.written, complete, &found);
         }
-        r = post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority, s->writer.written, flags);
+        r = post_deliver(p, k, s->writer.head, s->settled && complete ? 0 : pool_handle(&p->ins, s), found.priority,
+                         s->writer.written, flags);
         if (k->keyed) rmr_key_post(&key, r);
         if (s->origin) r->state = s->origin;
         if (!s->settled && !k->routed && pn_delivery_remote_state(s->engine)) post_said(p, k, s, s->engine);
@@ -261,7 +266,10 @@ static void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
     size_t pending;
     if (pn_delivery_aborted(d)) { intake_aborted(p, k, s); return; }
     while ((pending = pn_delivery_pending(d)) > 0) {
-        if (security_too_large(k->conn, s->writer.written + s->wasted + pending)) { intake_too_large(p, k, s, d); return; }
+        if (security_too_large(k->conn, s->writer.written + s->wasted + pending)) {
+            intake_too_large(p, k, s, d);
+            return;
+        }
         if (s->discard) {
             ssize_t n = pn_link_recv(k->engine, scratch, pending < sizeof scratch ? pending : sizeof scratch);
             if (n <= 0) break;
@@ -296,7 +304,8 @@ static void intake_stream(pump *p, wlink *k, win *s, pn_delivery_t *d)
     }
     bool complete = !pn_delivery_partial(d) && !pn_delivery_pending(d);
     if (grew) mark_dirty(p, k->conn);                          /* the session window may have opened */
-    if (__builtin_expect(s->body != NULL, 0) && complete && !s->discard && !route_body_over(s->body)) intake_broken(p, k, s, d);
+    if (__builtin_expect(s->body != NULL, 0) && complete && !s->discard && !route_body_over(s->body))
+        intake_broken(p, k, s, d);
     if (!s->discard && (grew || (complete && s->writer.head != ROUTERD_NIL))) intake_post(p, k, s, complete);
     if (complete) intake_finish(p, k, s);
 }
@@ -319,13 +328,17 @@ static void intake_read(pump *p, wlink *k, pn_delivery_t *d)
         if (security_too_large(k->conn, pending)) { intake_too_large(p, k, NULL, d); return; }
         if (partial && !pending) return;
         if (over_share(p, k)) { intake_stall(p, k); return; }
-        if (!partial && pending <= ARENA_LARGE_BYTES && (k->routed ? routed_whole(p, k, d, pending) : intake_whole(p, k, d, pending))) { kept_change(p, k, before); return; }
+        if (!partial && pending <= ARENA_LARGE_BYTES
+            && (k->routed ? routed_whole(p, k, d, pending) : intake_whole(p, k, d, pending))) {
+            kept_change(p, k, before);
+            return;
+        }
         if (!(s = win_new(p, k, d))) { intake_stall(p, k); return; }
         k->current = s;
     }
     intake_stream(p, k, s, d);
     kept_change(p, k, before);
-    if (p->paused && k->current && !k->held && !k->stalled) conn_resume(p, k->conn);     /* it cannot end without its rest */
+    if (p->paused && k->current && !k->held && !k->stalled) conn_resume(p, k->conn);     /* it waits for its rest */
 }
 
 /* The sender changed or settled a delivery that it had sent unsettled. */
@@ -377,7 +390,8 @@ PRIVATE void intake_resume(pump *p, wlink *k)
 /* Every reader has got to `length`: what lies before it can be used again, and a sender held back goes on. */
 PRIVATE void intake_consumed(pump *p, win *s, uint64_t length)
 {
-    if (s->discard || s->whole || s->writer.head == ROUTERD_NIL || length > s->writer.written || length <= s->read_to) return;
+    if (s->discard || s->whole || s->writer.head == ROUTERD_NIL || length > s->writer.written || length <= s->read_to)
+        return;
     const uint32_t before[2] = { p->arena.free_count[0], p->arena.free_count[1] };
     s->read_to = length;
     if (chain_trim(&p->arena, &s->writer, length)) p->freed = true;
@@ -388,7 +402,7 @@ PRIVATE void intake_consumed(pump *p, win *s, uint64_t length)
     }
 }
 
-/* The link is going: what is half received is aborted, the rest is the core's to forget.  Returns nothing to the engine. */
+/* The link is going: what is half received is aborted, the rest is the core's to forget. */
 PRIVATE void intake_lost(pump *p, wlink *k)
 {
     while (k->in_first) {

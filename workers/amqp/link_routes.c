@@ -1,9 +1,9 @@
 /* Links that are routed through to a peer's: what passes is the peer's business, and credit is the far receiver's own.
  *
- * What a transfer says besides its message goes in front of the message's bytes in the chain, so that the other end's first
- * transfer says it too: its delivery tag, and the state that it may carry (AMQP 4.4.1: a transaction).  The bytes behind
- * are the peer's, whatever they are: only their beginning is looked at, for the priority; and as far as their properties where the
- * peer may speak in nobody's name but its own (user-id), which takes a message that can be read.
+ * What a transfer says besides its message goes in front of the message's bytes in the chain, so that the other end's
+ * first transfer says it too: its delivery tag, and the state that it may carry (AMQP 4.4.1: a transaction). The bytes
+ * behind are the peer's, whatever they are: only their beginning is looked at, for the priority; and as far as their
+ * properties where the peer may speak in nobody's name but its own (user-id), which takes a message that can be read.
  *
  *   u16 bytes in front, u16 bytes of the tag, u32 state, the tag, the state's detail as the engine encodes it
  *
@@ -28,7 +28,8 @@
 #define ROUTED_DETAIL_MAX 256u
 #define ROUTED_FRONT_MAX (ROUTED_FRONT + ROUTED_TAG_MAX + ROUTED_DETAIL_MAX)
 
-_Static_assert(ROUTED_FRONT_MAX + sizeof(arena_content) + sizeof(arena_block) < ARENA_SMALL_BYTES, "it stands in the head block");
+_Static_assert(ROUTED_FRONT_MAX + sizeof(arena_content) + sizeof(arena_block) < ARENA_SMALL_BYTES,
+               "it stands in the head block");
 
 GLUE const char routed_unfit[] = "the delivery's tag or state is too long";
 
@@ -44,7 +45,8 @@ static uint32_t routed_front(pn_delivery_t *d, uint8_t *front)
     if (state) {
         pn_data_t *data = pn_disposition_data(pn_delivery_remote(d));
         if (!data_sound(data)) return 0;
-        if (data && pn_data_size(data)) detail = pn_data_encode(data, (char *) front + ROUTED_FRONT + tag.size, ROUTED_DETAIL_MAX);
+        if (data && pn_data_size(data))
+            detail = pn_data_encode(data, (char *) front + ROUTED_FRONT + tag.size, ROUTED_DETAIL_MAX);
         if (detail < 0) return 0;
     }
     uint16_t size = (uint16_t) (ROUTED_FRONT + tag.size + (size_t) detail), tag_size = (uint16_t) tag.size;
@@ -61,7 +63,8 @@ static enum scan_result routed_look(const wconn *c, const uint8_t *bytes, size_t
 {
     enum scan_result result = scan_message(bytes, size, complete && (c->user || !size), found);
     if (result == SCAN_BAD && (c->user || !size)) return SCAN_BAD;
-    if (__builtin_expect(c->user != NULL, 0) && (result = security_user_id(c, bytes, found, result)) != SCAN_DONE) return result;
+    if (__builtin_expect(c->user != NULL, 0) && (result = security_user_id(c, bytes, found, result)) != SCAN_DONE)
+        return result;
     uint8_t priority = found->priority;
     scan_message(bytes, 0, false, found);                       /* offsets are nobody's business */
     found->priority = priority;
@@ -78,14 +81,16 @@ PRIVATE enum scan_result routed_scan(const pump *p, const win *s, bool complete,
     memcpy(&front, bytes, 2);
     uint64_t size = s->writer.written;
     uint32_t first = arena_capacity(v, s->writer.head, true);
-    enum scan_result result = routed_look(c, bytes + front, (size < first ? size : first) - front, complete && size <= first, found);
+    enum scan_result result =
+        routed_look(c, bytes + front, (size < first ? size : first) - front, complete && size <= first, found);
     if (result != SCAN_MORE || size <= first) return result;
     if (size > SCAN_LIMIT) size = SCAN_LIMIT;
     uint8_t *gathered = chain_gather(v, s->writer.head, size);
     if (!gathered) return scan_bad(found, "the router is out of memory");
     result = routed_look(c, gathered + front, size - front, complete && size == s->writer.written, found);
     free(gathered);
-    return result == SCAN_MORE && size == SCAN_LIMIT ? scan_bad(found, "annotations and properties are longer than 1 MiB") : result;
+    return result == SCAN_MORE && size == SCAN_LIMIT
+           ? scan_bad(found, "annotations and properties are longer than 1 MiB") : result;
 }
 
 /* The chain of a delivery has just begun.  False: it says too much. */
@@ -101,7 +106,8 @@ PRIVATE bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
     uint8_t front[ROUTED_FRONT_MAX];
-    uint32_t before = routed_front(d, front), small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
+    uint32_t before = routed_front(d, front),
+        small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
     uint32_t head = arena_alloc_head(&p->arena, before + size <= small ? ARENA_SMALL : ARENA_LARGE);
     if (!before || arena_capacity(&p->arena.view, head, true) < before + size) {
         arena_free_chain(&p->arena, head);
@@ -118,7 +124,8 @@ PRIVATE bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
     win *s = NULL;
     if (result != SCAN_DONE || (!settled && !(s = win_new(p, k, d)))) {
         arena_free_chain(&p->arena, head);
-        intake_refuse(p, k, d, result != SCAN_DONE ? found.why : "the router has no room for another unsettled delivery", found.condition);
+        intake_refuse(p, k, d, result != SCAN_DONE ? found.why
+                      : "the router has no room for another unsettled delivery", found.condition);
         pn_delivery_settle(d);
         credit_owed(p, k, 1);
         return true;
@@ -128,7 +135,8 @@ PRIVATE bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
     atomic_store_explicit(&c->state, CONTENT_COMPLETE, memory_order_relaxed);
     pn_link_advance(k->engine);
     if (s) s->posted = s->complete = s->whole = true;
-    post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, before + size, (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
+    post_deliver(p, k, head, s ? pool_handle(&p->ins, s) : 0, found.priority, before + size,
+                 (uint8_t) (F_COMPLETE | (settled ? F_SETTLED : 0)));
     if (settled) pn_delivery_settle(d);
     return true;
 }
@@ -152,7 +160,9 @@ PRIVATE bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length)
     chain_advance(&o->reader, size);
     if (!state) return true;
     uint32_t detail = size - ROUTED_FRONT - tag;
-    if (detail) pn_data_decode(pn_disposition_data(pn_delivery_local(o->engine)), (const char *) bytes + ROUTED_FRONT + tag, detail);
+    if (detail)
+        pn_data_decode(pn_disposition_data(pn_delivery_local(o->engine)), (const char *) bytes + ROUTED_FRONT + tag,
+                       detail);
     pn_delivery_update(o->engine, state);
     return true;
 }

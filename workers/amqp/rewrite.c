@@ -1,4 +1,5 @@
-/* An outgoing delivery's first bytes, where they are not those in the blocks: router annotations as its connection has them.
+/* An outgoing delivery's first bytes, where they are not those in the blocks: router annotations as its connection has
+ * them.
  *
  * Messages that go as they came never get here (annotations_touch).
  */
@@ -13,12 +14,16 @@
 #include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
-static void rewrite_give(void *link, const uint8_t *bytes, size_t size) { pn_link_send((pn_link_t *) link, (const char *) bytes, size); }
+static void rewrite_give(void *link, const uint8_t *bytes, size_t size)
+{
+    pn_link_send((pn_link_t *) link, (const char *) bytes, size);
+}
 
 /* Whether an outgoing message must be looked at. */
 PRIVATE bool rewrite_due(const wlink *k, const arena_content *c) { return annotations_touch(c, k->conn->annotations); }
 
-/* The core writes its messages without describing them: find out where annotations go.  False: no message that the engine made. */
+/* The core writes its messages without describing them: find out where annotations go. False: no message that the
+ * engine made. */
 static bool rewrite_describe(annotations_writer *w)
 {
     scan_found found;
@@ -31,7 +36,8 @@ static bool rewrite_describe(annotations_writer *w)
     return found.message_annotations == SCAN_ABSENT;
 }
 
-/* The text that the core wants as to-override: a payload in its own arena, whose reference is the delivery's.  False: there is none. */
+/* The text that the core wants as to-override: a payload in its own arena, whose reference is the delivery's. False:
+ * there is none. */
 static bool rewrite_override(const pump *p, const wout *o, annotations_wanted *want, uint8_t *room)
 {
     const arena_view *v = &p->views[p->workers];
@@ -62,7 +68,8 @@ PRIVATE bool rewrite_begin(const pump *p, const wlink *k, wout *o, uint64_t leng
     w.give = rewrite_give;
     w.to = k->engine;
     if (o->arena == p->workers && !rewrite_describe(&w)) return true;
-    annotations_wanted want = { .form = k->conn->annotations, .phase = o->routed & SEND_PHASE, .afresh = o->routed & SEND_AFRESH, .self = &p->identity };
+    annotations_wanted want = { .form = k->conn->annotations, .phase = o->routed & SEND_PHASE,
+                                .afresh = o->routed & SEND_AFRESH, .self = &p->identity };
     want.stream = (o->routed & SEND_STREAM) || (w.content.annotations && (w.content.routed & ROUTED_STREAM));
     if (o->override && !rewrite_override(p, o, &want, room)) return false;
     uint32_t rest = annotations_write(&w, &want);

@@ -1,8 +1,8 @@
 /* Values of a peer as the engine has decoded them: whether it may encode them again.
  *
- * The engine believes an array's constructor and count.  One of described values, or with fewer elements than it claims, is
- * decoded into a tree whose encoding reads and writes outside of its memory.  So nothing of a peer is copied or encoded that
- * has not been looked at here.
+ * The engine believes an array's constructor and count. One of described values, or with fewer elements than it claims,
+ * is decoded into a tree whose encoding reads and writes outside of its memory. So nothing of a peer is copied or
+ * encoded that has not been looked at here.
  */
 #include "workers/amqp/amqp.h"
 #include "workers/state/engine.h"
@@ -19,7 +19,8 @@ static bool data_level_sound(pn_data_t *d, int depth)
         if (type == PN_ARRAY) {
             claimed = pn_data_get_array(d);
             element = pn_data_get_array_type(d);
-            if (pn_data_is_array_described(d) || element < 1 || element > PN_MAP || element == PN_DESCRIBED) return false;
+            if (pn_data_is_array_described(d) || element < 1 || element > PN_MAP || element == PN_DESCRIBED)
+                return false;
         } else claimed = type == PN_DESCRIBED ? 2 : type == PN_LIST ? pn_data_get_list(d) : pn_data_get_map(d);
         if (type == PN_MAP && claimed % 2) return false;
         if (!pn_data_enter(d)) return false;
@@ -44,11 +45,13 @@ PRIVATE bool data_sound(pn_data_t *d)
 
 static bool terminus_sound(pn_terminus_t *t)
 {
-    return data_sound(pn_terminus_properties(t)) && data_sound(pn_terminus_capabilities(t)) && data_sound(pn_terminus_outcomes(t)) && data_sound(pn_terminus_filter(t));
+    return data_sound(pn_terminus_properties(t)) && data_sound(pn_terminus_capabilities(t))
+           && data_sound(pn_terminus_outcomes(t)) && data_sound(pn_terminus_filter(t));
 }
 
 /* What a peer's attach says. */
 PRIVATE bool attach_sound(pn_link_t *l)
 {
-    return terminus_sound(pn_link_remote_source(l)) && terminus_sound(pn_link_remote_target(l)) && data_sound(pn_link_remote_properties(l));
+    return terminus_sound(pn_link_remote_source(l)) && terminus_sound(pn_link_remote_target(l))
+           && data_sound(pn_link_remote_properties(l));
 }

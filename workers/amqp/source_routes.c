@@ -21,7 +21,8 @@ PRIVATE uint32_t route_counter_of(uint8_t reason)
     switch (reason) {
     case ROUTE_BAD_ANNOTATION: case ROUTE_BAD_ENCODING: return N_ROUTE_REFUSED_DECODE;
     case ROUTE_TOO_MANY_HOPS: return N_ROUTE_REFUSED_HOPS;
-    case ROUTE_LONG_ONWARD: case ROUTE_LONG_RETURN: case ROUTE_LONG_ADDRESS: case ROUTE_LONG_ROUTE: return N_ROUTE_REFUSED_LENGTH;
+    case ROUTE_LONG_ONWARD: case ROUTE_LONG_RETURN: case ROUTE_LONG_ADDRESS: case ROUTE_LONG_ROUTE:
+        return N_ROUTE_REFUSED_LENGTH;
     case ROUTE_NESTING: return N_ROUTE_REFUSED_NESTING;
     case ROUTE_METADATA: return N_ROUTE_REFUSED_METADATA;
     case ROUTE_LONG_MESSAGE: return N_ROUTE_REFUSED_SIZE;
@@ -79,7 +80,8 @@ static bool route_chain_new(pump *p, const wlink *k, const route_run *r, arena_w
     uint32_t small = ARENA_SMALL_BYTES - (uint32_t) (sizeof(arena_block) + sizeof(arena_content));
     enum arena_class class = o->used + r->rest_size <= small ? ARENA_SMALL : ARENA_LARGE;
     if (!blocks_left(p) || !chain_begin(&p->arena, w, class)) return false;
-    if (chain_write(&p->arena, w, class, out_start(o), o->used) && chain_write(&p->arena, w, class, r->rest, r->rest_size)) {
+    if (chain_write(&p->arena, w, class, out_start(o), o->used)
+        && chain_write(&p->arena, w, class, r->rest, r->rest_size)) {
         note_link(p, k, w->head);
         return true;
     }
@@ -93,7 +95,8 @@ PRIVATE void route_forget(pump *p, arena_content *c)
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
     c->key_block = ROUTERD_NIL;
     c->annotations = c->phase = c->routed = 0;
-    c->section_end = c->user_from = c->user_to = c->user_count = c->ingress_length = c->trace_length = c->trace_count = c->tail_length = c->tail_count = 0;
+    c->section_end = c->user_from = c->user_to = c->user_count = c->ingress_length = c->trace_length = c->trace_count =
+        c->tail_length = c->tail_count = 0;
 }
 
 /* What the new beginning says, of a chain that is there as far as it is.  MORE: its properties are not. */
@@ -110,7 +113,8 @@ PRIVATE enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, boo
         if (size > SCAN_LIMIT) size = SCAN_LIMIT;
         if (!(gathered = chain_gather(v, head, size))) return scan_bad(found, "the router is out of memory");
         result = scan_message(gathered, size, complete, found);
-        if (result == SCAN_MORE && size == SCAN_LIMIT) result = scan_bad(found, "annotations and properties are longer than 1 MiB");
+        if (result == SCAN_MORE && size == SCAN_LIMIT)
+            result = scan_bad(found, "annotations and properties are longer than 1 MiB");
     }
     result = annotations_check(c, gathered ? gathered : bytes, found, 0, result, &moved);
     free(gathered);
@@ -135,7 +139,10 @@ PRIVATE void route_post_copies(pump *p, wlink *k, const uint8_t *start, const sc
     for (const route_run *copy = e->run.copies; copy; copy = copy->copies) {
         arena_writer w;
         scan_found found;
-        if (!route_compose(e, copy, start, was) || !route_chain_new(p, k, copy, &w)) { stats_add(p->stats, N_ROUTE_COPIES_LOST, 1); continue; }
+        if (!route_compose(e, copy, start, was) || !route_chain_new(p, k, copy, &w)) {
+            stats_add(p->stats, N_ROUTE_COPIES_LOST, 1);
+            continue;
+        }
         arena_content *c = arena_content_of(&p->arena.view, w.head);
         if (route_rescan(p, w.head, w.written, true, &found) != SCAN_DONE) {
             arena_free_chain(&p->arena, w.head);
@@ -146,7 +153,8 @@ PRIVATE void route_post_copies(pump *p, wlink *k, const uint8_t *start, const sc
         route_describe(p, c, &e->first);
         chain_publish(&p->arena, &w, CONTENT_COMPLETE);
         uint8_t digest = digest_chain(p, w.head, w.written, true, &found);
-        routerd_record *r = post_deliver(p, k, w.head, 0, found.priority, w.written, (uint8_t) (F_COMPLETE | F_SETTLED | digest));
+        routerd_record *r =
+            post_deliver(p, k, w.head, 0, found.priority, w.written, (uint8_t) (F_COMPLETE | F_SETTLED | digest));
         r->state = DELIVER_OF_WORKER | DELIVER_COPY;
         stats_add(p->stats, N_ROUTE_COPIES, 1);
     }
@@ -160,7 +168,8 @@ static enum scan_result route_nonsense(pump *p, scan_found *found)
 }
 
 /* The message as the workers leave it takes the place of the one that came. */
-static enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete, const uint8_t *bytes, const scan_found *was, scan_found *found)
+static enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete, const uint8_t *bytes,
+                                        const scan_found *was, scan_found *found)
 {
     route_engine *e = p->routes;
     const route_run *r = &e->run;
@@ -190,7 +199,8 @@ static enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete
 /* ---- a message that came in one piece ---- */
 
 /* As content_check(), for a whole message in one block; `head` and `size` are those of what it has become. */
-PRIVATE enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found, uint8_t *origin)
+PRIVATE enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found,
+                                     uint8_t *origin)
 {
     route_engine *e = p->routes;
     const arena_view *v = &p->arena.view;
@@ -256,8 +266,8 @@ PRIVATE enum scan_result route_streamed(pump *p, wlink *k, win *s, bool complete
     return result;
 }
 
-/* The next piece of a payload that was opened or wrapped on its way.  1: it is in the chain; 0: nothing came; -1: it makes no
- * sense, or there is no room for it. */
+/* The next piece of a payload that was opened or wrapped on its way. 1: it is in the chain; 0: nothing came; -1: it
+ * makes no sense, or there is no room for it. */
 PRIVATE int route_receive(pump *p, wlink *k, win *s, size_t pending)
 {
     uint8_t piece[16384], heads[ROUTE_DEPTH * ROUTE_DATA_HEAD];
@@ -267,5 +277,6 @@ PRIVATE int route_receive(pump *p, wlink *k, win *s, size_t pending)
     if (left < 0) return -1;
     if (!left) return 1;
     uint32_t front = route_body_heads(s->body, (size_t) left, heads);
-    return chain_write(&p->arena, &s->writer, ARENA_LARGE, heads, front) && chain_write(&p->arena, &s->writer, ARENA_LARGE, piece, (size_t) left) ? 1 : -1;
+    return chain_write(&p->arena, &s->writer, ARENA_LARGE, heads, front)
+           && chain_write(&p->arena, &s->writer, ARENA_LARGE, piece, (size_t) left) ? 1 : -1;
 }

@@ -1,7 +1,7 @@
 /* Life of a plain connection (plain.h), and what the core says of its links.
  *
- * There is no handshake: an accepted connection is open at once, one that we make as soon as its socket is connected.  Python then attaches
- * its links, and nothing is read before the core has let the incoming ones in.
+ * There is no handshake: an accepted connection is open at once, one that we make as soon as its socket is connected.
+ * Python then attaches its links, and nothing is read before the core has let the incoming ones in.
  */
 #include <errno.h>
 #include <netinet/in.h>

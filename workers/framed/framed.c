@@ -1,11 +1,13 @@
 /* Connections without an engine: a protocol of plain frames on a socket, such as RMR's (rmr.h) or Ockam's (ockam.h).
  *
- *   a connection    connecting (only if we made it) --connected--> its links are attached --the incoming ones are open--> read
+ *   a connection    connecting (only if we made it) --connected--> its links are attached --the incoming ones are
+ *                   open--> read
  *   a frame         at hand --> message begun, posted --payload--> complete --core settles--> gone
  *
- * What is the same for all of them stands here and in plain_out.h and plain_conn.h: the buffer, back pressure, frames out, links.  What a
- * frame is says the connection's plain_protocol.  Frames are posted unsettled, and the socket is read only while there is credit and there
- * are blocks: nothing is dropped, the sender's socket fills up.  A frame that is not what it says ends its connection.
+ * What is the same for all of them stands here and in plain_out.h and plain_conn.h: the buffer, back pressure, frames
+ * out, links. What a frame is says the connection's plain_protocol. Frames are posted unsettled, and the socket is read
+ * only while there is credit and there are blocks: nothing is dropped, the sender's socket fills up. A frame that is
+ * not what it says ends its connection.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +26,8 @@
 #include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
-#define PLAIN_BLOCKS 8u                /* large blocks that a frame may need at once: what a buffer holds, and its front */
+ /* large blocks that a frame may need at once: what a buffer holds, and its front */
+#define PLAIN_BLOCKS 8u
 
 PRIVATE const plain_terms *plain_terms_of(const pump *p, const wconn *c) { return p->listeners[c->listener].plain; }
 
@@ -33,9 +36,12 @@ PRIVATE const plain_terms *plain_terms_of(const pump *p, const wconn *c) { retur
 PRIVATE void plain_watch(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
-    struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u), .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
-    bool wanted = e.events != 0;       /* epoll would go on telling of a peer that is gone, whose frames still have to wait */
-    if (wanted || x->watched) epoll_ctl(p->epoll_fd, !wanted ? EPOLL_CTL_DEL : x->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, c->fd, &e);
+    struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u),
+                             .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
+    bool wanted = e.events != 0;       /* epoll would go on telling of a peer that is gone, whose frames still have to
+                                          wait */
+    if (wanted || x->watched)
+        epoll_ctl(p->epoll_fd, !wanted ? EPOLL_CTL_DEL : x->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, c->fd, &e);
     x->watched = wanted;
 }
 
@@ -169,7 +175,8 @@ PRIVATE void plain_input(pump *p, wconn *c)
     plain_conn *x = c->plain;
     if (!x->other || !x->other->open || (x->data && !x->data->open) || c->failed) return;
     x->waiting = plain_take(p, c) == PLAIN_WAIT;
-    if (x->ended && !x->waiting) plain_close(p, c, x->left || x->skip || x->first != x->end ? "it ended inside a frame" : NULL);
+    if (x->ended && !x->waiting)
+        plain_close(p, c, x->left || x->skip || x->first != x->end ? "it ended inside a frame" : NULL);
     else plain_read_on(p, c, !x->waiting && !x->ended);
 }
 

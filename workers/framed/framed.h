@@ -11,19 +11,22 @@
 #include "shm/unity.h"
 #include "workers/state/pump.h"
 
-#define PLAIN_BUFFER (64u << 10)       /* bytes read ahead of a connection, if its protocol needs no more of them at once */
+ /* bytes read ahead of a connection, if its protocol needs no more of them at once */
+#define PLAIN_BUFFER (64u << 10)
 #define PLAIN_READ_MIN (16u << 10)     /* room that a read is worth making */
 #define PLAIN_HEAD_MAX 16384u          /* octets of a frame around its payload */
 
 enum plain_step { PLAIN_ON, PLAIN_MORE, PLAIN_WAIT };
 enum plain_made { PLAIN_MADE, PLAIN_PIECES, PLAIN_UNFIT };
 
-typedef struct {                       /* a frame in the making: where its payload stands in the message, what goes around that */
+typedef struct {                       /* a frame in the making: where its payload stands in the message, what goes
+                                          around that */
     uint32_t head, tail, payload, payload_length;
     const char *why;                   /* the message makes no frame */
 } plain_frame;
 
-typedef struct {                       /* a message that a frame is to be made of: the first `size` of its `length` bytes stand at `start` */
+typedef struct {                       /* a message that a frame is to be made of: the first `size` of its `length`
+                                          bytes stand at `start` */
     const uint8_t *start;
     size_t size;
     uint64_t length;
@@ -34,13 +37,16 @@ typedef struct plain_protocol {
     uint8_t number;                    /* whom Python asks: RmrTransport, OckamTransport */
     enum counter frames_in, frames_out, undelivered, unfit;
     const char *unfit_name;            /* of the error that the sender of such a message is told */
-    enum plain_step (*next)(pump *p, wconn *c);                 /* takes the frame at the front of the buffer; WAIT: not now */
+    /* takes the frame at the front of the buffer; WAIT: not now */
+    enum plain_step (*next)(pump *p, wconn *c);
     /* Finds out what a message is as a frame.  PIECES: gather it and come again, with `whole`. */
     enum plain_made (*make)(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f);
-    void (*put)(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to);       /* head and tail of what was made last */
+    /* head and tail of what was made last */
+    void (*put)(pump *p, wconn *c, wout *o, const plain_frame *f, uint8_t *to);
 } plain_protocol;
 
-typedef struct plain_terms {           /* of a listener, or of the connections that this side makes: a protocol's own begin with it */
+typedef struct plain_terms {           /* of a listener, or of the connections that this side makes: a protocol's own
+                                          begin with it */
     const plain_protocol *speaks;
     uint32_t most;                     /* longest frame */
 } plain_terms;
@@ -50,12 +56,14 @@ typedef struct plain_conn {
     wlink *data, *other;               /* in: to its route table, or NULL; to where each message says */
     wlink *out, *back;                 /* out: to the endpoint that we have connected to, or NULL; to this connection */
     uint32_t number;
-    bool connecting, ended, waiting, watched;   /* waiting: what has been read waits for credit, blocks, readers; watched: by epoll */
+    bool connecting, ended, waiting, watched;   /* waiting: what has been read waits for credit, blocks, readers;
+                                                   watched: by epoll */
     bool greeted;                      /* what the peer says once has come */
     const char *why;                   /* it is closed; NULL: the peer has */
     uint8_t *in;                       /* bytes read: [first, end) */
     uint32_t first, end, room;
-    uint64_t left, skip;               /* of the frame being received: payload still to come; bytes still to pass over */
+    uint64_t left, skip;               /* of the frame being received: payload still to come; bytes still to pass
+                                          over */
     wlink *into;                       /* whose `current` that frame is */
     uint8_t *rest;                     /* what the socket had no room for of a frame: [rest_first, rest_size) */
     size_t rest_first, rest_size;

@@ -5,8 +5,9 @@
  *     ├──makes no frame──▶ gone (UPDATE rejected)
  *     └──its connection is lost──▶ gone: released if nothing of it was written, else modified (egress_lost)
  *
- * A message that is still arriving, or whose beginning lies in pieces, is gathered first: a frame says how long it is before
- * anything else.  What has been begun is finished whatever becomes of its blocks, so a core that dies leaves no half frame behind.
+ * A message that is still arriving, or whose beginning lies in pieces, is gathered first: a frame says how long it is
+ * before anything else. What has been begun is finished whatever becomes of its blocks, so a core that dies leaves no
+ * half frame behind.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@
 #include "workers/transport/transport.h"
 
 #define PLAIN_BATCH 128u               /* frames of one system call */
-#define PLAIN_PIECES_MAX 288u          /* pieces of memory that they may consist of: a head and a payload, and some are in two blocks */
+ /* pieces of memory that they may consist of: a head and a payload, and some are in two blocks */
+#define PLAIN_PIECES_MAX 288u
 #define PLAIN_FRONT_MAX (128u << 10)   /* octets of a message that are not its payload, where that is gathered */
 #define PLAIN_TURNS 16                 /* system calls of one connection before others get their turn */
 
@@ -73,7 +75,8 @@ static void plain_unfit(pump *p, wout *o, const char *why)
         detail_text(detail, &size, why);
         if (payload_store(p, detail, size, r)) r->extra = D_PAYLOAD;
     }
-    if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, o->link->conn, o->link, (void *) (uintptr_t) why, NULL);
+    if (intake_complains(p, why))
+        p->on_event(p->self, EV_MESSAGE_REFUSED, o->link->conn, o->link, (void *) (uintptr_t) why, NULL);
     out_free(p, o);
 }
 
@@ -201,8 +204,10 @@ static enum plain_put plain_put(pump *p, wconn *c, wout *o, plain_batch *b)
     if (o->aborted) { out_abort(p, o); return PUT_GONE; }
     if (state == CONTENT_ABORTED) return PUT_LATER;
     if (b->frames == PLAIN_BATCH || b->pieces + 3 > PLAIN_PIECES_MAX) return PUT_FULL;
-    if (state != CONTENT_COMPLETE || o->streaming) return plain_put_gathered(p, c, o, length, state == CONTENT_COMPLETE, b);
-    plain_message m = { .start = (const uint8_t *) content + sizeof *content, .size = length < room ? length : room, .length = length };
+    if (state != CONTENT_COMPLETE || o->streaming)
+        return plain_put_gathered(p, c, o, length, state == CONTENT_COMPLETE, b);
+    plain_message m = { .start = (const uint8_t *) content + sizeof *content, .size = length < room ? length : room,
+                        .length = length };
     switch (c->plain->speaks->make(p, c, o, &m, &f)) {
     case PLAIN_PIECES: return plain_put_gathered(p, c, o, length, true, b);
     case PLAIN_UNFIT: plain_unfit(p, o, f.why); return PUT_GONE;
@@ -226,8 +231,10 @@ static void plain_begun(pump *p, wconn *c, const plain_batch *b, uint32_t frame)
     if (__builtin_expect(c->tracer != NULL, 0)) {
         uint32_t last = frame + 1 < b->frames ? b->first[frame + 1] : b->pieces;
         bool more = b->first[frame] + 1 < last;
-        trace_frame(c, &(frame_seen) { .sent = true, .length = b->size[frame], .head_length = (uint32_t) piece->iov_len, .head = (const uint8_t *) piece->iov_base,
-                                       .payload_length = more ? (uint32_t) piece[1].iov_len : 0, .payload = more ? (const uint8_t *) piece[1].iov_base : NULL });
+        trace_frame(c, &(frame_seen) { .sent = true, .length = b->size[frame], .head_length = (uint32_t) piece->iov_len,
+                                       .head = (const uint8_t *) piece->iov_base,
+                                       .payload_length = more ? (uint32_t) piece[1].iov_len : 0,
+                                       .payload = more ? (const uint8_t *) piece[1].iov_base : NULL });
     }
     message_log(p, o->link, &p->views[o->arena], o->reader.head, true);
 }
@@ -285,7 +292,8 @@ static bool plain_write(pump *p, wconn *c, const plain_batch *b)
     ssize_t n;
     while ((n = sendmsg(c->fd, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) continue;
     if (n < 0) {
-        if (errno == EAGAIN && b->out[0] && pool_handle(&p->outs, b->out[0]) == c->plain->gathered_of) plain_keep_rest(p, c, b, 0, 0);
+        if (errno == EAGAIN && b->out[0] && pool_handle(&p->outs, b->out[0]) == c->plain->gathered_of)
+            plain_keep_rest(p, c, b, 0, 0);
         if (errno == EAGAIN) plain_blocked(p, c);
         else plain_close(p, c, strerror(errno));
         return false;
@@ -315,7 +323,8 @@ static bool plain_write_link(pump *p, wconn *c, wlink *k)
         next = o->next;
         put = plain_put(p, c, o, &b);
     }
-    bool alone = b.frames && pool_handle(&p->outs, b.out[0]) == c->plain->gathered_of, written = !b.frames || plain_write(p, c, &b);
+    bool alone = b.frames && pool_handle(&p->outs, b.out[0]) == c->plain->gathered_of,
+        written = !b.frames || plain_write(p, c, &b);
     if (alone) plain_ungather(p, c->plain);                         /* what the kernel has not taken was kept */
     if (!k->queue_first || (put == PUT_LATER && !b.frames)) work_remove(p, k);
     return written;

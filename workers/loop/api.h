@@ -1,4 +1,5 @@
-/* What the glue (pump.pyx) may call: the functions that these headers mark as GLUE, and those that stand in state/ and shm/. */
+/* What the glue (pump.pyx) may call: the functions that these headers mark as GLUE, and those that stand in state/ and
+ * shm/. */
 #ifndef ROUTERD_WORKERS_API_H
 #define ROUTERD_WORKERS_API_H
 

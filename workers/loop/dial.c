@@ -57,9 +57,9 @@ PRIVATE bool session_ours(pn_session_t *session) { return pn_session_get_context
 #define IDLE_SESSION ((void *) UINTPTR_MAX)   /* one of those that has no link, in place of its number */
 #define IDLE_SESSIONS 16              /* kept, of a connection */
 
-/* The session of a connection that has this number, begun if it is not there.  Links that are routed through begin none while one
- * has no links: RabbitMQ takes a new session on the channel of one that it has not ended yet, and mixes their frames.  Where the peer
- * has no channel left they share one. */
+/* The session of a connection that has this number, begun if it is not there. Links that are routed through begin none
+ * while one has no links: RabbitMQ takes a new session on the channel of one that it has not ended yet, and mixes their
+ * frames. Where the peer has no channel left they share one. */
 GLUE pn_session_t *dial_session(wconn *c, uint32_t number)
 {
     void *name = (void *) ((uintptr_t) number + 1);
@@ -84,8 +84,9 @@ GLUE pn_session_t *dial_session(wconn *c, uint32_t number)
     return session;
 }
 
-/* Is the name of a link still another one's: of one in the same session, or of one that is let go and the peer has not said so?
- * The engine says ATTACH before DETACH, whatever came first, and takes the answer for the link that was there. */
+/* Is the name of a link still another one's: of one in the same session, or of one that is let go and the peer has not
+ * said so? The engine says ATTACH before DETACH, whatever came first, and takes the answer for the link that was
+ * there. */
 GLUE bool dial_taken(wconn *c, uint32_t number, const char *name, bool outgoing)
 {
     void *session = (void *) ((uintptr_t) number + 1);
@@ -100,7 +101,8 @@ GLUE bool dial_taken(wconn *c, uint32_t number, const char *name, bool outgoing)
 /* Is a session without links kept for the next ones? */
 static bool dial_kept(const wconn *c, pn_session_t *session)
 {
-    if ((uintptr_t) pn_session_get_context(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED) return false;
+    if ((uintptr_t) pn_session_get_context(session) <= ROUTED_SESSIONS || pn_session_state(session) & PN_REMOTE_CLOSED)
+        return false;
     uint32_t idle = 0;
     for (pn_session_t *s = pn_session_head(c->engine, PN_LOCAL_ACTIVE); s; s = pn_session_next(s, PN_LOCAL_ACTIVE))
         idle += pn_session_get_context(s) == IDLE_SESSION;

@@ -21,7 +21,8 @@
 
 #define SWEEP_MS 100                   /* idle timeouts and heartbeats are looked at this often */
 #define LONGEST_SLEEP_MS 1000
-#define CROWDED_NS 100000              /* the action ring is full: leave the sockets alone and the core time to catch up */
+ /* the action ring is full: leave the sockets alone and the core time to catch up */
+#define CROWDED_NS 100000
 
 /* ---- links ---- */
 
@@ -126,12 +127,15 @@ static void event_connection(pump *p, pn_connection_t *engine, bool open)
 }
 
 /* Does a peer's attach have this terminus?  A source without address has no type here, but it may say what it can. */
-GLUE bool terminus_there(pn_terminus_t *t) { return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0; }
+GLUE bool terminus_there(pn_terminus_t *t)
+{
+    return pn_terminus_get_type(t) != PN_UNSPECIFIED || pn_data_size(pn_terminus_capabilities(t)) > 0;
+}
 
-/* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 2.6.3).  The engine does not tell a source
- * without an address from none: where we have named no address, the detach alone counts.  Who answers without the address that
- * we have named has not made it its own, as clients do that open whatever comes; if links are routed through, that is for the
- * far peer to judge: it gets such an answer, and the detach that may follow. */
+/* A null terminus in a peer's answer refuses our attach, and its detach says why (AMQP 2.6.3). The engine does not tell
+ * a source without an address from none: where we have named no address, the detach alone counts. Who answers without
+ * the address that we have named has not made it its own, as clients do that open whatever comes; if links are routed
+ * through, that is for the far peer to judge: it gets such an answer, and the detach that may follow. */
 static bool attach_refused(const wlink *k)
 {
     pn_terminus_t *here = k->outgoing ? pn_link_target(k->engine) : pn_link_source(k->engine);
@@ -233,7 +237,8 @@ static void conn_free_plain(pump *p, wconn *c)
 static void conn_free(pump *p, wconn *c)
 {
     links_lost(p, c);
-    if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport))) stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
+    if ((!c->opened && !c->dialled) || pn_condition_is_set(pn_transport_condition(c->transport)))
+        stats_add(p->stats, N_CONNECTIONS_FAILED, 1);
     p->on_event(p->self, EV_CONNECTION_GONE, c, NULL, c->transport, NULL);
     relay_left(c);
     trace_end(c);
@@ -283,7 +288,8 @@ static void conn_sweep(pump *p, wconn *c)
     if (c->plain) { plain_sweep(p, c); return; }
     if (c->deadline && p->now_ms >= c->deadline) {
         c->deadline = 0;
-        conn_broken(p, c);                                      /* no OPEN, or no end after a CLOSE, within the time given */
+        /* no OPEN, or no end after a CLOSE, within the time given */
+        conn_broken(p, c);
         return;
     }
     if (c->tick_at && p->now_ms >= c->tick_at) {
@@ -318,7 +324,9 @@ static void socket_event(pump *p, const struct epoll_event *e)
         return;
     default: {
         wconn *c = (wconn *) pool_at(&p->conns, (uint32_t) name);
-        if ((uint32_t) name >= p->conns.high || c->slot.next_free != SLOT_USED || (c->slot.generation & 0xfffffff) != (name >> 32 & 0xfffffff)) return;
+        if ((uint32_t) name >= p->conns.high || c->slot.next_free != SLOT_USED
+            || (c->slot.generation & 0xfffffff) != (name >> 32 & 0xfffffff))
+            return;
         if (c->plain) { plain_event(p, c, e->events); return; }
         if (e->events & EPOLLOUT) { c->want_write = false; conn_watch(p, c); mark_dirty(p, c); }
         if (e->events & EPOLLERR) { dial_failed(c); conn_broken(p, c); return; }
@@ -371,7 +379,8 @@ static void pump_turn(pump *p, int64_t until)
     intake_flush(p);
     publish_actions(p);
     stats_add(p->stats, N_LOOPS, 1);
-    atomic_store_explicit(&p->stats->heartbeat, atomic_load_explicit(&p->stats->heartbeat, memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(&p->stats->heartbeat, atomic_load_explicit(&p->stats->heartbeat, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     uint64_t took = clock_ns() - began;
     if (took > stats_get(p->stats, N_LONGEST_TURN_NS)) stats_set(p->stats, N_LONGEST_TURN_NS, took);
 }

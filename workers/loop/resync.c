@@ -4,11 +4,12 @@
  *
  *   away      nobody reads what is posted; no ring and no block of anybody is touched; incoming messages wait in the
  *             engine, attaches are not answered, no credit is given; detaches and closes happen at once
- *   telling   a new core is there, and learns of the connections and links one by one; incoming messages still wait until it has
+ *   telling   a new core is there, and learns of the connections and links one by one; incoming messages still wait
+ *             until it has
  *             heard of those of all workers: whoever is to receive them may be another's
  *
- * Prohibited: reading a block in `away` (its owner takes all of its blocks back when every worker is away), and passing a
- * message on in `telling` (the core would not know its link, or have nobody for it).
+ * Prohibited: reading a block in `away` (its owner takes all of its blocks back when every worker is away), and passing
+ * a message on in `telling` (the core would not know its link, or have nobody for it).
  */
 #include <string.h>
 
@@ -93,18 +94,22 @@ GLUE void pump_leave(pump *p)
     }
 }
 
-/* A new core is there: the rings are empty and every block is ours again.  False: no memory, or the rings make no sense. */
+/* A new core is there: the rings are empty and every block is ours again. False: no memory, or the rings make no
+ * sense. */
 GLUE bool pump_return(pump *p, routerd_ring *actions, routerd_ring *work)
 {
     arena_disown(&p->arena);
-    for (uint32_t i = 0; i < p->links.high; i++) memset(((wlink *) pool_at(&p->links, i))->kept, 0, sizeof(((wlink *) 0)->kept));
-    if (!arena_own(&p->arena, &p->views[p->index]) || !outbox_attach(&p->actions, actions) || !ring_consume(&p->work, work)) return false;
+    for (uint32_t i = 0; i < p->links.high; i++)
+        memset(((wlink *) pool_at(&p->links, i))->kept, 0, sizeof(((wlink *) 0)->kept));
+    if (!arena_own(&p->arena, &p->views[p->index]) || !outbox_attach(&p->actions, actions)
+        || !ring_consume(&p->work, work))
+        return false;
     p->away = false;
     return true;
 }
 
-/* Credit that the sender of an incoming link has, as the core counts it: what waits in the engine will be passed on, what
- * is being discarded will not, and may have had its credit back. */
+/* Credit that the sender of an incoming link has, as the core counts it: what waits in the engine will be passed on,
+ * what is being discarded will not, and may have had its credit back. */
 GLUE int32_t away_credit(wlink *k)
 {
     pn_link_drained(k->engine);        /* what came back unused is not in the credit any more */

@@ -4,7 +4,10 @@
 #include "workers/state/pump.h"
 
 /* How long a link with something to send has had no credit, up to now. */
-PRIVATE uint64_t link_starved(const pump *p, const wlink *k) { return k->starved + (k->starved_since ? p->now_ns - k->starved_since : 0); }
+PRIVATE uint64_t link_starved(const pump *p, const wlink *k)
+{
+    return k->starved + (k->starved_since ? p->now_ns - k->starved_since : 0);
+}
 
 /* The first byte of a delivery goes out: its link has credit. */
 PRIVATE void out_begun(const pump *p, wlink *k, wout *o)

@@ -1,4 +1,5 @@
-/* The worker's native code as one translation unit (shm/unity.h), beside the glue, pump.pyx, which calls it by loop/api.h. */
+/* The worker's native code as one translation unit (shm/unity.h), beside the glue, pump.pyx, which calls it by
+ * loop/api.h. */
 #define ROUTERD_UNITY
 
 #include "workers/transport/relay.c"

@@ -30,8 +30,9 @@ PRIVATE int turn_wait(pump *p, struct epoll_event *events, int timeout)
         int found = busy_poll(p, events);
         if (found >= 0) return found;
     }
-    /* Let whoever shares this CPU go first: what it has for us then comes in one batch, and nobody has to wake us.  Where
-     * messages come one by one there is no batch, and whoever computes would keep the CPU until the scheduler's next tick. */
+    /* Let whoever shares this CPU go first: what it has for us then comes in one batch, and nobody has to wake us.
+       Where messages come one by one there is no batch, and whoever computes would keep the CPU until the scheduler's
+       next tick. */
     uint64_t moved = p->work.next + p->actions.ring.next;
     if (moved - p->moved >= CROWD) sched_yield();
     int n = epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);

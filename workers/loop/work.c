@@ -47,7 +47,8 @@ static void work_update_in(pump *p, const routerd_record *r)
             disposition_write(p, d, r);
             if (settled && !s->complete) s->outcome = r->state;
             else pn_delivery_update(d, r->state);
-            s->told |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED || r->state == S_TRANSACTIONAL;
+            s->told |= (r->state >= S_ACCEPTED && r->state <= S_MODIFIED) || r->state == S_DECLARED
+                || r->state == S_TRANSACTIONAL;
         }
         mark_dirty(p, s->link->conn);
         if (settled && s->complete) {
@@ -153,7 +154,7 @@ static void work_record(pump *p, const routerd_record *r)
     }
 }
 
-/* Links that found no block go on, now that some came back.  Those that keep too much wait on; while blocks are few, all
+/* Links that found no block go on, now that some came back. Those that keep too much wait on; while blocks are few, all
  * that keep some. */
 PRIVATE void work_unstall(pump *p)
 {

@@ -1,10 +1,13 @@
-/* Messages of Ockam's TCP transport (facts source-routes 1.3): their routes and payload in the content of a frame, and back.
+/* Messages of Ockam's TCP transport (facts source-routes 1.3): their routes and payload in the content of a frame, and
+ * back.
  *
  *   bare    length in 2 octets, then a BARE message (route_body.h)
- *   cbor    one octet 01 for the connection; length in 4 octets, then [onward, return, payload: bytes, tracing: text or null],
+ *   cbor    one octet 01 for the connection; length in 4 octets, then [onward, return, payload: bytes, tracing: text or
+ *           null],
  *           a route being [[type, value: bytes], ...]
  *
- * CBOR is read with definite lengths in as few octets as they need (RFC 8949, 4.2.1); without its fourth element there is no tracing context.
+ * CBOR is read with definite lengths in as few octets as they need (RFC 8949, 4.2.1); without its fourth element there
+ * is no tracing context.
  */
 #include <string.h>
 
@@ -37,7 +40,8 @@ static uint64_t cbor_head(route_bare *b, uint8_t major)
     if (b->end - b->at < (ptrdiff_t) octets) { b->why = "it is cut short"; return 0; }
     n = be_of(b->at, octets);
     b->at += octets;
-    if (n < (octets == 1 ? 24 : 1ull << 4 * octets)) b->why = "a number is not written in as few octets as it needs (non-minimal)";
+    if (n < (octets == 1 ? 24 : 1ull << 4 * octets))
+        b->why = "a number is not written in as few octets as it needs (non-minimal)";
     return n;
 }
 
@@ -56,7 +60,8 @@ static enum route_result cbor_way(route_run *r, route_bare *b, route_way *w, boo
     uint32_t most = onward ? r->table->limits.onward : r->table->limits.returning;
     w->count = w->octets = 0;
     if (!b->why && count > most)
-        return route_over(r, onward ? ROUTE_LONG_ONWARD : ROUTE_LONG_RETURN, NULL, "a route is too long: %u addresses; %u are allowed",
+        return route_over(r, onward ? ROUTE_LONG_ONWARD : ROUTE_LONG_RETURN, NULL,
+                          "a route is too long: %u addresses; %u are allowed",
                           count > UINT32_MAX ? UINT32_MAX : (uint32_t) count, most);
     for (uint64_t i = 0; i < count && !b->why; i++) {
         if (cbor_head(b, CBOR_ARRAY) != 2 && !b->why) b->why = "an address has not 2 elements";
@@ -66,7 +71,8 @@ static enum route_result cbor_way(route_run *r, route_bare *b, route_way *w, boo
         if (b->why) break;
         if (!name.size) b->why = "an address is empty";
         if (name.size > r->table->limits.address_octets)
-            return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size, r->table->limits.address_octets);
+            return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size,
+                              r->table->limits.address_octets);
         way_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
     }
     way_reverse(w);
@@ -92,9 +98,10 @@ static enum route_result cbor_message(route_run *r, route_level *l)
     return route_read_to_end(r, l, &b, payload);
 }
 
-/* The content of a frame as the message that workers see, with `own`, where it has come in, in front of its return route.  PASS: it is a
- * heartbeat, which leads nowhere. */
-PRIVATE enum route_result ockam_read(route_engine *e, const route_sender *s, uint8_t framing, const uint8_t *at, uint32_t size, const route_stop *own)
+/* The content of a frame as the message that workers see, with `own`, where it has come in, in front of its return
+ * route. PASS: it is a heartbeat, which leads nowhere. */
+PRIVATE enum route_result ockam_read(route_engine *e, const route_sender *s, uint8_t framing, const uint8_t *at,
+                                     uint32_t size, const route_stop *own)
 {
     route_run *r = &e->run;
     route_level *l = &e->level[0];
@@ -150,9 +157,10 @@ static void ockam_put_way(ockam_out *o, uint8_t framing, const route_way *w)
     }
 }
 
-/* What goes in front of `payload` octets: into [to, to + room), with a length of a frame that has `tail` octets behind them.  How much it is; 0:
- * more than there is room for. */
-PRIVATE uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_t payload, uint32_t tail, uint8_t *to, uint32_t room)
+/* What goes in front of `payload` octets: into [to, to + room), with a length of a frame that has `tail` octets behind
+ * them. How much it is; 0: more than there is room for. */
+PRIVATE uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_t payload, uint32_t tail, uint8_t *to,
+                            uint32_t room)
 {
     uint32_t width = ockam_width(framing);
     ockam_out o = { to + width, to + room, false };

@@ -1,14 +1,18 @@
-/* Connections of Ockam nodes: frames from their sockets through the workers of source routes, and posted to the core, by plain.h.
+/* Connections of Ockam nodes: frames from their sockets through the workers of source routes, and posted to the core,
+ * by plain.h.
  *
- *   frame   hole: nothing of it was read     all of it is in the buffer ──refused──▶ counted, told once in a while, gone
- *                                              └──workers passed──▶ begun in blocks, posted ──its rest, from the buffer──▶ complete
+ *   frame   hole: nothing of it was read     all of it is in the buffer ──refused──▶ counted, told once in a while,
+ *                                            gone
+ *                                              └──workers passed──▶ begun in blocks, posted ──its rest, from the
+ *                                              buffer──▶ complete
  *
- * The whole of a frame is held, since its tracing context, which stands in front of a message here, comes last there.  Nobody is told of what
- * is refused: the transport has no word for it.  A frame that makes no sense ends its connection; one that is refused does not.
+ * The whole of a frame is held, since its tracing context, which stands in front of a message here, comes last there.
+ * Nobody is told of what is refused: the transport has no word for it. A frame that makes no sense ends its connection;
+ * one that is refused does not.
  *
- * A connection has one incoming link, `other`, and one out of its own address, `back`.  What comes in has that address in front of its return
- * route, so a reply comes back here.  The first address of its onward route is a worker's that lists this uplink, or one that the listener or
- * connector lists; nothing else can be reached.
+ * A connection has one incoming link, `other`, and one out of its own address, `back`. What comes in has that address
+ * in front of its return route, so a reply comes back here. The first address of its onward route is a worker's that
+ * lists this uplink, or one that the listener or connector lists; nothing else can be reached.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +37,18 @@
 
 typedef struct { route_stop stop; bool prefix; } ockam_reach;
 
-PRIVATE const ockam_terms *ockam_terms_of(const pump *p, const wconn *c) { return (const ockam_terms *) (const void *) p->listeners[c->listener].plain; }
+PRIVATE const ockam_terms *ockam_terms_of(const pump *p, const wconn *c)
+{
+    return (const ockam_terms *) (const void *) p->listeners[c->listener].plain;
+}
 
 static bool ockam_reaches(const ockam_terms *t, const route_stop *s)
 {
     const uint8_t *at = t->reach;
     for (uint32_t i = 0; i < t->reach_count; i++) {
         uint16_t length = (uint16_t) (at[2] | at[3] << 8);
-        if (*at == s->type && (at[1] ? s->length >= length : s->length == length) && !memcmp(at + 4, s->at, length)) return true;
+        if (*at == s->type && (at[1] ? s->length >= length : s->length == length) && !memcmp(at + 4, s->at, length))
+            return true;
         at += 4 + length;
     }
     return false;
@@ -54,7 +62,9 @@ static enum route_result ockam_take(route_engine *e, const ockam_terms *t)
     route_run *r = &e->run;
     const route_stop *first = way_first(&e->level[0].onward);
     if (!route_find(r->table, first) && !ockam_reaches(t, first))
-        return route_refuse(r, ROUTE_ACCESS, first, "nothing is sent here from outside; list it in reach of the listener or connector, or a worker that allows this uplink");
+        return route_refuse(r, ROUTE_ACCESS, first,
+                            "nothing is sent here from outside; list it in reach of the listener or "
+                            "connector, or a worker that allows this uplink");
     enum route_result done = route_chain(r, e->scope);
     if (done != ROUTE_DONE) return done;
     if (!route_tails(r)) return route_refuse(r, ROUTE_LONG_MESSAGE, NULL, "the router is out of memory");
@@ -69,7 +79,8 @@ static enum plain_step ockam_refused(pump *p, wconn *c)
     route_engine *e = p->routes;
     stats_add(p->stats, N_OCKAM_REFUSED, 1);
     stats_add(p->stats, route_counter_of(e->run.reason), 1);
-    if (intake_complains(p, route_why[e->run.reason])) p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
+    if (intake_complains(p, route_why[e->run.reason]))
+        p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
     route_counted(p);
     route_engine_clean(e);
     return PLAIN_ON;
@@ -87,19 +98,26 @@ static bool ockam_begin(pump *p, wlink *k, const uint8_t *at, uint64_t here, are
         return false;
     }
     enum arena_class class = e->out.used + here <= small ? ARENA_SMALL : ARENA_LARGE;
-    if (!chain_begin(&p->arena, w, class)) { route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "the router has no memory for it now"); return false; }
+    if (!chain_begin(&p->arena, w, class)) {
+        route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "the router has no memory for it now");
+        return false;
+    }
     note_link(p, k, w->head);
-    bool there = chain_write(&p->arena, w, class, out_start(&e->out), e->out.used) && chain_write(&p->arena, w, class, e->run.rest, here);
+    bool there = chain_write(&p->arena, w, class, out_start(&e->out), e->out.used)
+                 && chain_write(&p->arena, w, class, e->run.rest, here);
     enum scan_result result = there ? route_rescan(p, w->head, w->written, here == e->run.rest_size, found) : SCAN_MORE;
     if (result == SCAN_DONE) return true;
     if (result == SCAN_BAD) route_wrong(&e->run, found->why ? found->why : "what was wrapped is no message");
-    else route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL, "the properties of what was wrapped are too long, or the router has no memory for it now");
+    else
+        route_refuse(&e->run, ROUTE_LONG_MESSAGE, NULL,
+                     "the properties of what was wrapped are too long, or the router has no memory for it now");
     route_forget(p, arena_content_of(&p->arena.view, w->head));
     arena_free_chain(&p->arena, w->head);
     return false;
 }
 
-/* What is still to come of the frame's message stands in the buffer from now on; `frame` octets of it were the frame. */
+/* What is still to come of the frame's message stands in the buffer from now on; `frame` octets of it were the
+ * frame. */
 static void ockam_keep(plain_conn *x, uint32_t frame, const uint8_t *rest, uint64_t left)
 {
     uint8_t *at = x->in + x->first;
@@ -153,7 +171,8 @@ static enum plain_step ockam_post(pump *p, wconn *c, const uint8_t *at, uint32_t
 
 /* ---- frames ---- */
 
-/* A buffer for the frame at its front, as far as it has come: what it claims to be long is no reason to have memory for it. */
+/* A buffer for the frame at its front, as far as it has come: what it claims to be long is no reason to have memory for
+ * it. */
 static enum plain_step ockam_more(pump *p, wconn *c, uint64_t frame)
 {
     plain_conn *x = c->plain;
@@ -175,14 +194,20 @@ static enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, uint32_
     const route_stop own = { x->name, x->name_length, x->name_type };
     stats_add(p->stats, N_OCKAM_FRAMES_IN, 1);
     if (__builtin_expect(c->tracer != NULL, 0)) {
-        trace_frame(c, &(frame_seen) { .length = width + length, .head_length = width, .payload_length = length, .head = at, .payload = at + width });
+        trace_frame(c, &(frame_seen) { .length = width + length, .head_length = width, .payload_length = length,
+                                       .head = at, .payload = at + width });
     }
-    if (!e || !route_sender_known(p, x->other)) { x->first += width + length; stats_add(p->stats, N_OCKAM_REFUSED, 1); return PLAIN_ON; }
+    if (!e || !route_sender_known(p, x->other)) {
+        x->first += width + length;
+        stats_add(p->stats, N_OCKAM_REFUSED, 1);
+        return PLAIN_ON;
+    }
     enum route_result done = ockam_read(e, &x->other->sender, t->framing, at + width, length, &own);
     if (done == ROUTE_PASS) {
         stats_add(p->stats, N_OCKAM_HEARTBEATS, 1);
     } else if (done == ROUTE_REFUSED && e->run.reason == ROUTE_BAD_ENCODING) {
-        if (intake_complains(p, route_why[ROUTE_BAD_ENCODING])) p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
+        if (intake_complains(p, route_why[ROUTE_BAD_ENCODING]))
+            p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, e->run.detail, NULL);
         plain_malformed(p, c, N_OCKAM_BAD_FRAME, "a frame makes no sense");
         route_engine_clean(e);
         return PLAIN_WAIT;
@@ -205,7 +230,8 @@ PRIVATE enum plain_step ockam_next(pump *p, wconn *c)
     if (t->framing == OCKAM_CBOR && !x->greeted) {
         if (!there) return PLAIN_MORE;
         if (*at != OCKAM_VERSION) {
-            plain_malformed(p, c, N_OCKAM_BAD_FRAME, "its first octet is not 01, the version of Ockam's transport since June 2024");
+            plain_malformed(p, c, N_OCKAM_BAD_FRAME,
+                            "its first octet is not 01, the version of Ockam's transport since June 2024");
             return PLAIN_WAIT;
         }
         x->greeted = true;

@@ -12,7 +12,8 @@ typedef struct {                       /* of a listener or connector */
     plain_terms plain;
     uint8_t framing;                   /* enum ockam_framing */
     uint32_t reach_count;              /* addresses, no workers', that may be reached from here */
-    uint8_t reach[];                   /* of each: its type, whether what begins with it is meant, two octets of length, its octets */
+    uint8_t reach[];                   /* of each: its type, whether what begins with it is meant, two octets of length,
+                                          its octets */
 } ockam_terms;
 
 /* ockam.c */

@@ -1,7 +1,8 @@
 /* Messages to Ockam nodes, as frames: what plain_out.h asks of the protocol.
  *
- * The first address of the onward route is this connection's own, and is taken off; the other side puts its own in front of the return route.
- * The payload is the data of the body.  Properties, metadata and the count of workers stay behind: Ockam's messages have no place for them.
+ * The first address of the onward route is this connection's own, and is taken off; the other side puts its own in
+ * front of the return route. The payload is the data of the body. Properties, metadata and the count of workers stay
+ * behind: Ockam's messages have no place for them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +32,13 @@ static const char *ockam_routes(const plain_conn *x, const uint8_t *start, const
     uint32_t count;
     if (found->message_annotations == SCAN_ABSENT) return "it has no onward route";
     amqp_value map = scan_whole_value(start, found->message_annotations, found->annotations_end);
-    if (!amqp_map(map, &items, &count) || route_read_map(&ockam_last.run, l, items.at, (uint32_t) (items.end - items.at), count, &given) == ROUTE_REFUSED)
+    if (!amqp_map(map, &items, &count) || route_read_map(&ockam_last.run, l, items.at,
+                                                         (uint32_t) (items.end - items.at), count, &given)
+                                                         == ROUTE_REFUSED)
         return "its annotations make no sense";
     if (!given.onward || !l->onward.count) return "it has no onward route";
-    if (!route_same(way_first(&l->onward), &own)) return "its onward route does not begin with the address of this connection";
+    if (!route_same(way_first(&l->onward), &own))
+        return "its onward route does not begin with the address of this connection";
     way_pop(&l->onward);
     return l->onward.count ? NULL : "its onward route ends at this connection";
 }
@@ -84,9 +88,11 @@ static enum plain_made ockam_make(pump *p, wconn *c, wout *o, const plain_messag
     if (pieces) return PLAIN_PIECES;
     if (f->why) return PLAIN_UNFIT;
     f->tail = ockam_tail(&ockam_last.level, t->framing, ockam_last.tail, sizeof ockam_last.tail);
-    f->head = ockam_head(&ockam_last.level, t->framing, f->payload_length, f->tail, ockam_last.head, sizeof ockam_last.head);
+    f->head = ockam_head(&ockam_last.level, t->framing, f->payload_length, f->tail, ockam_last.head,
+                         sizeof ockam_last.head);
     if (!f->head) f->why = "its routes are too long for a frame";
-    else if ((uint64_t) f->head + f->payload_length + f->tail > (uint64_t) t->plain.most + ockam_width(t->framing)) f->why = plain_long;
+    else if ((uint64_t) f->head + f->payload_length + f->tail > (uint64_t) t->plain.most + ockam_width(t->framing))
+        f->why = plain_long;
     return f->why ? PLAIN_UNFIT : PLAIN_MADE;
 }
 
@@ -111,5 +117,6 @@ GLUE void ockam_greet(pump *p, wconn *c)
 
 GLUE const plain_protocol ockam_protocol = {
     .number = 1, .frames_in = N_OCKAM_FRAMES_IN, .frames_out = N_OCKAM_FRAMES_OUT, .undelivered = N_OCKAM_UNDELIVERED,
-    .unfit = N_OCKAM_UNFIT, .unfit_name = "amqp:not-implemented", .next = ockam_next, .make = ockam_make, .put = ockam_put_frame,
+    .unfit = N_OCKAM_UNFIT, .unfit_name = "amqp:not-implemented", .next = ockam_next, .make = ockam_make,
+    .put = ockam_put_frame,
 };

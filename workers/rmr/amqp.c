@@ -1,9 +1,11 @@
 /* A frame as an AMQP message, and an AMQP message as a frame.
  *
  *   message-annotations      x-opt-rmr.header: binary, everything between the transport's header and the payload
- *   properties               to: of replies and of what is about tables; reply-to: the connection it came on; message-id and correlation-id: of
+ *   properties               to: of replies and of what is about tables; reply-to: the connection it came on;
+ *                            message-id and correlation-id: of
  *                            blocking calls and of answers to clients (rmr_ask.h)
- *   application-properties   rmr.mt, rmr.sub-id: int; rmr.meid, rmr.source, rmr.conn: string, where there is one; binary where its octets are no UTF-8
+ *   application-properties   rmr.mt, rmr.sub-id: int; rmr.meid, rmr.source, rmr.conn: string, where there is one;
+ *                            binary where its octets are no UTF-8
  *   data                     the payload
  *
  * Composing is done once per frame into one piece of memory; the offsets that the content header needs come with it.
@@ -62,9 +64,10 @@ static uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, uint8_t *
     return p;
 }
 
-/* Everything in front of the payload, which begins at the length returned; at most RMR_FRONT_MAX.  `source`: what rmr.source is to be, a field of
- * the header as it came. */
-PRIVATE uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const rmr_parts *parts, const uint8_t *source, const rmr_wanted *want, scan_found *found, rmr_key *key)
+/* Everything in front of the payload, which begins at the length returned; at most RMR_FRONT_MAX. `source`: what
+ * rmr.source is to be, a field of the header as it came. */
+PRIVATE uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const rmr_parts *parts, const uint8_t *source,
+                             const rmr_wanted *want, scan_found *found, rmr_key *key)
 {
     uint8_t *p = start + RMR_SECTION, *section, *to = start;
     uint32_t count = 4, meid = rmr_text(header + RMR_MEID, RMR_MEID_BYTES), name = rmr_text(source, RMR_SOURCE_BYTES);
@@ -117,7 +120,8 @@ static enum rmr_made rmr_body(const uint8_t *start, uint64_t at, uint64_t size, 
     frame->payload = (uint32_t) at;
     frame->payload_length = 0;
     if (at >= length) return RMR_MADE;
-    if (size - at < SCAN_DESCRIPTOR_MAX + 5 && size < length) return RMR_PIECES;        /* it goes on in another block */
+    /* it goes on in another block */
+    if (size - at < SCAN_DESCRIPTOR_MAX + 5 && size < length) return RMR_PIECES;
     const uint8_t *p = start + at, *end = start + size;
     uint8_t code = scan_descriptor(p, end, &descriptor);
     if (code == SECTION_FOOTER) return RMR_MADE;
@@ -144,7 +148,8 @@ static amqp_octets rmr_annotation(amqp_value annotations)
         amqp_value name = amqp_next(&items), value = amqp_next(&items);
         if (!value.at) return none;
         amqp_octets key = amqp_text(name), header = amqp_binary(value);
-        if (header.at && key.at && rmr_key_is(key.at, key.size, rmr_header_key, sizeof rmr_header_key - 1)) return header;
+        if (header.at && key.at && rmr_key_is(key.at, key.size, rmr_header_key, sizeof rmr_header_key - 1))
+            return header;
     }
     return none;
 }
@@ -154,7 +159,8 @@ static bool rmr_take_header(const uint8_t *start, size_t size, const scan_found 
 {
     rmr_parts parts;
     amqp_octets header = { NULL, 0 };
-    if (found->message_annotations != SCAN_ABSENT) header = rmr_annotation(scan_whole_value(start, found->message_annotations, size));
+    if (found->message_annotations != SCAN_ABSENT)
+        header = rmr_annotation(scan_whole_value(start, found->message_annotations, size));
     frame->annotated = header.at != NULL;
     frame->asks = false;
     if (!header.at) {
@@ -185,12 +191,14 @@ static bool rmr_take_properties(const uint8_t *start, size_t size, const scan_fo
     return false;
 }
 
-enum { RMR_NAMED = RMR_SECTION + 2 + sizeof rmr_header_key - 1 + 5, RMR_NUMBERS = 42 };     /* where rmr_compose puts a header; octets of properties with both numbers */
+ /* where rmr_compose puts a header; octets of properties with both numbers */
+enum { RMR_NAMED = RMR_SECTION + 2 + sizeof rmr_header_key - 1 + 5, RMR_NUMBERS = 42 };
 
 static bool rmr_begins(const uint8_t *p, const void *with, size_t size) { return !memcmp(p, with, size); }
 
 /* Moves behind an entry of that name, if one begins at *p.  False: its value is not octets. */
-__attribute__((always_inline)) static inline bool rmr_pass_entry(const uint8_t **p, const uint8_t *end, const char *name, uint8_t length, uint32_t *count)
+__attribute__((always_inline)) static inline bool rmr_pass_entry(const uint8_t **p, const uint8_t *end,
+                                                                 const char *name, uint8_t length, uint32_t *count)
 {
     const uint8_t *at = *p, *value = at + 2 + length;
     if (end - at <= 2 + length || at[0] != AMQP_STRING8 || at[1] != length || memcmp(at + 2, name, length)) return true;
@@ -200,34 +208,45 @@ __attribute__((always_inline)) static inline bool rmr_pass_entry(const uint8_t *
     return size && size <= (size_t) (end - value);
 }
 
-/* What a map says behind both numbers: what rmr_compose puts there, in its order, so nothing that would say a number again. */
+/* What a map says behind both numbers: what rmr_compose puts there, in its order, so nothing that would say a number
+ * again. */
 static bool rmr_says_no_more(const uint8_t *p, const uint8_t *end, uint32_t count)
 {
     return rmr_pass_entry(&p, end, "rmr.meid", 8, &count) && rmr_pass_entry(&p, end, "rmr.source", 10, &count)
         && rmr_pass_entry(&p, end, "rmr.conn", 8, &count) && p == end && count == 4;
 }
 
-/* A message just as rmr_compose makes it, which is what most are: read at the places where that has put everything, without a scan.  False: it is
- * another one. */
+/* A message just as rmr_compose makes it, which is what most are: read at the places where that has put everything,
+ * without a scan. False: it is another one. */
 static bool rmr_recognise(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
     static const uint8_t type[] = { AMQP_STRING8, 6, 'r', 'm', 'r', '.', 'm', 't', AMQP_INT };
-    static const uint8_t subscription[] = { AMQP_STRING8, 10, 'r', 'm', 'r', '.', 's', 'u', 'b', '-', 'i', 'd', AMQP_INT };
+    static const uint8_t subscription[] = { AMQP_STRING8, 10, 'r', 'm', 'r', '.', 's', 'u', 'b', '-', 'i', 'd',
+        AMQP_INT };
     static const uint8_t annotations[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_MESSAGE_ANNOTATIONS, AMQP_MAP32 };
     static const uint8_t properties[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_PROPERTIES, AMQP_LIST32 };
-    static const uint8_t application[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_APPLICATION_PROPERTIES, AMQP_MAP32 };
+    static const uint8_t application[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_APPLICATION_PROPERTIES,
+        AMQP_MAP32 };
     static const uint8_t data[] = { AMQP_DESCRIBED, AMQP_SMALLULONG, SECTION_DATA, AMQP_BINARY32 };
     rmr_parts parts;
     if (size < RMR_NAMED || !rmr_begins(start, annotations, 4) || be32(start + 8) != 2) return false;
-    if (start[12] != AMQP_SYMBOL8 || start[13] != sizeof rmr_header_key - 1 || !rmr_begins(start + 14, rmr_header_key, sizeof rmr_header_key - 1)) return false;
+    if (start[12] != AMQP_SYMBOL8 || start[13] != sizeof rmr_header_key - 1
+        || !rmr_begins(start + 14, rmr_header_key, sizeof rmr_header_key - 1))
+        return false;
     uint64_t head = be32(start + RMR_NAMED - 4), at = RMR_NAMED + head;
-    if (start[RMR_NAMED - 5] != AMQP_BINARY32 || head < RMR_HEADER_OLD || head > RMR_HEAD_MAX || 8 + (uint64_t) be32(start + 4) != at) return false;
+    if (start[RMR_NAMED - 5] != AMQP_BINARY32 || head < RMR_HEADER_OLD || head > RMR_HEAD_MAX
+        || 8 + (uint64_t) be32(start + 4) != at)
+        return false;
     if (at + 8 <= size && rmr_begins(start + at, properties, 4)) at += 8 + (uint64_t) be32(start + at + 4);
     if (at + RMR_NUMBERS > size || !rmr_begins(start + at, application, 4)) return false;
-    if (!rmr_begins(start + at + 12, type, sizeof type) || !rmr_begins(start + at + 25, subscription, sizeof subscription)) return false;
+    if (!rmr_begins(start + at + 12, type, sizeof type)
+        || !rmr_begins(start + at + 25, subscription, sizeof subscription))
+        return false;
     uint64_t body = at + 8 + be32(start + at + 4);
     int32_t mt = (int32_t) be32(start + at + 21);
-    if (body < at + RMR_NUMBERS || body + 8 > size || !rmr_begins(start + body, data, 4) || (mt >= 0 && mt < RMR_RESERVED)) return false;
+    if (body < at + RMR_NUMBERS || body + 8 > size || !rmr_begins(start + body, data, 4)
+        || (mt >= 0 && mt < RMR_RESERVED))
+        return false;
     if (!rmr_says_no_more(start + at + RMR_NUMBERS, start + body, be32(start + at + 8))) return false;
     frame->payload = (uint32_t) body + 8;
     frame->payload_length = be32(start + body + 4);
@@ -266,29 +285,33 @@ static enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, uint64_
     else if (!frame->annotated && !answers) return RMR_NO_TYPE;
     if (key.found & RMR_KEY_SID) be32_put(frame->head + RMR_SUBID, (uint32_t) key.sid);
     if (!frame->annotated) {
-        if (key.found & RMR_KEY_MEID) rmr_put_text(frame->head + RMR_MEID, RMR_MEID_BYTES, start + key.meid, key.meid_length);
-        if (key.found & RMR_KEY_SOURCE) rmr_put_text(frame->head + RMR_SOURCE, RMR_SOURCE_BYTES, start + key.source, key.source_length);
+        if (key.found & RMR_KEY_MEID)
+            rmr_put_text(frame->head + RMR_MEID, RMR_MEID_BYTES, start + key.meid, key.meid_length);
+        if (key.found & RMR_KEY_SOURCE)
+            rmr_put_text(frame->head + RMR_SOURCE, RMR_SOURCE_BYTES, start + key.source, key.source_length);
     }
     enum rmr_made made = rmr_body(start, body, size, length, frame);
     if (made == RMR_MADE) be32_put(frame->head + RMR_PAYLOAD, frame->payload_length);
     return made;
 }
 
-/* A frame from the first `size` of a message's `length` bytes.  What its properties say counts more than the header that it came with.
- * PIECES: everything in front of the body, or the body, lies in pieces: gather them and come again. */
+/* A frame from the first `size` of a message's `length` bytes. What its properties say counts more than the header that
+ * it came with. PIECES: everything in front of the body, or the body, lies in pieces: gather them and come again. */
 PRIVATE enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
     return rmr_recognise(start, size, length, frame) ? RMR_MADE : rmr_make_scanned(start, size, length, frame);
 }
 
-/* The data sections of a gathered message moved together, from the place of its body on.  False: there is something else between them. */
+/* The data sections of a gathered message moved together, from the place of its body on. False: there is something else
+ * between them. */
 PRIVATE bool rmr_join(uint8_t *start, uint32_t size, rmr_frame *frame)
 {
     uint32_t at = frame->payload + frame->payload_length, descriptor = 0;
     while (at < size) {
         uint8_t code = size - at < 3 ? 1 : scan_descriptor(start + at, start + size, &descriptor);
         if (code == SECTION_FOOTER) break;
-        amqp_value value = code == SECTION_DATA ? amqp_take(start + at + descriptor, start + size, 0) : (amqp_value) { NULL, 0 };
+        amqp_value value = code == SECTION_DATA ? amqp_take(start + at + descriptor, start + size, 0)
+                           : (amqp_value) { NULL, 0 };
         amqp_octets data = amqp_binary(value);
         if (!data.at) return false;
         memmove(start + frame->payload + frame->payload_length, data.at, data.size);

@@ -1,9 +1,10 @@
 /* Questions and answers between AMQP clients and RMR applications, each in the words of its own protocol.
  *
- *   a client asks an application    its reply-to and correlation-id (else its message-id) go along as the frame's trace data, which
- *                                   comes back with the reply; nobody here remembers anything.  A tag that only this router can make
- *                                   is on it: an application could otherwise send to any address
- *   an application's blocking call  what the answer's header needs is the message's message-id, which a client gives back as
+ *   a client asks an application    its reply-to and correlation-id (else its message-id) go along as the frame's trace
+ *                                   data, which
+ *                                   comes back with the reply; nobody here remembers anything. A tag that only this
+ *                                   router can make is on it: an application could otherwise send to any address what
+ *                                   the answer's header needs is the message's message-id, which a client gives back as
  *   comes to a client               correlation-id
  */
 #include <string.h>
@@ -33,14 +34,16 @@ PRIVATE void rmr_ask_fields(amqp_value list, amqp_value field[6])
     }
 }
 
-/* Whom a message wants its answer to go to; length 0: nobody, or more than can go along, or no text, which a `to` must be. */
+/* Whom a message wants its answer to go to; length 0: nobody, or more than can go along, or no text, which a `to` must
+ * be. */
 PRIVATE rmr_asked rmr_ask_read(const amqp_value field[6])
 {
     rmr_asked asked = { .length = 0 };
     amqp_value id = field[5].at ? field[5] : field[0];
     if (!field[4].at) return asked;
     amqp_octets to = amqp_string(field[4]);
-    if (!to.size || to.size > RMR_ASKED_TEXT || !utf8_valid(to.at, to.size) || (id.at && id.size > RMR_ASKED_ID)) return asked;
+    if (!to.size || to.size > RMR_ASKED_TEXT || !utf8_valid(to.at, to.size) || (id.at && id.size > RMR_ASKED_ID))
+        return asked;
     asked.text = to.at;
     asked.length = to.size;
     asked.id = id.at;
@@ -112,7 +115,8 @@ PRIVATE bool rmr_call_take(uint8_t *header, uint32_t head, amqp_value correlatio
     uint8_t id[RMR_CALL_BYTES];
     amqp_octets text = amqp_string(correlation);
     if (text.size != RMR_CALL_TEXT) return false;
-    for (uint32_t i = 0; i < RMR_CALL_BYTES; i++) id[i] = (uint8_t) ((text.at[2 * i] - 'a') << 4 | (text.at[2 * i + 1] - 'a'));
+    for (uint32_t i = 0; i < RMR_CALL_BYTES; i++)
+        id[i] = (uint8_t) ((text.at[2 * i] - 'a') << 4 | (text.at[2 * i + 1] - 'a'));
     if (memcmp(id, rmr_call_magic, 4)) return false;
     memcpy(header + RMR_MT, id + 4, 4);
     memcpy(header + RMR_SUBID, id + 8, 4);

@@ -16,19 +16,27 @@
 enum rmr_type { RMR_TABLE_DATA = 20, RMR_TABLE_REQUEST = 21, RMR_TABLE_STATE = 22 };
 
 /* The length that a frame's first four bytes tell. */
-PRIVATE uint32_t rmr_length(const uint8_t *frame) { return (uint32_t) frame[0] | (uint32_t) frame[1] << 8 | (uint32_t) frame[2] << 16 | (uint32_t) frame[3] << 24; }
+PRIVATE uint32_t rmr_length(const uint8_t *frame)
+{
+    return (uint32_t) frame[0] | (uint32_t) frame[1] << 8 | (uint32_t) frame[2] << 16 | (uint32_t) frame[3] << 24;
+}
 
-PRIVATE bool rmr_length_good(uint32_t length, uint32_t most) { return length >= RMR_TRANSPORT + RMR_HEADER_OLD && length <= most; }
+PRIVATE bool rmr_length_good(uint32_t length, uint32_t most)
+{
+    return length >= RMR_TRANSPORT + RMR_HEADER_OLD && length <= most;
+}
 
-/* Where the payload begins and how long it is, in `room` bytes from the header on.  At least RMR_HEADER_OLD of them are at hand.  False: a part
- * would lie outside. */
+/* Where the payload begins and how long it is, in `room` bytes from the header on. At least RMR_HEADER_OLD of them are
+ * at hand. False: a part would lie outside. */
 PRIVATE bool rmr_measure(const uint8_t *header, uint32_t room, rmr_parts *parts)
 {
     uint64_t head = 0;
     uint32_t payload = be32(header + RMR_PAYLOAD), own = be32(header + RMR_LEN0);
-    for (uint32_t at = RMR_LEN0; at <= RMR_LEN3; at += 4) head += be32(header + at);      /* a negative one is far too large */
+    /* a negative one is far too large */
+    for (uint32_t at = RMR_LEN0; at <= RMR_LEN3; at += 4) head += be32(header + at);
     if (own < RMR_HEADER_OLD || head > RMR_HEAD_MAX || head + payload > room) return false;
-    *parts = (rmr_parts) { (uint32_t) head, payload, (int32_t) be32(header + RMR_MT), (int32_t) be32(header + RMR_SUBID) };
+    *parts = (rmr_parts) { (uint32_t) head, payload, (int32_t) be32(header + RMR_MT),
+                           (int32_t) be32(header + RMR_SUBID) };
     return true;
 }
 
@@ -63,7 +71,8 @@ PRIVATE void rmr_put_transport(uint8_t *frame, uint32_t rest)
 {
     uint32_t length = RMR_TRANSPORT + rest;
     memset(frame, 0, RMR_TRANSPORT);
-    frame[0] = (uint8_t) length; frame[1] = (uint8_t) (length >> 8); frame[2] = (uint8_t) (length >> 16); frame[3] = (uint8_t) (length >> 24);
+    frame[0] = (uint8_t) length; frame[1] = (uint8_t) (length >> 8); frame[2] = (uint8_t) (length >> 16);
+    frame[3] = (uint8_t) (length >> 24);
     be32_put(frame + 4, length);
     frame[8] = '$';
 }
@@ -130,7 +139,8 @@ PRIVATE rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
         token.kind = TOKEN_CONNECTION;
         token.number = be32(sid + 8);
         token.saved = be32(sid + 12);
-    } else if (sid[4] == TOKEN_ENDPOINT && !memcmp(sid + 6, &nonce, 2) && sid[5] && sid[5] <= RMR_TOKEN_TEXT && utf8_valid(sid + 8, sid[5])) {
+    } else if (sid[4] == TOKEN_ENDPOINT && !memcmp(sid + 6, &nonce, 2) && sid[5] && sid[5] <= RMR_TOKEN_TEXT
+        && utf8_valid(sid + 8, sid[5])) {
         token.kind = TOKEN_ENDPOINT;
         token.text = sid + 8;
         token.length = sid[5];

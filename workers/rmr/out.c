@@ -12,7 +12,8 @@
 static const char *rmr_unfit_why(enum rmr_made made)
 {
     if (made == RMR_NO_TYPE) return "there is no message type: application property rmr.mt";
-    return made == RMR_NO_BODY ? "the body is neither data nor one value of octets" : "the RMR header that it carries is none";
+    return made == RMR_NO_BODY ? "the body is neither data nor one value of octets"
+           : "the RMR header that it carries is none";
 }
 
 static rmr_frame rmr_last;              /* made last; one pump is in a process */
@@ -22,7 +23,8 @@ static bool rmr_too_long(const pump *p, const wconn *c, const rmr_frame *frame)
     return (uint64_t) RMR_TRANSPORT + frame->head_length + frame->payload_length > plain_terms_of(p, c)->most;
 }
 
-/* Tables, and what is said about them, come from the core or from nobody: a client could otherwise give applications routes. */
+/* Tables, and what is said about them, come from the core or from nobody: a client could otherwise give applications
+ * routes. */
 static bool rmr_forbidden(const pump *p, const wout *o, const rmr_frame *frame)
 {
     return o->arena != p->workers && rmr_control((int32_t) be32(frame->head + RMR_MT));
@@ -42,7 +44,8 @@ static void rmr_address_back(const pump *p, const wconn *c, const wout *o, rmr_f
         if (frame->asks) {
             rmr_token_asked(frame->head + RMR_SID, t->nonce);
             rmr_ask_sign(t->key, frame->head + RMR_HEADER, be32(frame->head + RMR_LEN1));
-        } else if (!rmr_token_endpoint(frame->head + RMR_SID, t->nonce, source, rmr_text(source, RMR_SOURCE_BYTES))) memset(frame->head + RMR_SID, 0, RMR_SID_BYTES);
+        } else if (!rmr_token_endpoint(frame->head + RMR_SID, t->nonce, source, rmr_text(source, RMR_SOURCE_BYTES)))
+            memset(frame->head + RMR_SID, 0, RMR_SID_BYTES);
         memset(source, 0, RMR_SOURCE_BYTES);
         if (t->reply == REPLY_PROXIED) memcpy(source, t->source, RMR_SOURCE_BYTES);
     }
@@ -51,9 +54,11 @@ static void rmr_address_back(const pump *p, const wconn *c, const wout *o, rmr_f
 static enum plain_made rmr_made_of(pump *p, wconn *c, wout *o, const plain_message *m, plain_frame *f)
 {
     enum rmr_made made = rmr_make(m->start, m->size, m->length, &rmr_last);
-    if (made == RMR_PIECES && m->whole) made = rmr_join(m->whole, (uint32_t) m->length, &rmr_last) ? RMR_MADE : RMR_NO_BODY;
+    if (made == RMR_PIECES && m->whole)
+        made = rmr_join(m->whole, (uint32_t) m->length, &rmr_last) ? RMR_MADE : RMR_NO_BODY;
     if (made == RMR_PIECES) return PLAIN_PIECES;
-    f->why = made != RMR_MADE ? rmr_unfit_why(made) : rmr_forbidden(p, o, &rmr_last) ? rmr_reserved : rmr_too_long(p, c, &rmr_last) ? plain_long : NULL;
+    f->why = made != RMR_MADE ? rmr_unfit_why(made) : rmr_forbidden(p, o, &rmr_last) ? rmr_reserved
+        : rmr_too_long(p, c, &rmr_last) ? plain_long : NULL;
     f->head = RMR_TRANSPORT + rmr_last.head_length;
     f->tail = 0;
     f->payload = rmr_last.payload;
@@ -69,6 +74,7 @@ static void rmr_put_head(pump *p, wconn *c, wout *o, const plain_frame *f, uint8
 }
 
 GLUE const plain_protocol rmr_protocol = {
-    .number = 0, .frames_in = N_RMR_FRAMES_IN, .frames_out = N_RMR_FRAMES_OUT, .undelivered = N_RMR_UNDELIVERED, .unfit = N_RMR_UNFIT,
+    .number = 0, .frames_in = N_RMR_FRAMES_IN, .frames_out = N_RMR_FRAMES_OUT, .undelivered = N_RMR_UNDELIVERED,
+    .unfit = N_RMR_UNFIT,
     .unfit_name = "routerd:not-an-rmr-message", .next = rmr_frame_next, .make = rmr_made_of, .put = rmr_put_head,
 };

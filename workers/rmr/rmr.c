@@ -1,7 +1,8 @@
-/* Connections of RMR applications: frames from their sockets into blocks, and posted to the core (facts rmr 1, 11), by plain.h.
+/* Connections of RMR applications: frames from their sockets into blocks, and posted to the core (facts rmr 1, 11), by
+ * plain.h.
  *
- * A connection has two incoming links, which take turns by frame: `data` to its route table, by key, and `other`, where each message says
- * where it goes: replies, and what is about tables.
+ * A connection has two incoming links, which take turns by frame: `data` to its route table, by key, and `other`, where
+ * each message says where it goes: replies, and what is about tables.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,10 @@
 
 #define RMR_SIDS 1024u                 /* of a connection's senders, that are kept until the reply comes */
 
-PRIVATE const rmr_terms *rmr_terms_of(const pump *p, const wconn *c) { return (const rmr_terms *) (const void *) p->listeners[c->listener].plain; }
+PRIVATE const rmr_terms *rmr_terms_of(const pump *p, const wconn *c)
+{
+    return (const rmr_terms *) (const void *) p->listeners[c->listener].plain;
+}
 
 /* ---- what the core hears of a frame ---- */
 
@@ -39,10 +43,12 @@ static rmr_address rmr_back_address(const rmr_terms *t, const rmr_token *token, 
         memcpy(room + t->back_length, digits + at, RMR_NUMBER - at);
         return (rmr_address) { room, t->back_length + RMR_NUMBER - at };
     }
-    return (rmr_address) { room, (uint32_t) snprintf(room, RMR_ADDRESS_MAX, "%s/%.*s", t->address, (int) token->length, (const char *) token->text) };
+    return (rmr_address) { room, (uint32_t) snprintf(room, RMR_ADDRESS_MAX, "%s/%.*s", t->address, (int) token->length,
+                                                     (const char *) token->text) };
 }
 
-/* So that its reply comes here, or back on the connection that it goes out on: our source, a token for what the sender had in its sid. */
+/* So that its reply comes here, or back on the connection that it goes out on: our source, a token for what the sender
+ * had in its sid. */
 static void rmr_sign(const rmr_terms *t, plain_conn *x, uint8_t *header)
 {
     static const uint8_t nothing[RMR_SID_BYTES];
@@ -92,7 +98,8 @@ static enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, const rmr_p
     bool control = rmr_control(parts->mt);
     rmr_token token = rmr_token_read(header + RMR_SID, t->nonce);
     bool reply = !control && token.kind && (t->replies || rmr_answers_call(header));
-    if (__builtin_expect(reply && token.kind == TOKEN_ASKED, 0)) reply = (asked = rmr_ask_answered(t->key, header)).length;
+    if (__builtin_expect(reply && token.kind == TOKEN_ASKED, 0))
+        reply = (asked = rmr_ask_answered(t->key, header)).length;
     wlink *k = control || reply ? x->other : x->data;
     win *s;
     if (!plain_may(p, k)) return PLAIN_WAIT;
@@ -127,7 +134,9 @@ static enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, const rmr_p
     s->complete = s->whole = here == parts->payload;
     chain_publish(&p->arena, &s->writer, s->complete ? CONTENT_COMPLETE : CONTENT_RECEIVING);
     message_log(p, k, &p->arena.view, s->writer.head, false);
-    uint8_t flags = (uint8_t) ((s->complete ? F_COMPLETE : 0) | digest_chain(p, s->writer.head, s->writer.written, s->complete, &found));
+    uint8_t flags =
+        (uint8_t) ((s->complete ? F_COMPLETE : 0) | digest_chain(p, s->writer.head, s->writer.written, s->complete,
+                                                                 &found));
     routerd_record *r = post_deliver(p, k, s->writer.head, pool_handle(&p->ins, s), 4, s->writer.written, flags);
     if (k->keyed) rmr_key_post(&key, r);
     k->credit--;
@@ -142,11 +151,13 @@ static enum plain_step rmr_begin(pump *p, wconn *c, uint8_t *header, const rmr_p
 /* A frame that has come, as it came. */
 static void rmr_trace(wconn *c, const uint8_t *frame, uint32_t length, uint32_t head, uint32_t here)
 {
-    trace_frame(c, &(frame_seen) { .length = length, .head_length = head, .payload_length = here, .head = frame, .payload = frame + head });
+    trace_frame(c, &(frame_seen) { .length = length, .head_length = head, .payload_length = here, .head = frame,
+                                   .payload = frame + head });
 }
 
 /* The same of one that is told to the log, if its time has come: before replies are led back here. */
-static enum plain_step rmr_begin_traced(pump *p, wconn *c, uint8_t *frame, uint32_t length, const rmr_parts *parts, uint32_t here)
+static enum plain_step rmr_begin_traced(pump *p, wconn *c, uint8_t *frame, uint32_t length, const rmr_parts *parts,
+                                        uint32_t here)
 {
     static uint8_t as_it_came[RMR_TRANSPORT + RMR_HEAD_MAX + FRAME_SEEN_PAYLOAD];
     uint32_t head = RMR_TRANSPORT + parts->head, told = here < FRAME_SEEN_PAYLOAD ? here : FRAME_SEEN_PAYLOAD;
@@ -166,12 +177,14 @@ PRIVATE enum plain_step rmr_frame_next(pump *p, wconn *c)
     if (there < 4) return PLAIN_MORE;
     uint32_t length = rmr_length(frame);
     if (!rmr_length_good(length, most)) {
-        plain_malformed(p, c, N_RMR_BAD_LENGTH, length > most ? "a frame is longer than maxFrameSize allows" : "a frame is shorter than its header");
+        plain_malformed(p, c, N_RMR_BAD_LENGTH, length > most ? "a frame is longer than maxFrameSize allows"
+                        : "a frame is shorter than its header");
         return PLAIN_WAIT;
     }
     if (there < RMR_TRANSPORT + RMR_HEADER_OLD) return PLAIN_MORE;
     if (!rmr_measure(frame + RMR_TRANSPORT, length - RMR_TRANSPORT, &parts)) {
-        plain_malformed(p, c, N_RMR_BAD_HEADER, "the parts of a frame are longer than the frame, or its header is of no known length");
+        plain_malformed(p, c, N_RMR_BAD_HEADER,
+                        "the parts of a frame are longer than the frame, or its header is of no known length");
         return PLAIN_WAIT;
     }
     uint32_t head = RMR_TRANSPORT + parts.head, behind = length - head - parts.payload;
@@ -181,11 +194,13 @@ PRIVATE enum plain_step rmr_frame_next(pump *p, wconn *c)
         if (__builtin_expect(c->tracer != NULL, 0)) rmr_trace(c, frame, length, head, here);
         stats_add(p->stats, N_RMR_RESERVED, 1);
         x->skip = length;
-        if (intake_complains(p, rmr_reserved)) p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, (void *) (uintptr_t) rmr_reserved, NULL);
+        if (intake_complains(p, rmr_reserved))
+            p->on_event(p->self, EV_MESSAGE_REFUSED, c, NULL, (void *) (uintptr_t) rmr_reserved, NULL);
         return PLAIN_ON;
     }
     enum plain_step step = __builtin_expect(c->tracer != NULL, 0) ? rmr_begin_traced(p, c, frame, length, &parts, here)
-                                                                  : rmr_begin(p, c, frame + RMR_TRANSPORT, &parts, here);
+                                                                  : rmr_begin(p, c, frame + RMR_TRANSPORT, &parts,
+                                                                              here);
     if (step == PLAIN_WAIT) return PLAIN_WAIT;
     x->first += head + here;
     x->skip = behind;

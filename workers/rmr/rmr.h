@@ -24,7 +24,8 @@ typedef struct {                       /* of a listener, or of the connections t
     uint64_t nonce;
     uint8_t reply;                     /* enum rmr_reply */
     uint8_t key[SIPHASH_KEY];          /* of tags that only this router can make */
-    bool replies;                      /* a frame with a token that comes here is a reply, and never on its way by the table */
+    bool replies;                      /* a frame with a token that comes here is a reply, and never on its way by the
+                                          table */
 } rmr_terms;
 
 typedef struct rmr_sid { uint32_t number; uint8_t sid[RMR_SID_BYTES]; } rmr_sid;

@@ -17,7 +17,8 @@ PRIVATE uint64_t siphash(const uint8_t key[SIPHASH_KEY], const uint8_t *bytes, s
 {
     uint64_t k[2], word, last = (uint64_t) size << 56;
     memcpy(k, key, sizeof k);
-    uint64_t v[4] = { k[0] ^ 0x736f6d6570736575ull, k[1] ^ 0x646f72616e646f6dull, k[0] ^ 0x6c7967656e657261ull, k[1] ^ 0x7465646279746573ull };
+    uint64_t v[4] = { k[0] ^ 0x736f6d6570736575ull, k[1] ^ 0x646f72616e646f6dull, k[0] ^ 0x6c7967656e657261ull,
+                      k[1] ^ 0x7465646279746573ull };
     for (; size >= 8; bytes += 8, size -= 8) {
         memcpy(&word, bytes, 8);
         v[3] ^= word;

@@ -20,7 +20,8 @@
 #define RMR_CALL 0x04u                 /* flag: a blocking call waits for the answer */
 
 enum rmr_offset {
-    RMR_MT = 0, RMR_PAYLOAD = 4, RMR_VER = 8, RMR_XACT = 12, RMR_SID = 44, RMR_SOURCE = 76, RMR_MEID = 140, RMR_FLAGS = 192, RMR_LEN0 = 196, RMR_LEN1 = 200,
+    RMR_MT = 0, RMR_PAYLOAD = 4, RMR_VER = 8, RMR_XACT = 12, RMR_SID = 44, RMR_SOURCE = 76, RMR_MEID = 140,
+    RMR_FLAGS = 192, RMR_LEN0 = 196, RMR_LEN1 = 200,
     RMR_LEN2 = 204, RMR_LEN3 = 208, RMR_SUBID = 212, RMR_ADDRESS = 216
 };
 
@@ -42,7 +43,8 @@ typedef struct {
 } rmr_token;
 
 #define RMR_CALL_BYTES 112u            /* magic, type, subscription, call, transaction, sid, MEID */
-#define RMR_CALL_TEXT (2 * RMR_CALL_BYTES)     /* as letters, two for an octet: not every client gives a binary id back */
+ /* as letters, two for an octet: not every client gives a binary id back */
+#define RMR_CALL_TEXT (2 * RMR_CALL_BYTES)
 
 typedef struct {                       /* where an answer goes; both stand in the message, or in a frame's trace data */
     const uint8_t *text, *id;

@@ -1,6 +1,7 @@
 /* Payloads that are messages: data sections put together, and what stands in them.
  *
- *   amqp      message-annotations and the bare message; may be wrapped and opened while it still arrives, piece by piece
+ *   amqp      message-annotations and the bare message; may be wrapped and opened while it still arrives, piece by
+ *             piece
  *   bare      a BARE message, whose payload is the data of the body; its length comes first, so all of it must be there
  *   payload   a BARE map and a BARE data, which is the bare message
  */
@@ -12,7 +13,8 @@
 #include "shm/scan.h"
 #include "shm/utf8.h"
 
-#define ROUTE_ANNOTATIONS_MOST 65536u  /* octets of a wrapped message's annotations; what the limits allow is a third of it */
+ /* octets of a wrapped message's annotations; what the limits allow is a third of it */
+#define ROUTE_ANNOTATIONS_MOST 65536u
 #define ROUTE_MAP_MOST 255u            /* entries of a payload's map */
 
 static const char route_not_data[] = "the encoding is wrong: its body is no data";
@@ -41,7 +43,8 @@ static int sections_begun(route_sections *s)
     return 1;
 }
 
-/* Takes a piece; what is data goes to `to`, which may be the piece itself.  How much that is; -1: it is no data section. */
+/* Takes a piece; what is data goes to `to`, which may be the piece itself. How much that is; -1: it is no data
+ * section. */
 PRIVATE int64_t sections_take(route_sections *s, const uint8_t *from, size_t size, uint8_t *to)
 {
     int64_t done = 0;
@@ -91,18 +94,22 @@ PRIVATE enum route_result body_begin(route_run *r, const uint8_t **at, const uin
         amqp_cursor fields;
         uint32_t count;
         if (plain && (code != SECTION_PROPERTIES || !amqp_list((amqp_value) { value, n }, &fields, &count)))
-            return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "BARE holds no application properties; use format: amqp");
+            return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL,
+                                "BARE holds no application properties; use format: amqp");
         for (uint32_t i = 0; plain && i < count; i++) {
             amqp_value field = amqp_next(&fields);
             if (!field.at) return route_wrong(r, "its properties are cut short");
             if (*field.at != AMQP_NULL && i != 0 && i != 5 && i != 6)
-                return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "BARE holds no properties but message-id, correlation-id, content-type, which it leaves out; use format: amqp");
+                return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL,
+                                    "BARE holds no properties but message-id, correlation-id, content-type, "
+                                    "which it leaves out; use format: amqp");
         }
         *at = value + n;
     }
 }
 
-/* The data of the body, put together: `rest` is that from now on.  `s`: what is to be known of the pieces that follow. */
+/* The data of the body, put together: `rest` is that from now on. `s`: what is to be known of the pieces that
+ * follow. */
 PRIVATE enum route_result body_gather(route_run *r, bool plain, route_sections *s)
 {
     memset(s, 0, sizeof *s);
@@ -125,7 +132,9 @@ PRIVATE enum route_result body_whole(route_run *r)
 {
     if (r->complete) return ROUTE_DONE;
     if (r->whole < ROUTE_WHOLE) { r->wants_whole = true; return ROUTE_MORE; }
-    return route_over(r, ROUTE_LONG_MESSAGE, NULL, "it has more than %u octets, and must be held whole here; %u are allowed", ROUTE_WHOLE, ROUTE_WHOLE);
+    return route_over(r, ROUTE_LONG_MESSAGE, NULL,
+                      "it has more than %u octets, and must be held whole here; %u are allowed", ROUTE_WHOLE,
+                      ROUTE_WHOLE);
 }
 
 /* ---- BARE ---- */
@@ -139,7 +148,10 @@ static uint64_t bare_uint(route_bare *b)
         if (shift == 63 && octet > 1) break;
         n |= (uint64_t) (octet & 127) << shift;
         if (octet >= 128) continue;
-        if (!octet && shift) { b->why = "a number is not written in as few octets as it needs (non-minimal)"; return 0; }
+        if (!octet && shift) {
+            b->why = "a number is not written in as few octets as it needs (non-minimal)";
+            return 0;
+        }
         return n;
     }
     b->why = "a number has more than 64 bits";
@@ -162,7 +174,8 @@ static enum route_result bare_way(route_run *r, route_bare *b, route_way *w, boo
     w->count = w->octets = 0;
     if (b->why) return ROUTE_DONE;
     if (count > most)
-        return route_over(r, onward ? ROUTE_LONG_ONWARD : ROUTE_LONG_RETURN, NULL, "a route is too long: %u addresses; %u are allowed",
+        return route_over(r, onward ? ROUTE_LONG_ONWARD : ROUTE_LONG_RETURN, NULL,
+                          "a route is too long: %u addresses; %u are allowed",
                           count > UINT32_MAX ? UINT32_MAX : (uint32_t) count, most);
     for (uint64_t i = 0; i < count && !b->why; i++) {
         uint64_t type = bare_uint(b);
@@ -171,7 +184,8 @@ static enum route_result bare_way(route_run *r, route_bare *b, route_way *w, boo
         if (b->why) break;
         if (!name.size) b->why = "an address is empty";
         if (name.size > r->table->limits.address_octets)
-            return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size, r->table->limits.address_octets);
+            return route_over(r, ROUTE_LONG_ADDRESS, NULL, "an address has %u octets; %u are allowed", name.size,
+                              r->table->limits.address_octets);
         way_push(w, &(route_stop) { name.at, (uint16_t) name.size, (uint8_t) type });
     }
     way_reverse(w);
@@ -181,7 +195,8 @@ static enum route_result bare_way(route_run *r, route_bare *b, route_way *w, boo
 PRIVATE enum route_result route_tracing(route_run *r, route_level *l, amqp_octets text, const char **why)
 {
     if (text.size > ROUTE_TRACING_MOST)
-        return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size, ROUTE_TRACING_MOST);
+        return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size,
+                          ROUTE_TRACING_MOST);
     if (!utf8_valid(text.at, text.size)) *why = "a text is not UTF-8";
     l->tracing = text.at;
     l->tracing_size = text.size;
@@ -233,15 +248,18 @@ static enum route_result amqp_message(route_run *r, route_level *l)
     uint64_t have = r->rest_size;
     if (have < 12 && !r->complete) return ROUTE_MORE;
     bool wide = have > 3 && p[3] == AMQP_MAP32;
-    if (have < (wide ? 12 : 6) || memcmp(p, annotations, 3) || !amqp_is_map(p[3])) return route_wrong(r, "it does not begin with message-annotations");
+    if (have < (wide ? 12 : 6) || memcmp(p, annotations, 3) || !amqp_is_map(p[3]))
+        return route_wrong(r, "it does not begin with message-annotations");
     uint64_t size = amqp_size(p + 3, p + have, 0), content = size - amqp_head(p[3]);
     if (content > ROUTE_ANNOTATIONS_MOST)
-        return route_over(r, ROUTE_LONG_MESSAGE, NULL, "%u octets of annotations; %u are allowed", (uint32_t) content, ROUTE_ANNOTATIONS_MOST);
+        return route_over(r, ROUTE_LONG_MESSAGE, NULL, "%u octets of annotations; %u are allowed", (uint32_t) content,
+                          ROUTE_ANNOTATIONS_MOST);
     if (3 + size > have) return r->complete ? route_wrong(r, "its annotations are cut short") : ROUTE_MORE;
     amqp_cursor items;
     uint32_t count;
     if (!amqp_map((amqp_value) { p + 3, size }, &items, &count)) return route_wrong(r, "its annotations are cut short");
-    if (route_read_map(r, l, items.at, (uint32_t) (items.end - items.at), count, &given) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    if (route_read_map(r, l, items.at, (uint32_t) (items.end - items.at), count, &given) == ROUTE_REFUSED)
+        return ROUTE_REFUSED;
     r->rest = items.end;
     r->rest_size = have - 3 - size;
     return ROUTE_DONE;
@@ -253,11 +271,14 @@ PRIVATE enum route_result body_open(route_run *r, uint8_t form, route_level *l)
     route_sections s;
     enum route_result done = form == ROUTE_AMQP ? ROUTE_DONE : body_whole(r);
     if (done != ROUTE_DONE) return done;
-    if (r->opened == ROUTE_DEPTH) return route_over(r, ROUTE_NESTING, NULL, "more than %u wrappers are taken off here; %u are allowed", ROUTE_DEPTH, ROUTE_DEPTH);
+    if (r->opened == ROUTE_DEPTH)
+        return route_over(r, ROUTE_NESTING, NULL, "more than %u wrappers are taken off here; %u are allowed",
+                          ROUTE_DEPTH, ROUTE_DEPTH);
     if ((done = body_gather(r, false, &s)) != ROUTE_DONE) return done;
     if ((done = form == ROUTE_AMQP ? amqp_message(r, l) : bare_message(r, l)) != ROUTE_DONE) return done;
     r->sections[r->opened++] = s;
-    if (!l->onward.count) return route_refuse(r, ROUTE_EMPTY, NULL, "the onward route inside is empty; give at least one address");
+    if (!l->onward.count)
+        return route_refuse(r, ROUTE_EMPTY, NULL, "the onward route inside is empty; give at least one address");
     return level_check(r, l, NULL);
 }
 
@@ -274,7 +295,8 @@ PRIVATE enum route_result body_open_payload(route_run *r)
     for (uint64_t i = 0; i < count && !b.why; i++) {
         key[i] = bare_data(&b);
         for (uint64_t j = 0; j < i && !b.why; j++)
-            if (key[j].size == key[i].size && !memcmp(key[j].at, key[i].at, key[i].size)) b.why = "a map has a key twice";
+            if (key[j].size == key[i].size && !memcmp(key[j].at, key[i].at, key[i].size))
+                b.why = "a map has a key twice";
         if (!b.why) bare_data(&b);
     }
     amqp_octets payload = b.why ? (amqp_octets) { r->rest, 0 } : bare_data(&b);

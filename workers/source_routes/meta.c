@@ -1,4 +1,5 @@
-/* What becomes of metadata at wrappers, unwrappers and the borders of scopes (routerd/source_routes/metadata.py says the same). */
+/* What becomes of metadata at wrappers, unwrappers and the borders of scopes (routerd/source_routes/metadata.py says
+ * the same). */
 #include <string.h>
 
 #include "workers/source_routes/source_routes.h"
@@ -33,13 +34,16 @@ PRIVATE void level_outside(route_level *l, const route_worker *w)
 {
     for (uint32_t i = l->meta_count; i-- > 0;) {
         const route_meta *m = &l->meta[i];
-        bool named = w->metadata == ROUTE_META_COPY || (w->metadata == ROUTE_META_KEYS && route_listed(&w->keys, &(route_stop) { m->name, (uint16_t) m->name_size, 0 }));
+        bool named = w->metadata == ROUTE_META_COPY
+                     || (w->metadata == ROUTE_META_KEYS
+                         && route_listed(&w->keys, &(route_stop) { m->name, (uint16_t) m->name_size, 0 }));
         if (m->class != ROUTE_APPEND && !(m->class == ROUTE_CARRY && named)) level_drop_meta(l, i);
     }
 }
 
 /* A list of two lists' values, or of one's and of what was collected behind them.  False: out of memory. */
-static bool meta_join(route_run *r, route_meta *m, const amqp_octets *more, uint32_t count, const route_stop *const *added, uint32_t added_count)
+static bool meta_join(route_run *r, route_meta *m, const amqp_octets *more, uint32_t count,
+                      const route_stop *const *added, uint32_t added_count)
 {
     size_t size = AMQP_HEAD_MAX + m->items_size + more->size;
     for (uint32_t i = 0; i < added_count; i++) size += amqp_octets_size(added[i]->length);
@@ -73,13 +77,15 @@ static bool meta_merge(route_run *r, route_level *in, route_meta *mine, const ro
 {
     if (!mine->items || !theirs->items) return true;
     uint32_t before = mine->octets;
-    if (theirs->items_size >= mine->items_size && theirs->items_count >= mine->items_count && !memcmp(theirs->items, mine->items, mine->items_size)) {
+    if (theirs->items_size >= mine->items_size && theirs->items_count >= mine->items_count
+        && !memcmp(theirs->items, mine->items, mine->items_size)) {
         route_meta found = *theirs;
         found.key = mine->key;
         found.key_size = mine->key_size;
         *mine = found;
     } else {
-        if (!meta_join(r, mine, &(amqp_octets) { theirs->items, theirs->items_size }, theirs->items_count, NULL, 0)) return false;
+        if (!meta_join(r, mine, &(amqp_octets) { theirs->items, theirs->items_size }, theirs->items_count, NULL, 0))
+            return false;
         mine->octets += theirs->octets - theirs->name_size;
     }
     in->meta_octets += mine->octets - before;
@@ -96,7 +102,8 @@ PRIVATE enum route_result level_merge(route_run *r, route_level *in, route_level
         if (theirs->class == ROUTE_LOCAL) continue;
         if (mine && theirs->class == ROUTE_APPEND) done = meta_merge(r, in, mine, theirs);
         else if (!mine && (theirs->class == ROUTE_APPEND || merge)) {
-            if (in->meta_count == UINT8_MAX) return route_refuse(r, ROUTE_METADATA, NULL, "there are more than 255 metadata keys");
+            if (in->meta_count == UINT8_MAX)
+                return route_refuse(r, ROUTE_METADATA, NULL, "there are more than 255 metadata keys");
             level_add_meta(in, theirs);
         }
     }

@@ -1,7 +1,7 @@
 /* The annotations of a source route (docs/source-routes.md), from their octets.
  *
- * Everything is checked before it is used, and nothing is stored for what a count only claims: a list has at most as many
- * entries as a limit allows, each of which is there.
+ * Everything is checked before it is used, and nothing is stored for what a count only claims: a list has at most as
+ * many entries as a limit allows, each of which is there.
  */
 #include <stdio.h>
 #include <string.h>
@@ -102,17 +102,22 @@ static enum route_result route_read_way(route_run *r, route_way *w, amqp_value v
         return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, text);
     }
     if (count > most)
-        return onward ? route_over(r, ROUTE_LONG_ONWARD, NULL, "x-opt-route.onward has %u addresses; %u are allowed", count, most)
-                      : route_over(r, ROUTE_LONG_RETURN, NULL, "x-opt-route.return has %u addresses; %u are allowed", count, most);
+        return onward
+               ? route_over(r, ROUTE_LONG_ONWARD, NULL, "x-opt-route.onward has %u addresses; %u are allowed", count,
+                            most)
+                      : route_over(r, ROUTE_LONG_RETURN, NULL, "x-opt-route.return has %u addresses; %u are allowed",
+                                   count, most);
     for (uint32_t i = 0; i < count; i++) {
         route_stop s;
         if (!route_item(&items, code, &s)) {
-            snprintf(text, sizeof text, "%s holds an address that is neither text nor [type from 0 to 255, octets]", key);
+            snprintf(text, sizeof text, "%s holds an address that is neither text nor [type from 0 to 255, octets]",
+                     key);
             return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, text);
         }
         way_push(w, &s);
     }
-    if (items.at != items.end) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "a route is longer than its count says");
+    if (items.at != items.end)
+        return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "a route is longer than its count says");
     way_reverse(w);
     return ROUTE_DONE;
 }
@@ -144,7 +149,8 @@ PRIVATE enum route_result route_read_text(route_run *r, route_way *w, const uint
     w->count = w->octets = 0;
     if (!route_is_scheme(text, size)) {
         if (!size) return ROUTE_DONE;
-        if (size > UINT16_MAX) return route_refuse(r, ROUTE_LONG_ADDRESS, NULL, "an address has more than 65535 octets");
+        if (size > UINT16_MAX)
+            return route_refuse(r, ROUTE_LONG_ADDRESS, NULL, "an address has more than 65535 octets");
         way_push(w, &(route_stop) { text, (uint16_t) size, 0 });
         return ROUTE_DONE;
     }
@@ -153,8 +159,10 @@ PRIVATE enum route_result route_read_text(route_run *r, route_way *w, const uint
         const uint8_t *to = text;
         while (to < end && !(to + 1 < end && to[0] == '=' && to[1] == '>')) to++;
         route_stop s;
-        if (!route_text_stop(text, to, &s)) return route_refuse(r, ROUTE_BAD_ADDRESS, NULL, "an address of a route: makes no sense");
-        if (w->count > UINT8_MAX) return route_refuse(r, ROUTE_LONG_ONWARD, NULL, "a route: has more than 255 addresses");
+        if (!route_text_stop(text, to, &s))
+            return route_refuse(r, ROUTE_BAD_ADDRESS, NULL, "an address of a route: makes no sense");
+        if (w->count > UINT8_MAX)
+            return route_refuse(r, ROUTE_LONG_ONWARD, NULL, "a route: has more than 255 addresses");
         way_push(w, &s);
         if (to == end) break;
         text = to + 2;
@@ -180,13 +188,15 @@ PRIVATE void level_add_meta(route_level *l, const route_meta *m)
 {
     l->meta[l->meta_count++] = *m;
     l->meta_octets += m->octets;
-    if (m->class == ROUTE_APPEND && m->items && m->name_size == 5 && !memcmp(m->name, "trace", 5)) l->trace = l->meta_count;
+    if (m->class == ROUTE_APPEND && m->items && m->name_size == 5 && !memcmp(m->name, "trace", 5))
+        l->trace = l->meta_count;
 }
 
 PRIVATE route_meta *level_find_meta(route_level *l, const route_meta *like)
 {
     for (uint32_t i = 0; i < l->meta_count; i++)
-        if (l->meta[i].name_size == like->name_size && !memcmp(l->meta[i].name, like->name, like->name_size)) return &l->meta[i];
+        if (l->meta[i].name_size == like->name_size && !memcmp(l->meta[i].name, like->name, like->name_size))
+            return &l->meta[i];
     return NULL;
 }
 
@@ -194,41 +204,53 @@ static enum route_result route_read_meta(route_run *r, route_level *l, amqp_valu
 {
     amqp_cursor items;
     uint32_t count;
-    if (!amqp_map(map, &items, &count)) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.meta is no map");
-    if (count % 2) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.meta has an odd number of values");
+    if (!amqp_map(map, &items, &count))
+        return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.meta is no map");
+    if (count % 2)
+        return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.meta has an odd number of values");
     if (count / 2 > r->table->limits.meta_keys)
-        return route_over(r, ROUTE_METADATA, NULL, "there are %u metadata keys; %u are allowed", count / 2, r->table->limits.meta_keys);
+        return route_over(r, ROUTE_METADATA, NULL, "there are %u metadata keys; %u are allowed", count / 2,
+                          r->table->limits.meta_keys);
     for (uint32_t i = 0; i < count; i += 2) {
         amqp_value key = amqp_next(&items);
         amqp_octets name = amqp_text(key);
-        if (!name.at) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.meta has a key that is no symbol");
+        if (!name.at)
+            return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL,
+                                "annotation x-opt-route.meta has a key that is no symbol");
         amqp_value value = amqp_next(&items);
         int64_t octets = value.at ? route_value_octets(value, 0) : -1;
         if (octets < 0)
             return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL,
-                                "annotation x-opt-route.meta holds a value that is neither text, number, truth value, octets nor a list of them");
-        route_meta m = { .key = key.at, .key_size = (uint32_t) key.size, .value = value.at, .value_size = (uint32_t) value.size };
+                                "annotation x-opt-route.meta holds a value that is neither text, number, "
+                                "truth value, octets nor a list of them");
+        route_meta m = { .key = key.at, .key_size = (uint32_t) key.size, .value = value.at,
+                         .value_size = (uint32_t) value.size };
         m.name = name.at;
         m.name_size = name.size;
         m.octets = name.size + (uint32_t) octets;
         m.class = route_class_of(r->table, m.name, m.name_size);
-        if (level_find_meta(l, &m)) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.meta has a key twice");
+        if (level_find_meta(l, &m))
+            return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.meta has a key twice");
         route_meta_list(&m);
         level_add_meta(l, &m);
     }
-    return items.at == items.end ? ROUTE_DONE : route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.meta is longer than its count says");
+    return items.at == items.end ? ROUTE_DONE
+           : route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.meta is longer than its count says");
 }
 
 /* ---- the map ---- */
 
 PRIVATE enum route_annotation route_key_of(amqp_value v)
 {
-    static const struct { uint8_t length; char text[8]; } known[] = { { 6, "onward" }, { 6, "return" }, { 4, "hops" }, { 5, "state" },
-                                                                      { 4, "meta" }, { 7, "nesting" }, { 2, "to" }, { 7, "tracing" }, { 5, "reply" } };
+    static const struct { uint8_t length; char text[8]; } known[] = {
+        { 6, "onward" }, { 6, "return" }, { 4, "hops" }, { 5, "state" }, { 4, "meta" }, { 7, "nesting" }, { 2, "to" },
+        { 7, "tracing" }, { 5, "reply" }
+    };
     amqp_octets key = amqp_text(v);
     if (key.size < 14 || memcmp(key.at, "x-opt-route.", 12)) return ROUTE_KEY_OTHER;
     for (uint32_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (key.size - 12 == known[i].length && !memcmp(key.at + 12, known[i].text, known[i].length)) return (enum route_annotation) (i + 1);
+        if (key.size - 12 == known[i].length && !memcmp(key.at + 12, known[i].text, known[i].length))
+            return (enum route_annotation) (i + 1);
     return ROUTE_KEY_OTHER;
 }
 
@@ -245,7 +267,9 @@ static uint8_t route_state_of(amqp_value v)
 static enum route_result route_read_state(route_run *r, route_level *l, amqp_value v)
 {
     uint8_t state = route_state_of(v);
-    if (state > ROUTE_NONE) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.state is none of complete, partial, none");
+    if (state > ROUTE_NONE)
+        return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL,
+                            "annotation x-opt-route.state is none of complete, partial, none");
     l->state = state;
     return ROUTE_DONE;
 }
@@ -255,9 +279,14 @@ static enum route_result route_read_reply(route_run *r, amqp_value v)
 {
     switch (route_state_of(v)) {
     case ROUTE_COMPLETE: return ROUTE_DONE;
-    case ROUTE_PARTIAL: return route_refuse(r, ROUTE_UNUSABLE_RETURN, NULL, "the return route is partial: a change of scope on the way was neither traced nor wrapped");
-    case ROUTE_NONE: return route_refuse(r, ROUTE_UNUSABLE_RETURN, NULL, "the return route is none: the first sender gave none");
-    default: return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.reply is none of complete, partial, none");
+    case ROUTE_PARTIAL:
+        return route_refuse(r, ROUTE_UNUSABLE_RETURN, NULL,
+                            "the return route is partial: a change of scope on the way was neither traced nor wrapped");
+    case ROUTE_NONE:
+        return route_refuse(r, ROUTE_UNUSABLE_RETURN, NULL, "the return route is none: the first sender gave none");
+    default:
+        return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL,
+                            "annotation x-opt-route.reply is none of complete, partial, none");
     }
 }
 
@@ -266,16 +295,19 @@ static enum route_result route_read_tracing(route_run *r, route_level *l, amqp_v
     amqp_octets text = amqp_text(v);
     if (!text.at) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.tracing is no text");
     if (text.size > ROUTE_TRACING_MOST)
-        return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size, ROUTE_TRACING_MOST);
+        return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size,
+                          ROUTE_TRACING_MOST);
     l->tracing = text.at;
     l->tracing_size = text.size;
     return ROUTE_DONE;
 }
 
-static enum route_result route_read_key(route_run *r, route_level *l, enum route_annotation what, amqp_value v, route_given *given)
+static enum route_result route_read_key(route_run *r, route_level *l, enum route_annotation what, amqp_value v,
+                                        route_given *given)
 {
     uint8_t n;
-    if (given->seen & 1u << what) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "an annotation of source routes is there twice");
+    if (given->seen & 1u << what)
+        return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "an annotation of source routes is there twice");
     given->seen |= 1u << what;
     if (*v.at == AMQP_NULL) return ROUTE_DONE;                              /* as if it were not there */
     switch (what) {
@@ -285,16 +317,20 @@ static enum route_result route_read_key(route_run *r, route_level *l, enum route
     case ROUTE_KEY_META: return route_read_meta(r, l, v);
     case ROUTE_KEY_TRACING: return route_read_tracing(r, l, v);
     case ROUTE_KEY_REPLY: return route_read_reply(r, v);
-    case ROUTE_KEY_TO: return ROUTE_DONE;                                   /* said for the router before: written anew */
+    /* said for the router before: written anew */
+    case ROUTE_KEY_TO: return ROUTE_DONE;
     default:
-        if (!route_octet(v, &n)) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "annotation x-opt-route.hops or .nesting is no number from 0 to 255");
+        if (!route_octet(v, &n))
+            return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL,
+                                "annotation x-opt-route.hops or .nesting is no number from 0 to 255");
         if (what == ROUTE_KEY_HOPS) l->hops = n; else l->nesting = n;
         return ROUTE_DONE;
     }
 }
 
 /* The entries [at, at + size) of a map, `count` values. */
-PRIVATE enum route_result route_read_map(route_run *r, route_level *l, const uint8_t *at, uint32_t size, uint32_t count, route_given *given)
+PRIVATE enum route_result route_read_map(route_run *r, route_level *l, const uint8_t *at, uint32_t size, uint32_t count,
+                                         route_given *given)
 {
     amqp_cursor items = { at, at + size };
     level_clear(l);
@@ -307,7 +343,8 @@ PRIVATE enum route_result route_read_map(route_run *r, route_level *l, const uin
         if (what == ROUTE_KEY_OTHER) l->user_count += 2;
         else if (route_read_key(r, l, what, value, given) == ROUTE_REFUSED) return ROUTE_REFUSED;
     }
-    if (count % 2 || items.at != items.end) return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "message-annotations are longer than their count says");
+    if (count % 2 || items.at != items.end)
+        return route_refuse(r, ROUTE_BAD_ANNOTATION, NULL, "message-annotations are longer than their count says");
     if (!given->state) l->state = l->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;
     return ROUTE_DONE;
 }

@@ -1,7 +1,7 @@
 /* A message on its way through workers: its routes and what else its annotations say, as pointers to where it stands.
  *
- * A route is kept last stop first, so that the worker at hand is at its end: to take it off, or to put one in front, moves
- * nothing.  A level is one message; a wrapper makes another one around it (route_body.h).
+ * A route is kept last stop first, so that the worker at hand is at its end: to take it off, or to put one in front,
+ * moves nothing. A level is one message; a wrapper makes another one around it (route_body.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,20 +10,28 @@
 #include "workers/source_routes/source_routes.h"
 
 GLUE const char *const route_condition[ROUTE_REASONS] = {
-    "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:decode-error",
+    "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field", "amqp:invalid-field",
+    "amqp:decode-error",
     "amqp:decode-error", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded",
-    "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded",
-    "amqp:resource-limit-exceeded", "amqp:unauthorized-access", "amqp:not-implemented", "amqp:precondition-failed", "amqp:not-allowed"
+    "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded", "amqp:resource-limit-exceeded",
+    "amqp:resource-limit-exceeded",
+    "amqp:resource-limit-exceeded", "amqp:unauthorized-access", "amqp:not-implemented", "amqp:precondition-failed",
+    "amqp:not-allowed"
 };
 
 /* What the log is told of each reason, once in a while. */
 GLUE const char *const route_why[ROUTE_REASONS] = {
-    "its onward route is empty", "its onward route does not begin with the worker it came to", "its onward route ends at a worker",
-    "its onward route goes on behind an unwrapper", "an address of its routes makes no sense", "an annotation of its routes makes no sense",
-    "what a worker should unwrap makes no sense", "it has passed more workers than allowed", "its onward route is too long",
+    "its onward route is empty", "its onward route does not begin with the worker it came to",
+    "its onward route ends at a worker",
+    "its onward route goes on behind an unwrapper", "an address of its routes makes no sense",
+    "an annotation of its routes makes no sense",
+    "what a worker should unwrap makes no sense", "it has passed more workers than allowed",
+    "its onward route is too long",
     "its return route is too long", "an address of its routes is too long", "its routes have too many octets",
-    "there are too many wrappers around it", "it has too much metadata", "it is too long for a worker that needs the whole of it",
-    "it may not go where its route leads", "a worker cannot wrap such a message", "it is a reply over a return route that is not complete",
+    "there are too many wrappers around it", "it has too much metadata",
+    "it is too long for a worker that needs the whole of it",
+    "it may not go where its route leads", "a worker cannot wrap such a message",
+    "it is a reply over a return route that is not complete",
     "a transform failed"
 };
 
@@ -35,13 +43,16 @@ PRIVATE enum route_result route_refuse(route_run *r, uint8_t reason, const route
 {
     r->reason = reason;
     if (!at) snprintf(r->detail, sizeof r->detail, "%s", text);
-    else if (at->type) snprintf(r->detail, sizeof r->detail, "%u#%.*s: %.240s", at->type, route_shown(at), (const char *) at->at, text);
+    else if (at->type)
+        snprintf(r->detail, sizeof r->detail, "%u#%.*s: %.240s", at->type, route_shown(at), (const char *) at->at,
+                 text);
     else snprintf(r->detail, sizeof r->detail, "%.*s: %.240s", route_shown(at), (const char *) at->at, text);
     for (char *c = r->detail; *c; c++) if ((uint8_t) *c < 0x20 || (uint8_t) *c > 0x7e) *c = '?';
     return ROUTE_REFUSED;
 }
 
-PRIVATE enum route_result route_over(route_run *r, uint8_t reason, const route_stop *at, const char *what, uint32_t is, uint32_t most)
+PRIVATE enum route_result route_over(route_run *r, uint8_t reason, const route_stop *at, const char *what, uint32_t is,
+                                     uint32_t most)
 {
     char text[160];
     snprintf(text, sizeof text, what, is, most);
@@ -120,11 +131,15 @@ static enum route_result way_check(route_run *r, const route_way *w, const route
     const route_limits *l = &r->table->limits;
     uint32_t most = onward ? l->onward : l->returning;
     if (w->count > most)
-        return onward ? route_over(r, ROUTE_LONG_ONWARD, at, "the onward route has %u addresses; %u are allowed", w->count, most)
-                      : route_over(r, ROUTE_LONG_RETURN, at, "the return route has %u addresses; %u are allowed", w->count, most);
+        return onward
+               ? route_over(r, ROUTE_LONG_ONWARD, at, "the onward route has %u addresses; %u are allowed", w->count,
+                            most)
+                      : route_over(r, ROUTE_LONG_RETURN, at, "the return route has %u addresses; %u are allowed",
+                                   w->count, most);
     for (uint32_t i = 0; i < w->count; i++)
         if (w->stop[i].length > l->address_octets)
-            return route_over(r, ROUTE_LONG_ADDRESS, at, "a route has an address of %u octets; %u are allowed", w->stop[i].length, l->address_octets);
+            return route_over(r, ROUTE_LONG_ADDRESS, at, "a route has an address of %u octets; %u are allowed",
+                              w->stop[i].length, l->address_octets);
     if (w->octets > l->route_octets)
         return route_over(r, ROUTE_LONG_ROUTE, at, "a route has %u octets; %u are allowed", w->octets, l->route_octets);
     return ROUTE_DONE;
@@ -134,11 +149,19 @@ static enum route_result way_check(route_run *r, const route_way *w, const route
 PRIVATE enum route_result level_check(route_run *r, const route_level *m, const route_stop *at)
 {
     const route_limits *l = &r->table->limits;
-    if (way_check(r, &m->onward, at, true) == ROUTE_REFUSED || way_check(r, &m->returning, at, false) == ROUTE_REFUSED) return ROUTE_REFUSED;
-    if (m->hops > l->hops) return route_over(r, ROUTE_TOO_MANY_HOPS, at, "there are %u worker traversals; %u are allowed", m->hops, l->hops);
-    if (m->nesting > l->nesting) return route_over(r, ROUTE_NESTING, at, "there are %u wrappers around each other; %u are allowed", m->nesting, l->nesting);
-    if (m->meta_count > l->meta_keys) return route_over(r, ROUTE_METADATA, at, "there are %u metadata keys; %u are allowed", m->meta_count, l->meta_keys);
+    if (way_check(r, &m->onward, at, true) == ROUTE_REFUSED || way_check(r, &m->returning, at, false) == ROUTE_REFUSED)
+        return ROUTE_REFUSED;
+    if (m->hops > l->hops)
+        return route_over(r, ROUTE_TOO_MANY_HOPS, at, "there are %u worker traversals; %u are allowed", m->hops,
+                          l->hops);
+    if (m->nesting > l->nesting)
+        return route_over(r, ROUTE_NESTING, at, "there are %u wrappers around each other; %u are allowed", m->nesting,
+                          l->nesting);
+    if (m->meta_count > l->meta_keys)
+        return route_over(r, ROUTE_METADATA, at, "there are %u metadata keys; %u are allowed", m->meta_count,
+                          l->meta_keys);
     if (m->meta_octets > l->meta_octets)
-        return route_over(r, ROUTE_METADATA, at, "there are %u octets of metadata; %u are allowed", m->meta_octets, l->meta_octets);
+        return route_over(r, ROUTE_METADATA, at, "there are %u octets of metadata; %u are allowed", m->meta_octets,
+                          l->meta_octets);
     return ROUTE_DONE;
 }

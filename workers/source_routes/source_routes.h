@@ -15,7 +15,8 @@
 #define ROUTE_NOBODY UINT32_MAX
 
 enum route_kind {
-    ROUTE_FORWARD, ROUTE_STATIC, ROUTE_PROXY, ROUTE_EXTEND, ROUTE_COLLAPSE, ROUTE_PAYLOAD_WRAP, ROUTE_PAYLOAD_UNWRAP, ROUTE_WRAP,
+    ROUTE_FORWARD, ROUTE_STATIC, ROUTE_PROXY, ROUTE_EXTEND, ROUTE_COLLAPSE, ROUTE_PAYLOAD_WRAP, ROUTE_PAYLOAD_UNWRAP,
+    ROUTE_WRAP,
     ROUTE_UNWRAP, ROUTE_TEE, ROUTE_DISCOVERY, ROUTE_TRANSFORM, ROUTE_KINDS
 };
 
@@ -25,9 +26,12 @@ enum route_metadata { ROUTE_META_HIDE, ROUTE_META_COPY, ROUTE_META_KEYS, ROUTE_M
 enum route_class { ROUTE_CARRY, ROUTE_APPEND, ROUTE_LOCAL, ROUTE_SEALED, ROUTE_CLASSES };
 
 enum route_reason {                    /* refusal.py names them in this order */
-    ROUTE_EMPTY, ROUTE_NOT_MINE, ROUTE_NO_NEXT, ROUTE_SURPLUS, ROUTE_BAD_ADDRESS, ROUTE_BAD_ANNOTATION, ROUTE_BAD_ENCODING,
-    ROUTE_TOO_MANY_HOPS, ROUTE_LONG_ONWARD, ROUTE_LONG_RETURN, ROUTE_LONG_ADDRESS, ROUTE_LONG_ROUTE, ROUTE_NESTING, ROUTE_METADATA,
-    ROUTE_LONG_MESSAGE, ROUTE_ACCESS, ROUTE_NOT_IMPLEMENTED, ROUTE_UNUSABLE_RETURN, ROUTE_TRANSFORM_FAILED, ROUTE_REASONS
+    ROUTE_EMPTY, ROUTE_NOT_MINE, ROUTE_NO_NEXT, ROUTE_SURPLUS, ROUTE_BAD_ADDRESS, ROUTE_BAD_ANNOTATION,
+    ROUTE_BAD_ENCODING,
+    ROUTE_TOO_MANY_HOPS, ROUTE_LONG_ONWARD, ROUTE_LONG_RETURN, ROUTE_LONG_ADDRESS, ROUTE_LONG_ROUTE, ROUTE_NESTING,
+    ROUTE_METADATA,
+    ROUTE_LONG_MESSAGE, ROUTE_ACCESS, ROUTE_NOT_IMPLEMENTED, ROUTE_UNUSABLE_RETURN, ROUTE_TRANSFORM_FAILED,
+    ROUTE_REASONS
 };
 
 typedef struct { const uint8_t *at; uint16_t length; uint8_t type; } route_stop;
@@ -41,7 +45,8 @@ typedef struct {                       /* who may send to an address */
 
 typedef struct {
     uint8_t kind, form, strip, strip_count, metadata;
-    bool crosses, marks, tells_scopes; /* marks: it puts a marker in; tells_scopes: not by the digits at the end: Python is asked */
+    bool crosses, marks, tells_scopes; /* marks: it puts a marker in; tells_scopes: not by the digits at the end: Python
+                                          is asked */
     bool traces, limited;              /* limited: it may send to `send_to` only */
     uint32_t number;                   /* its place in the configuration, for Python */
     int16_t source;                    /* bit of `worker:` and its address; -1: nobody asks */
@@ -126,7 +131,8 @@ typedef struct {                       /* what stands around the payload */
     uint32_t tail;                     /* octets of it behind the payload (route_tails) */
 } route_layer;
 
-typedef struct {                       /* data sections being put together, also over pieces of a message (route_body.h) */
+typedef struct {                       /* data sections being put together, also over pieces of a message
+                                          (route_body.h) */
     uint64_t left;                     /* octets of the section at hand that are to come */
     uint32_t have;                     /* octets of the next one's beginning that are there */
     uint8_t head[SCAN_DESCRIPTOR_MAX + 5];
@@ -137,12 +143,14 @@ typedef struct route_pile {            /* memory of one run, freed with it */
     uint8_t bytes[];
 } route_pile;
 
-typedef struct { uint32_t worker; uint8_t reason; } route_visit;           /* reason: ROUTE_PASSED, or why it was refused there */
+ /* reason: ROUTE_PASSED, or why it was refused there */
+typedef struct { uint32_t worker; uint8_t reason; } route_visit;
 
 typedef struct route_run {
     route_table *table;
     void *self;                        /* who tells scopes and runs transforms */
-    uint8_t *(*change)(void *self, uint32_t worker, const uint8_t *data, size_t size, size_t *changed);    /* memory for free(); NULL: it failed */
+    /* memory for free(); NULL: it failed */
+    uint8_t *(*change)(void *self, uint32_t worker, const uint8_t *data, size_t size, size_t *changed);
     route_level *level;                /* ROUTE_DEPTH + 1; the one at hand is number `depth` */
     uint32_t depth, layers;
     route_layer layer[ROUTE_DEPTH];    /* put around it here, the innermost first */
@@ -169,7 +177,8 @@ typedef struct route_run {
 /* Python's answer: the scope of an address; its length, -1: none. */
 typedef int (*route_scope)(void *self, uint32_t worker, const route_stop *s, uint8_t *scope, uint32_t room);
 
-enum route_annotation { ROUTE_KEY_OTHER, ROUTE_KEY_ONWARD, ROUTE_KEY_RETURN, ROUTE_KEY_HOPS, ROUTE_KEY_STATE, ROUTE_KEY_META, ROUTE_KEY_NESTING,
+enum route_annotation { ROUTE_KEY_OTHER, ROUTE_KEY_ONWARD, ROUTE_KEY_RETURN, ROUTE_KEY_HOPS, ROUTE_KEY_STATE,
+                        ROUTE_KEY_META, ROUTE_KEY_NESTING,
                         ROUTE_KEY_TO, ROUTE_KEY_TRACING, ROUTE_KEY_REPLY };
 
 typedef struct { bool onward, returning, state; uint32_t seen; } route_given;

@@ -1,5 +1,5 @@
-/* What each kind of worker makes of a message (routerd/source_routes/rules.py is the same in Python, and tests compare the two):
- * one worker after the other, until the next address is none of this router's.
+/* What each kind of worker makes of a message (routerd/source_routes/rules.py is the same in Python, and tests compare
+ * the two): one worker after the other, until the next address is none of this router's.
  *
  *   ROUTE_DONE      the first onward address is where the message goes now
  *   ROUTE_MORE      a worker has to see more of it: it is taken through all workers again when that has come
@@ -24,7 +24,8 @@ static void run_came_from(route_run *r, const route_worker *w)
 
 static enum route_result route_next(route_run *r, uint32_t count)
 {
-    return count ? ROUTE_DONE : route_refuse(r, ROUTE_NO_NEXT, NULL, "the onward route ends at a worker that only passes messages on");
+    return count ? ROUTE_DONE
+           : route_refuse(r, ROUTE_NO_NEXT, NULL, "the onward route ends at a worker that only passes messages on");
 }
 
 /* On to the next address, over the border of a scope if the worker is one; `traced` NULL: it does not trace. */
@@ -45,7 +46,8 @@ static const route_stop *route_traced(const route_worker *w) { return w->traces 
 /* ---- cutting off what other scopes have traced ---- */
 
 /* The digits at the end of a name, or what Python finds.  False: it has no scope. */
-static bool route_scope_of(route_run *r, route_scope scope, const route_worker *w, const route_stop *s, uint8_t *text, route_stop *found)
+static bool route_scope_of(route_run *r, route_scope scope, const route_worker *w, const route_stop *s, uint8_t *text,
+                           route_stop *found)
 {
     if (w->tells_scopes) {
         int n = scope ? scope(r->self, w->number, s, text, UINT8_MAX) : -1;
@@ -73,7 +75,9 @@ static void route_cut(route_run *r, const route_worker *w, route_scope scope)
     } else {
         uint8_t text[UINT8_MAX];
         route_stop one;
-        while (cut < way->count && route_scope_of(r, scope, w, &way->stop[way->count - 1 - cut], text, &one) && !route_listed(&w->scopes, &one)) cut++;
+        while (cut < way->count && route_scope_of(r, scope, w, &way->stop[way->count - 1 - cut], text, &one)
+               && !route_listed(&w->scopes, &one))
+            cut++;
     }
     while (cut--) way_pop(way);
     if (run_level(r)->state == ROUTE_COMPLETE && !(found && way->count)) run_level(r)->state = ROUTE_PARTIAL;
@@ -85,9 +89,11 @@ static void route_cut(route_run *r, const route_worker *w, route_scope scope)
 static enum route_result route_seal(route_run *r, const route_worker *w, const route_list *to, const route_list *back)
 {
     route_level *in = run_level(r), *out = in + 1;
-    if (route_next(r, in->onward.count) == ROUTE_REFUSED || route_next(r, to->count) == ROUTE_REFUSED) return ROUTE_REFUSED;
+    if (route_next(r, in->onward.count) == ROUTE_REFUSED || route_next(r, to->count) == ROUTE_REFUSED)
+        return ROUTE_REFUSED;
     if (r->layers == ROUTE_DEPTH || r->depth == ROUTE_DEPTH)
-        return route_over(r, ROUTE_NESTING, NULL, "more than %u wrappers are put around it here; %u are allowed", ROUTE_DEPTH, ROUTE_DEPTH);
+        return route_over(r, ROUTE_NESTING, NULL, "more than %u wrappers are put around it here; %u are allowed",
+                          ROUTE_DEPTH, ROUTE_DEPTH);
     if (w->form == ROUTE_BARE) {
         route_sections s;
         enum route_result done = body_whole(r);
@@ -119,7 +125,8 @@ static enum route_result route_unseal(route_run *r, uint8_t form)
     r->depth--;
     route_level *in = run_level(r);
     if (form != ROUTE_BARE) return ROUTE_DONE;
-    in->state = in->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;         /* BARE holds no more than routes and payload */
+    /* BARE holds no more than routes and payload */
+    in->state = in->returning.count ? ROUTE_COMPLETE : ROUTE_NONE;
     in->hops = 0;
     in->meta_count = in->meta_octets = in->trace = in->added_count = 0;
     in->user = NULL;
@@ -133,7 +140,8 @@ static enum route_result route_open(route_run *r, uint8_t form, bool merge)
     route_level *out = run_level(r), *in;
     uint16_t hops = out->hops, nesting = out->nesting;
     enum route_result done;
-    if (out->onward.count) return route_refuse(r, ROUTE_SURPLUS, NULL, "addresses follow the worker that unwraps; it must be the last");
+    if (out->onward.count)
+        return route_refuse(r, ROUTE_SURPLUS, NULL, "addresses follow the worker that unwraps; it must be the last");
     if (r->layers) {
         in = out - 1;
         done = route_unseal(r, form);
@@ -177,7 +185,9 @@ static enum route_result step_payload(route_run *r, const route_worker *w)
     if (w->kind == ROUTE_PAYLOAD_WRAP) way_prepend(&run_level(r)->onward, &w->route);
     if (route_moved(r, w, route_traced(w)) == ROUTE_REFUSED) return ROUTE_REFUSED;
     if (w->kind == ROUTE_PAYLOAD_WRAP) {
-        if (r->layers == ROUTE_DEPTH) return route_over(r, ROUTE_NESTING, NULL, "more than %u wrappers are put around it here; %u are allowed", ROUTE_DEPTH, ROUTE_DEPTH);
+        if (r->layers == ROUTE_DEPTH)
+            return route_over(r, ROUTE_NESTING, NULL, "more than %u wrappers are put around it here; %u are allowed",
+                              ROUTE_DEPTH, ROUTE_DEPTH);
         if ((done = body_whole(r)) == ROUTE_DONE) r->layer[r->layers++] = (route_layer) { ROUTE_PAYLOAD, 0, 0 };
     } else if (r->layers) {
         if (r->layer[r->layers - 1].form != ROUTE_PAYLOAD) return route_wrong(r, "it is no wrapped payload");
@@ -218,7 +228,8 @@ static enum route_result step_transform(route_run *r, const route_worker *w)
     const uint8_t *body = r->rest;
     bool bare = r->bare_data;
     route_sections s;
-    if (r->layers) return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "a transform cannot follow a wrapper of the same router");
+    if (r->layers)
+        return route_refuse(r, ROUTE_NOT_IMPLEMENTED, NULL, "a transform cannot follow a wrapper of the same router");
     enum route_result done = body_whole(r);
     if (done == ROUTE_DONE && !bare) done = body_begin(r, &body, r->rest + r->rest_size, false);
     if (done != ROUTE_DONE) return done;
@@ -235,7 +246,8 @@ static enum route_result step_transform(route_run *r, const route_worker *w)
         r->rest_size = before + ROUTE_DATA_HEAD + size;
     }
     free(changed);
-    return to ? route_moved(r, w, route_traced(w)) : route_refuse(r, ROUTE_TRANSFORM_FAILED, NULL, "the transform failed; the router's log says why");
+    return to ? route_moved(r, w, route_traced(w))
+           : route_refuse(r, ROUTE_TRANSFORM_FAILED, NULL, "the transform failed; the router's log says why");
 }
 
 /* A copy has half of the hops that are left, so copies of copies end before they are many.  False: there is none. */
@@ -296,9 +308,11 @@ static enum route_result step_kind(route_run *r, const route_worker *w, const ro
 
 static enum route_result route_allowed(route_run *r, const route_entry *to, const route_stop *at)
 {
-    if (to && !route_admits(&to->access, &r->source)) return route_refuse(r, ROUTE_ACCESS, at, "its sender may not send here");
+    if (to && !route_admits(&to->access, &r->source))
+        return route_refuse(r, ROUTE_ACCESS, at, "its sender may not send here");
     const route_worker *from = r->sender == ROUTE_NOBODY ? NULL : &r->table->worker[r->sender];
-    if (from && from->limited && !route_listed(&from->send_to, at)) return route_refuse(r, ROUTE_ACCESS, at, "the worker before may not send here");
+    if (from && from->limited && !route_listed(&from->send_to, at))
+        return route_refuse(r, ROUTE_ACCESS, at, "the worker before may not send here");
     return ROUTE_DONE;
 }
 
@@ -308,7 +322,8 @@ static enum route_result route_pass(route_run *r, const route_entry *at, route_s
     route_level *l = run_level(r);
     const route_limits *limits = &r->table->limits;
     if (l->hops >= limits->hops)
-        return route_over(r, ROUTE_TOO_MANY_HOPS, NULL, "the message has passed %u workers; %u are allowed", l->hops, limits->hops);
+        return route_over(r, ROUTE_TOO_MANY_HOPS, NULL, "the message has passed %u workers; %u are allowed", l->hops,
+                          limits->hops);
     way_pop(&l->onward);
     l->hops++;
     level_collect(l, &at->text);
@@ -322,7 +337,9 @@ PRIVATE enum route_result route_chain(route_run *r, route_scope scope)
     for (;;) {
         route_stop at = *way_first(&run_level(r)->onward);
         const route_entry *e = route_find(r->table, &at);
-        if (*r->visit_count == ROUTE_VISITS) return route_refuse(r, ROUTE_TOO_MANY_HOPS, &at, "the message and its copies have passed too many workers here");
+        if (*r->visit_count == ROUTE_VISITS)
+            return route_refuse(r, ROUTE_TOO_MANY_HOPS, &at,
+                                "the message and its copies have passed too many workers here");
         if (e) r->visit[(*r->visit_count)++] = (route_visit) { e->worker, ROUTE_PASSED };
         enum route_result done = route_allowed(r, e, &at);
         if (done == ROUTE_DONE && !e) return done;

@@ -1,5 +1,5 @@
-/* The workers of source routes as messages need them (docs/source-routes.md): compiled by route_table.py into one run of
- * bytes, which stays and is pointed into.
+/* The workers of source routes as messages need them (docs/source-routes.md): compiled by route_table.py into one run
+ * of bytes, which stays and is pointed into.
  *
  *   number    u8, u16, u64, little-endian
  *   stop      u8 type, u16 length, the octets of its name
@@ -30,7 +30,8 @@ static uint32_t route_hash(uint8_t type, const uint8_t *at, uint32_t length)
 /* The worker's address that is this one; NULL: none is. */
 GLUE const route_entry *route_find(const route_table *t, const route_stop *s)
 {
-    for (uint32_t i = route_hash(s->type, s->at, s->length) & (t->slots - 1); t->slot[i]; i = (i + 1) & (t->slots - 1)) {
+    for (uint32_t i = route_hash(s->type, s->at, s->length) & (t->slots - 1); t->slot[i];
+         i = (i + 1) & (t->slots - 1)) {
         const route_entry *e = &t->entry[t->slot[i] - 1];
         if (route_same(&e->address, s)) return e;
     }

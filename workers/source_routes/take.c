@@ -1,8 +1,8 @@
 /* An arriving message and the workers of source routes: whether it is for one of them, and what they make of it.
  *
- * A link whose target is a worker's address brings messages for that worker; any other target is where they go, whatever
- * their annotations say.  A message of a link without a target goes by its onward route, and one that has none by `to`;
- * from another router it goes where that router says.
+ * A link whose target is a worker's address brings messages for that worker; any other target is where they go,
+ * whatever their annotations say. A message of a link without a target goes by its onward route, and one that has none
+ * by `to`; from another router it goes where that router says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -77,43 +77,52 @@ static amqp_octets route_reply_to(const uint8_t *start, const scan_found *found)
 }
 
 /* By the name that a link or another router gives: NULL: it is no worker's. */
-static const route_entry *route_named(const route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found)
+static const route_entry *route_named(const route_engine *e, const route_sender *s, const arena_content *c,
+                                      const uint8_t *start, const scan_found *found)
 {
     if (!s->anonymous) return s->entry < e->table->entry_count ? &e->table->entry[s->entry] : NULL;
-    if (found->to == SCAN_ABSENT || found->to_length > UINT16_MAX || !(s->inter_router || c->routed & ROUTED_OVERRIDE)) return NULL;
+    if (found->to == SCAN_ABSENT || found->to_length > UINT16_MAX || !(s->inter_router || c->routed & ROUTED_OVERRIDE))
+        return NULL;
     return route_find(e->table, &(route_stop) { start + found->to, (uint16_t) found->to_length, 0 });
 }
 
 /* The onward route that it has, or else a name is. */
-static enum route_result route_onward(route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found, bool given)
+static enum route_result route_onward(route_engine *e, const route_sender *s, const arena_content *c,
+                                      const uint8_t *start, const scan_found *found, bool given)
 {
     route_run *r = &e->run;
     route_level *l = &e->level[0];
     bool held = !s->anonymous || s->inter_router || c->routed & ROUTED_OVERRIDE;
     const route_entry *named = held ? route_named(e, s, c, start, found) : NULL;
     if (held && !named) return ROUTE_PASS;
-    if (given && !l->onward.count) return route_refuse(r, ROUTE_EMPTY, named ? &named->text : NULL, "the onward route is empty; give at least one address");
+    if (given && !l->onward.count)
+        return route_refuse(r, ROUTE_EMPTY, named ? &named->text : NULL,
+                            "the onward route is empty; give at least one address");
     if (named && !given) way_push(&l->onward, &named->address);
     if (named && !route_same(way_first(&l->onward), &named->address)) {
         r->visit[(*r->visit_count)++] = (route_visit) { named->worker, ROUTE_NOT_MINE };
-        return route_refuse(r, ROUTE_NOT_MINE, &named->text, "the onward route begins with another address than the one that the message was sent to");
+        return route_refuse(r, ROUTE_NOT_MINE, &named->text,
+                            "the onward route begins with another address than the one that the message was sent to");
     }
     if (named || given) return ROUTE_DONE;
     if (found->to == SCAN_ABSENT) return ROUTE_PASS;
     r->by_text = route_is_scheme(start + found->to, found->to_length);
     if (route_read_text(r, &l->onward, start + found->to, found->to_length) == ROUTE_REFUSED) return ROUTE_REFUSED;
-    if (r->by_text && !l->onward.count) return route_refuse(r, ROUTE_EMPTY, NULL, "the onward route is empty; give at least one address");
+    if (r->by_text && !l->onward.count)
+        return route_refuse(r, ROUTE_EMPTY, NULL, "the onward route is empty; give at least one address");
     return r->by_text || (l->onward.count && route_find(e->table, way_first(&l->onward))) ? ROUTE_DONE : ROUTE_PASS;
 }
 
-static enum route_result route_read(route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, const scan_found *found)
+static enum route_result route_read(route_engine *e, const route_sender *s, const arena_content *c,
+                                    const uint8_t *start, const scan_found *found)
 {
     route_run *r = &e->run;
     route_level *l = &e->level[0];
     route_given given = { .seen = 0 };
     level_clear(l);
     if (found->message_annotations != SCAN_ABSENT &&
-        route_read_map(r, l, start + c->user_from, c->user_to - c->user_from, c->user_count, &given) == ROUTE_REFUSED) return ROUTE_REFUSED;
+        route_read_map(r, l, start + c->user_from, c->user_to - c->user_from, c->user_count, &given)
+        == ROUTE_REFUSED) return ROUTE_REFUSED;
     enum route_result done = route_onward(e, s, c, start, found, given.onward);
     if (done != ROUTE_DONE) return done;
     amqp_octets reply = given.returning ? (amqp_octets) { NULL, 0 } : route_reply_to(start, found);
@@ -124,7 +133,8 @@ static enum route_result route_read(route_engine *e, const route_sender *s, cons
 
 /* ---- the whole way ---- */
 
-PRIVATE void route_begin(route_engine *e, const route_sender *s, const uint8_t *start, size_t size, bool complete, const scan_found *found)
+PRIVATE void route_begin(route_engine *e, const route_sender *s, const uint8_t *start, size_t size, bool complete,
+                         const scan_found *found)
 {
     route_run *r = &e->run;
     memset(r, 0, offsetof(route_run, detail));
@@ -166,7 +176,8 @@ PRIVATE void route_copies(route_engine *e)
 }
 
 /* What becomes of a message whose beginning was scanned and found good.  PASS: nothing; else the run says what. */
-PRIVATE enum route_result route_take(route_engine *e, const route_sender *s, const arena_content *c, const uint8_t *start, size_t size, bool complete,
+PRIVATE enum route_result route_take(route_engine *e, const route_sender *s, const arena_content *c,
+                                     const uint8_t *start, size_t size, bool complete,
                                            const scan_found *found)
 {
     route_run *r = &e->run;
@@ -174,7 +185,8 @@ PRIVATE enum route_result route_take(route_engine *e, const route_sender *s, con
     enum route_result done = route_read(e, s, c, start, found);
     if (done != ROUTE_DONE) return done;
     const route_stop *first = way_first(&e->level[0].onward);
-    if (!route_reaches(e, s, first)) return route_refuse(r, ROUTE_ACCESS, first, "the policy does not let its sender send here");
+    if (!route_reaches(e, s, first))
+        return route_refuse(r, ROUTE_ACCESS, first, "the policy does not let its sender send here");
     if ((done = route_chain(r, e->scope)) != ROUTE_DONE) return done;
     if (!route_tails(r)) return route_refuse(r, ROUTE_LONG_MESSAGE, NULL, "the router is out of memory");
     first = way_first(&e->level[0].onward);
@@ -223,7 +235,8 @@ PRIVATE int64_t route_body_take(route_body *b, uint8_t *bytes, size_t size)
 /* The beginnings of the sections around the next piece; how long they are. */
 PRIVATE uint32_t route_body_heads(const route_body *b, size_t size, uint8_t *to)
 {
-    for (uint32_t i = 0; i < b->layers; i++) route_data_head(to + ROUTE_DATA_HEAD * i, (uint32_t) (size + ROUTE_DATA_HEAD * (b->layers - 1 - i)));
+    for (uint32_t i = 0; i < b->layers; i++)
+        route_data_head(to + ROUTE_DATA_HEAD * i, (uint32_t) (size + ROUTE_DATA_HEAD * (b->layers - 1 - i)));
     return b->layers * ROUTE_DATA_HEAD;
 }
 

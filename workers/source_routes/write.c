@@ -181,7 +181,8 @@ static void text_level(route_text_out *t, const route_level *l, bool outermost, 
     if (section) amqp_put_descriptor(section, SECTION_MESSAGE_ANNOTATIONS);
     size_t map = text_open(t);
     uint32_t count = 8 + (l->user_count ? text_users(t, l) : 0);
-    *first = (route_first) { t->used + amqp_octets_size(18) + AMQP_HEAD_MAX + (amqp_octets_size(s->length) - s->length), s->length };
+    *first = (route_first) { t->used + amqp_octets_size(18) + AMQP_HEAD_MAX + (amqp_octets_size(s->length) - s->length),
+                             s->length };
     text_way(t, "x-opt-route.onward", &l->onward);
     text_way(t, "x-opt-route.return", &l->returning);
     text_octet(t, "x-opt-route.hops", l->hops);
@@ -210,7 +211,9 @@ static void front_content_type(route_out *o, const char *type)
     enum { BEFORE = 6 };               /* fields in front of it */
     uint8_t head[32];
     uint32_t size = (uint32_t) strlen(type);
-    uint8_t *to = amqp_put_items_head(amqp_put_descriptor(head, SECTION_PROPERTIES), AMQP_LIST8, BEFORE + amqp_octets_size(size), BEFORE + 1);
+    uint8_t *to =
+        amqp_put_items_head(amqp_put_descriptor(head, SECTION_PROPERTIES), AMQP_LIST8, BEFORE + amqp_octets_size(size),
+                            BEFORE + 1);
     for (int i = 0; i < BEFORE; i++) to = amqp_put(to, AMQP_NULL, 0);
     to = amqp_put_head(to, AMQP_SYMBOL8, size);
     front_bytes(o, type, size);
@@ -241,7 +244,8 @@ static void front_bare_way(route_out *o, const route_way *w)
     front_uint(o, w->count);
 }
 
-static const char *const route_type_of[ROUTE_FORMS] = { "application/x-amqp-message", "application/x-routed-message; version=1", "application/x-bare" };
+static const char *const route_type_of[ROUTE_FORMS] = { "application/x-amqp-message",
+    "application/x-routed-message; version=1", "application/x-bare" };
 
 /* A payload in the making is content, which a section goes around unless BARE takes it as it is. */
 static void front_section(route_out *o, int form, uint64_t rest)
@@ -251,7 +255,8 @@ static void front_section(route_out *o, int form, uint64_t rest)
     if (form < (int) ROUTE_FORMS) front_content_type(o, route_type_of[form]);
 }
 
-/* BARE has the tracing context behind the payload: those of all messages wrapped here, behind `rest`.  False: out of memory. */
+/* BARE has the tracing context behind the payload: those of all messages wrapped here, behind `rest`. False: out of
+ * memory. */
 PRIVATE bool route_tails(route_run *r)
 {
     uint8_t head[16];

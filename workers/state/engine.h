@@ -2,7 +2,8 @@
  *
  * The engine is the one inside python-qpid-proton: its extension module exports every pn_* symbol and is loaded with
  * RTLD_GLOBAL before the pump (see engine.py), so nothing is linked and no engine header is needed.  This is the only
- * place that declares them; tests/unit/workers/test_engine.py compares each with the engine's own idea of its signature.
+ * place that declares them; tests/unit/workers/test_engine.py compares each with the engine's own idea of its
+ * signature.
  */
 #ifndef ROUTERD_WORKERS_ENGINE_H
 #define ROUTERD_WORKERS_ENGINE_H
@@ -36,21 +37,27 @@ enum {                                 /* pn_event_type_t: what the pump looks a
     PN_LINK_REMOTE_OPEN = 21, PN_LINK_REMOTE_CLOSE = 23, PN_LINK_REMOTE_DETACH = 25,
     PN_LINK_FLOW = 26, PN_DELIVERY = 28, PN_TRANSPORT_ERROR = 31, PN_TRANSPORT_CLOSED = 34
 };
-enum { PN_LOCAL_UNINIT = 1, PN_LOCAL_ACTIVE = 2, PN_LOCAL_CLOSED = 4, PN_REMOTE_UNINIT = 8, PN_REMOTE_ACTIVE = 16, PN_REMOTE_CLOSED = 32 };
+enum { PN_LOCAL_UNINIT = 1, PN_LOCAL_ACTIVE = 2, PN_LOCAL_CLOSED = 4, PN_REMOTE_UNINIT = 8, PN_REMOTE_ACTIVE = 16,
+       PN_REMOTE_CLOSED = 32 };
 enum { PN_SND_UNSETTLED = 0, PN_SND_SETTLED = 1, PN_SND_MIXED = 2 };
 enum { PN_UNSPECIFIED = 0, PN_SOURCE = 1, PN_COORDINATOR = 3 };   /* pn_terminus_type_t */
 enum { PN_ACCEPTED = 0x24 };           /* the first terminal outcome (AMQP 1.0, 3.4) */
 enum {                                 /* pn_type_t */
-    PN_NULL = 1, PN_BOOL = 2, PN_UBYTE = 3, PN_BYTE = 4, PN_USHORT = 5, PN_SHORT = 6, PN_UINT = 7, PN_INT = 8, PN_ULONG = 10,
-    PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_DESCRIBED = 22, PN_ARRAY = 23, PN_LIST = 24, PN_MAP = 25
+    PN_NULL = 1, PN_BOOL = 2, PN_UBYTE = 3, PN_BYTE = 4, PN_USHORT = 5, PN_SHORT = 6, PN_UINT = 7, PN_INT = 8,
+    PN_ULONG = 10,
+    PN_LONG = 11, PN_FLOAT = 13, PN_DOUBLE = 14, PN_STRING = 20, PN_SYMBOL = 21, PN_DESCRIBED = 22, PN_ARRAY = 23,
+    PN_LIST = 24, PN_MAP = 25
 };
 enum { PN_EOS = -1 };
 enum { PN_TRACE_OFF = 0, PN_TRACE_FRM = 2 };   /* pn_trace_t */
-enum { PN_SASL_NONE = -1, PN_SASL_OK = 0, PN_SASL_AUTH = 1, PN_SASL_SYS = 2, PN_SASL_TEMP = 4 };   /* pn_sasl_outcome_t */
+ /* pn_sasl_outcome_t */
+enum { PN_SASL_NONE = -1, PN_SASL_OK = 0, PN_SASL_AUTH = 1, PN_SASL_SYS = 2, PN_SASL_TEMP = 4 };
 enum { PN_SSL_MODE_CLIENT = 1, PN_SSL_MODE_SERVER = 2 };   /* pn_ssl_mode_t */
 enum { PN_SSL_VERIFY_PEER = 1, PN_SSL_ANONYMOUS_PEER = 2, PN_SSL_VERIFY_PEER_NAME = 3 };   /* pn_ssl_verify_mode_t */
-enum { PN_SSL_CERT_SUBJECT_COUNTRY_NAME = 0, PN_SSL_CERT_SUBJECT_STATE_OR_PROVINCE = 1, PN_SSL_CERT_SUBJECT_CITY_OR_LOCALITY = 2,
-       PN_SSL_CERT_SUBJECT_ORGANIZATION_NAME = 3, PN_SSL_CERT_SUBJECT_ORGANIZATION_UNIT = 4, PN_SSL_CERT_SUBJECT_COMMON_NAME = 5 };
+enum { PN_SSL_CERT_SUBJECT_COUNTRY_NAME = 0, PN_SSL_CERT_SUBJECT_STATE_OR_PROVINCE = 1,
+       PN_SSL_CERT_SUBJECT_CITY_OR_LOCALITY = 2,
+       PN_SSL_CERT_SUBJECT_ORGANIZATION_NAME = 3, PN_SSL_CERT_SUBJECT_ORGANIZATION_UNIT = 4,
+       PN_SSL_CERT_SUBJECT_COMMON_NAME = 5 };
 enum { PN_SSL_SHA1 = 0, PN_SSL_SHA256 = 1, PN_SSL_SHA512 = 2 };   /* pn_ssl_hash_alg */
 
 pn_connection_t *pn_connection(void);
@@ -113,25 +120,30 @@ void pn_sasl_config_path(pn_sasl_t *sasl, const char *path);
 void pn_sasl_done(pn_sasl_t *sasl, int outcome);
 
 enum {                                 /* pnx_sasl_state: what the engine is to say next */
-    SASL_POSTED_INIT = 1, SASL_POSTED_MECHANISMS = 2, SASL_POSTED_RESPONSE = 3, SASL_POSTED_CHALLENGE = 4, SASL_POSTED_OUTCOME = 7
+    SASL_POSTED_INIT = 1, SASL_POSTED_MECHANISMS = 2, SASL_POSTED_RESPONSE = 3, SASL_POSTED_CHALLENGE = 4,
+        SASL_POSTED_OUTCOME = 7
 };
-typedef struct pnx_sasl_implementation {   /* who answers for the engine in a SASL exchange; all functions must be there */
+typedef struct pnx_sasl_implementation {   /* who answers for the engine in a SASL exchange; all functions must be
+                                              there */
     void (*free)(pn_transport_t *);                              /* the last call; only with a context */
     const char *(*list_mechanisms)(pn_transport_t *);            /* blanks between */
     bool (*init_server)(pn_transport_t *);                       /* called again until mechanisms are to be said */
     bool (*init_client)(pn_transport_t *);                       /* before process_mechanisms */
     void (*prepare_write)(pn_transport_t *);                     /* before anything is written */
-    void (*process_init)(pn_transport_t *, const char *, const pn_bytes_t *);    /* a client's, as often as it says so */
+    /* a client's, as often as it says so */
+    void (*process_init)(pn_transport_t *, const char *, const pn_bytes_t *);
     void (*process_response)(pn_transport_t *, const pn_bytes_t *);              /* a client's */
     bool (*process_mechanisms)(pn_transport_t *, const char *);                  /* a server's */
     void (*process_challenge)(pn_transport_t *, const pn_bytes_t *);             /* a server's */
-    void (*process_outcome)(pn_transport_t *, const pn_bytes_t *);               /* a server's; pn_sasl_outcome() has it */
+    /* a server's; pn_sasl_outcome() has it */
+    void (*process_outcome)(pn_transport_t *, const pn_bytes_t *);
     bool (*can_encrypt)(pn_transport_t *);                       /* from here on: security layers */
     ssize_t (*max_encrypt_size)(pn_transport_t *);               /* bytes */
     ssize_t (*encode)(pn_transport_t *, pn_bytes_t, pn_bytes_t *);               /* bytes made */
     ssize_t (*decode)(pn_transport_t *, pn_bytes_t, pn_bytes_t *);               /* bytes made */
 } pnx_sasl_implementation;
-void pnx_sasl_set_implementation(pn_transport_t *transport, const pnx_sasl_implementation *implementation, void *context);
+void pnx_sasl_set_implementation(pn_transport_t *transport, const pnx_sasl_implementation *implementation,
+                                 void *context);
 void *pnx_sasl_get_context(pn_transport_t *transport);
 void pnx_sasl_set_desired_state(pn_transport_t *transport, int state);
 void pnx_sasl_set_bytes_out(pn_transport_t *transport, pn_bytes_t bytes);
@@ -146,7 +158,8 @@ bool pn_transport_is_encrypted(pn_transport_t *transport);
 bool pn_transport_is_authenticated(pn_transport_t *transport);
 pn_ssl_domain_t *pn_ssl_domain(int mode);
 void pn_ssl_domain_free(pn_ssl_domain_t *domain);
-int pn_ssl_domain_set_credentials(pn_ssl_domain_t *domain, const char *certificate, const char *key, const char *password);
+int pn_ssl_domain_set_credentials(pn_ssl_domain_t *domain, const char *certificate, const char *key,
+                                  const char *password);
 int pn_ssl_domain_set_trusted_ca_db(pn_ssl_domain_t *domain, const char *certificates);
 int pn_ssl_domain_set_peer_authentication(pn_ssl_domain_t *domain, int mode, const char *announced);
 int pn_ssl_domain_set_protocols(pn_ssl_domain_t *domain, const char *protocols);

@@ -4,7 +4,7 @@
  * The address range is reserved once and touched only as far as it is used; a freed object is the next one taken.
  * Every object starts with a slot_head.
  *
- * These are not the core's pools (core/forwarder/pool.h), on purpose.  A worker knows its limits, so one range holds all
+ * These are not the core's pools (core/forwarder/pool.h), on purpose. A worker knows its limits, so one range holds all
  * objects and finding one takes 13 instructions instead of 20; and a wout, which each message needs, fills two cache
  * lines, where the core's longer pool_node would need a third.
  */
@@ -28,19 +28,22 @@ typedef struct {
 typedef struct {
     uint8_t *base;
     size_t item;
-    uint64_t inverse;          /* of the odd part of `item`, modulo 2^64: what divides without a remainder is divided by a multiplication */
+    uint64_t inverse;          /* of the odd part of `item`, modulo 2^64: what divides without a remainder is divided by
+                                  a multiplication */
     uint32_t shift;            /* `item` is its odd part times 2^shift */
     uint32_t limit, high, free_first, used;
 } pool;
 
 static inline bool pool_open(pool *p, size_t item, uint32_t limit)
 {
-    void *base = mmap(NULL, item * (size_t) limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *base =
+        mmap(NULL, item * (size_t) limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return false;
     *p = (pool) { .base = (uint8_t *) base, .item = item, .limit = limit, .free_first = ROUTERD_NIL };
     p->shift = (uint32_t) __builtin_ctzll(item);
     uint64_t odd = item >> p->shift;
-    p->inverse = odd;                                           /* right in the last three bits; each step doubles their number */
+    /* right in the last three bits; each step doubles their number */
+    p->inverse = odd;
     for (int i = 0; i < 5; i++) p->inverse *= 2 - odd * p->inverse;
     return true;
 }
@@ -52,7 +55,10 @@ static inline void pool_close(pool *p)
 }
 
 static inline void *pool_at(const pool *p, uint32_t index) { return p->base + p->item * index; }
-static inline uint32_t pool_index(const pool *p, const void *object) { return (uint32_t) (((uint64_t) ((const uint8_t *) object - p->base) >> p->shift) * p->inverse); }
+static inline uint32_t pool_index(const pool *p, const void *object)
+{
+    return (uint32_t) (((uint64_t) ((const uint8_t *) object - p->base) >> p->shift) * p->inverse);
+}
 
 /* A zeroed object, or NULL when the pool is used up. */
 static inline void *pool_take(pool *p)
@@ -92,7 +98,10 @@ static inline void *pool_find2(const pool *p, uint32_t index, uint32_t generatio
 }
 
 /* NULL when what the handle named is gone: every handle read from a ring comes through here. */
-static inline void *pool_find(const pool *p, uint64_t handle) { return pool_find2(p, routerd_handle_index(handle), routerd_handle_generation(handle)); }
+static inline void *pool_find(const pool *p, uint64_t handle)
+{
+    return pool_find2(p, routerd_handle_index(handle), routerd_handle_generation(handle));
+}
 
 static inline uint64_t pool_handle(const pool *p, const void *object)
 {

@@ -46,8 +46,10 @@
 #define CONTROL_RESERVE 64u        /* at least so many blocks are kept back for dispositions and control payloads */
 
 enum pump_event {                  /* what Python is called for */
-    EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL, EV_ACCEPT_FAILED,
-    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE, EV_PLAIN_OPEN,
+    EV_CONNECTION_OPEN, EV_CONNECTION_CLOSE, EV_CONNECTION_GONE, EV_ATTACH, EV_DETACH, EV_LINK_LOST, EV_CONTROL,
+    EV_ACCEPT_FAILED,
+    EV_CERTIFICATES, EV_SESSION_DENIED, EV_MESSAGE_DENIED, EV_MESSAGE_REFUSED, EV_TRACE, EV_ATTACHED, EV_MESSAGE,
+    EV_PLAIN_OPEN,
     EV_ROUTE_SENDER, EV_RELAY
 };
 
@@ -75,7 +77,8 @@ typedef struct {
     uint8_t trace;                 /* enum trace_wish (trace.h) */
     struct pump *tracer;           /* whom the engine tells of each frame; NULL: nobody */
     bool denied;                   /* being closed for a message that was too large: nothing more is taken */
-    uint8_t heeded;                /* forms of router annotations that count when they come in here: a mask (annotations.h) */
+    uint8_t heeded;                /* forms of router annotations that count when they come in here: a mask
+                                      (annotations.h) */
     uint8_t annotations;           /* the form that they go out in: enum content_annotations */
     bool dialled;                  /* this side has made it */
     struct plain_conn *plain;      /* it has no engine: frames of another protocol (plain.h); NULL: AMQP */
@@ -92,7 +95,8 @@ typedef struct {
     uint32_t capacity;             /* credit its listener gives */
     bool outgoing, open;
     bool known;                    /* the core has been told of it */
-    bool stalled, held;            /* in: no block was left for it; in: a streamed message has run ahead of its readers */
+    bool stalled, held;            /* in: no block was left for it; in: a streamed message has run ahead of its
+                                      readers */
     bool drain_asked, drain_ready; /* out: drain sent to the core; answer it once the list is empty */
     bool draining;                 /* in: the core wants the credit back */
     bool routed;                   /* what passes is the far peer's, and so is the credit (routed.h) */
@@ -118,7 +122,8 @@ typedef struct {
     uint64_t tag;
     uint64_t dry_since;            /* out: when a look first found it without credit; 0: it has some */
     route_sender sender;           /* in: who sends, for workers of source routes */
-    uint64_t starved_since, starved;   /* out: when what waits on it found no credit, 0: it has some; and how long in all, before that */
+    uint64_t starved_since, starved;   /* out: when what waits on it found no credit, 0: it has some; and how long in
+                                          all, before that */
 } wlink;
 
 typedef struct win {
@@ -129,8 +134,10 @@ typedef struct win {
     uint64_t core;                 /* the core's handle, 0 until told */
     arena_writer writer;
     uint64_t read_to;              /* every reader has got this far */
-    uint32_t outcome;              /* it has one before all of it has come: told, and settled, then; a client takes each telling for one */
-    uint64_t wasted;               /* what has come since: beyond HOLD_HIGH it is told at once, so that the sender may stop */
+    uint32_t outcome;              /* it has one before all of it has come: told, and settled, then; a client takes each
+                                      telling for one */
+    uint64_t wasted;               /* what has come since: beyond HOLD_HIGH it is told at once, so that the sender may
+                                      stop */
     bool whole;                    /* arrived in one piece: no writer */
     bool posted, settled, complete, discard, refund, grown;
     bool told;                     /* its sender knows an outcome and is to settle */
@@ -150,13 +157,15 @@ typedef struct wout {
     arena_reader reader;
     uint64_t reported;             /* position last told to the core */
     uint64_t began, finished;      /* when its first byte was written, and when its last one was; 0: not yet */
-    uint64_t starved;              /* how long its link had no credit: before it came, and once it is begun, since then */
+    uint64_t starved;              /* how long its link had no credit: before it came, and once it is begun, since
+                                      then */
     routerd_record *early;         /* what its sender has said of it before it was begun (early.h); NULL: nothing */
     uint32_t override;             /* block in the core's arena of the to-override it wants, plus 1; 0: none */
     uint8_t routed;                /* enum send_routed */
     uint8_t arena, priority;
     bool settled, droppable, streaming, told, sent, aborted;
-    bool begun;                    /* of a frame (plain_out.h): the kernel has some of it, or will get it all the same */
+    bool begun;                    /* of a frame (plain_out.h): the kernel has some of it, or will get it all the
+                                      same */
     bool waits;                    /* its receiver took none when it was looked at (out_waits) */
 } wout;
 
@@ -178,7 +187,8 @@ typedef struct {
 } wlistener;
 
 typedef struct pump pump;
-typedef void (*pump_callback)(void *self, int event, wconn *conn, wlink *link, void *object, const routerd_record *record);
+typedef void (*pump_callback)(void *self, int event, wconn *conn, wlink *link, void *object,
+                              const routerd_record *record);
 
 struct pump {
     uint32_t index;                /* of this worker; its arena's number */
@@ -204,13 +214,16 @@ struct pump {
     uint32_t reserve;              /* blocks kept back for dispositions and control payloads */
     bool paused, accepting, withhold, woken, accept_waiting, freed;
     bool tracing;                  /* frames of connections that were not told otherwise are logged (trace.h) */
-    bool away;                     /* there is no core: what is posted goes nowhere, the rings are not touched (away.h) */
-    bool resting;                  /* away, or the core does not know all links yet: incoming messages wait in the engine */
+    bool away;                     /* there is no core: what is posted goes nowhere, the rings are not touched
+                                      (away.h) */
+    bool resting;                  /* away, or the core does not know all links yet: incoming messages wait in the
+                                      engine */
     routerd_record nowhere;
     annotations_self identity;
     route_engine *routes;          /* workers of source routes; NULL: there are none */
     uint8_t digests;               /* what the flow log wants of each message: a mask of enum digest_wish (digest.h) */
-    struct { const char *why; int64_t again; } complaints[COMPLAINTS];    /* what was told of malformed messages, and when it may be again */
+    /* what was told of malformed messages, and when it may be again */
+    struct { const char *why; int64_t again; } complaints[COMPLAINTS];
     uint64_t now_ns;
     int64_t now_ms, next_sweep, accept_retry;
     uint64_t busy_poll_ns;
@@ -320,7 +333,8 @@ static inline void credit_owed(pump *p, wlink *k, uint32_t credit)
         return;
     }
     k->owed += credit;
-    uint32_t threshold = k->routed || k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;   /* where there is little, one counts */
+    /* where there is little, one counts */
+    uint32_t threshold = k->routed || k->capacity < 32 ? 1 : k->capacity < 256 ? k->capacity / 8 : 32;
     if (k->owed && k->owed >= threshold && k->open && !p->withhold && !p->resting) {
         pn_link_flow(k->engine, (int) k->owed);
         k->owed = 0;

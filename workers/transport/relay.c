@@ -1,8 +1,9 @@
-/* A client's SASL exchange that somebody else answers: an authentication service (authServicePlugin), or a thread of this worker
- * that looks after the router's own users (logins.py).
+/* A client's SASL exchange that somebody else answers: an authentication service (authServicePlugin), or a thread of
+ * this worker that looks after the router's own users (logins.py).
  *
- * Two connections share a relay: `up`, which the client has made, and `down`, which Python dials to the service when the client
- * has said that it speaks SASL.  Neither waits: what one side says is put where the other's engine writes it from.
+ * Two connections share a relay: `up`, which the client has made, and `down`, which Python dials to the service when
+ * the client has said that it speaks SASL. Neither waits: what one side says is put where the other's engine writes it
+ * from.
  *
  *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking
  *                                 asking --outcome ok--> opening --the service's OPEN, judged by Python--> decided
@@ -10,10 +11,12 @@
  *
  * Of the router's own users (`local`) there is no `down`, and Python is told of each init and response:
  *
- *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking --its word--> decided
+ *   connecting --mechanisms--> offered --init--> asking --challenge--> answering --response--> asking --its word-->
+ *   decided
  *
- * Prohibited: deciding for the client without OPEN (its properties say who it is), deciding twice, offering EXTERNAL (the service
- * would see the router's certificate, and take the client for the router).  An init that comes before the mechanisms waits for them.
+ * Prohibited: deciding for the client without OPEN (its properties say who it is), deciding twice, offering EXTERNAL
+ * (the service would see the router's certificate, and take the client for the router). An init that comes before the
+ * mechanisms waits for them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +71,9 @@ GLUE void relay_refuse(relay *r, int outcome, const char *why)
 /* The service, or a thread, has decided for the client. */
 GLUE void relay_admit(relay *r, const char *user)
 {
-    if (r->state != (r->local ? RELAY_ASKING : RELAY_OPENING) || !r->up || pn_sasl_outcome(pn_sasl(r->up->transport)) != PN_SASL_NONE) return;
+    if (r->state != (r->local ? RELAY_ASKING : RELAY_OPENING) || !r->up
+        || pn_sasl_outcome(pn_sasl(r->up->transport)) != PN_SASL_NONE)
+        return;
     r->user = strdup(user);
     if (!r->user) { relay_refuse(r, PN_SASL_TEMP, "out of memory"); return; }
     r->state = RELAY_DECIDED;
@@ -86,8 +91,8 @@ static bool relay_offers(const char *words, const char *word, size_t size)
     return false;
 }
 
-/* What a client may choose from: the service's mechanisms, or those of the router's users, but for those that would not prove
- * anything, and those that the listener does not allow, which the engine leaves out. */
+/* What a client may choose from: the service's mechanisms, or those of the router's users, but for those that would not
+ * prove anything, and those that the listener does not allow, which the engine leaves out. */
 static uint32_t relay_choose(relay *r, const char *words)
 {
     size_t used = 0;
@@ -95,7 +100,8 @@ static uint32_t relay_choose(relay *r, const char *words)
     for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ') {
         size_t size = strcspn(at, " ");
         bool proven = r->local && pnx_sasl_get_external_username(r->up->transport);
-        bool barred = (size == 8 && !proven && !strncasecmp(at, "EXTERNAL", 8)) || (!r->anonymous && size == 9 && !strncasecmp(at, "ANONYMOUS", 9));
+        bool barred = (size == 8 && !proven && !strncasecmp(at, "EXTERNAL", 8))
+                      || (!r->anonymous && size == 9 && !strncasecmp(at, "ANONYMOUS", 9));
         if (!size || barred || !pnx_sasl_is_mechanism_included(r->up->transport, (pn_bytes_t) { size, at })) continue;
         if (count == RELAY_MECHANISM_COUNT || used + size + 2 > sizeof r->mechanisms) break;
         if (used) r->mechanisms[used++] = ' ';
@@ -140,7 +146,8 @@ static void relay_login(relay *r)
     r->state = RELAY_ASKING;
     if (!strcasecmp(r->mechanism, "ANONYMOUS")) relay_admit(r, "anonymous");
     else if (strcasecmp(r->mechanism, "EXTERNAL")) relay_tell(r);
-    else if (!r->client.size || (external && r->client.size == strlen(external) && !memcmp(r->client.start, external, r->client.size)))
+    else if (!r->client.size || (external && r->client.size == strlen(external)
+                                 && !memcmp(r->client.start, external, r->client.size)))
         relay_admit(r, external ? external : "");
     else relay_refuse(r, PN_SASL_AUTH, "the client's certificate is for another user than it says");
 }
@@ -161,7 +168,8 @@ static void relay_init(pn_transport_t *t, const char *mechanism, const pn_bytes_
 {
     relay *r = relay_of(t);
     bool early = r->state == RELAY_CONNECTING && !r->early;
-    if ((!early && (r->state != RELAY_OFFERED || (!r->down && !r->local))) || strlen(mechanism) >= sizeof r->mechanism || !relay_keep(&r->client, bytes)) {
+    if ((!early && (r->state != RELAY_OFFERED || (!r->down && !r->local))) || strlen(mechanism) >= sizeof r->mechanism
+        || !relay_keep(&r->client, bytes)) {
         relay_refuse(r, PN_SASL_AUTH, "the client's SASL exchange makes no sense");
         return;
     }
@@ -228,7 +236,8 @@ static void relay_outcome(pn_transport_t *t, const pn_bytes_t *bytes)
 {
     relay *r = relay_of(t);
     int outcome = pn_sasl_outcome(pn_sasl(t));
-    if (r->state != RELAY_ASKING || !relay_keep(&r->service, bytes)) relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange makes no sense");
+    if (r->state != RELAY_ASKING || !relay_keep(&r->service, bytes))
+        relay_refuse(r, PN_SASL_TEMP, "the service's SASL exchange makes no sense");
     else if (outcome == PN_SASL_OK && r->up) {
         r->state = RELAY_OPENING;
         pnx_sasl_set_bytes_out(r->up->transport, relay_bytes(&r->service));   /* what it named before is freed */
@@ -238,7 +247,13 @@ static void relay_outcome(pn_transport_t *t, const pn_bytes_t *bytes)
 
 static bool relay_encrypts(pn_transport_t *t) { (void) t; return false; }
 static ssize_t relay_encrypt_size(pn_transport_t *t) { (void) t; return 0; }
-static ssize_t relay_encrypt(pn_transport_t *t, pn_bytes_t in, pn_bytes_t *out) { (void) t; (void) in; (void) out; return 0; }
+static ssize_t relay_encrypt(pn_transport_t *t, pn_bytes_t in, pn_bytes_t *out)
+{
+    (void) t;
+    (void) in;
+    (void) out;
+    return 0;
+}
 static void relay_prepare(pn_transport_t *t) { (void) t; }
 
 static void relay_release(pn_transport_t *t)
@@ -252,7 +267,8 @@ static void relay_release(pn_transport_t *t)
 }
 
 static const pnx_sasl_implementation relay_engine = {
-    relay_release, relay_list, relay_init_server, relay_init_client, relay_prepare, relay_init, relay_response, relay_mechanisms,
+    relay_release, relay_list, relay_init_server, relay_init_client, relay_prepare, relay_init, relay_response,
+    relay_mechanisms,
     relay_challenge, relay_outcome, relay_encrypts, relay_encrypt_size, relay_encrypt, relay_encrypt
 };
 
@@ -271,8 +287,8 @@ GLUE void relay_dialled(relay *r, wconn *c, const char *realm)
     if (*realm) pnx_sasl_set_local_hostname(c->transport, realm);
 }
 
-/* A client of a listener with a service: nobody enters without the service's word, not even by leaving SASL out.  With users of the
- * router's own, the listener says whether SASL may be left out.  False: no memory. */
+/* A client of a listener with a service: nobody enters without the service's word, not even by leaving SASL out. With
+ * users of the router's own, the listener says whether SASL may be left out. False: no memory. */
 PRIVATE bool relay_accept(pump *p, const wlistener *l, wconn *c)
 {
     relay *r = (relay *) calloc(1, sizeof *r);

@@ -1,7 +1,7 @@
 /* What protects a connection natively: TLS and SASL at its beginning, and the limits its vhost sets on what follows.
  *
- * Who may connect, and with which limits, Python decides once per connection (policy.py).  What must be looked at with every
- * session or message is looked at here, and only on connections that have such a limit.
+ * Who may connect, and with which limits, Python decides once per connection (policy.py). What must be looked at with
+ * every session or message is looked at here, and only on connections that have such a limit.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,7 +17,8 @@
 #include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
-#define CERTIFICATES_MS 1000           /* files of certificates are looked at when somebody connects, at most this often */
+ /* files of certificates are looked at when somebody connects, at most this often */
+#define CERTIFICATES_MS 1000
 
 GLUE const char security_proxy[] = "user-id is not that of the connection";
 
@@ -27,7 +28,8 @@ PRIVATE bool security_begin(const wlistener *l, wconn *c)
     pn_transport_t *t = c->transport;
     pn_sasl_t *sasl = pn_sasl(t);
     if (*l->mechanisms) pn_sasl_allowed_mechs(sasl, l->mechanisms);
-    pn_sasl_set_allow_insecure_mechs(sasl, true);      /* qdrouterd's rule (facts 15); requireEncryption is for the others */
+    pn_sasl_set_allow_insecure_mechs(sasl, true);      /* qdrouterd's rule (facts 15); requireEncryption is for the
+                                                          others */
     pn_transport_require_auth(t, l->authenticate);
     pn_transport_require_encryption(t, l->encrypt);
     if (!l->tls) return true;
@@ -46,8 +48,8 @@ PRIVATE void security_refresh(pump *p, wlistener *l)
     p->on_event(p->self, EV_CERTIFICATES, NULL, NULL, l, NULL);
 }
 
-/* A session more than the vhost allows, begun before its peer could know how many these are: no channel is left to answer it on,
- * so the connection is closed.  False: that has been done. */
+/* A session more than the vhost allows, begun before its peer could know how many these are: no channel is left to
+ * answer it on, so the connection is closed. False: that has been done. */
 PRIVATE bool security_session(pump *p, wconn *c)
 {
     c->sessions++;
@@ -57,19 +59,23 @@ PRIVATE bool security_session(pump *p, wconn *c)
     return false;
 }
 
-/* The user-id of a scanned message: SCAN_BAD with security_proxy when it names somebody else.  `start`: of the bytes that were
- * scanned; only their first SCAN_DONE bytes, of whose form the scan has made sure, are looked at. */
-PRIVATE enum scan_result security_user_id(const wconn *c, const uint8_t *start, scan_found *found, enum scan_result result)
+/* The user-id of a scanned message: SCAN_BAD with security_proxy when it names somebody else. `start`: of the bytes
+ * that were scanned; only their first SCAN_DONE bytes, of whose form the scan has made sure, are looked at. */
+PRIVATE enum scan_result security_user_id(const wconn *c, const uint8_t *start, scan_found *found,
+                                          enum scan_result result)
 {
     if (!c->user || result != SCAN_DONE || found->properties == SCAN_ABSENT) return result;
     const uint8_t *p = scan_value(start + found->properties);
     amqp_cursor fields;
     uint32_t count;
-    if (!amqp_list((amqp_value) { p, (size_t) (start + found->body - p) }, &fields, &count) || count < 2 || !amqp_next(&fields).at) return result;
+    if (!amqp_list((amqp_value) { p, (size_t) (start + found->body - p) }, &fields, &count) || count < 2
+        || !amqp_next(&fields).at)
+        return result;
     amqp_value id = amqp_next(&fields);
     if (!id.at || *id.at == AMQP_NULL) return result;  /* nobody is named */
     amqp_octets name = amqp_binary(id);
-    if (name.at && (!name.size || (name.size == strlen(c->user) && !memcmp(name.at, c->user, name.size)))) return result;
+    if (name.at && (!name.size || (name.size == strlen(c->user) && !memcmp(name.at, c->user, name.size))))
+        return result;
     return scan_bad(found, security_proxy);
 }
 

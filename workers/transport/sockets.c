@@ -85,11 +85,13 @@ static bool my_turn(const pump *p)
 
 PRIVATE void conn_watch(pump *p, wconn *c)
 {
-    struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u), .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
+    struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u),
+                             .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
     epoll_ctl(p->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
 }
 
-/* What every connection begins with; its maker says which side of it we are, protects it and calls conn_begun.  NULL: no room. */
+/* What every connection begins with; its maker says which side of it we are, protects it and calls conn_begun. NULL: no
+ * room. */
 PRIVATE wconn *conn_begin(pump *p, int fd, uint16_t listener)
 {
     const wlistener *l = &p->listeners[listener];
@@ -121,7 +123,8 @@ PRIVATE void conn_begun(pump *p, wconn *c, bool secured, bool writing)
     c->tick_at = p->now_ms;
     c->deadline = !secured ? p->now_ms : l->handshake_ms ? p->now_ms + l->handshake_ms : 0;
     c->want_write = writing;
-    struct epoll_event e = { .events = EPOLLIN | (writing ? EPOLLOUT : 0u), .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
+    struct epoll_event e = { .events = EPOLLIN | (writing ? EPOLLOUT : 0u),
+                             .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
     epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, c->fd, &e);
     stats_set(p->stats, N_CONNECTIONS, p->conns.used);
 }
@@ -131,10 +134,14 @@ static wconn *conn_new(pump *p, int fd, uint16_t listener)
 {
     wconn *c = conn_begin(p, fd, listener);
     if (!c) return NULL;
-    if (p->listeners[listener].hands_over && !(c->websocket = (websocket *) calloc(1, sizeof *c->websocket))) abort();   /* memory_left() */
+    /* memory_left() */
+    if (p->listeners[listener].hands_over && !(c->websocket = (websocket *) calloc(1, sizeof *c->websocket))) abort();
     pn_transport_set_server(c->transport);
     bool secured = security_begin(&p->listeners[listener], c);
-    if ((p->listeners[listener].relays || *p->listeners[listener].offered) && !relay_accept(p, &p->listeners[listener], c)) abort();   /* memory_left() */
+    /* memory_left() */
+    if ((p->listeners[listener].relays || *p->listeners[listener].offered)
+        && !relay_accept(p, &p->listeners[listener], c))
+        abort();
     conn_begun(p, c, secured, false);
     stats_add(p->stats, N_CONNECTIONS_ACCEPTED, 1);
     return c;
@@ -174,7 +181,8 @@ PRIVATE void sockets_accept(pump *p, wlistener *l)
         }
         p->accept_waiting = false;
         security_refresh(p, l);
-        wconn *c = l->plain ? plain_new(p, fd, (uint16_t) (l - p->listeners), false) : conn_new(p, fd, (uint16_t) (l - p->listeners));
+        wconn *c = l->plain ? plain_new(p, fd, (uint16_t) (l - p->listeners), false)
+                   : conn_new(p, fd, (uint16_t) (l - p->listeners));
         if (c) c->peer = peer;
         else close(fd);
         if (c && c->plain) p->on_event(p->self, EV_PLAIN_OPEN, c, NULL, NULL, NULL);
@@ -276,8 +284,8 @@ PRIVATE bool conn_write(pump *p, wconn *c)
 
 /* ---- blocks run low: read from nobody who can only send, and keeps some of them ---- */
 
-/* A connection that is not listened to cannot be found silent: its idle timeout rests, and so does the check just after,
- * until what has piled up in the socket was read. */
+/* A connection that is not listened to cannot be found silent: its idle timeout rests, and so does the check just
+ * after, until what has piled up in the socket was read. */
 static void conn_listen(pump *p, wconn *c, bool listen)
 {
     c->reading = listen;

@@ -1,7 +1,8 @@
 /* Protocol trace: the engine describes each frame of a traced connection in a line, and Python logs it.
  *
- * A connection follows the log's level of the module PROTOCOL (pump.tracing) unless it was told itself.  The engine has no
- * tracer, and looks at one flag per frame, while a connection is not traced.  One without an engine hands over the frame itself.
+ * A connection follows the log's level of the module PROTOCOL (pump.tracing) unless it was told itself. The engine has
+ * no tracer, and looks at one flag per frame, while a connection is not traced. One without an engine hands over the
+ * frame itself.
  */
 #include "workers/transport/transport.h"
 #include "workers/state/engine.h"

@@ -18,7 +18,8 @@ enum trace_wish { TRACE_AS_LOGGED, TRACE_ON, TRACE_OFF };
 
 typedef struct {                       /* a frame of a connection without an engine */
     bool sent;
-    uint32_t length, head_length, payload_length;              /* of all of it; of what stands around the payload, of what is there of that */
+    /* of all of it; of what stands around the payload, of what is there of that */
+    uint32_t length, head_length, payload_length;
     const uint8_t *head, *payload;
 } frame_seen;
 
@@ -44,7 +45,8 @@ typedef struct websocket {
 } websocket;
 
 enum relay_state { RELAY_CONNECTING, RELAY_OFFERED, RELAY_ASKING, RELAY_ANSWERING, RELAY_OPENING, RELAY_DECIDED };
-enum { RELAY_MECHANISMS = 256, RELAY_MECHANISM_COUNT = 30, RELAY_SAID_MAX = 65536 };   /* the engine has room for 32 mechanisms */
+ /* the engine has room for 32 mechanisms */
+enum { RELAY_MECHANISMS = 256, RELAY_MECHANISM_COUNT = 30, RELAY_SAID_MAX = 65536 };
 typedef struct { char *start; size_t size; } relay_said;
 
 typedef struct relay {

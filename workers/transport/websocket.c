@@ -1,13 +1,15 @@
 /* AMQP over WebSockets (RFC 6455): what the engine reads and writes is the payload of binary frames.
  *
- * The exporter has answered the HTTP request and hands the socket over, by a socket that all workers look at as at a listening
- * one: who takes its next packet has the connection, which comes with it, and the address of its peer.
+ * The exporter has answered the HTTP request and hands the socket over, by a socket that all workers look at as at a
+ * listening one: who takes its next packet has the connection, which comes with it, and the address of its peer.
  *
- *   in    header --whole--> payload --its end--> header             a control frame may stand between two parts of a message
- *   out   idle --the engine has something--> header --> payload --> idle;   an answer to a ping or close goes out when idle
+ *   in    header --whole--> payload --its end--> header             a control frame may stand between two parts of a
+ *                                                                   message
+ *   out   idle --the engine has something--> header --> payload --> idle;   an answer to a ping or close goes out when
+ *                                                                           idle
  *
- * Where frames begin and end means nothing to AMQP.  Prohibited: a frame of a client that is not masked, reserved bits, text, a
- * control frame in parts or of more than 125 bytes: the connection ends with the status that says so.
+ * Where frames begin and end means nothing to AMQP. Prohibited: a frame of a client that is not masked, reserved bits,
+ * text, a control frame in parts or of more than 125 bytes: the connection ends with the status that says so.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,7 +23,8 @@
 #include "shm/amqp.h"
 #include "workers/state/engine.h"
 
-enum websocket_opcode { WEBSOCKET_CONTINUED = 0, WEBSOCKET_TEXT = 1, WEBSOCKET_BINARY = 2, WEBSOCKET_CLOSE = 8, WEBSOCKET_PING = 9, WEBSOCKET_PONG = 10 };
+enum websocket_opcode { WEBSOCKET_CONTINUED = 0, WEBSOCKET_TEXT = 1, WEBSOCKET_BINARY = 2, WEBSOCKET_CLOSE = 8,
+                        WEBSOCKET_PING = 9, WEBSOCKET_PONG = 10 };
 
 /* ---- what comes ---- */
 
@@ -170,7 +173,8 @@ PRIVATE ssize_t websocket_send(websocket *s, int fd, const char *bytes, size_t s
             websocket_begin_frame(s, size);
         }
         uint32_t header = s->begin_size - s->begin_at;
-        struct iovec parts[2] = { { s->begin + s->begin_at, header }, { (void *) (uintptr_t) bytes, s->payload < size ? (size_t) s->payload : size } };
+        struct iovec parts[2] = { { s->begin + s->begin_at, header },
+                                  { (void *) (uintptr_t) bytes, s->payload < size ? (size_t) s->payload : size } };
         struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
         ssize_t n = sendmsg(fd, &message, MSG_NOSIGNAL);
         if (n < 0) return -1;
@@ -201,12 +205,14 @@ PRIVATE int websocket_accept(int fd, struct sockaddr_in6 *peer)
 {
     union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } rights;
     struct iovec part = { peer, sizeof *peer };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.room, .msg_controllen = sizeof rights.room };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.room,
+                              .msg_controllen = sizeof rights.room };
     if (recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) return -1;
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     int got;
     errno = message.msg_flags & MSG_CTRUNC ? EMFILE : EAGAIN;
-    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof got)) return -1;
+    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof got))
+        return -1;
     memcpy(&got, CMSG_DATA(c), sizeof got);
     return got;
 }

@@ -98,6 +98,8 @@ FUNCTION = {
     True: re.compile(r"^[A-Za-z_][\w \t*]*?\b(\w+)\(", re.MULTILINE),  # C
     False: re.compile(r"^[ \t]*(?:async |cp?def [^\n(=]*?|def )\s*(?:def )?\*?(\w+)\(", re.MULTILINE),
 }
+LONGEST_LINE = 120  # of C; ruff knows Python's
+LINES_END = ("shm", "workers")
 LONGEST_SUFFIXES = (".py", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".c")
 
 # What must not stay in the tree, and what to do instead.
@@ -295,6 +297,18 @@ def test_no_function_takes_more_than_seven_positional_parameters() -> None:
     ]
     assert len(found) > 5000, "they are found"
     wrong = [f"{where}: {name} takes {number}" for where, name, number in found if number > MOST_PARAMETERS]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_line_of_c_is_longer_than_a_screen() -> None:
+    """Two files side by side are how a change is read."""
+    wrong = [
+        f"{place(file, number)}: {len(line)} columns"
+        for file in sources(".h", ".c")
+        if package(file) in LINES_END
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if len(line) > LONGEST_LINE
+    ]
     assert not wrong, "\n".join(wrong)
 
 
