@@ -5,17 +5,17 @@
  * editors do.
  *
  *   static     used in its body only
- *   PRIVATE    shared by bodies, declared in a header: static in the unit, external in a body that is compiled alone;
- *              `inline` makes the compiler weigh it as one of the file that calls it
+ *   PRIVATE    shared by bodies, declared in a header: static in the unit, external in a body that is compiled alone
  *   GLUE       called by the Cython module as well: external, and hidden from whoever loads the module
  *
- * `static inline` is for short functions that stand in headers.
+ * `inline` makes the compiler weigh a function of another body as one of the file that calls it; `static inline` is for
+ * short functions that stand in headers.
  */
 #ifndef ROUTERD_SHM_UNITY_H
 #define ROUTERD_SHM_UNITY_H
 
 #ifdef ROUTERD_UNITY
-#define PRIVATE static inline
+#define PRIVATE static
 #else
 #define PRIVATE
 #endif

@@ -184,7 +184,7 @@ static uint8_t *write_some(uint8_t *to, const uint8_t *end, int level)
 
 static text written(void)
 {
-    text t;
+    text t = { .size = 0 };
     t.size = (size_t) (write_some(t.byte, t.byte + LONGEST, 0) - t.byte);
     CHECK(t.size <= LONGEST, "the test's own value is too long");
     amqp_value v = amqp_take(t.byte, t.byte + t.size, LEVELS);

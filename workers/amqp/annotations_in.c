@@ -124,7 +124,7 @@ static const char *annotations_section(arena_content *c, const uint8_t *start, s
  /* size: of key and value */
 typedef struct { enum annotations_key key; uint8_t *at; size_t key_size, size; } annotations_entry;
 
-PRIVATE enum annotations_key annotations_key_of(amqp_value v)
+PRIVATE inline enum annotations_key annotations_key_of(amqp_value v)
 {
     static const struct { uint8_t length; char text[9]; enum annotations_key key; } known[] = {
         { 14, "phase", KEY_PHASE }, { 15, "stream", KEY_STREAM }, { 11, "to", KEY_TO }, { 16, "ingress", KEY_INGRESS },
@@ -251,7 +251,7 @@ static enum scan_result annotations_read(arena_content *c, uint8_t *start, scan_
 }
 
 /* After a scan that is DONE: nothing to do for most messages. */
-PRIVATE enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded,
+PRIVATE inline enum scan_result annotations_check(arena_content *c, uint8_t *start, scan_found *found, uint8_t heeded,
                                            enum scan_result result, bool *moved)
 {
     if (result != SCAN_DONE || (found->message_annotations == SCAN_ABSENT && !found->section_end)) return result;

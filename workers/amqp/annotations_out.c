@@ -210,7 +210,7 @@ static bool content_plausible(const arena_content *c, uint64_t length)
 
 /* Writes the beginning. Where the rest of the message starts; ANNOTATIONS_BROKEN: it makes no sense, and what was given
  * so far is no part of a message. */
-PRIVATE uint32_t annotations_write(annotations_writer *w, const annotations_wanted *want)
+PRIVATE inline uint32_t annotations_write(annotations_writer *w, const annotations_wanted *want)
 {
     const arena_content *c = &w->content;
     uint8_t scratch[ANNOTATIONS_TRACE_BYTES];

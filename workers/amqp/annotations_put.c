@@ -7,7 +7,7 @@
 #include "shm/content.h"
 #include "shm/record.h"
 
-PRIVATE void annotations_open(annotations_writer *w, const arena_view *view, uint32_t head, uint64_t length)
+PRIVATE inline void annotations_open(annotations_writer *w, const arena_view *view, uint32_t head, uint64_t length)
 {
     w->view = view;
     w->head = head;
@@ -17,13 +17,13 @@ PRIVATE void annotations_open(annotations_writer *w, const arena_view *view, uin
     w->used = w->bytes[0] = 0;
 }
 
-PRIVATE void annotations_flush(annotations_writer *w)
+PRIVATE inline void annotations_flush(annotations_writer *w)
 {
     if (w->used) w->give(w->to, w->bytes, w->used);
     w->used = 0;
 }
 
-PRIVATE void put_bytes(annotations_writer *w, const void *bytes, uint32_t size)
+PRIVATE inline void put_bytes(annotations_writer *w, const void *bytes, uint32_t size)
 {
     if (size > ANNOTATIONS_AT_ONCE - w->used) annotations_flush(w);
     if (size > ANNOTATIONS_AT_ONCE) { w->give(w->to, (const uint8_t *) bytes, size); return; }
@@ -32,13 +32,13 @@ PRIVATE void put_bytes(annotations_writer *w, const void *bytes, uint32_t size)
 }
 
 /* Where the codec (amqp.h) may write at most `size` octets; put_to tells up to where it has. */
-PRIVATE uint8_t *put_room(annotations_writer *w, uint32_t size)
+PRIVATE inline uint8_t *put_room(annotations_writer *w, uint32_t size)
 {
     if (size > ANNOTATIONS_AT_ONCE - w->used) annotations_flush(w);
     return w->bytes + w->used;
 }
 
-PRIVATE void put_to(annotations_writer *w, const uint8_t *end) { w->used = (uint32_t) (end - w->bytes); }
+PRIVATE inline void put_to(annotations_writer *w, const uint8_t *end) { w->used = (uint32_t) (end - w->bytes); }
 
 /* ---- parts of the message ---- */
 
@@ -67,7 +67,7 @@ static const uint8_t *message_piece(const annotations_writer *w, uint32_t from, 
     return (const uint8_t *) arena_content_of(w->view, w->head) + sizeof(arena_content) + from;
 }
 
-PRIVATE void put_range(annotations_writer *w, uint32_t from, uint32_t size)
+PRIVATE inline void put_range(annotations_writer *w, uint32_t from, uint32_t size)
 {
     const uint8_t *bytes = message_piece(w, from, size);
     arena_reader reader;
@@ -78,7 +78,7 @@ PRIVATE void put_range(annotations_writer *w, uint32_t from, uint32_t size)
     w->broken |= reader.position != (uint64_t) from + size;
 }
 
-PRIVATE void message_copy(annotations_writer *w, uint32_t from, uint32_t size, uint8_t *to)
+PRIVATE inline void message_copy(annotations_writer *w, uint32_t from, uint32_t size, uint8_t *to)
 {
     const uint8_t *bytes = message_piece(w, from, size);
     arena_reader reader;
@@ -90,7 +90,7 @@ PRIVATE void message_copy(annotations_writer *w, uint32_t from, uint32_t size, u
 }
 
 /* The override that came: in the message, or beside it where it would lie across blocks (content.h, key_block). */
-PRIVATE void put_address(annotations_writer *w, uint32_t size)
+PRIVATE inline void put_address(annotations_writer *w, uint32_t size)
 {
     uint32_t key = w->content.key_block, at = w->content.to_offset;
     if (key == ROUTERD_NIL) { put_range(w, at, size); return; }
@@ -101,22 +101,22 @@ PRIVATE void put_address(annotations_writer *w, uint32_t size)
 
 /* ---- AMQP values (amqp.h) ---- */
 
-PRIVATE void put_value(annotations_writer *w, uint8_t code, uint64_t bits)
+PRIVATE inline void put_value(annotations_writer *w, uint8_t code, uint64_t bits)
 {
     put_to(w, amqp_put(put_room(w, AMQP_HEAD_MAX), code, bits));
 }
 
-PRIVATE void put_string_head(annotations_writer *w, uint32_t size)
+PRIVATE inline void put_string_head(annotations_writer *w, uint32_t size)
 {
     put_to(w, amqp_put_shortest_head(put_room(w, AMQP_HEAD_MAX), AMQP_STRING8, size));
 }
 
-PRIVATE void put_items_head(annotations_writer *w, uint8_t code, uint32_t size, uint32_t count)
+PRIVATE inline void put_items_head(annotations_writer *w, uint8_t code, uint32_t size, uint32_t count)
 {
     put_to(w, amqp_put_items_head(put_room(w, AMQP_HEAD_MAX), code, size, count));
 }
 
-PRIVATE void put_shortest_items_head(annotations_writer *w, uint8_t short_code, uint32_t size, uint32_t count)
+PRIVATE inline void put_shortest_items_head(annotations_writer *w, uint8_t short_code, uint32_t size, uint32_t count)
 {
     put_to(w, amqp_put_shortest_items_head(put_room(w, AMQP_HEAD_MAX), short_code, size, count));
 }

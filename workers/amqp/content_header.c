@@ -12,7 +12,7 @@
 #include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
-PRIVATE void content_describe(arena_content *c, const scan_found *found, uint64_t now)
+PRIVATE inline void content_describe(arena_content *c, const scan_found *found, uint64_t now)
 {
     c->delivery_annotations = found->delivery_annotations;
     c->message_annotations = found->message_annotations;
@@ -27,7 +27,7 @@ PRIVATE void content_describe(arena_content *c, const scan_found *found, uint64_
 }
 
 /* A message that is there as a whole, or its sections are: what it says to routers, and in whose name it speaks. */
-PRIVATE enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found,
+PRIVATE inline enum scan_result content_check(const wconn *conn, arena_content *c, uint8_t *bytes, scan_found *found,
                                        enum scan_result result, bool *moved)
 {
     result = annotations_check(c, bytes, found, conn->heeded, result, moved);
@@ -36,7 +36,7 @@ PRIVATE enum scan_result content_check(const wconn *conn, arena_content *c, uint
 
 /* A message whose sections are there: the key by which a route table goes. MORE: not all of its application properties
  * are. */
-PRIVATE enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result,
+PRIVATE inline enum scan_result content_key(const uint8_t *bytes, size_t size, bool complete, enum scan_result result,
                                      scan_found *found, rmr_key *key)
 {
     if (result == SCAN_DONE) result = rmr_key_there(bytes, size, complete, found);
@@ -70,7 +70,7 @@ static void content_return(const arena_view *v, uint32_t head, const uint8_t *ga
 }
 
 /* The first bytes of a chain in one piece, to be freed; NULL: out of memory. */
-PRIVATE uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size)
+PRIVATE inline uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size)
 {
     uint8_t *gathered = (uint8_t *) malloc(size);
     arena_reader reader;
@@ -87,7 +87,7 @@ PRIVATE uint8_t *chain_gather(const arena_view *v, uint32_t head, uint64_t size)
 
 /* Scan what there is of a long message: in its first block, or gathered when the sections reach further. `key`: of one
  * to a route table. */
-PRIVATE enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key)
+PRIVATE inline enum scan_result intake_scan(pump *p, win *s, bool complete, scan_found *found, rmr_key *key)
 {
     arena_view *v = &p->arena.view;
     arena_content *c = arena_content_of(v, s->writer.head);

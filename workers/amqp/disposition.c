@@ -17,7 +17,7 @@
 
 #define DETAIL_LIMIT 8192u             /* a longer detail is left out: the outcome itself always passes */
 
-PRIVATE bool detail_text(uint8_t *buffer, size_t *size, const char *text)
+PRIVATE inline bool detail_text(uint8_t *buffer, size_t *size, const char *text)
 {
     uint32_t n = text ? (uint32_t) strlen(text) : 0;
     if (*size + 4 + n > DETAIL_LIMIT) return false;
@@ -74,7 +74,7 @@ GLUE ssize_t payload_load(const pump *p, uint8_t arena, uint32_t block, uint8_t 
 }
 
 /* The reader of a payload is done with it. */
-PRIVATE void payload_done(pump *p, uint8_t arena, uint32_t block)
+PRIVATE inline void payload_done(pump *p, uint8_t arena, uint32_t block)
 {
     routerd_record *r = post_action(p);
     r->type = A_FREE;
@@ -84,7 +84,7 @@ PRIVATE void payload_done(pump *p, uint8_t arena, uint32_t block)
 }
 
 /* What the peer said of a delivery, into an UPDATE record. */
-PRIVATE void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r)
+PRIVATE inline void disposition_read(pump *p, pn_delivery_t *d, routerd_record *r)
 {
     pn_disposition_t *remote = pn_delivery_remote(d);
     uint8_t buffer[DETAIL_LIMIT];
@@ -143,7 +143,7 @@ static void detail_restore(pn_data_t *data, const uint8_t *at, ssize_t size)
 }
 
 /* What an UPDATE record says besides the state itself, onto our side of a delivery. */
-PRIVATE void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r)
+PRIVATE inline void disposition_write(pump *p, pn_delivery_t *d, const routerd_record *r)
 {
     pn_disposition_t *local = pn_delivery_local(d);
     uint8_t buffer[DETAIL_LIMIT];

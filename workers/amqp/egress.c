@@ -53,7 +53,7 @@ static void out_sent(wlink *k, wout *o)
     k->unsettled_first = o;
 }
 
-PRIVATE void out_free(pump *p, wout *o)
+PRIVATE inline void out_free(pump *p, wout *o)
 {
     out_unlink(o->link, o);
     if (__builtin_expect(o->early != NULL, 0)) early_drop(p, o);
@@ -63,7 +63,7 @@ PRIVATE void out_free(pump *p, wout *o)
 }
 
 /* The one record that ends a delivery without an outcome. */
-PRIVATE routerd_record *post_done(pump *p, const wlink *k, uint64_t core, uint8_t flags)
+PRIVATE inline routerd_record *post_done(pump *p, const wlink *k, uint64_t core, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DONE, k);
     r->delivery = core;
@@ -71,7 +71,7 @@ PRIVATE routerd_record *post_done(pump *p, const wlink *k, uint64_t core, uint8_
     return r;
 }
 
-PRIVATE routerd_record *post_update(pump *p, const wout *o)
+PRIVATE inline routerd_record *post_update(pump *p, const wout *o)
 {
     routerd_record *r = post_link(p, A_UPDATE, o->link);
     r->delivery = o->core;
@@ -80,7 +80,7 @@ PRIVATE routerd_record *post_update(pump *p, const wout *o)
     return r;
 }
 
-PRIVATE void out_abort(pump *p, wout *o)
+PRIVATE inline void out_abort(pump *p, wout *o)
 {
     if (o->engine) {
         pn_delivery_t *d = o->engine;
@@ -112,7 +112,7 @@ static void drop_presettled(pump *p, wlink *k)
 
 /* Their receiver takes none at present. What came settled does not hold up its sender any longer; what is not sent
  * until the list is full is dropped. Only what was queued since the last time is looked at. */
-PRIVATE void out_waits(pump *p, wlink *k)
+PRIVATE inline void out_waits(pump *p, wlink *k)
 {
     for (wout *o = k->queue_last; o && !o->waits; o = o->previous) {
         o->waits = true;
@@ -121,7 +121,7 @@ PRIVATE void out_waits(pump *p, wlink *k)
 }
 
 /* SEND: take a delivery in.  A stale link is ignored: the core ends what crossed with the link's DETACH. */
-PRIVATE void egress_accept(pump *p, const routerd_record *r)
+PRIVATE inline void egress_accept(pump *p, const routerd_record *r)
 {
     wlink *k = (wlink *) pool_find2(&p->links, r->link, r->link_gen);
     if (!k || !k->outgoing) return;
@@ -233,7 +233,7 @@ static enum serve_result egress_write(pump *p, wlink *k, wout *o, pn_session_t *
     return SERVE_EMPTY;
 }
 
-PRIVATE void egress_drained(pump *p, wlink *k)
+PRIVATE inline void egress_drained(pump *p, wlink *k)
 {
     if (!k->drain_ready || k->queue_first) return;
     if (k->routed) { routed_drained(p, k); return; }
@@ -272,7 +272,7 @@ static bool session_shut(pn_session_t *session)
 /* Serve a connection's links with work, most urgent first.  BUSY: something is left that only the engine holds up;
  * BLOCKED: what is left waits for its session's window, which opens when the peer says so: there is no need to try
  * again before something has been read. */
-PRIVATE enum serve_result egress_turn(pump *p, wconn *c)
+PRIVATE inline enum serve_result egress_turn(pump *p, wconn *c)
 {
     enum serve_result result = SERVE_EMPTY;
     for (uint32_t mask = c->work_mask; mask;) {
@@ -305,7 +305,7 @@ static void egress_forgotten(pump *p, wlink *k, pn_delivery_t *d)
 }
 
 /* The receiver said something of a delivery. */
-PRIVATE void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
+PRIVATE inline void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
 {
     wout *o = (wout *) pn_delivery_get_context(d);
     bool settled = pn_delivery_settled(d);
@@ -332,7 +332,7 @@ PRIVATE void egress_updated(pump *p, wlink *k, pn_delivery_t *d)
 
 /* The sender changed or settled what we sent (UPDATE from the core). If it settles, DONE is our last word on it, unless
  * the receiver's outcome was. */
-PRIVATE void egress_update(pump *p, const routerd_record *r)
+PRIVATE inline void egress_update(pump *p, const routerd_record *r)
 {
     wout *o = egress_find(p, r);
     if (!o) {
@@ -354,7 +354,7 @@ PRIVATE void egress_update(pump *p, const routerd_record *r)
     pn_delivery_settle(d);
 }
 
-PRIVATE void egress_continue(pump *p, const routerd_record *r)
+PRIVATE inline void egress_continue(pump *p, const routerd_record *r)
 {
     wout *o = egress_find(p, r);
     if (!o) return;
@@ -377,7 +377,7 @@ GLUE void egress_flow(pump *p, wlink *k)
 
 /* The link is lost: what was not begun goes back as released, what was begun as modified(delivery-failed); a receiver
  * that is still there is told that the rest of it will not come. */
-PRIVATE void egress_lost(pump *p, wlink *k)
+PRIVATE inline void egress_lost(pump *p, wlink *k)
 {
     wout *o;
     bool there = k->engine && pn_link_state(k->engine) & PN_REMOTE_ACTIVE;

@@ -120,7 +120,7 @@ static void digest_map(content_digest *d, const uint8_t *start, amqp_value map, 
 }
 
 /* Of a message whose scan is DONE, of which `size` bytes are in one piece; `all`: these are all. */
-PRIVATE void digest_read(content_digest *d, const uint8_t *start, size_t size, bool all, const scan_found *found,
+PRIVATE inline void digest_read(content_digest *d, const uint8_t *start, size_t size, bool all, const scan_found *found,
                          uint8_t wishes)
 {
     *d = (content_digest) { 0 };

@@ -14,7 +14,7 @@
 #include "workers/state/pump.h"
 #include "workers/transport/transport.h"
 
-PRIVATE void win_link(wlink *k, win *s)
+PRIVATE inline void win_link(wlink *k, win *s)
 {
     s->link = k;
     s->next = k->in_first;
@@ -23,7 +23,7 @@ PRIVATE void win_link(wlink *k, win *s)
     k->in_first = s;
 }
 
-PRIVATE void win_free(pump *p, win *s)
+PRIVATE inline void win_free(pump *p, win *s)
 {
     wlink *k = s->link;
     if (s->previous) s->previous->next = s->next;
@@ -36,7 +36,7 @@ PRIVATE void win_free(pump *p, win *s)
     p->unsettled--;
 }
 
-PRIVATE win *win_new(pump *p, wlink *k, pn_delivery_t *d)
+PRIVATE inline win *win_new(pump *p, wlink *k, pn_delivery_t *d)
 {
     win *s = (win *) pool_take(&p->ins);
     if (!s) return NULL;
@@ -50,7 +50,7 @@ PRIVATE win *win_new(pump *p, wlink *k, pn_delivery_t *d)
 
 /* No block is left for it, or no core is there: the link waits; the engine's session window bounds what piles up behind
  * it. */
-PRIVATE void intake_stall(pump *p, wlink *k)
+PRIVATE inline void intake_stall(pump *p, wlink *k)
 {
     if (k->stalled) return;
     k->stalled = true;
@@ -59,7 +59,7 @@ PRIVATE void intake_stall(pump *p, wlink *k)
 }
 
 /* Whether it is time to say that messages are malformed in this way. */
-PRIVATE bool intake_complains(pump *p, const char *why)
+PRIVATE inline bool intake_complains(pump *p, const char *why)
 {
     for (uint32_t i = 0; i < COMPLAINTS; i++) {
         if (p->complaints[i].why && p->complaints[i].why != why) continue;
@@ -71,7 +71,7 @@ PRIVATE bool intake_complains(pump *p, const char *why)
     return false;
 }
 
-PRIVATE void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
+PRIVATE inline void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why, const char *condition)
 {
     pn_condition_t *error = pn_disposition_condition(pn_delivery_local(d));
     pn_condition_set_name(error, why == security_proxy ? "amqp:unauthorized-access" : condition ? condition
@@ -84,7 +84,7 @@ PRIVATE void intake_refuse(pump *p, wlink *k, pn_delivery_t *d, const char *why,
     if (intake_complains(p, why)) p->on_event(p->self, EV_MESSAGE_REFUSED, k->conn, k, (void *) (uintptr_t) why, NULL);
 }
 
-PRIVATE routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority,
+PRIVATE inline routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t peer, uint8_t priority,
                                      uint64_t length, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_DELIVER, k);
@@ -99,7 +99,7 @@ PRIVATE routerd_record *post_deliver(pump *p, wlink *k, uint32_t block, uint64_t
 }
 
 /* What the sender says of an unsettled delivery besides its bytes; a transfer may say it, too (AMQP 2.7.5). */
-PRIVATE routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t *d)
+PRIVATE inline routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t *d)
 {
     routerd_record *r = post_link(p, A_UPDATE, k);
     r->delivery = s->core;
@@ -111,7 +111,7 @@ PRIVATE routerd_record *post_said(pump *p, wlink *k, const win *s, pn_delivery_t
 }
 
 /* Of a chain that is about to be posted: the flag that its record gets. */
-PRIVATE uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found)
+PRIVATE inline uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool complete, const scan_found *found)
 {
     if (__builtin_expect(!p->digests, 1)) return 0;
     arena_content *c = arena_content_of(&p->arena.view, head);
@@ -123,7 +123,8 @@ PRIVATE uint8_t digest_chain(const pump *p, uint32_t head, uint64_t size, bool c
 
 /* The same of one that is whole in its block. Of most messages all goes into the record (digest_post): to fetch a line
  * of theirs that it does not need otherwise takes the core longer than all the rest that it does for the flow log. */
-PRIVATE uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, uint64_t size, const scan_found *found,
+PRIVATE inline uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, uint64_t size,
+                                    const scan_found *found,
                              content_digest *d)
 {
     if (__builtin_expect(!p->digests, 1)) return 0;
@@ -133,7 +134,7 @@ PRIVATE uint8_t digest_whole(const pump *p, const wlink *k, arena_content *c, ui
     return F_DIGEST;
 }
 
-PRIVATE void digest_post(const content_digest *d, routerd_record *r)
+PRIVATE inline void digest_post(const content_digest *d, routerd_record *r)
 {
     r->delivery = d->message;
     r->credit = d->body;

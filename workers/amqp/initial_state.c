@@ -10,14 +10,14 @@
 #include "workers/state/engine.h"
 #include "workers/state/pump.h"
 
-PRIVATE void early_drop(pump *p, wout *o)
+PRIVATE inline void early_drop(pump *p, wout *o)
 {
     if (o->early->extra & D_PAYLOAD) payload_done(p, o->early->arena, o->early->block);
     free(o->early);
     o->early = NULL;
 }
 
-PRIVATE void early_keep(pump *p, wout *o, const routerd_record *r)
+PRIVATE inline void early_keep(pump *p, wout *o, const routerd_record *r)
 {
     if (o->early) early_drop(p, o);
     o->early = (routerd_record *) malloc(sizeof *r);
@@ -25,7 +25,7 @@ PRIVATE void early_keep(pump *p, wout *o, const routerd_record *r)
     else if (r->extra & D_PAYLOAD) payload_done(p, r->arena, r->block);
 }
 
-PRIVATE void early_tell(pump *p, wout *o)
+PRIVATE inline void early_tell(pump *p, wout *o)
 {
     disposition_write(p, o->engine, o->early);
     pn_delivery_update(o->engine, o->early->state);

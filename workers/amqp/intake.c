@@ -80,7 +80,7 @@ static bool intake_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
 
 /* Nobody wants the rest, but it is read all the same, so that the session window stays true.
  * refund: the core never heard of the delivery, so its credit comes back from here. */
-PRIVATE void intake_discard(win *s, bool refund)
+PRIVATE inline void intake_discard(win *s, bool refund)
 {
     s->discard = true;
     s->refund = refund;
@@ -115,7 +115,7 @@ static void intake_finish(pump *p, wlink *k, win *s)
     }
 }
 
-PRIVATE void post_continue(pump *p, win *s, uint8_t flags)
+PRIVATE inline void post_continue(pump *p, win *s, uint8_t flags)
 {
     routerd_record *r = post_link(p, A_CONTINUE, s->link);
     r->delivery = s->core;
@@ -126,7 +126,7 @@ PRIVATE void post_continue(pump *p, win *s, uint8_t flags)
 }
 
 /* Tell the core what has grown, once for all that arrived in this turn. */
-PRIVATE void intake_flush(pump *p)
+PRIVATE inline void intake_flush(pump *p)
 {
     for (uint32_t i = 0; i < p->grown_count; i++) {
         win *s = (win *) pool_find(&p->ins, p->grown[i]);
@@ -135,7 +135,7 @@ PRIVATE void intake_flush(pump *p)
     p->grown_count = 0;
 }
 
-PRIVATE void intake_grown(pump *p, win *s)
+PRIVATE inline void intake_grown(pump *p, win *s)
 {
     if (s->grown) return;
     if (p->grown_count == GROWN_BATCH) intake_flush(p);
@@ -362,7 +362,7 @@ static void intake_updated(pump *p, wlink *k, pn_delivery_t *d)
     }
 }
 
-PRIVATE void intake_event(pump *p, wlink *k, pn_delivery_t *d)
+PRIVATE inline void intake_event(pump *p, wlink *k, pn_delivery_t *d)
 {
     if (k->conn->denied) return;
     if (pn_delivery_readable(d)) {
@@ -375,7 +375,7 @@ PRIVATE void intake_event(pump *p, wlink *k, pn_delivery_t *d)
 }
 
 /* A link that had to wait goes on. */
-PRIVATE void intake_resume(pump *p, wlink *k)
+PRIVATE inline void intake_resume(pump *p, wlink *k)
 {
     pn_delivery_t *d;
     if (k->plain) { mark_dirty(p, k->conn); return; }
@@ -388,7 +388,7 @@ PRIVATE void intake_resume(pump *p, wlink *k)
 }
 
 /* Every reader has got to `length`: what lies before it can be used again, and a sender held back goes on. */
-PRIVATE void intake_consumed(pump *p, win *s, uint64_t length)
+PRIVATE inline void intake_consumed(pump *p, win *s, uint64_t length)
 {
     if (s->discard || s->whole || s->writer.head == ROUTERD_NIL || length > s->writer.written || length <= s->read_to)
         return;
@@ -403,7 +403,7 @@ PRIVATE void intake_consumed(pump *p, win *s, uint64_t length)
 }
 
 /* The link is going: what is half received is aborted, the rest is the core's to forget. */
-PRIVATE void intake_lost(pump *p, wlink *k)
+PRIVATE inline void intake_lost(pump *p, wlink *k)
 {
     while (k->in_first) {
         win *s = k->in_first;

@@ -72,7 +72,7 @@ static enum scan_result routed_look(const wconn *c, const uint8_t *bytes, size_t
 }
 
 /* The same of what there is of a long message: in its first block, or gathered when its properties reach further. */
-PRIVATE enum scan_result routed_scan(const pump *p, const win *s, bool complete, scan_found *found)
+PRIVATE inline enum scan_result routed_scan(const pump *p, const win *s, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
     const wconn *c = s->link->conn;
@@ -94,7 +94,7 @@ PRIVATE enum scan_result routed_scan(const pump *p, const win *s, bool complete,
 }
 
 /* The chain of a delivery has just begun.  False: it says too much. */
-PRIVATE bool routed_begin(pump *p, win *s)
+PRIVATE inline bool routed_begin(pump *p, win *s)
 {
     uint8_t front[ROUTED_FRONT_MAX];
     uint32_t size = routed_front(s->engine, front);
@@ -102,7 +102,7 @@ PRIVATE bool routed_begin(pump *p, win *s)
 }
 
 /* As intake_whole(). */
-PRIVATE bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
+PRIVATE inline bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
 {
     if (!blocks_left(p)) { intake_stall(p, k); return true; }
     uint8_t front[ROUTED_FRONT_MAX];
@@ -144,7 +144,7 @@ PRIVATE bool routed_whole(pump *p, wlink *k, pn_delivery_t *d, size_t size)
 /* ---- out ---- */
 
 /* Begin a delivery as its sender has begun it.  False: what stands in front makes no sense. */
-PRIVATE bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length)
+PRIVATE inline bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length)
 {
     uint32_t room;
     uint16_t size, tag;
@@ -168,7 +168,7 @@ PRIVATE bool routed_open(const pump *p, wlink *k, wout *o, uint64_t length)
 }
 
 /* What the receiver has given and the sender has not been given yet, or has given back unused. */
-PRIVATE bool routed_credit(pump *p, wlink *k)
+PRIVATE inline bool routed_credit(pump *p, wlink *k)
 {
     int32_t free = pn_link_credit(k->engine) - (int32_t) k->queued;
     if (free <= k->promised) return false;
@@ -178,7 +178,7 @@ PRIVATE bool routed_credit(pump *p, wlink *k)
 }
 
 /* The receiver said something of its credit. */
-PRIVATE void routed_flow(pump *p, wlink *k)
+PRIVATE inline void routed_flow(pump *p, wlink *k)
 {
     bool more = routed_credit(p, k), drain = pn_link_get_drain(k->engine);
     if (drain && (more || !k->drain_asked)) post_link(p, A_DRAIN, k);
@@ -187,7 +187,7 @@ PRIVATE void routed_flow(pump *p, wlink *k)
 }
 
 /* The sender has given credit back; once what it sent before is through, the receiver's drain is answered. */
-PRIVATE void routed_drained(pump *p, wlink *k)
+PRIVATE inline void routed_drained(pump *p, wlink *k)
 {
     if (k->promised > 0) return;
     k->drain_ready = k->drain_asked = false;

@@ -28,7 +28,7 @@ static void message_tell(pump *p, wlink *k, const arena_view *v, uint32_t head, 
 }
 
 /* A message has come, or begins to be sent. */
-PRIVATE void message_log(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent)
+PRIVATE inline void message_log(pump *p, wlink *k, const arena_view *v, uint32_t head, bool sent)
 {
     if (__builtin_expect(k->conn->messages_logged, 0)) message_tell(p, k, v, head, sent);
 }

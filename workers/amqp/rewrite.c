@@ -20,7 +20,10 @@ static void rewrite_give(void *link, const uint8_t *bytes, size_t size)
 }
 
 /* Whether an outgoing message must be looked at. */
-PRIVATE bool rewrite_due(const wlink *k, const arena_content *c) { return annotations_touch(c, k->conn->annotations); }
+PRIVATE inline bool rewrite_due(const wlink *k, const arena_content *c)
+{
+    return annotations_touch(c, k->conn->annotations);
+}
 
 /* The core writes its messages without describing them: find out where annotations go. False: no message that the
  * engine made. */
@@ -59,7 +62,7 @@ static bool rewrite_override(const pump *p, const wout *o, annotations_wanted *w
 }
 
 /* Writes the beginning and moves the delivery's reader behind what it replaces.  False: the delivery makes no sense. */
-PRIVATE bool rewrite_begin(const pump *p, const wlink *k, wout *o, uint64_t length)
+PRIVATE inline bool rewrite_begin(const pump *p, const wlink *k, wout *o, uint64_t length)
 {
     const arena_view *v = &p->views[o->arena];
     annotations_writer w;

@@ -34,7 +34,7 @@ static bool data_level_sound(pn_data_t *d, int depth)
     return true;
 }
 
-PRIVATE bool data_sound(pn_data_t *d)
+PRIVATE inline bool data_sound(pn_data_t *d)
 {
     if (!d || !pn_data_size(d)) return true;
     pn_data_rewind(d);
@@ -50,7 +50,7 @@ static bool terminus_sound(pn_terminus_t *t)
 }
 
 /* What a peer's attach says. */
-PRIVATE bool attach_sound(pn_link_t *l)
+PRIVATE inline bool attach_sound(pn_link_t *l)
 {
     return terminus_sound(pn_link_remote_source(l)) && terminus_sound(pn_link_remote_target(l))
            && data_sound(pn_link_remote_properties(l));

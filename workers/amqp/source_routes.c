@@ -16,7 +16,7 @@
 
 GLUE const char route_broken[] = "the encoding is wrong: the rest of a wrapped message is no data";
 
-PRIVATE uint32_t route_counter_of(uint8_t reason)
+PRIVATE inline uint32_t route_counter_of(uint8_t reason)
 {
     switch (reason) {
     case ROUTE_BAD_ANNOTATION: case ROUTE_BAD_ENCODING: return N_ROUTE_REFUSED_DECODE;
@@ -34,7 +34,7 @@ PRIVATE uint32_t route_counter_of(uint8_t reason)
     }
 }
 
-PRIVATE void route_counted(pump *p)
+PRIVATE inline void route_counted(pump *p)
 {
     route_engine *e = p->routes;
     route_count(e);
@@ -44,7 +44,7 @@ PRIVATE void route_counted(pump *p)
 }
 
 /* Who sends on this link, as of the present table.  False: nothing of it is for workers. */
-PRIVATE bool route_sender_known(pump *p, wlink *k)
+PRIVATE inline bool route_sender_known(pump *p, wlink *k)
 {
     route_sender *s = &k->sender;
     if (__builtin_expect(s->epoch != p->routes->epoch, 0)) {
@@ -90,7 +90,7 @@ static bool route_chain_new(pump *p, const wlink *k, const route_run *r, arena_w
 }
 
 /* What was found out of a message is to be found out again. */
-PRIVATE void route_forget(pump *p, arena_content *c)
+PRIVATE inline void route_forget(pump *p, arena_content *c)
 {
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
     c->key_block = ROUTERD_NIL;
@@ -100,7 +100,7 @@ PRIVATE void route_forget(pump *p, arena_content *c)
 }
 
 /* What the new beginning says, of a chain that is there as far as it is.  MORE: its properties are not. */
-PRIVATE enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found)
+PRIVATE inline enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, bool complete, scan_found *found)
 {
     const arena_view *v = &p->arena.view;
     arena_content *c = arena_content_of(v, head);
@@ -122,7 +122,7 @@ PRIVATE enum scan_result route_rescan(pump *p, uint32_t head, uint64_t size, boo
 }
 
 /* Where it goes now, for the core: this wins over `to`, and over its link's target. */
-PRIVATE void route_describe(pump *p, arena_content *c, const route_first *first)
+PRIVATE inline void route_describe(pump *p, arena_content *c, const route_first *first)
 {
     if (c->key_block != ROUTERD_NIL) arena_free_one(&p->arena, c->key_block);
     c->key_block = ROUTERD_NIL;
@@ -132,7 +132,7 @@ PRIVATE void route_describe(pump *p, arena_content *c, const route_first *first)
 }
 
 /* The copies of a tee: each is a message of its own, settled, whose credit nobody gave. */
-PRIVATE void route_post_copies(pump *p, wlink *k, const uint8_t *start, const scan_found *was)
+PRIVATE inline void route_post_copies(pump *p, wlink *k, const uint8_t *start, const scan_found *was)
 {
     route_engine *e = p->routes;
     stats_add(p->stats, N_ROUTE_COPIES_LOST, e->run.copies_lost);
@@ -199,7 +199,7 @@ static enum scan_result route_rewritten(pump *p, wlink *k, win *s, bool complete
 /* ---- a message that came in one piece ---- */
 
 /* As content_check(), for a whole message in one block; `head` and `size` are those of what it has become. */
-PRIVATE enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found,
+PRIVATE inline enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *size, scan_found *found,
                                      uint8_t *origin)
 {
     route_engine *e = p->routes;
@@ -239,7 +239,7 @@ PRIVATE enum scan_result route_whole(pump *p, wlink *k, uint32_t *head, size_t *
 
 /* Takes a scanned message through the workers.  MORE: one of them has to see more of it; DONE: `found` says what it has
  * become, or the same as before. */
-PRIVATE enum scan_result route_streamed(pump *p, wlink *k, win *s, bool complete, scan_found *found)
+PRIVATE inline enum scan_result route_streamed(pump *p, wlink *k, win *s, bool complete, scan_found *found)
 {
     route_engine *e = p->routes;
     const arena_view *v = &p->arena.view;
@@ -268,7 +268,7 @@ PRIVATE enum scan_result route_streamed(pump *p, wlink *k, win *s, bool complete
 
 /* The next piece of a payload that was opened or wrapped on its way. 1: it is in the chain; 0: nothing came; -1: it
  * makes no sense, or there is no room for it. */
-PRIVATE int route_receive(pump *p, wlink *k, win *s, size_t pending)
+PRIVATE inline int route_receive(pump *p, wlink *k, win *s, size_t pending)
 {
     uint8_t piece[16384], heads[ROUTE_DEPTH * ROUTE_DATA_HEAD];
     ssize_t n = pn_link_recv(k->engine, (char *) piece, pending < sizeof piece ? pending : sizeof piece);

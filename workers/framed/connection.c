@@ -23,7 +23,7 @@
 
 #define PLAIN_CONNECT_MS 10000         /* until a connection that we make is there */
 
-PRIVATE void plain_free(plain_conn *x)
+PRIVATE inline void plain_free(plain_conn *x)
 {
     free(x->in);
     free(x->rest);
@@ -80,7 +80,7 @@ static void plain_connected(pump *p, wconn *c)
     p->on_event(p->self, EV_PLAIN_OPEN, c, NULL, NULL, NULL);
 }
 
-PRIVATE void plain_event(pump *p, wconn *c, uint32_t events)
+PRIVATE inline void plain_event(pump *p, wconn *c, uint32_t events)
 {
     if (c->failed) return;
     mark_dirty(p, c);
@@ -104,14 +104,14 @@ PRIVATE void plain_event(pump *p, wconn *c, uint32_t events)
 }
 
 /* A turn of a connection that something has happened to. */
-PRIVATE void plain_serve(pump *p, wconn *c)
+PRIVATE inline void plain_serve(pump *p, wconn *c)
 {
     if (c->failed || c->plain->connecting) return;
     if (!c->reading) plain_input(p, c);
     if (!c->failed) plain_output(p, c);
 }
 
-PRIVATE void plain_sweep(pump *p, wconn *c)
+PRIVATE inline void plain_sweep(pump *p, wconn *c)
 {
     if (!c->deadline || p->now_ms < c->deadline) return;
     c->deadline = 0;
@@ -133,7 +133,7 @@ GLUE wlink *plain_link(pump *p, wconn *c, bool outgoing)
 /* ---- the core's word ---- */
 
 /* What became of a frame: its sender cannot be told, so it is counted. */
-PRIVATE void plain_outcome(pump *p, win *s, const routerd_record *r)
+PRIVATE inline void plain_outcome(pump *p, win *s, const routerd_record *r)
 {
     if (r->peer) s->core = r->peer;
     if (r->state > S_ACCEPTED && r->state <= S_MODIFIED && !s->told) {
@@ -146,7 +146,7 @@ PRIVATE void plain_outcome(pump *p, win *s, const routerd_record *r)
     else intake_discard(s, false);
 }
 
-PRIVATE void plain_flow(pump *p, wlink *k, const routerd_record *r)
+PRIVATE inline void plain_flow(pump *p, wlink *k, const routerd_record *r)
 {
     if (k->outgoing) return;
     if (r->type == W_FLOW) {
@@ -159,7 +159,7 @@ PRIVATE void plain_flow(pump *p, wlink *k, const routerd_record *r)
 }
 
 /* The core that knew of it is dead.  A frame that is still arriving is read to its end, and forgotten. */
-PRIVATE void plain_forgotten(pump *p, win *s)
+PRIVATE inline void plain_forgotten(pump *p, win *s)
 {
     if (s->discard) return;
     stats_add(p->stats, s->link->conn->plain->speaks->undelivered, !s->told);

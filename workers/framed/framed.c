@@ -29,11 +29,14 @@
  /* large blocks that a frame may need at once: what a buffer holds, and its front */
 #define PLAIN_BLOCKS 8u
 
-PRIVATE const plain_terms *plain_terms_of(const pump *p, const wconn *c) { return p->listeners[c->listener].plain; }
+PRIVATE inline const plain_terms *plain_terms_of(const pump *p, const wconn *c)
+{
+    return p->listeners[c->listener].plain;
+}
 
 /* ---- the socket ---- */
 
-PRIVATE void plain_watch(pump *p, wconn *c)
+PRIVATE inline void plain_watch(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u),
@@ -59,7 +62,7 @@ GLUE void plain_close(pump *p, wconn *c, const char *why)
     mark_dirty(p, c);
 }
 
-PRIVATE void plain_malformed(pump *p, wconn *c, enum counter counter, const char *why)
+PRIVATE inline void plain_malformed(pump *p, wconn *c, enum counter counter, const char *why)
 {
     stats_add(p->stats, counter, 1);
     plain_close(p, c, why);
@@ -67,7 +70,7 @@ PRIVATE void plain_malformed(pump *p, wconn *c, enum counter counter, const char
 
 /* ---- what the core hears of a frame ---- */
 
-PRIVATE win *plain_win(pump *p, wlink *k)
+PRIVATE inline win *plain_win(pump *p, wlink *k)
 {
     win *s = (win *) pool_take(&p->ins);
     if (!s) return NULL;
@@ -78,7 +81,7 @@ PRIVATE win *plain_win(pump *p, wlink *k)
 }
 
 /* May a frame be taken on this link now?  If not, something will wake its connection up. */
-PRIVATE bool plain_may(pump *p, wlink *k)
+PRIVATE inline bool plain_may(pump *p, wlink *k)
 {
     if (k->held || k->stalled || k->credit <= 0 || p->withhold) return false;
     if (!p->resting && blocks_left(p) && p->arena.free_count[1] >= PLAIN_BLOCKS && !over_share(p, k)) return true;
@@ -170,7 +173,7 @@ static enum plain_step plain_take(pump *p, wconn *c)
 }
 
 /* Take what can be taken, and read on or not. */
-PRIVATE void plain_input(pump *p, wconn *c)
+PRIVATE inline void plain_input(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     if (!x->other || !x->other->open || (x->data && !x->data->open) || c->failed) return;
@@ -191,7 +194,7 @@ static void plain_buffer_empty(plain_conn *x)
 }
 
 /* Read once; true if there may be more. */
-PRIVATE bool plain_read(pump *p, wconn *c)
+PRIVATE inline bool plain_read(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     uint32_t room = 0;

@@ -331,7 +331,7 @@ static bool plain_write_link(pump *p, wconn *c, wlink *k)
 }
 
 /* Serve the connection's links with work, most urgent first. */
-PRIVATE void plain_output(pump *p, wconn *c)
+PRIVATE inline void plain_output(pump *p, wconn *c)
 {
     if (c->want_write || (c->plain->rest && !plain_write_rest(p, c))) return;
     for (int turn = 0; c->work_mask && !c->failed; turn++) {

@@ -41,7 +41,7 @@ GLUE wconn *dial(pump *p, int fd, uint16_t place, const char *hostname, const ch
 }
 
 /* Why a socket cannot be connected, for whoever asks the transport. */
-PRIVATE void dial_failed(wconn *c)
+PRIVATE inline void dial_failed(wconn *c)
 {
     int why = 0;
     socklen_t size = sizeof why;
@@ -51,7 +51,7 @@ PRIVATE void dial_failed(wconn *c)
     pn_condition_set_description(error, strerror(why));
 }
 
-PRIVATE bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
+PRIVATE inline bool session_ours(pn_session_t *session) { return pn_session_get_context(session) != NULL; }
 
 #define ROUTED_SESSIONS (1u << 30)    /* numbers of sessions for links that are routed through, from here on */
 #define IDLE_SESSION ((void *) UINTPTR_MAX)   /* one of those that has no link, in place of its number */
@@ -110,7 +110,7 @@ static bool dial_kept(const wconn *c, pn_session_t *session)
 }
 
 /* A link that we had attached is gone, and its session with it if it was the last one there. */
-PRIVATE void dial_done(pump *p, wconn *c, pn_session_t *session)
+PRIVATE inline void dial_done(pump *p, wconn *c, pn_session_t *session)
 {
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {
         const wlink *k = (const wlink *) pool_at(&p->links, index);

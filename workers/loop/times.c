@@ -4,13 +4,13 @@
 #include "workers/state/pump.h"
 
 /* How long a link with something to send has had no credit, up to now. */
-PRIVATE uint64_t link_starved(const pump *p, const wlink *k)
+PRIVATE inline uint64_t link_starved(const pump *p, const wlink *k)
 {
     return k->starved + (k->starved_since ? p->now_ns - k->starved_since : 0);
 }
 
 /* The first byte of a delivery goes out: its link has credit. */
-PRIVATE void out_begun(const pump *p, wlink *k, wout *o)
+PRIVATE inline void out_begun(const pump *p, wlink *k, wout *o)
 {
     if (__builtin_expect(k->starved_since != 0, 0)) {
         k->starved = link_starved(p, k);
@@ -21,7 +21,7 @@ PRIVATE void out_begun(const pump *p, wlink *k, wout *o)
 }
 
 /* When its last byte was written, how long that took, and how long it had waited for credit. */
-PRIVATE void out_times(const wout *o, routerd_record *r)
+PRIVATE inline void out_times(const wout *o, routerd_record *r)
 {
     uint64_t writing = (o->finished - o->began) / 1000;
     r->time = o->finished;

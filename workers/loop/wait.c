@@ -23,7 +23,7 @@ static int busy_poll(pump *p, struct epoll_event *events)
     return -1;
 }
 
-PRIVATE int turn_wait(pump *p, struct epoll_event *events, int timeout)
+PRIVATE inline int turn_wait(pump *p, struct epoll_event *events, int timeout)
 {
     if (timeout == 0) return epoll_wait(p->epoll_fd, events, EPOLL_BATCH, 0);
     if (p->busy_poll_ns) {

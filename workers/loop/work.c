@@ -81,7 +81,7 @@ static void work_drain(pump *p, wlink *k)
 }
 
 /* PN_LINK_FLOW on an incoming link: credit that came back unused, because we asked (drain) or because we had asked. */
-PRIVATE void intake_flow(pump *p, wlink *k)
+PRIVATE inline void intake_flow(pump *p, wlink *k)
 {
     int returned = pn_link_drained(k->engine);
     bool done = k->draining && !pn_link_draining(k->engine);
@@ -156,7 +156,7 @@ static void work_record(pump *p, const routerd_record *r)
 
 /* Links that found no block go on, now that some came back. Those that keep too much wait on; while blocks are few, all
  * that keep some. */
-PRIVATE void work_unstall(pump *p)
+PRIVATE inline void work_unstall(pump *p)
 {
     uint32_t index = p->stalled_first;
     p->freed = false;
@@ -178,7 +178,7 @@ PRIVATE void work_unstall(pump *p)
 }
 
 /* True if more is waiting. */
-PRIVATE bool work_turn(pump *p)
+PRIVATE inline bool work_turn(pump *p)
 {
     const routerd_record *r;
     int n = 0;

@@ -18,9 +18,9 @@
 
 enum cbor_major { CBOR_UINT = 0, CBOR_BYTES = 2, CBOR_TEXT = 3, CBOR_ARRAY = 4 };
 
-PRIVATE uint32_t ockam_width(uint8_t framing) { return framing == OCKAM_CBOR ? 4 : 2; }
+PRIVATE inline uint32_t ockam_width(uint8_t framing) { return framing == OCKAM_CBOR ? 4 : 2; }
 
-PRIVATE uint32_t ockam_length(uint8_t framing, const uint8_t *p)
+PRIVATE inline uint32_t ockam_length(uint8_t framing, const uint8_t *p)
 {
     return (uint32_t) be_of(p, ockam_width(framing));
 }
@@ -100,7 +100,7 @@ static enum route_result cbor_message(route_run *r, route_level *l)
 
 /* The content of a frame as the message that workers see, with `own`, where it has come in, in front of its return
  * route. PASS: it is a heartbeat, which leads nowhere. */
-PRIVATE enum route_result ockam_read(route_engine *e, const route_sender *s, uint8_t framing, const uint8_t *at,
+PRIVATE inline enum route_result ockam_read(route_engine *e, const route_sender *s, uint8_t framing, const uint8_t *at,
                                      uint32_t size, const route_stop *own)
 {
     route_run *r = &e->run;
@@ -159,7 +159,7 @@ static void ockam_put_way(ockam_out *o, uint8_t framing, const route_way *w)
 
 /* What goes in front of `payload` octets: into [to, to + room), with a length of a frame that has `tail` octets behind
  * them. How much it is; 0: more than there is room for. */
-PRIVATE uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_t payload, uint32_t tail, uint8_t *to,
+PRIVATE inline uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_t payload, uint32_t tail, uint8_t *to,
                             uint32_t room)
 {
     uint32_t width = ockam_width(framing);
@@ -177,7 +177,7 @@ PRIVATE uint32_t ockam_head(const route_level *l, uint8_t framing, uint32_t payl
 }
 
 /* What goes behind the payload. */
-PRIVATE uint32_t ockam_tail(const route_level *l, uint8_t framing, uint8_t *to, uint32_t room)
+PRIVATE inline uint32_t ockam_tail(const route_level *l, uint8_t framing, uint8_t *to, uint32_t room)
 {
     ockam_out o = { to, to + room, false };
     if (framing == OCKAM_CBOR && !l->tracing) ockam_put(&o, "\xf6", 1);

@@ -37,7 +37,7 @@
 
 typedef struct { route_stop stop; bool prefix; } ockam_reach;
 
-PRIVATE const ockam_terms *ockam_terms_of(const pump *p, const wconn *c)
+PRIVATE inline const ockam_terms *ockam_terms_of(const pump *p, const wconn *c)
 {
     return (const ockam_terms *) (const void *) p->listeners[c->listener].plain;
 }
@@ -221,7 +221,7 @@ static enum plain_step ockam_frame(pump *p, wconn *c, const uint8_t *at, uint32_
 }
 
 /* The frame at the front of the buffer. */
-PRIVATE enum plain_step ockam_next(pump *p, wconn *c)
+PRIVATE inline enum plain_step ockam_next(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     const ockam_terms *t = ockam_terms_of(p, c);

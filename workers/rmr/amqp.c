@@ -66,7 +66,8 @@ static uint8_t *rmr_put_properties(uint8_t *p, const rmr_wanted *want, uint8_t *
 
 /* Everything in front of the payload, which begins at the length returned; at most RMR_FRONT_MAX. `source`: what
  * rmr.source is to be, a field of the header as it came. */
-PRIVATE uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const rmr_parts *parts, const uint8_t *source,
+PRIVATE inline uint32_t rmr_compose(uint8_t *start, const uint8_t *header, const rmr_parts *parts,
+                                    const uint8_t *source,
                              const rmr_wanted *want, scan_found *found, rmr_key *key)
 {
     uint8_t *p = start + RMR_SECTION, *section, *to = start;
@@ -297,14 +298,14 @@ static enum rmr_made rmr_make_scanned(const uint8_t *start, size_t size, uint64_
 
 /* A frame from the first `size` of a message's `length` bytes. What its properties say counts more than the header that
  * it came with. PIECES: everything in front of the body, or the body, lies in pieces: gather them and come again. */
-PRIVATE enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
+PRIVATE inline enum rmr_made rmr_make(const uint8_t *start, size_t size, uint64_t length, rmr_frame *frame)
 {
     return rmr_recognise(start, size, length, frame) ? RMR_MADE : rmr_make_scanned(start, size, length, frame);
 }
 
 /* The data sections of a gathered message moved together, from the place of its body on. False: there is something else
  * between them. */
-PRIVATE bool rmr_join(uint8_t *start, uint32_t size, rmr_frame *frame)
+PRIVATE inline bool rmr_join(uint8_t *start, uint32_t size, rmr_frame *frame)
 {
     uint32_t at = frame->payload + frame->payload_length, descriptor = 0;
     while (at < size) {

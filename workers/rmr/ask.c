@@ -22,7 +22,7 @@ static const uint8_t rmr_asked_magic[4] = { 0xf5, 'r', 't', 'q' };
 static const uint8_t rmr_call_magic[4] = { 0xf5, 'r', 't', 'c' };
 
 /* Fields 0 to 5 of a message's properties, `at` NULL where there are none. */
-PRIVATE void rmr_ask_fields(amqp_value list, amqp_value field[6])
+PRIVATE inline void rmr_ask_fields(amqp_value list, amqp_value field[6])
 {
     amqp_cursor fields;
     uint32_t count;
@@ -36,7 +36,7 @@ PRIVATE void rmr_ask_fields(amqp_value list, amqp_value field[6])
 
 /* Whom a message wants its answer to go to; length 0: nobody, or more than can go along, or no text, which a `to` must
  * be. */
-PRIVATE rmr_asked rmr_ask_read(const amqp_value field[6])
+PRIVATE inline rmr_asked rmr_ask_read(const amqp_value field[6])
 {
     rmr_asked asked = { .length = 0 };
     amqp_value id = field[5].at ? field[5] : field[0];
@@ -52,7 +52,7 @@ PRIVATE rmr_asked rmr_ask_read(const amqp_value field[6])
 }
 
 /* As trace data, but for the tag; its length. */
-PRIVATE uint32_t rmr_ask_put(uint8_t *trace, const rmr_asked *asked)
+PRIVATE inline uint32_t rmr_ask_put(uint8_t *trace, const rmr_asked *asked)
 {
     memcpy(trace, rmr_asked_magic, 4);
     be16_put(trace + 4, (uint16_t) asked->length);
@@ -71,14 +71,14 @@ static uint64_t rmr_ask_tag(const uint8_t key[SIPHASH_KEY], const uint8_t *trace
     return siphash(key, without, size);
 }
 
-PRIVATE void rmr_ask_sign(const uint8_t key[SIPHASH_KEY], uint8_t *trace, uint32_t size)
+PRIVATE inline void rmr_ask_sign(const uint8_t key[SIPHASH_KEY], uint8_t *trace, uint32_t size)
 {
     uint64_t tag = rmr_ask_tag(key, trace, size);
     memcpy(trace + 8, &tag, 8);
 }
 
 /* Where the answer goes that a frame is.  Length 0: it is none, or not to a question that came this way. */
-PRIVATE rmr_asked rmr_ask_answered(const uint8_t key[SIPHASH_KEY], const uint8_t *header)
+PRIVATE inline rmr_asked rmr_ask_answered(const uint8_t key[SIPHASH_KEY], const uint8_t *header)
 {
     rmr_asked asked = { .length = 0 };
     const uint8_t *trace = header + be32(header + RMR_LEN0);
@@ -93,7 +93,7 @@ PRIVATE rmr_asked rmr_ask_answered(const uint8_t key[SIPHASH_KEY], const uint8_t
 }
 
 /* A blocking call as an id. */
-PRIVATE void rmr_call_put(uint8_t text[RMR_CALL_TEXT], const uint8_t *header)
+PRIVATE inline void rmr_call_put(uint8_t text[RMR_CALL_TEXT], const uint8_t *header)
 {
     uint8_t id[RMR_CALL_BYTES] = { 0 };
     memcpy(id, rmr_call_magic, 4);
@@ -110,7 +110,7 @@ PRIVATE void rmr_call_put(uint8_t text[RMR_CALL_TEXT], const uint8_t *header)
 }
 
 /* Fills a new header in with what an answer to the call needs that a correlation-id names.  False: it names none. */
-PRIVATE bool rmr_call_take(uint8_t *header, uint32_t head, amqp_value correlation)
+PRIVATE inline bool rmr_call_take(uint8_t *header, uint32_t head, amqp_value correlation)
 {
     uint8_t id[RMR_CALL_BYTES];
     amqp_octets text = amqp_string(correlation);

@@ -16,19 +16,19 @@
 enum rmr_type { RMR_TABLE_DATA = 20, RMR_TABLE_REQUEST = 21, RMR_TABLE_STATE = 22 };
 
 /* The length that a frame's first four bytes tell. */
-PRIVATE uint32_t rmr_length(const uint8_t *frame)
+PRIVATE inline uint32_t rmr_length(const uint8_t *frame)
 {
     return (uint32_t) frame[0] | (uint32_t) frame[1] << 8 | (uint32_t) frame[2] << 16 | (uint32_t) frame[3] << 24;
 }
 
-PRIVATE bool rmr_length_good(uint32_t length, uint32_t most)
+PRIVATE inline bool rmr_length_good(uint32_t length, uint32_t most)
 {
     return length >= RMR_TRANSPORT + RMR_HEADER_OLD && length <= most;
 }
 
 /* Where the payload begins and how long it is, in `room` bytes from the header on. At least RMR_HEADER_OLD of them are
  * at hand. False: a part would lie outside. */
-PRIVATE bool rmr_measure(const uint8_t *header, uint32_t room, rmr_parts *parts)
+PRIVATE inline bool rmr_measure(const uint8_t *header, uint32_t room, rmr_parts *parts)
 {
     uint64_t head = 0;
     uint32_t payload = be32(header + RMR_PAYLOAD), own = be32(header + RMR_LEN0);
@@ -41,13 +41,13 @@ PRIVATE bool rmr_measure(const uint8_t *header, uint32_t room, rmr_parts *parts)
 }
 
 /* Of a text field: what stands before its first zero. */
-PRIVATE uint32_t rmr_text(const uint8_t *field, uint32_t size)
+PRIVATE inline uint32_t rmr_text(const uint8_t *field, uint32_t size)
 {
     const uint8_t *end = (const uint8_t *) memchr(field, 0, size);
     return end ? (uint32_t) (end - field) : size - 1;
 }
 
-PRIVATE void rmr_put_text(uint8_t *field, uint32_t size, const uint8_t *text, uint32_t length)
+PRIVATE inline void rmr_put_text(uint8_t *field, uint32_t size, const uint8_t *text, uint32_t length)
 {
     if (length > size - 1) length = size - 1;
     memset(field, 0, size);
@@ -55,19 +55,22 @@ PRIVATE void rmr_put_text(uint8_t *field, uint32_t size, const uint8_t *text, ui
 }
 
 /* Types that only RMR itself uses, in tables and about them. */
-PRIVATE bool rmr_control(int32_t mt) { return mt >= RMR_TABLE_DATA && mt <= RMR_TABLE_STATE; }
+PRIVATE inline bool rmr_control(int32_t mt) { return mt >= RMR_TABLE_DATA && mt <= RMR_TABLE_STATE; }
 
 /* The call that a frame belongs to; 0: none. */
-PRIVATE uint8_t rmr_call(const uint8_t *header)
+PRIVATE inline uint8_t rmr_call(const uint8_t *header)
 {
     uint32_t before = be32(header + RMR_LEN0) + be32(header + RMR_LEN1);
     return be32(header + RMR_LEN2) ? header[before] : 0;
 }
 
-PRIVATE bool rmr_answers_call(const uint8_t *header) { return !(header[RMR_FLAGS] & RMR_CALL) && rmr_call(header); }
+PRIVATE inline bool rmr_answers_call(const uint8_t *header)
+{
+    return !(header[RMR_FLAGS] & RMR_CALL) && rmr_call(header);
+}
 
 /* The transport's header of a frame with `rest` bytes behind it. */
-PRIVATE void rmr_put_transport(uint8_t *frame, uint32_t rest)
+PRIVATE inline void rmr_put_transport(uint8_t *frame, uint32_t rest)
 {
     uint32_t length = RMR_TRANSPORT + rest;
     memset(frame, 0, RMR_TRANSPORT);
@@ -78,7 +81,7 @@ PRIVATE void rmr_put_transport(uint8_t *frame, uint32_t rest)
 }
 
 /* A header as a sender without one of its own has it; the rest is for the caller to fill in. */
-PRIVATE uint32_t rmr_new_header(uint8_t *header)
+PRIVATE inline uint32_t rmr_new_header(uint8_t *header)
 {
     memset(header, 0, RMR_HEADER + 4);
     be32_put(header + RMR_VER, RMR_VERSION);
@@ -99,7 +102,7 @@ PRIVATE uint32_t rmr_new_header(uint8_t *header)
 
 static const uint8_t rmr_token_magic[4] = { 0xf5, 'r', 't', 'd' };
 
-PRIVATE void rmr_token_connection(uint8_t *sid, uint64_t nonce, uint32_t number, uint32_t saved)
+PRIVATE inline void rmr_token_connection(uint8_t *sid, uint64_t nonce, uint32_t number, uint32_t saved)
 {
     memset(sid, 0, RMR_SID_BYTES);
     memcpy(sid, rmr_token_magic, 4);
@@ -110,7 +113,7 @@ PRIVATE void rmr_token_connection(uint8_t *sid, uint64_t nonce, uint32_t number,
 }
 
 /* False: its name is too long, or no text, which the address of an answer must be. */
-PRIVATE bool rmr_token_endpoint(uint8_t *sid, uint64_t nonce, const uint8_t *text, uint32_t length)
+PRIVATE inline bool rmr_token_endpoint(uint8_t *sid, uint64_t nonce, const uint8_t *text, uint32_t length)
 {
     if (!length || length > RMR_TOKEN_TEXT || !utf8_valid(text, length)) return false;
     memset(sid, 0, RMR_SID_BYTES);
@@ -122,7 +125,7 @@ PRIVATE bool rmr_token_endpoint(uint8_t *sid, uint64_t nonce, const uint8_t *tex
     return true;
 }
 
-PRIVATE void rmr_token_asked(uint8_t *sid, uint64_t nonce)
+PRIVATE inline void rmr_token_asked(uint8_t *sid, uint64_t nonce)
 {
     memset(sid, 0, RMR_SID_BYTES);
     memcpy(sid, rmr_token_magic, 4);
@@ -131,7 +134,7 @@ PRIVATE void rmr_token_asked(uint8_t *sid, uint64_t nonce)
 }
 
 /* What a sid says; NONE: it is no token of this router. */
-PRIVATE rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
+PRIVATE inline rmr_token rmr_token_read(const uint8_t *sid, uint64_t nonce)
 {
     rmr_token token = { .kind = TOKEN_NONE };
     if (memcmp(sid, rmr_token_magic, 4)) return token;

@@ -25,7 +25,7 @@
 
 #define RMR_SIDS 1024u                 /* of a connection's senders, that are kept until the reply comes */
 
-PRIVATE const rmr_terms *rmr_terms_of(const pump *p, const wconn *c)
+PRIVATE inline const rmr_terms *rmr_terms_of(const pump *p, const wconn *c)
 {
     return (const rmr_terms *) (const void *) p->listeners[c->listener].plain;
 }
@@ -69,7 +69,7 @@ static void rmr_sign(const rmr_terms *t, plain_conn *x, uint8_t *header)
 }
 
 /* What a reply's sid was before it was signed. */
-PRIVATE void rmr_unsign(const rmr_terms *t, const plain_conn *x, uint8_t *header)
+PRIVATE inline void rmr_unsign(const rmr_terms *t, const plain_conn *x, uint8_t *header)
 {
     rmr_token token = rmr_token_read(header + RMR_SID, t->nonce);
     if (token.kind != TOKEN_CONNECTION || token.number != x->number) return;
@@ -168,7 +168,7 @@ static enum plain_step rmr_begin_traced(pump *p, wconn *c, uint8_t *frame, uint3
 }
 
 /* The frame at the front of the buffer. */
-PRIVATE enum plain_step rmr_frame_next(pump *p, wconn *c)
+PRIVATE inline enum plain_step rmr_frame_next(pump *p, wconn *c)
 {
     plain_conn *x = c->plain;
     uint8_t *frame = x->in + x->first;

@@ -13,7 +13,7 @@ static void siphash_round(uint64_t v[4])
     v[2] += v[1]; v[1] = siphash_turn(v[1], 17) ^ v[2]; v[2] = siphash_turn(v[2], 32);
 }
 
-PRIVATE uint64_t siphash(const uint8_t key[SIPHASH_KEY], const uint8_t *bytes, size_t size)
+PRIVATE inline uint64_t siphash(const uint8_t key[SIPHASH_KEY], const uint8_t *bytes, size_t size)
 {
     uint64_t k[2], word, last = (uint64_t) size << 56;
     memcpy(k, key, sizeof k);

@@ -19,7 +19,7 @@
 
 static const char route_not_data[] = "the encoding is wrong: its body is no data";
 
-PRIVATE enum route_result route_wrong(route_run *r, const char *why)
+PRIVATE inline enum route_result route_wrong(route_run *r, const char *why)
 {
     char text[160];
     snprintf(text, sizeof text, "the encoding is wrong: %s", why);
@@ -45,7 +45,7 @@ static int sections_begun(route_sections *s)
 
 /* Takes a piece; what is data goes to `to`, which may be the piece itself. How much that is; -1: it is no data
  * section. */
-PRIVATE int64_t sections_take(route_sections *s, const uint8_t *from, size_t size, uint8_t *to)
+PRIVATE inline int64_t sections_take(route_sections *s, const uint8_t *from, size_t size, uint8_t *to)
 {
     int64_t done = 0;
     while (size) {
@@ -65,9 +65,9 @@ PRIVATE int64_t sections_take(route_sections *s, const uint8_t *from, size_t siz
     return done;
 }
 
-PRIVATE bool sections_over(const route_sections *s) { return !s->left && !s->have; }
+PRIVATE inline bool sections_over(const route_sections *s) { return !s->left && !s->have; }
 
-PRIVATE void route_data_head(uint8_t *to, uint32_t size)
+PRIVATE inline void route_data_head(uint8_t *to, uint32_t size)
 {
     amqp_put_head(amqp_put_descriptor(to, SECTION_DATA), AMQP_BINARY32, size);
 }
@@ -75,7 +75,7 @@ PRIVATE void route_data_head(uint8_t *to, uint32_t size)
 /* ---- the body of the message at hand ---- */
 
 /* Where properties end and the body begins.  `plain`: properties may say no more than BARE can leave out. */
-PRIVATE enum route_result body_begin(route_run *r, const uint8_t **at, const uint8_t *end, bool plain)
+PRIVATE inline enum route_result body_begin(route_run *r, const uint8_t **at, const uint8_t *end, bool plain)
 {
     for (;;) {
         uint32_t descriptor = 0;
@@ -110,7 +110,7 @@ PRIVATE enum route_result body_begin(route_run *r, const uint8_t **at, const uin
 
 /* The data of the body, put together: `rest` is that from now on. `s`: what is to be known of the pieces that
  * follow. */
-PRIVATE enum route_result body_gather(route_run *r, bool plain, route_sections *s)
+PRIVATE inline enum route_result body_gather(route_run *r, bool plain, route_sections *s)
 {
     memset(s, 0, sizeof *s);
     if (r->bare_data) { r->bare_data = false; return ROUTE_DONE; }
@@ -128,7 +128,7 @@ PRIVATE enum route_result body_gather(route_run *r, bool plain, route_sections *
 }
 
 /* All of the message must be there. */
-PRIVATE enum route_result body_whole(route_run *r)
+PRIVATE inline enum route_result body_whole(route_run *r)
 {
     if (r->complete) return ROUTE_DONE;
     if (r->whole < ROUTE_WHOLE) { r->wants_whole = true; return ROUTE_MORE; }
@@ -192,7 +192,7 @@ static enum route_result bare_way(route_run *r, route_bare *b, route_way *w, boo
     return ROUTE_DONE;
 }
 
-PRIVATE enum route_result route_tracing(route_run *r, route_level *l, amqp_octets text, const char **why)
+PRIVATE inline enum route_result route_tracing(route_run *r, route_level *l, amqp_octets text, const char **why)
 {
     if (text.size > ROUTE_TRACING_MOST)
         return route_over(r, ROUTE_METADATA, NULL, "the tracing context has %u octets; %u are allowed", text.size,
@@ -204,7 +204,8 @@ PRIVATE enum route_result route_tracing(route_run *r, route_level *l, amqp_octet
 }
 
 /* All of a message has been read: its payload is `rest` from then on. */
-PRIVATE enum route_result route_read_to_end(route_run *r, route_level *l, const route_bare *b, amqp_octets payload)
+PRIVATE inline enum route_result route_read_to_end(route_run *r, route_level *l, const route_bare *b,
+                                                   amqp_octets payload)
 {
     const char *why = !b->why && b->at != b->end ? "octets follow its end (trailing bytes)" : b->why;
     if (why) return route_wrong(r, why);
@@ -216,7 +217,7 @@ PRIVATE enum route_result route_read_to_end(route_run *r, route_level *l, const 
 }
 
 /* The message in `rest`, whose payload is `rest` from then on. */
-PRIVATE enum route_result bare_message(route_run *r, route_level *l)
+PRIVATE inline enum route_result bare_message(route_run *r, route_level *l)
 {
     route_bare b = { r->rest, r->rest + r->rest_size, NULL };
     level_clear(l);
@@ -266,7 +267,7 @@ static enum route_result amqp_message(route_run *r, route_level *l)
 }
 
 /* The message inside into `l`. */
-PRIVATE enum route_result body_open(route_run *r, uint8_t form, route_level *l)
+PRIVATE inline enum route_result body_open(route_run *r, uint8_t form, route_level *l)
 {
     route_sections s;
     enum route_result done = form == ROUTE_AMQP ? ROUTE_DONE : body_whole(r);
@@ -283,7 +284,7 @@ PRIVATE enum route_result body_open(route_run *r, uint8_t form, route_level *l)
 }
 
 /* {map, data}: the bare message that is the data. */
-PRIVATE enum route_result body_open_payload(route_run *r)
+PRIVATE inline enum route_result body_open_payload(route_run *r)
 {
     route_sections s;
     amqp_octets key[ROUTE_MAP_MOST];

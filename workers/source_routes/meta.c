@@ -15,7 +15,7 @@ static void level_drop_meta(route_level *l, uint32_t at)
 }
 
 /* A worker's address for who collects them.  False: there is no room for more. */
-PRIVATE void level_collect(route_level *l, const route_stop *text)
+PRIVATE inline void level_collect(route_level *l, const route_stop *text)
 {
     if (!l->trace || l->added_count == sizeof l->added / sizeof *l->added) return;
     l->added[l->added_count++] = text;
@@ -24,13 +24,13 @@ PRIVATE void level_collect(route_level *l, const route_stop *text)
 }
 
 /* Leaving the scope. */
-PRIVATE void level_leave(route_level *l)
+PRIVATE inline void level_leave(route_level *l)
 {
     for (uint32_t i = l->meta_count; i-- > 0;) if (l->meta[i].class == ROUTE_LOCAL) level_drop_meta(l, i);
 }
 
 /* What stands outside a wrapper of what the level has. */
-PRIVATE void level_outside(route_level *l, const route_worker *w)
+PRIVATE inline void level_outside(route_level *l, const route_worker *w)
 {
     for (uint32_t i = l->meta_count; i-- > 0;) {
         const route_meta *m = &l->meta[i];
@@ -93,7 +93,7 @@ static bool meta_merge(route_run *r, route_level *in, route_meta *mine, const ro
 }
 
 /* Of the message around it: what was appended there, and with `merge` what else stands there. */
-PRIVATE enum route_result level_merge(route_run *r, route_level *in, route_level *out, bool merge)
+PRIVATE inline enum route_result level_merge(route_run *r, route_level *in, route_level *out, bool merge)
 {
     bool done = level_settle(r, in) && level_settle(r, out);
     for (uint32_t i = 0; done && i < out->meta_count; i++) {

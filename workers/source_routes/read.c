@@ -80,7 +80,7 @@ static bool route_item(amqp_cursor *items, uint8_t code, route_stop *s)
     return text.size && text.size <= UINT16_MAX;
 }
 
-PRIVATE void way_reverse(route_way *w)
+PRIVATE inline void way_reverse(route_way *w)
 {
     for (uint32_t i = 0; i < w->count / 2; i++) {
         route_stop s = w->stop[i];
@@ -141,9 +141,12 @@ static bool route_text_stop(const uint8_t *at, const uint8_t *end, route_stop *s
     return at < end && type <= 255 && end - at <= UINT16_MAX;
 }
 
-PRIVATE bool route_is_scheme(const uint8_t *text, uint32_t size) { return size >= 6 && !memcmp(text, "route:", 6); }
+PRIVATE inline bool route_is_scheme(const uint8_t *text, uint32_t size)
+{
+    return size >= 6 && !memcmp(text, "route:", 6);
+}
 
-PRIVATE enum route_result route_read_text(route_run *r, route_way *w, const uint8_t *text, uint32_t size)
+PRIVATE inline enum route_result route_read_text(route_run *r, route_way *w, const uint8_t *text, uint32_t size)
 {
     const uint8_t *end = text + size;
     w->count = w->octets = 0;
@@ -184,7 +187,7 @@ static void route_meta_list(route_meta *m)
 }
 
 /* One more key: whether it collects addresses is seen here. */
-PRIVATE void level_add_meta(route_level *l, const route_meta *m)
+PRIVATE inline void level_add_meta(route_level *l, const route_meta *m)
 {
     l->meta[l->meta_count++] = *m;
     l->meta_octets += m->octets;
@@ -192,7 +195,7 @@ PRIVATE void level_add_meta(route_level *l, const route_meta *m)
         l->trace = l->meta_count;
 }
 
-PRIVATE route_meta *level_find_meta(route_level *l, const route_meta *like)
+PRIVATE inline route_meta *level_find_meta(route_level *l, const route_meta *like)
 {
     for (uint32_t i = 0; i < l->meta_count; i++)
         if (l->meta[i].name_size == like->name_size && !memcmp(l->meta[i].name, like->name, like->name_size))
@@ -240,7 +243,7 @@ static enum route_result route_read_meta(route_run *r, route_level *l, amqp_valu
 
 /* ---- the map ---- */
 
-PRIVATE enum route_annotation route_key_of(amqp_value v)
+PRIVATE inline enum route_annotation route_key_of(amqp_value v)
 {
     static const struct { uint8_t length; char text[8]; } known[] = {
         { 6, "onward" }, { 6, "return" }, { 4, "hops" }, { 5, "state" }, { 4, "meta" }, { 7, "nesting" }, { 2, "to" },
@@ -329,7 +332,8 @@ static enum route_result route_read_key(route_run *r, route_level *l, enum route
 }
 
 /* The entries [at, at + size) of a map, `count` values. */
-PRIVATE enum route_result route_read_map(route_run *r, route_level *l, const uint8_t *at, uint32_t size, uint32_t count,
+PRIVATE inline enum route_result route_read_map(route_run *r, route_level *l, const uint8_t *at, uint32_t size,
+                                                uint32_t count,
                                          route_given *given)
 {
     amqp_cursor items = { at, at + size };

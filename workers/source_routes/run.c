@@ -39,7 +39,7 @@ GLUE const char *const route_why[ROUTE_REASONS] = {
 
 static int route_shown(const route_stop *s) { return s->length < 80 ? s->length : 80; }
 
-PRIVATE enum route_result route_refuse(route_run *r, uint8_t reason, const route_stop *at, const char *text)
+PRIVATE inline enum route_result route_refuse(route_run *r, uint8_t reason, const route_stop *at, const char *text)
 {
     r->reason = reason;
     if (!at) snprintf(r->detail, sizeof r->detail, "%s", text);
@@ -51,7 +51,8 @@ PRIVATE enum route_result route_refuse(route_run *r, uint8_t reason, const route
     return ROUTE_REFUSED;
 }
 
-PRIVATE enum route_result route_over(route_run *r, uint8_t reason, const route_stop *at, const char *what, uint32_t is,
+PRIVATE inline enum route_result route_over(route_run *r, uint8_t reason, const route_stop *at, const char *what,
+                                            uint32_t is,
                                      uint32_t most)
 {
     char text[160];
@@ -61,7 +62,7 @@ PRIVATE enum route_result route_over(route_run *r, uint8_t reason, const route_s
 
 /* ---- memory ---- */
 
-PRIVATE uint8_t *route_room(route_run *r, size_t size)
+PRIVATE inline uint8_t *route_room(route_run *r, size_t size)
 {
     route_pile *pile = (route_pile *) malloc(sizeof *pile + size + 1);
     if (!pile) return NULL;
@@ -72,17 +73,17 @@ PRIVATE uint8_t *route_room(route_run *r, size_t size)
 
 /* ---- routes ---- */
 
-PRIVATE void way_push(route_way *w, const route_stop *s)
+PRIVATE inline void way_push(route_way *w, const route_stop *s)
 {
     w->stop[w->count++] = *s;
     w->octets += s->length;
 }
 
-PRIVATE void way_pop(route_way *w) { w->octets -= w->stop[--w->count].length; }
-PRIVATE const route_stop *way_first(const route_way *w) { return &w->stop[w->count - 1]; }
+PRIVATE inline void way_pop(route_way *w) { w->octets -= w->stop[--w->count].length; }
+PRIVATE inline const route_stop *way_first(const route_way *w) { return &w->stop[w->count - 1]; }
 
 /* A list in front. */
-PRIVATE void way_prepend(route_way *w, const route_list *list)
+PRIVATE inline void way_prepend(route_way *w, const route_list *list)
 {
     for (uint32_t i = list->count; i-- > 0;) way_push(w, &list->stop[i]);
 }
@@ -94,7 +95,7 @@ static void way_copy(route_way *to, const route_way *from)
     memcpy(to->stop, from->stop, from->count * sizeof *from->stop);
 }
 
-PRIVATE void level_copy(route_level *to, const route_level *from)
+PRIVATE inline void level_copy(route_level *to, const route_level *from)
 {
     way_copy(&to->onward, &from->onward);
     way_copy(&to->returning, &from->returning);
@@ -114,7 +115,7 @@ PRIVATE void level_copy(route_level *to, const route_level *from)
     to->user_count = from->user_count;
 }
 
-PRIVATE void level_clear(route_level *l)
+PRIVATE inline void level_clear(route_level *l)
 {
     l->onward.count = l->onward.octets = l->returning.count = l->returning.octets = 0;
     l->state = ROUTE_NONE;
@@ -146,7 +147,7 @@ static enum route_result way_check(route_run *r, const route_way *w, const route
 }
 
 /* What every message keeps. */
-PRIVATE enum route_result level_check(route_run *r, const route_level *m, const route_stop *at)
+PRIVATE inline enum route_result level_check(route_run *r, const route_level *m, const route_stop *at)
 {
     const route_limits *l = &r->table->limits;
     if (way_check(r, &m->onward, at, true) == ROUTE_REFUSED || way_check(r, &m->returning, at, false) == ROUTE_REFUSED)

@@ -332,7 +332,7 @@ static enum route_result route_pass(route_run *r, const route_entry *at, route_s
     return done;
 }
 
-PRIVATE enum route_result route_chain(route_run *r, route_scope scope)
+PRIVATE inline enum route_result route_chain(route_run *r, route_scope scope)
 {
     for (;;) {
         route_stop at = *way_first(&run_level(r)->onward);

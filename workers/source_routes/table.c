@@ -15,7 +15,7 @@
 
 /* ---- addresses ---- */
 
-PRIVATE bool route_same(const route_stop *a, const route_stop *b)
+PRIVATE inline bool route_same(const route_stop *a, const route_stop *b)
 {
     return a->type == b->type && a->length == b->length && !memcmp(a->at, b->at, a->length);
 }
@@ -38,26 +38,26 @@ GLUE const route_entry *route_find(const route_table *t, const route_stop *s)
     return NULL;
 }
 
-PRIVATE bool route_listed(const route_list *list, const route_stop *s)
+PRIVATE inline bool route_listed(const route_list *list, const route_stop *s)
 {
     for (uint32_t i = 0; i < list->count; i++) if (route_same(&list->stop[i], s)) return true;
     return false;
 }
 
-PRIVATE bool route_meet(const route_sources *a, const route_sources *b)
+PRIVATE inline bool route_meet(const route_sources *a, const route_sources *b)
 {
     uint64_t both = 0;
     for (uint32_t i = 0; i < ROUTE_SOURCE_WORDS; i++) both |= a->bits[i] & b->bits[i];
     return both != 0;
 }
 
-PRIVATE bool route_admits(const route_access *a, const route_source *who)
+PRIVATE inline bool route_admits(const route_access *a, const route_source *who)
 {
     if (!a->listed) return !who->foreign;
     return route_meet(&a->from, &who->names) || (a->local && !who->foreign);
 }
 
-PRIVATE uint8_t route_class_of(const route_table *t, const uint8_t *key, size_t size)
+PRIVATE inline uint8_t route_class_of(const route_table *t, const uint8_t *key, size_t size)
 {
     for (uint32_t i = 0; i < t->key_count; i++)
         if (t->key[i].key.length == size && !memcmp(t->key[i].key.at, key, size)) return t->key[i].class;
@@ -171,7 +171,7 @@ static void route_get_limits(route_reader *r, route_limits *l)
     l->lenient_tail = route_get_below(r, 2);
 }
 
-PRIVATE void route_table_free(route_table *t)
+PRIVATE inline void route_table_free(route_table *t)
 {
     if (!t) return;
     free(t->worker);

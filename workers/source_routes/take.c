@@ -20,7 +20,7 @@ GLUE bool route_engine_open(route_engine *e)
 }
 
 /* Copies, and the memory of a run, are gone. */
-PRIVATE void route_engine_clean(route_engine *e)
+PRIVATE inline void route_engine_clean(route_engine *e)
 {
     while (e->run.copies) {
         route_run *copy = e->run.copies;
@@ -133,7 +133,8 @@ static enum route_result route_read(route_engine *e, const route_sender *s, cons
 
 /* ---- the whole way ---- */
 
-PRIVATE void route_begin(route_engine *e, const route_sender *s, const uint8_t *start, size_t size, bool complete,
+PRIVATE inline void route_begin(route_engine *e, const route_sender *s, const uint8_t *start, size_t size,
+                                bool complete,
                          const scan_found *found)
 {
     route_run *r = &e->run;
@@ -164,7 +165,7 @@ static bool route_reaches(const route_engine *e, const route_sender *s, const ro
 }
 
 /* Takes the copies to where they go, which may make more of them.  One that is refused is counted, and gone. */
-PRIVATE void route_copies(route_engine *e)
+PRIVATE inline void route_copies(route_engine *e)
 {
     for (route_run **at = &e->run.copies; *at;) {
         route_run *copy = *at;
@@ -176,7 +177,7 @@ PRIVATE void route_copies(route_engine *e)
 }
 
 /* What becomes of a message whose beginning was scanned and found good.  PASS: nothing; else the run says what. */
-PRIVATE enum route_result route_take(route_engine *e, const route_sender *s, const arena_content *c,
+PRIVATE inline enum route_result route_take(route_engine *e, const route_sender *s, const arena_content *c,
                                      const uint8_t *start, size_t size, bool complete,
                                            const scan_found *found)
 {
@@ -197,7 +198,7 @@ PRIVATE enum route_result route_take(route_engine *e, const route_sender *s, con
 }
 
 /* The new beginning of a message or of a copy; what follows it is the run's `rest`.  False: out of memory. */
-PRIVATE bool route_compose(route_engine *e, const route_run *r, const uint8_t *start, const scan_found *found)
+PRIVATE inline bool route_compose(route_engine *e, const route_run *r, const uint8_t *start, const scan_found *found)
 {
     uint32_t before = found->message_annotations != SCAN_ABSENT ? found->message_annotations : found->annotations_end;
     e->out.used = 0;
@@ -212,7 +213,7 @@ PRIVATE bool route_compose(route_engine *e, const route_run *r, const uint8_t *s
 /* ---- counting ---- */
 
 /* What has come of it is certain: the workers count it, and `in` and `refused` of it are what is new. */
-PRIVATE void route_count(route_engine *e)
+PRIVATE inline void route_count(route_engine *e)
 {
     for (uint32_t i = 0; i < e->visit_count; i++) {
         route_worker *w = &e->table->worker[e->visit[i].worker];
@@ -225,7 +226,7 @@ PRIVATE void route_count(route_engine *e)
 /* ---- payloads that go on, piece by piece ---- */
 
 /* Takes off what was opened, in place.  How much is left; -1: it is no data any more. */
-PRIVATE int64_t route_body_take(route_body *b, uint8_t *bytes, size_t size)
+PRIVATE inline int64_t route_body_take(route_body *b, uint8_t *bytes, size_t size)
 {
     int64_t n = (int64_t) size;
     for (uint32_t i = 0; i < b->opened && n > 0; i++) n = sections_take(&b->sections[i], bytes, (size_t) n, bytes);
@@ -233,14 +234,14 @@ PRIVATE int64_t route_body_take(route_body *b, uint8_t *bytes, size_t size)
 }
 
 /* The beginnings of the sections around the next piece; how long they are. */
-PRIVATE uint32_t route_body_heads(const route_body *b, size_t size, uint8_t *to)
+PRIVATE inline uint32_t route_body_heads(const route_body *b, size_t size, uint8_t *to)
 {
     for (uint32_t i = 0; i < b->layers; i++)
         route_data_head(to + ROUTE_DATA_HEAD * i, (uint32_t) (size + ROUTE_DATA_HEAD * (b->layers - 1 - i)));
     return b->layers * ROUTE_DATA_HEAD;
 }
 
-PRIVATE bool route_body_over(const route_body *b)
+PRIVATE inline bool route_body_over(const route_body *b)
 {
     for (uint32_t i = 0; i < b->opened; i++) if (!sections_over(&b->sections[i])) return false;
     return true;

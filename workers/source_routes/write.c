@@ -33,13 +33,13 @@ static uint8_t *out_front(route_out *o, size_t size)
     return o->bytes + o->room - o->used;
 }
 
-PRIVATE void front_bytes(route_out *o, const void *bytes, size_t size)
+PRIVATE inline void front_bytes(route_out *o, const void *bytes, size_t size)
 {
     uint8_t *to = size ? out_front(o, size) : NULL;
     if (to) memcpy(to, bytes, size);
 }
 
-PRIVATE const uint8_t *out_start(const route_out *o) { return o->bytes + o->room - o->used; }
+PRIVATE inline const uint8_t *out_start(const route_out *o) { return o->bytes + o->room - o->used; }
 
 static uint8_t *text_room(route_text_out *t, size_t size)
 {
@@ -83,7 +83,7 @@ static void text_close(route_text_out *t, size_t from, uint8_t code, uint32_t co
 }
 
 /* Whether an address can be a string. */
-PRIVATE bool route_plain(const route_stop *s) { return !s->type && utf8_valid(s->at, s->length); }
+PRIVATE inline bool route_plain(const route_stop *s) { return !s->type && utf8_valid(s->at, s->length); }
 
 static void text_string(route_text_out *t, const uint8_t *at, uint32_t size)
 {
@@ -220,7 +220,7 @@ static void front_content_type(route_out *o, const char *type)
     front_bytes(o, head, (size_t) (to - head));
 }
 
-PRIVATE uint32_t route_uint(uint8_t *to, uint64_t n)
+PRIVATE inline uint32_t route_uint(uint8_t *to, uint64_t n)
 {
     uint32_t size = 0;
     for (; n > 127; n >>= 7) to[size++] = (uint8_t) (n & 127) | 128;
@@ -257,7 +257,7 @@ static void front_section(route_out *o, int form, uint64_t rest)
 
 /* BARE has the tracing context behind the payload: those of all messages wrapped here, behind `rest`. False: out of
  * memory. */
-PRIVATE bool route_tails(route_run *r)
+PRIVATE inline bool route_tails(route_run *r)
 {
     uint8_t head[16];
     size_t all = 0;
@@ -285,7 +285,7 @@ PRIVATE bool route_tails(route_run *r)
 }
 
 /* The beginning in front of `rest`, from message-annotations on. */
-PRIVATE void route_write(const route_run *r, route_out *o, route_text_out *t, route_first *first)
+PRIVATE inline void route_write(const route_run *r, route_out *o, route_text_out *t, route_first *first)
 {
     int pending = r->bare_data ? (int) ROUTE_FORMS : -1;
     uint64_t rest = r->rest_size;                                           /* and what stands behind it */

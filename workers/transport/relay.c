@@ -289,7 +289,7 @@ GLUE void relay_dialled(relay *r, wconn *c, const char *realm)
 
 /* A client of a listener with a service: nobody enters without the service's word, not even by leaving SASL out. With
  * users of the router's own, the listener says whether SASL may be left out. False: no memory. */
-PRIVATE bool relay_accept(pump *p, const wlistener *l, wconn *c)
+PRIVATE inline bool relay_accept(pump *p, const wlistener *l, wconn *c)
 {
     relay *r = (relay *) calloc(1, sizeof *r);
     if (!r) return false;
@@ -303,7 +303,7 @@ PRIVATE bool relay_accept(pump *p, const wlistener *l, wconn *c)
 }
 
 /* One end is gone. */
-PRIVATE void relay_left(wconn *c)
+PRIVATE inline void relay_left(wconn *c)
 {
     relay *r = c->relay;
     if (!r) return;

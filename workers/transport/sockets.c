@@ -27,7 +27,7 @@
 #define RESUME_TICK_MS 1000
 
 /* epoll data: kind << 60 | (connection: its handle with 28 bits of generation; listener: its number) */
-PRIVATE uint64_t epoll_name(uint64_t kind, uint64_t handle) { return kind << 60 | (handle & ~(0xfull << 60)); }
+PRIVATE inline uint64_t epoll_name(uint64_t kind, uint64_t handle) { return kind << 60 | (handle & ~(0xfull << 60)); }
 
 GLUE void listener_arm(pump *p, wlistener *l, bool armed)
 {
@@ -83,7 +83,7 @@ static bool my_turn(const pump *p)
     return mine <= least + least / 16;
 }
 
-PRIVATE void conn_watch(pump *p, wconn *c)
+PRIVATE inline void conn_watch(pump *p, wconn *c)
 {
     struct epoll_event e = { .events = (c->reading ? EPOLLIN : 0u) | (c->want_write ? EPOLLOUT : 0u),
                              .data.u64 = epoll_name(EPOLL_CONNECTION, pool_handle(&p->conns, c)) };
@@ -92,7 +92,7 @@ PRIVATE void conn_watch(pump *p, wconn *c)
 
 /* What every connection begins with; its maker says which side of it we are, protects it and calls conn_begun. NULL: no
  * room. */
-PRIVATE wconn *conn_begin(pump *p, int fd, uint16_t listener)
+PRIVATE inline wconn *conn_begin(pump *p, int fd, uint16_t listener)
 {
     const wlistener *l = &p->listeners[listener];
     wconn *c = (wconn *) pool_take(&p->conns);
@@ -116,7 +116,7 @@ PRIVATE wconn *conn_begin(pump *p, int fd, uint16_t listener)
     return c;
 }
 
-PRIVATE void conn_begun(pump *p, wconn *c, bool secured, bool writing)
+PRIVATE inline void conn_begun(pump *p, wconn *c, bool secured, bool writing)
 {
     const wlistener *l = &p->listeners[c->listener];
     pn_transport_bind(c->transport, c->engine);
@@ -155,7 +155,7 @@ static bool memory_left(void)
     return probe != NULL;
 }
 
-PRIVATE void sockets_accept(pump *p, wlistener *l)
+PRIVATE inline void sockets_accept(pump *p, wlistener *l)
 {
     while (p->accepting) {
         if (!my_turn(p)) {
@@ -203,7 +203,7 @@ GLUE void conn_broken(pump *p, wconn *c)
 }
 
 /* Read once; true if there may be more. */
-PRIVATE bool conn_read(pump *p, wconn *c)
+PRIVATE inline bool conn_read(pump *p, wconn *c)
 {
     ssize_t room = pn_transport_capacity(c->transport);
     if (room <= 0) {                                            /* the engine wants no more input: it is closing */
@@ -259,7 +259,7 @@ static bool conn_full(pump *p, wconn *c)
 }
 
 /* Write what the engine has; false if the socket is full. */
-PRIVATE bool conn_write(pump *p, wconn *c)
+PRIVATE inline bool conn_write(pump *p, wconn *c)
 {
     ssize_t size;
     if (__builtin_expect(c->websocket != NULL, 0) && !websocket_flush(c->websocket, c->fd)) return conn_full(p, c);
@@ -294,7 +294,7 @@ static void conn_listen(pump *p, wconn *c, bool listen)
     if (listen) c->tick_at = p->now_ms + RESUME_TICK_MS;
 }
 
-PRIVATE void conn_resume(pump *p, wconn *c)
+PRIVATE inline void conn_resume(pump *p, wconn *c)
 {
     if (c->plain) mark_dirty(p, c);
     else if (!c->reading && !c->failed && pn_transport_capacity(c->transport) > 0) conn_listen(p, c, true);
@@ -321,7 +321,7 @@ GLUE void pressure_check(pump *p)
 
 /* Must this connection wait?  Receivers are read on: their dispositions are what frees blocks.  So are the rests of
  * messages: nothing they have begun to take up can be freed without them. */
-PRIVATE bool conn_waits(pump *p, wconn *c)
+PRIVATE inline bool conn_waits(pump *p, wconn *c)
 {
     if (!p->paused || c->links_out) return false;
     for (uint32_t index = c->link_first; index != ROUTERD_NIL;) {

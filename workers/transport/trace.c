@@ -45,14 +45,14 @@ GLUE void trace_all(pump *p, bool tracing)
     }
 }
 
-PRIVATE void trace_frame(wconn *c, frame_seen *seen)
+PRIVATE inline void trace_frame(wconn *c, frame_seen *seen)
 {
     if (seen->payload_length > FRAME_SEEN_PAYLOAD) seen->payload_length = FRAME_SEEN_PAYLOAD;
     c->tracer->on_event(c->tracer->self, EV_TRACE, c, NULL, seen, NULL);
 }
 
 /* Nobody is left to say whose frames these are. */
-PRIVATE void trace_end(wconn *c)
+PRIVATE inline void trace_end(wconn *c)
 {
     c->tracer = NULL;
     pn_transport_trace(c->transport, PN_TRACE_OFF);

@@ -36,7 +36,7 @@ static void websocket_answer(websocket *s, uint8_t opcode, const uint8_t *payloa
     s->answer_size = 2 + size;
 }
 
-PRIVATE void websocket_end(websocket *s, uint32_t status)
+PRIVATE inline void websocket_end(websocket *s, uint32_t status)
 {
     uint8_t payload[2];
     be16_put(payload, (uint16_t) status);
@@ -122,7 +122,7 @@ static bool websocket_take(websocket *s, pn_transport_t *t, const uint8_t *from,
 }
 
 /* As read(2) into the engine: how much came from the socket, 0 at the end, -1 with errno. */
-PRIVATE ssize_t websocket_read(websocket *s, int fd, pn_transport_t *t)
+PRIVATE inline ssize_t websocket_read(websocket *s, int fd, pn_transport_t *t)
 {
     uint8_t bytes[WEBSOCKET_READ];
     if (s->over) return 0;
@@ -152,7 +152,7 @@ static void websocket_begin_frame(websocket *s, uint64_t size)
 }
 
 /* An answer that waits goes out between two frames.  False: the socket takes no more, errno says why. */
-PRIVATE bool websocket_flush(websocket *s, int fd)
+PRIVATE inline bool websocket_flush(websocket *s, int fd)
 {
     while (s->answer_size && websocket_idle(s)) {
         ssize_t n = send(fd, s->answer, s->answer_size, MSG_NOSIGNAL);
@@ -165,7 +165,7 @@ PRIVATE bool websocket_flush(websocket *s, int fd)
 }
 
 /* As send(2), of bytes of the engine: how many of them went, -1 with errno. */
-PRIVATE ssize_t websocket_send(websocket *s, int fd, const char *bytes, size_t size)
+PRIVATE inline ssize_t websocket_send(websocket *s, int fd, const char *bytes, size_t size)
 {
     for (;;) {
         if (websocket_idle(s)) {
@@ -201,7 +201,7 @@ GLUE bool websocket_door(int fd)
 }
 
 /* As accept(2): the next connection that is handed over; -1 with errno. */
-PRIVATE int websocket_accept(int fd, struct sockaddr_in6 *peer)
+PRIVATE inline int websocket_accept(int fd, struct sockaddr_in6 *peer)
 {
     union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } rights;
     struct iovec part = { peer, sizeof *peer };
